@@ -1,0 +1,41 @@
+# LibTorch by hand-written imported targets: find_package(Torch) of a CUDA wheel demands a CUDA toolkit at configure time.
+# In: TRIREME_LIBTORCH, a folder that holds torch/lib (a wheel's site-packages) or lib (an unpacked zip).
+# Out: trireme_torch (libtorch_cpu, libc10, includes as SYSTEM) and trireme_torch_pch (the one precompiled header).
+if(NOT TRIREME_LIBTORCH)
+  set(TRIREME_LIBTORCH ${PROJECT_SOURCE_DIR}/.deps/libtorch)
+endif()
+if(EXISTS ${TRIREME_LIBTORCH}/torch/lib/libtorch_cpu.so)
+  set(_torch ${TRIREME_LIBTORCH}/torch)
+elseif(EXISTS ${TRIREME_LIBTORCH}/lib/libtorch_cpu.so)
+  set(_torch ${TRIREME_LIBTORCH})
+else()
+  message(FATAL_ERROR
+    "no LibTorch under '${TRIREME_LIBTORCH}'.\n"
+    "  ./launch/install puts one there; or point -DTRIREME_LIBTORCH=DIR to a wheel's site-packages or an unpacked\n"
+    "  libtorch zip; or configure with -DTRIREME_RUNTIME=OFF to build the planner alone.")
+endif()
+
+foreach(_name IN ITEMS c10 torch_cpu)
+  add_library(trireme_lib_${_name} SHARED IMPORTED)
+  set_target_properties(trireme_lib_${_name} PROPERTIES IMPORTED_LOCATION ${_torch}/lib/lib${_name}.so)
+endforeach()
+file(GLOB _rpath LIST_DIRECTORIES true ${TRIREME_LIBTORCH}/nvidia/*/lib)
+list(PREPEND _rpath ${_torch}/lib)
+set(CMAKE_BUILD_RPATH ${_rpath})
+
+add_library(trireme_torch INTERFACE)
+target_include_directories(trireme_torch SYSTEM INTERFACE
+  ${_torch}/include ${_torch}/include/torch/csrc/api/include)
+target_link_libraries(trireme_torch INTERFACE trireme_lib_torch_cpu trireme_lib_c10)
+foreach(_path IN LISTS _rpath)
+  target_link_options(trireme_torch INTERFACE -Wl,-rpath-link,${_path})
+endforeach()
+# RPATH, not RUNPATH: it also covers what LibTorch itself needs (libcudart of a CUDA wheel).
+target_link_options(trireme_torch INTERFACE -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined)
+
+file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "")
+add_library(trireme_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
+target_link_libraries(trireme_torch_pch PRIVATE trireme_torch trireme_warnings trireme_sanitize)
+target_precompile_headers(trireme_torch_pch PRIVATE
+  <ATen/ATen.h> <torch/csrc/autograd/engine.h> <torch/csrc/autograd/variable.h> <torch/csrc/autograd/custom_function.h>
+  <string> <vector> <map> <optional> <functional> <memory>)

@@ -1,0 +1,62 @@
+// A chain of layers with what each costs: the planner's only view of a model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/io/node.h"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::chain {
+
+/// Cost of one layer at the job's micro-batch size and precision, on its device.
+struct LayerCost {
+  std::string name;
+  Seconds forward;   ///< one forward (taped or not)
+  Seconds backward;  ///< one backward
+  Bytes output;      ///< x[i], if held by itself; its gradient weighs the same
+  Bytes
+      tape;  ///< a[i]: what a taped forward adds and leaves behind, output included, input excluded
+  Bytes forward_transient;   ///< peak of an untaped forward above (before + output)
+  Bytes tape_transient;      ///< peak of a taped forward above (before + tape)
+  Bytes backward_transient;  ///< peak of a backward above what was held before it, the new input
+                             ///< gradient inside
+  Bytes parameters, gradients, optimizer;  ///< static while the stage lives
+
+  bool operator==(const LayerCost&) const = default;
+};
+
+/// Layers 1..length(); x[0] is the chain's input. Layer `length()` includes the loss.
+struct Chain {
+  std::string name;
+  Bytes input;  ///< x[0]
+  std::vector<LayerCost> layers;
+
+  int length() const { return static_cast<int>(layers.size()); }
+  /// Layer i of 1..length().
+  const LayerCost& layer(int i) const { return layers[static_cast<std::size_t>(i - 1)]; }
+  /// x[i] of 0..length().
+  Bytes output(int i) const { return i == 0 ? input : layer(i).output; }
+
+  bool operator==(const Chain&) const = default;
+};
+
+/// Most layers that a chain file may have.
+inline constexpr int kMaxLayers = 100'000;
+
+/// Reads `trireme-chain/1`. Throws InputError with file, line, layer and field: unknown key,
+/// negative or non-finite number, no layers, more than kMaxLayers, a sum of sizes over 2^62, a tape
+/// smaller than zero.
+Chain load_chain(const std::filesystem::path& file);
+Chain read_chain(const io::Node& document);
+
+/// The same format, numbers exact: load(write(c)) == c.
+std::string to_yaml(const Chain& chain);
+
+/// Digest of everything but the name: two chains that cost the same are the same to a plan.
+std::string digest(const Chain& chain);
+
+}  // namespace trireme::chain

@@ -1,0 +1,66 @@
+// What a job runs on: ranks with their memories and host links, links between ranks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/io/node.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::chain {
+
+struct RankSpec {
+  Bytes memory;           ///< device budget
+  Bytes host;             ///< outer tier: host memory
+  Bytes disk;             ///< outer tier: disk
+  BytesPerSecond out{0};  ///< device to outer tier; 0: no offload
+  BytesPerSecond in{0};   ///< outer tier to device
+  double speed = 1.0;     ///< relative: a layer takes forward / speed
+
+  bool operator==(const RankSpec&) const = default;
+};
+
+/// Rate 0 stands for a free link: no time at all.
+struct LinkSpec {
+  BytesPerSecond rate{0};
+  Seconds latency{0};
+
+  bool operator==(const LinkSpec&) const = default;
+  /// Time of one message.
+  Seconds time(Bytes size) const;
+};
+
+/// A link between two ranks that differs from the default; symmetric.
+struct LinkOverride {
+  int from = 0;
+  int to = 0;
+  LinkSpec link;
+
+  bool operator==(const LinkOverride&) const = default;
+};
+
+struct Platform {
+  std::vector<RankSpec> ranks;
+  LinkSpec default_link;
+  std::vector<LinkOverride> overrides;
+  /// Buffers that the transport holds per boundary and direction beside the program's own values
+  /// (design: memory model).
+  double channel_buffers = 0;
+
+  bool operator==(const Platform&) const = default;
+  LinkSpec link(int from, int to) const;
+};
+
+/// `count` equal ranks with `memory` each and free links.
+Platform uniform_platform(int count, Bytes memory);
+
+/// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
+/// one flat default. Throws InputError with file, line, rank and field.
+Platform load_platform(const std::filesystem::path& file);
+Platform read_platform(const io::Node& document);
+std::string to_yaml(const Platform& platform);
+
+}  // namespace trireme::chain

@@ -1,0 +1,95 @@
+// The transport between ranks: messages and small collectives over byte views. Backends: `local`
+// (ranks as threads of one process), MPI, NCCL. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::comm {
+
+using ConstBytes = std::span<const std::byte>;
+using MutableBytes = std::span<std::byte>;
+
+/// Independent message streams between the same two ranks; messages of one stream from one rank to
+/// another arrive in the order in which they were sent. Backends make one communicator for each at
+/// start, in this order.
+enum class Stream { kOutputs, kGradients, kControl };
+
+/// A send or receive under way. The buffer must stay as it is (send) or untouched (receive) until
+/// it is done.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  /// Whether it has ended; never blocks.
+  virtual bool done() = 0;
+  /// Blocks until it has ended. Throws CommError "rank 1: waited 60 s for rank 2: WHAT" past the
+  /// channel's timeout, at once when the transport failed or another rank gave up; Interrupted when
+  /// the channel's stop flag is set. `what` describes the wait in the program's words, e.g.
+  /// "3:receive_input 4".
+  virtual void wait(std::string_view what) = 0;
+};
+
+/// One rank's end of the transport. Used by one thread at a time. Nothing here is collective but
+/// what says so.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Starts a message; returns at once. A message has exactly the size that the receiver expects,
+  /// else the wait throws.
+  virtual std::unique_ptr<Transfer> send(ConstBytes data, int to, Stream stream) = 0;
+  virtual std::unique_ptr<Transfer> receive(MutableBytes data, int from, Stream stream) = 0;
+
+  /// Tells every rank, as far as the transport still can, that this rank gives up, so that their
+  /// waits end at once with CommError "rank 2 failed: REASON". Called once, on the way out. Never
+  /// throws, never blocks for long.
+  virtual void abandon(std::string_view reason) noexcept = 0;
+
+  /// The end of a good run; every rank. After it the channel must not be used. Waits for the others
+  /// within the timeout.
+  virtual void close() = 0;
+};
+
+/// Waits and stop requests of a channel.
+struct ChannelOptions {
+  Seconds timeout{60};
+  /// Asked during waits; true ends them with Interrupted. May be empty.
+  std::function<bool()> stop_requested;
+};
+
+// Collectives over Stream::kControl, written once on sends and receives, so that every backend
+// gives the same bits. `group` lists the taking part ranks in order; every one of them must call
+// with the same group.
+
+/// All ranks' contributions (any sizes), in the group's order, on every rank.
+std::vector<std::vector<std::byte>> all_gather(Channel& channel, std::span<const int> group,
+                                               ConstBytes mine, std::string_view what);
+
+/// Sum in the group's order, element by element, the same bits on every rank: ((g0 + g1) + g2) +
+/// ... Each rank sums one share and hands it round (reduce-scatter, all-gather); sends 2 (n-1)/n of
+/// the data.
+void all_reduce_sum(Channel& channel, std::span<const int> group, std::span<float> values,
+                    std::string_view what);
+
+/// `text` of the group's first rank, on every rank.
+std::string broadcast(Channel& channel, std::span<const int> group, const std::string& text,
+                      std::string_view what);
+
+/// Returns when every rank of the group has called.
+void barrier(Channel& channel, std::span<const int> group, std::string_view what);
+
+/// 0..size-1.
+std::vector<int> everyone(const Channel& channel);
+
+}  // namespace trireme::comm

@@ -1,0 +1,64 @@
+// Quantities with a unit: bytes, seconds, bytes per second. Base units only; prefixes exist in
+// text. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace trireme {
+
+/// A number with a unit. Built explicitly, added to and compared with its own kind only.
+template <class Tag, class Rep>
+class Quantity {
+ public:
+  using rep = Rep;
+
+  constexpr Quantity() = default;
+  constexpr explicit Quantity(Rep count) : count_(count) {}
+
+  constexpr Rep count() const { return count_; }
+  constexpr auto operator<=>(const Quantity&) const = default;
+
+  constexpr Quantity& operator+=(Quantity other) {
+    count_ += other.count_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    count_ -= other.count_;
+    return *this;
+  }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity(a.count_ + b.count_);
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity(a.count_ - b.count_);
+  }
+  friend constexpr Quantity operator-(Quantity a) { return Quantity(-a.count_); }
+  friend constexpr Quantity operator*(Quantity a, Rep factor) {
+    return Quantity(a.count_ * factor);
+  }
+  friend constexpr Quantity operator*(Rep factor, Quantity a) {
+    return Quantity(a.count_ * factor);
+  }
+  friend constexpr Quantity operator/(Quantity a, Rep divisor) {
+    return Quantity(a.count_ / divisor);
+  }
+  /// How often `b` goes into `a`; no unit is left.
+  friend constexpr double operator/(Quantity a, Quantity b) {
+    return static_cast<double>(a.count_) / static_cast<double>(b.count_);
+  }
+
+ private:
+  Rep count_{};
+};
+
+using Bytes = Quantity<struct BytesTag, std::int64_t>;
+using Seconds = Quantity<struct SecondsTag, double>;
+using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
+
+/// Time that `size` takes at `rate`.
+constexpr Seconds operator/(Bytes size, BytesPerSecond rate) {
+  return Seconds(static_cast<double>(size.count()) / rate.count());
+}
+
+}  // namespace trireme

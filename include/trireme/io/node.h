@@ -1,0 +1,95 @@
+// Strict reading of YAML and JSON: every value knows its file, line and key, every error says them,
+// and a key that nobody asked for is an error. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trireme::io {
+
+/// One value of a document with its place. Cheap to copy; keeps its document alive.
+///
+/// Reading functions throw InputError "FILE:LINE: KEY is FOUND, must be EXPECTED" when the value is
+/// not what is asked.
+class Node {
+ public:
+  enum class Kind { kNull, kScalar, kList, kMap };
+
+  Kind kind() const;
+
+  /// "configs/a.yaml:14: pipeline.micro_batches" (no line when the value came from the command
+  /// line).
+  std::string where() const;
+  /// The dotted key alone, "" for the document itself.
+  const std::string& key() const;
+
+  /// Throws InputError: where() + " " + message.
+  [[noreturn]] void fail(std::string_view message) const;
+
+  std::string text() const;  ///< a scalar, as written
+  bool boolean() const;      ///< true | false
+  std::int64_t integer(std::int64_t least,
+                       std::int64_t most) const;   ///< a whole number within the range
+  double number(double least, double most) const;  ///< finite and within the range
+  Bytes bytes() const;                             ///< "2GiB", 4096; not negative
+  Seconds seconds() const;                         ///< "60s", 1.5; not negative
+  /// The scalar, which must be one of `choices`; else an error with "did you mean".
+  std::string choice(const std::vector<std::string>& choices) const;
+
+  std::vector<Node> list() const;  ///< elements of a list
+  std::vector<std::pair<std::string, Node>> entries()
+      const;  ///< of a map, in file order; duplicate keys are errors
+  std::optional<Node> find(std::string_view key) const;  ///< of a map
+
+  /// The value as written back, block style, for saving a resolved document.
+  std::string to_yaml() const;
+
+  struct Impl;
+  explicit Node(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Reads a whole file. Errors (no such file, a folder, over `most`, not YAML) name the file and,
+/// where there is one, the line. JSON is read by the same function: it is a subset of YAML.
+Node load(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{256} << 20));
+
+/// Reads `text`; `name` stands for the file in errors.
+Node parse(std::string_view text, std::string_view name);
+
+/// `root` with `setting` ("section.key=value", the value in YAML) put in place of what stood there
+/// or added. Errors name the setting: "--set train.steps: ...".
+Node with_setting(const Node& root, std::string_view setting);
+
+/// Reads a map key by key and at the end refuses what was not asked for:
+///
+///     MapReader map(node);
+///     if (auto n = map.optional("steps")) steps = n->integer(1, 1'000'000'000);
+///     map.finish();   // "a.yaml:3: train.stepz is not a key here (did you mean 'steps'?)"
+class MapReader {
+ public:
+  /// Throws InputError unless `node` is a map (an empty value counts as an empty map).
+  explicit MapReader(Node node);
+
+  Node required(std::string_view key);
+  std::optional<Node> optional(std::string_view key);
+  /// Throws InputError for the first key of the map that neither call above has named.
+  void finish() const;
+
+  const Node& node() const { return node_; }
+
+ private:
+  Node node_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace trireme::io

@@ -1,0 +1,89 @@
+// A plan: who runs which layers with which program, and what that was predicted to cost.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+#include "trireme/io/node.h"
+#include "trireme/program/action.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::plan {
+
+/// Nothing fits: where, by how much, and what would.
+struct Infeasible {
+  int rank = 0;
+  int first_layer = 1, last_layer = 1;
+  Bytes needed;  ///< least peak that was found for what was asked
+  Bytes available;
+  Bytes least_budget;  ///< smallest budget that works; equals `needed` where it is exact
+  std::string where;   ///< for people: "layer 7 (block3.mlp): its backward alone"
+
+  bool operator==(const Infeasible&) const = default;
+};
+
+struct StagePrediction {
+  Seconds forward{0}, backward{0};  ///< per micro-batch, recomputation inside
+  Bytes kept, peak, offloaded;  ///< kept: held at the pause, per micro-batch; peak: of the rank,
+                                ///< static bytes inside
+
+  bool operator==(const StagePrediction&) const = default;
+};
+
+struct StagePlan {
+  int rank = 0;
+  int in_flight = 1;
+  Bytes budget, static_bytes;  ///< budget 0: none was given
+  program::StageProgram program;
+  StagePrediction predicted;
+
+  bool operator==(const StagePlan&) const = default;
+};
+
+/// Something else that was tried: a policy with its predicted step time, or why it does not fit.
+struct Alternative {
+  std::string policy;
+  std::optional<Seconds> step;
+  std::optional<Infeasible> infeasible;
+
+  bool operator==(const Alternative&) const = default;
+};
+
+struct Plan {
+  std::string chain_name, chain_digest;
+  std::string schedule = "1f1b";  ///< 1f1b | gpipe
+  std::string solver;             ///< who made it
+  int micro_batches = 1;
+  Seconds step{0};
+  double bubble = 0;
+  Seconds recompute{0};  ///< of one step, summed over ranks
+  std::vector<StagePlan> stages;
+  std::vector<Alternative> alternatives;
+
+  bool operator==(const Plan&) const = default;
+};
+
+/// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p.
+std::string to_json(const Plan& plan);
+std::string to_json(const Infeasible& infeasible);
+
+/// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
+/// stage, gaps between stages.
+Plan load_plan(const std::filesystem::path& file);
+Plan read_plan(const io::Node& document);
+
+/// Throws InputError when the plan was made for another chain: both names and digests are in the
+/// message.
+void require_same_chain(const Plan& plan, const chain::Chain& chain);
+
+/// The programs of all ranks (generate + lower).
+program::Program compile(const Plan& plan);
+
+/// Digest of the file's content.
+std::string digest(const Plan& plan);
+
+}  // namespace trireme::plan

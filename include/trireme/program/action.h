@@ -1,0 +1,90 @@
+// Actions and programs: a schedule is data, and nothing else decides order.
+//
+// Read an action aloud: `2:backward 3` is "the backward of layer 3 for micro-batch 2".
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::program {
+
+/// What an action does to its rank. x[i] is the output of layer i, x[0] the chain's input.
+enum class Op {
+  kForward,       ///< untaped forward of i; the input x[i-1] is dropped if held by itself
+  kForwardKeep,   ///< untaped forward of i; the input stays
+  kForwardTape,   ///< taped forward of i; the input stays
+  kBackward,      ///< backward of i: frees its tape, the gradient of x[i], an x[i-1] held by itself
+  kDrop,          ///< frees the standalone x[i]
+  kOffload,       ///< x[i] leaves to the outer tier on the out lane
+  kPrefetch,      ///< x[i] returns on the in lane
+  kOffloadTape,   ///< the tape of i leaves
+  kPrefetchTape,  ///< the tape of i returns
+  kLoadInput,     ///< x[0] of the micro-batch is loaded (layer 0)
+  kLoadTarget,    ///< what the last layer compares with is loaded (layer L)
+  kReadLoss,      ///< x[L] joins the step's loss and gives way to its gradient (layer L)
+  kSendOutput,    ///< x[i] goes to the rank of layer i+1 and is given away
+  kReceiveInput,  ///< x[i] comes from the rank of layer i
+  kSendGradient,  ///< the gradient of x[i] goes to the rank of layer i and is given away
+  kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
+  kReduceGradients,  ///< tied weights are added over their uses, then all gradients over the
+                     ///< replicas (layer 0)
+  kClip,             ///< global norm over all stages (layer 0)
+  kStep,             ///< optimiser step; gradients are zero afterwards (layer 0)
+};
+
+/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 for the end of a step).
+struct Action {
+  Op op{};
+  int layer = 0;
+  int micro_batch = 0;
+
+  bool operator==(const Action&) const = default;
+};
+
+/// "forward_tape", as in plan files and texts.
+std::string_view name(Op op);
+std::optional<Op> op_named(std::string_view name);
+/// Every op's name, in the order of the enumeration.
+const std::vector<std::string>& op_names();
+
+/// "2:backward 3".
+std::string to_text(const Action& action);
+/// The reverse; throws InputError that says what was expected.
+Action parse_action(std::string_view text);
+
+/// What a stage does for one micro-batch; actions carry micro-batch 0. `forward` ends with x[last]
+/// made, `backward` begins with the gradient of x[last] there. A stage may keep anything in
+/// between.
+struct StageProgram {
+  int first_layer = 1;
+  int last_layer = 1;
+  std::vector<Action> forward;
+  std::vector<Action> backward;
+
+  bool operator==(const StageProgram&) const = default;
+};
+
+/// The ordered actions of every rank of one pipeline (one replica) for one step.
+struct Program {
+  int layers = 0;
+  int micro_batches = 0;
+  /// rank_of_layer[i] for i of 1..layers; [0] is the rank that loads the input.
+  std::vector<int> rank_of_layer;
+  std::vector<std::vector<Action>> ranks;
+
+  bool operator==(const Program&) const = default;
+};
+
+/// One line per action with the rank's number before it: "0 | 2:backward 3".
+/// parse_program(to_text(p)) == p.
+std::string to_text(const Program& program);
+Program parse_program(std::string_view text);
+
+/// One row per rank, one column per time slot of equal passes ("F0", "B0", ".."): what golden tests
+/// look at.
+std::string grid(const Program& program);
+
+}  // namespace trireme::program

@@ -1,0 +1,61 @@
+// From stages to programs: the order of passes (GPipe, 1F1B, forward only) and the lowering that
+// turns passes into actions with transfers, reductions and the optimiser step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/program/action.h"
+
+#include <vector>
+
+namespace trireme::program {
+
+/// A whole forward or backward of one micro-batch on one stage.
+struct Pass {
+  enum class Kind { kForward, kBackward };
+  Kind kind{};
+  int micro_batch = 0;
+
+  bool operator==(const Pass&) const = default;
+};
+
+/// For each stage, its passes in order.
+using PassOrder = std::vector<std::vector<Pass>>;
+
+/// Stages and micro-batches of a schedule, both >= 1.
+struct PipelineShape {
+  int stages = 1;
+  int micro_batches = 1;
+};
+
+/// 1F1B with a flush (Narayanan et al. 2021): stage k (0-based) has min(p - k, m) micro-batches in
+/// flight.
+PassOrder one_f_one_b(PipelineShape shape);
+/// All forwards, then all backwards, both in micro-batch order (so that gradients accumulate in the
+/// same order as in 1F1B).
+PassOrder gpipe(PipelineShape shape);
+/// Forwards alone, for validation.
+PassOrder forwards_only(PipelineShape shape);
+
+/// Every layer taped: nothing is run twice.
+StageProgram keep_all(int first_layer, int last_layer);
+/// Every layer's input kept, its tape made again right before its backward.
+StageProgram recompute_all(int first_layer, int last_layer);
+/// Untaped forwards, inputs dropped at once; no backward.
+StageProgram evaluate(int first_layer, int last_layer);
+
+/// Whether the step's end belongs to the program.
+enum class StepEnd { kNone, kReduceClipStep };
+
+/// The program of all ranks: stage k runs on rank k unless `rank_of_stage` says otherwise (a rank
+/// may have several stages). Stages must cover 1..L without gaps. Adds load_input, load_target,
+/// read_loss, sends and receives; sends stand right after what they send was made, receives right
+/// before what needs them.
+struct Lowering {
+  std::vector<StageProgram> stages;
+  PassOrder order;
+  std::vector<int> rank_of_stage;  ///< empty: stage k on rank k
+  StepEnd end = StepEnd::kReduceClipStep;
+};
+Program lower(const Lowering& lowering);
+
+}  // namespace trireme::program

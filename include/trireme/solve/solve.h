@@ -1,0 +1,55 @@
+// Single-stage solvers: chain + budget (+ host link) in, program or Infeasible out.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+#include "trireme/plan/plan.h"
+#include "trireme/program/action.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace trireme::solve {
+
+/// Link to the outer tier; both directions work beside compute.
+struct HostLink {
+  BytesPerSecond out{0}, in{0};
+  Bytes capacity;  ///< of the outer tier
+};
+
+/// One micro-batch through layers first..last of a chain, forward then backward. The budget holds
+/// x[first-1] and all that design section 4 counts but the static bytes.
+struct Problem {
+  const chain::Chain* chain = nullptr;
+  int first_layer = 1, last_layer = 0;
+  Bytes budget;
+  std::optional<HostLink> link;
+  int slots = 500;  ///< sizes are rounded up to budget / slots; 0: exact in bytes where feasible
+};
+
+/// A program with what replay (exact, in bytes) says of it.
+struct Solution {
+  program::StageProgram program;
+  Seconds time;       ///< forward and backward, recomputation and waits inside
+  Bytes peak;         ///< <= budget
+  Bytes kept;         ///< held between the forward and the backward part, x[first-1] inside
+  Seconds recompute;  ///< time of forwards beyond the first of each layer
+  Bytes moved;        ///< bytes that left to the outer tier
+};
+
+using Result = std::variant<Solution, plan::Infeasible>;
+
+/// The names of all solvers, in the order in which tables show them.
+const std::vector<std::string>& solver_names();
+
+/// Solves with the solver of that name ("rotor", "periodic 3"); throws InputError for an unknown
+/// one with "did you mean". Every Solution was replayed: legal, within the budget, its time the
+/// replay's.
+Result solve(std::string_view solver, const Problem& problem);
+
+}  // namespace trireme::solve
