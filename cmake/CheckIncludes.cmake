@@ -2,9 +2,9 @@
 # Every include of a module stays within the modules that it names in USES, every third-party include within its owners.
 cmake_minimum_required(VERSION 3.25)
 set(owners
-  core:xxhash.h core:fmt io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
+  core:xxhash.h io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
   simulate:nlohmann solve:nlohmann
-  comm_mpi:mpi.h app:CLI app:spdlog app:nlohmann record:nlohmann)
+  comm_mpi:mpi.h app:CLI app_runtime:CLI record:nlohmann)
 set(torch_owners model tier profile data runtime checkpoint app_runtime)
 set(bad "")
 file(STRINGS ${EDGES} lines)
@@ -23,7 +23,7 @@ foreach(line IN LISTS lines)
         if(NOT module IN_LIST torch_owners)
           list(APPEND bad "${f}: '${i}' is not allowed in module '${module}'")
         endif()
-      elseif(i MATCHES "^#include <(mpi\\.h|nccl\\.h|cuda|yaml-cpp|nlohmann|CLI|spdlog|fmt|xxhash\\.h)")
+      elseif(i MATCHES "^#include <(mpi\\.h|nccl\\.h|cuda|yaml-cpp|nlohmann|CLI|xxhash\\.h)")
         if(NOT "${module}:${CMAKE_MATCH_1}" IN_LIST owners)
           list(APPEND bad "${f}: '${i}' is not allowed in module '${module}'")
         endif()

@@ -1,1 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/model/layer.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+namespace trireme::model {
+
+at::Tensor Layer::add_parameter(std::string name, const at::Tensor& initial, std::string tie) {
+  for (const Parameter& other : parameters_) {
+    ensure(other.name != name, concat("two parameters of one layer are called '", name, "'"));
+  }
+  at::Tensor value = initial.detach().contiguous().requires_grad_();
+  parameters_.push_back({std::move(name), value, std::move(tie)});
+  return value;
+}
+
+at::Tensor Layer::add_buffer(std::string name, const at::Tensor& initial) {
+  at::Tensor value = initial.detach().contiguous();
+  buffers_.push_back({std::move(name), value});
+  return value;
+}
+
+}  // namespace trireme::model

@@ -22,18 +22,23 @@ using MutableBytes = std::span<std::byte>;
 /// another arrive in the order in which they were sent. Backends make one communicator for each at
 /// start, in this order.
 enum class Stream { kOutputs, kGradients, kControl };
+inline constexpr int kStreams = 3;
 
 /// A send or receive under way. The buffer must stay as it is (send) or untouched (receive) until
 /// it is done.
 class Transfer {
  public:
+  /// One that has not ended is withdrawn: afterwards its buffer is neither read nor written. That
+  /// may block for about a second when the peer stopped in the middle of it. Its stream between the
+  /// two ranks is then given up: later transfers of it throw. For the way out after an error.
   virtual ~Transfer() = default;
-  /// Whether it has ended; never blocks.
+  /// Whether it has ended, well or not; never blocks.
   virtual bool done() = 0;
-  /// Blocks until it has ended. Throws CommError "rank 1: waited 60 s for rank 2: WHAT" past the
-  /// channel's timeout, at once when the transport failed or another rank gave up; Interrupted when
-  /// the channel's stop flag is set. `what` describes the wait in the program's words, e.g.
-  /// "3:receive_input 4".
+  /// Blocks until it has ended. Throws CommError "rank 1: waited 60 s for rank 2: WHAT (WHY)" past
+  /// the channel's timeout, at once when the sizes differ, the transport failed or another rank
+  /// gave up; Interrupted when the channel's stop flag is set. `what` describes the wait in the
+  /// program's words, e.g. "3:receive_input 4"; WHY is what rank 2 itself was waiting for. After a
+  /// timeout or Interrupted it is still under way, and may be waited for again.
   virtual void wait(std::string_view what) = 0;
 };
 
@@ -46,25 +51,28 @@ class Channel {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Starts a message; returns at once. A message has exactly the size that the receiver expects,
-  /// else the wait throws.
+  /// Starts a message; returns at once. The n-th send of a stream from one rank to another goes
+  /// into the n-th receive there, of exactly the same size, else the receiver's wait throws, naming
+  /// both, and the stream is given up. Not buffered: the send of a large message ends only after its receive was started. A
+  /// rank may send to itself.
   virtual std::unique_ptr<Transfer> send(ConstBytes data, int to, Stream stream) = 0;
   virtual std::unique_ptr<Transfer> receive(MutableBytes data, int from, Stream stream) = 0;
 
   /// Tells every rank, as far as the transport still can, that this rank gives up, so that their
-  /// waits end at once with CommError "rank 2 failed: REASON". Called once, on the way out. Never
-  /// throws, never blocks for long.
+  /// waits end at once with CommError "rank 2 failed: REASON". Called once, on the way out; a rank
+  /// that gives up because of another one's failure passes that one's on. Never throws, never
+  /// blocks for long.
   virtual void abandon(std::string_view reason) noexcept = 0;
 
-  /// The end of a good run; every rank. After it the channel must not be used. Waits for the others
-  /// within the timeout.
+  /// The end of a good run; every rank, with no transfer under way. After it the channel must not
+  /// be used. Waits for the others within the timeout.
   virtual void close() = 0;
 };
 
 /// Waits and stop requests of a channel.
 struct ChannelOptions {
   Seconds timeout{60};
-  /// Asked during waits; true ends them with Interrupted. May be empty.
+  /// Asked during waits, by the waiting thread; true ends them with Interrupted. May be empty.
   std::function<bool()> stop_requested;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "trireme/comm/channel.h"
+#include "trireme/core/units.h"
 
 #include <memory>
 
@@ -13,15 +14,20 @@ namespace trireme::comm {
 /// call.
 bool launched_by_mpi();
 
-/// MPI from start to end. Move-only owner; starting and closing are collective over all ranks.
+/// Bytes of one MPI message at most: its counts are ints.
+inline constexpr Bytes kLargestPiece{std::int64_t{1} << 30};
+
+/// MPI from start to end. Move-only owner; starting and closing are collective over all ranks, and
+/// done by the same thread.
 class MpiWorld {
  public:
-  /// MPI_Init_thread, one duplicate of the world communicator per Stream in their order, the
-  /// progress thread.
-  static MpiWorld start(const ChannelOptions& options);
+  /// MPI_Init_thread, one duplicate of the world communicator per Stream in their order and one
+  /// for what the ranks tell each other, the progress thread. Larger messages than `piece` travel
+  /// in several (the same on every rank; tests make it small).
+  static MpiWorld start(const ChannelOptions& options, Bytes piece = kLargestPiece);
   MpiWorld(MpiWorld&&) noexcept;
   MpiWorld& operator=(MpiWorld&&) noexcept;
-  /// Without close(): stops the progress thread, makes no collective call.
+  /// Without close(): stops the progress thread, makes no collective call. Transfers must be gone.
   ~MpiWorld();
 
   Channel& channel();
@@ -31,7 +37,8 @@ class MpiWorld {
   void set_options(const ChannelOptions& options);
   /// Every rank: channel().close(), then MPI_Finalize.
   void close();
-  /// Ends all ranks of the job with this exit code, after Channel::abandon.
+  /// Ends all ranks of the job with this exit code, after Channel::abandon. Waits up to two seconds
+  /// for the other ranks to call it too, so that each can print its own message first.
   [[noreturn]] void kill_job(int exit_code);
 
  private:

@@ -1,5 +1,6 @@
-// Quantities with a unit: bytes, seconds, bytes per second. Base units only; prefixes exist in
-// text. SPDX-License-Identifier: Apache-2.0
+// Quantities with a unit: bytes, seconds, bytes per second. Base units only; prefixes exist only in
+// text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <compare>

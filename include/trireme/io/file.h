@@ -1,6 +1,9 @@
 // Files as wholes: a reader gets all of it or an error, a writer leaves the old or the new file,
-// never half of one. SPDX-License-Identifier: Apache-2.0
+// never half of one.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include "trireme/core/units.h"
 
 #include <filesystem>
 #include <string>
@@ -9,15 +12,17 @@
 
 namespace trireme::io {
 
-/// The file's bytes. Throws InputError that names the file and the reason.
-std::string read_file(const std::filesystem::path& file);
+/// The file's bytes, at most `most` of them. Throws InputError that names the file and the reason;
+/// a regular file over the limit is refused before anything of it is read.
+std::string read_file(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{1} << 40));
 
-/// Writes beside the target, flushes to disk, renames over it. Creates missing folders. Throws
-/// Error.
+/// Writes beside the target, flushes to disk, renames over it. Creates missing folders; a symbolic
+/// link is followed, and what is no regular file (a pipe, /dev/stdout) is written to directly.
+/// Throws Error.
 void write_file(const std::filesystem::path& file, std::string_view content);
 
-/// Existing files that match a shell pattern (`*`, `?`, `[..]` in any component), sorted; a plain
-/// path stands for itself whether or not it exists.
+/// Existing files (no folders) that match a shell pattern (`*`, `?`, `[..]` in any component),
+/// sorted; a path without such characters, or one that exists as written, stands for itself.
 std::vector<std::filesystem::path> expand(const std::string& pattern);
 
 }  // namespace trireme::io

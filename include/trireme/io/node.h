@@ -1,5 +1,6 @@
 // Strict reading of YAML and JSON: every value knows its file, line and key, every error says them,
-// and a key that nobody asked for is an error. SPDX-License-Identifier: Apache-2.0
+// and a key that nobody asked for is an error.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"
@@ -15,24 +16,38 @@
 
 namespace trireme::io {
 
+class Node;
+
+/// `root` with `setting` ("section.key=value", the value in YAML) put in place of what stood there
+/// or added. Errors name the setting: "--set train.steps: ...".
+Node with_setting(const Node& root, std::string_view setting);
+
 /// One value of a document with its place. Cheap to copy; keeps its document alive.
 ///
 /// Reading functions throw InputError "FILE:LINE: KEY is FOUND, must be EXPECTED" when the value is
-/// not what is asked.
+/// not what is asked. What stands in quotes is text: never a number, true or false.
 class Node {
  public:
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind() const;
 
-  /// "configs/a.yaml:14: pipeline.micro_batches" (no line when the value came from the command
-  /// line).
+  /// "configs/a.yaml:14: pipeline.micro_batches", "configs/a.yaml:1: the document", or
+  /// "--set pipeline.micro_batches" when the value came from the command line.
   std::string where() const;
-  /// The dotted key alone, "" for the document itself.
+  /// The dotted key alone ("layers[3].forward_s", counted from 0), "" for the document itself.
   const std::string& key() const;
+  /// The document's name: its file as it was given.
+  const std::string& source() const;
 
   /// Throws InputError: where() + " " + message.
   [[noreturn]] void fail(std::string_view message) const;
+  /// The same for the value at `path` below this one ("train.batch"); where it does not stand
+  /// there, the place is that of the map that would hold it.
+  [[noreturn]] void fail_at(std::string_view path, std::string_view message) const;
+
+  /// What stands here, for messages: "30", "\"text in quotes\"", "empty", "a list", "a map".
+  std::string found() const;
 
   std::string text() const;  ///< a scalar, as written
   bool boolean() const;      ///< true | false
@@ -44,10 +59,9 @@ class Node {
   /// The scalar, which must be one of `choices`; else an error with "did you mean".
   std::string choice(const std::vector<std::string>& choices) const;
 
-  std::vector<Node> list() const;  ///< elements of a list
-  std::vector<std::pair<std::string, Node>> entries()
-      const;  ///< of a map, in file order; duplicate keys are errors
-  std::optional<Node> find(std::string_view key) const;  ///< of a map
+  std::vector<Node> list() const;                             ///< elements of a list
+  std::vector<std::pair<std::string, Node>> entries() const;  ///< of a map, in file order
+  std::optional<Node> find(std::string_view key) const;       ///< of a map
 
   /// The value as written back, block style, for saving a resolved document.
   std::string to_yaml() const;
@@ -56,19 +70,30 @@ class Node {
   explicit Node(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
  private:
+  friend Node with_setting(const Node& root, std::string_view setting);
+
   std::shared_ptr<const Impl> impl_;
 };
 
+/// Most values (scalars, lists, maps) of a document, and how deep they may be nested.
+inline constexpr std::size_t kMostValues = 4'000'000;
+inline constexpr std::size_t kDeepest = 64;
+
 /// Reads a whole file. Errors (no such file, a folder, over `most`, not YAML) name the file and,
 /// where there is one, the line. JSON is read by the same function: it is a subset of YAML.
+///
+/// The subset of YAML: one document, UTF-8, keys are scalars and stand once in their map, no tags,
+/// anchors or aliases. No document takes more memory than a small multiple of its size.
 Node load(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{256} << 20));
 
 /// Reads `text`; `name` stands for the file in errors.
 Node parse(std::string_view text, std::string_view name);
 
-/// `root` with `setting` ("section.key=value", the value in YAML) put in place of what stood there
-/// or added. Errors name the setting: "--set train.steps: ...".
-Node with_setting(const Node& root, std::string_view setting);
+/// `text` as a YAML scalar that reads back as the same text: bare where nothing else can be meant,
+/// in double quotes elsewhere. What is in quotes is JSON as well.
+std::string yaml_text(std::string_view text);
+/// `text` in double quotes, for YAML and JSON.
+std::string json_text(std::string_view text);
 
 /// Reads a map key by key and at the end refuses what was not asked for:
 ///

@@ -3,8 +3,12 @@
 #pragma once
 
 #include "trireme/config/job.h"
+#include "trireme/io/node.h"
 #include "trireme/model/layer.h"
 
+#include <ATen/core/Generator.h>
+
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,24 +17,48 @@
 
 namespace trireme::model {
 
-/// One layer, not built yet. `build` gets a generator that is seeded by (run seed, layer), so that
-/// a layer's initial values do not depend on who builds it. Tied parameters start from the tie's
-/// own generator: see `tied_initial`.
-struct LayerRecipe {
-  std::string name;
-  double work = 0;  ///< relative cost of a forward
-  std::function<std::unique_ptr<Layer>(at::Generator)> build;
+/// Where a layer's initial values come from. They depend on the run's seed and the layer's number
+/// alone, not on who builds it.
+class Seeds {
+ public:
+  Seeds(std::int64_t run_seed, int layer) : run_seed_(run_seed), layer_(layer) {}
+
+  /// A fresh generator of this layer; every call starts it anew.
+  at::Generator of_layer() const;
+  /// A fresh generator of a tied weight: the same for all its uses.
+  at::Generator of_tie(const std::string& tie) const;
+
+ private:
+  std::int64_t run_seed_;
+  int layer_;
 };
 
-/// What the chain's data looks like for one micro-batch of `examples` examples.
+/// One layer, not built yet.
+struct LayerRecipe {
+  std::string name;
+  double work =
+      0;  ///< multiply-adds of a forward for one example; cuts the chain where nothing was measured
+  std::function<std::unique_ptr<Layer>(const Seeds&)> build;
+};
+
+/// What the first layer takes and the last one compares with, for B examples.
+enum class InputKind {
+  kTokens,   ///< int64 [B, T] with T = `input_size`, values below `classes`; target the same,
+             ///< shifted by one
+  kVectors,  ///< float32 [B, N] with N = `input_size`; target int64 [B], values below `classes`
+};
+
+/// A chain as recipes. Layer i of 1..L is layers[i-1]; the last one includes the loss.
 struct ChainModel {
-  std::string kind;
-  std::vector<LayerRecipe> layers;  ///< layer i is layers[i-1]
-  std::string input;  ///< "tokens" (int64 [B, T], target the same shifted) or "vectors" (float [B,
-                      ///< inputs], int64 [B])
-  std::int64_t tokens_per_example = 1;  ///< for tokens/s
-  std::int64_t inputs = 0;              ///< vectors: width; tokens: context
-  std::int64_t classes = 0;             ///< size of the vocabulary, or number of classes
+  std::string name;
+  std::vector<LayerRecipe> layers;
+  InputKind input = InputKind::kTokens;
+  std::int64_t input_size = 0;
+  std::int64_t classes = 0;
+
+  int length() const { return static_cast<int>(layers.size()); }
+  /// What tokens/s counts: T for tokens, 1 for vectors.
+  std::int64_t tokens_per_example() const { return input == InputKind::kTokens ? input_size : 1; }
 };
 
 /// Builds chains of the user's own kind from the job's `model` section.
@@ -40,7 +68,8 @@ using ModelRegistry = std::map<std::string, ModelFactory>;
 /// The chain of a job. Throws InputError for a kind that neither Trireme nor `own` knows.
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own = {});
 
-/// Generator for the initial values of a tied weight: the same for all its uses.
-at::Generator tie_generator(std::int64_t seed, const std::string& tie);
+/// Built-in kinds.
+ChainModel make_gpt(const config::GptSpec& spec);
+ChainModel make_mlp(const config::MlpSpec& spec);
 
 }  // namespace trireme::model

@@ -78,13 +78,24 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-/// One line per action with the rank's number before it: "0 | 2:backward 3".
-/// parse_program(to_text(p)) == p.
+/// Whether the program trains: has a backward. Without one it only reads losses, and read_loss
+/// leaves no gradient behind.
+bool trains(const Program& program);
+
+/// A head of four lines (layers, micro_batches, ranks, rank_of_layer), then one line per action
+/// with the rank's number before it: "0 | 2:backward 3". parse_program(to_text(p)) == p.
 std::string to_text(const Program& program);
+/// Also takes blank lines and comments from '#' on. Throws InputError with the line.
 Program parse_program(std::string_view text);
 
-/// One row per rank, one column per time slot of equal passes ("F0", "B0", ".."): what golden tests
-/// look at.
+/// One row per rank, one column per time slot of equal passes: what golden tests look at.
+///
+///     0 | F0 F1 .. B0 .. B1
+///     1 | .. F0 B0 F1 B1 ..
+///
+/// A forward pass is there when its stage's last layer is first run, a backward pass when the
+/// backward of the stage's first layer is. On ranks with several stages the stage's number stands
+/// in front: "2F0". Throws InputError when passes wait for one another in a circle.
 std::string grid(const Program& program);
 
 }  // namespace trireme::program

@@ -46,16 +46,22 @@ StageProgram evaluate(int first_layer, int last_layer);
 /// Whether the step's end belongs to the program.
 enum class StepEnd { kNone, kReduceClipStep };
 
-/// The program of all ranks: stage k runs on rank k unless `rank_of_stage` says otherwise (a rank
-/// may have several stages). Stages must cover 1..L without gaps. Adds load_input, load_target,
-/// read_loss, sends and receives; sends stand right after what they send was made, receives right
-/// before what needs them.
+/// What lower() turns into a program: stage k runs on rank k unless `rank_of_stage` says otherwise
+/// (a rank may have several stages). Stages must cover 1..L without gaps.
 struct Lowering {
   std::vector<StageProgram> stages;
   PassOrder order;
   std::vector<int> rank_of_stage;  ///< empty: stage k on rank k
   StepEnd end = StepEnd::kReduceClipStep;
 };
+
+/// The program of all ranks. Adds load_input, load_target, read_loss, sends, receives and the end
+/// of the step. A forward pass begins with its loads or its receive_input; sends stand right after
+/// what they send was made; receive_gradient stands right before the first backward that needs it,
+/// so that recomputation and copies back go on while the gradient is under way; read_loss ends the
+/// forward pass of the last stage. Between two stages on one rank the values simply stay. The
+/// passes of several stages on one rank are put in the order in which equal passes could run,
+/// backward passes first. Throws InputError when stages or orders do not fit together.
 Program lower(const Lowering& lowering);
 
 }  // namespace trireme::program

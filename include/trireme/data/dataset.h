@@ -1,0 +1,100 @@
+// Data sets: any micro-batch of any step as a function of (job, seed, step, micro-batch), so that a
+// rank loads its own part alone and a resumed run goes on with what would have come.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace trireme::data {
+
+/// What the chain takes, in the words of model::ChainModel.
+struct ExampleShape {
+  std::string input;         ///< "tokens" | "vectors"
+  std::int64_t inputs = 0;   ///< tokens: context; vectors: width
+  std::int64_t classes = 0;  ///< size of the vocabulary, or number of classes
+};
+
+/// On the CPU. tokens: both int64 [B, T], the target shifted by one; vectors: float [B, inputs] and
+/// int64 [B].
+struct MicroBatch {
+  at::Tensor input, target;
+};
+
+/// In nats per token, of the validation part.
+struct UnigramLoss {
+  double entropy = 0;        ///< by the validation part's own counts
+  double cross_entropy = 0;  ///< by the train part's counts plus one
+};
+
+/// Loading is const and may be done from several threads. It allocates the two tensors it returns
+/// and no other.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// Examples per epoch of training, at least 1.
+  virtual std::int64_t train_examples() const = 0;
+  /// Examples of the validation part that do not overlap; 0: there is no validation part.
+  virtual std::int64_t validation_examples() const = 0;
+
+  /// Examples first..first+count-1 of the endless sequence of training. Throws InputError for a
+  /// token that the vocabulary does not have.
+  virtual MicroBatch train(std::int64_t first, std::int64_t count) const = 0;
+
+  /// Examples first..first+count-1 of `total` that are spread evenly over the validation part,
+  /// always the same; they overlap or repeat if `total` is over validation_examples().
+  virtual MicroBatch validation(std::int64_t first, std::int64_t count,
+                                std::int64_t total) const = 0;
+
+  /// Nothing where there is no validation part, or no text. Of a part with more than 2^26 tokens,
+  /// evenly spaced stretches are counted.
+  virtual std::optional<UnigramLoss> unigram_loss() const = 0;
+
+  /// Equal where the data are, so that ranks on different hosts can be compared, and a run with the
+  /// checkpoint that it resumes from. Token files count by size and by evenly spaced samples.
+  virtual std::string digest() const = 0;
+
+  /// For people: "text, 14 files: 301234 tokens to train on, 15854 for validation".
+  virtual std::string describe() const = 0;
+};
+
+/// Opens what `spec` names:
+///
+/// - text: the files' bytes are the tokens. Patterns are expanded; of several names of one file
+///   (symbolic links) the file's own name counts, else the first; files follow each other sorted by
+///   name, each ending with a newline (added where the file has none). Held in memory.
+/// - tokens: the same, but raw little-endian uint16 or uint32, mapped, not read; nothing in
+///   between.
+/// - synthetic: nothing is read. vectors: the class is the largest of `classes` noisy linear forms
+///   of the first inputs. tokens: sequences in which every token has four equally likely
+///   successors; the best loss is ln 4, a unigram model's ln(vocabulary).
+///
+/// The end of the data, `validation_fraction` of its tokens or examples, is the validation part.
+///
+/// Throws InputError with file and reason: nothing matches, unreadable, empty, not whole tokens, a
+/// part shorter than one window, a vocabulary that is too small, a kind that the chain cannot take.
+std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const ExampleShape& shape,
+                                      std::int64_t seed);
+
+/// How a step's batch is cut, over all replicas.
+struct BatchShape {
+  std::int64_t batch = 1;
+  std::int64_t micro_batch = 1;  ///< divides batch
+};
+
+/// Micro-batch `index` (0..batch / micro_batch - 1, counted over all replicas) of `step` (from 0).
+MicroBatch train_micro_batch(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                             std::int64_t index);
+
+/// Micro-batch `index` of `micro_batches` of `examples` examples each: one validation.
+MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
+                                  std::int64_t micro_batches);
+
+}  // namespace trireme::data

@@ -1,0 +1,19 @@
+// What layers are made of beyond at:: operators: dropout that draws from the context's generator,
+// initial values. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/model/layer.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace trireme::model {
+
+/// `x` with a share `probability` of its values set to zero and the rest scaled by 1 / (1 -
+/// probability); `x` itself when not training or the probability is 0. Keeps one byte per value for
+/// its backward.
+at::Tensor dropout(const at::Tensor& x, double probability, const Context& context);
+
+/// float32 normal values with mean 0, shape `sizes`.
+at::Tensor normal(at::IntArrayRef sizes, double deviation, at::Generator generator);
+
+}  // namespace trireme::model

@@ -1,0 +1,45 @@
+// metrics.jsonl: what was measured in every step, one JSON object per line.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace trireme::record {
+
+struct Scalar {
+  std::string name;  ///< "train_loss"
+  double value = 0;
+
+  bool operator==(const Scalar&) const = default;
+};
+
+struct StepMetrics {
+  std::int64_t step = 0;
+  std::vector<Scalar> values;
+
+  bool operator==(const StepMetrics&) const = default;
+};
+
+/// Appends lines {"step": 12, "train_loss": 2.5, ...}. Doubles read back as the same doubles; JSON
+/// has no infinities and no NaN, they are written as null.
+class MetricsFile {
+ public:
+  /// Goes on with `file` where `first_step` is the least step that will be appended: lines of that
+  /// and later steps are dropped, and with them a last line that was cut short by a crash. 0 starts
+  /// anew. Creates missing folders. Throws InputError for a line that is no metrics line, Error if
+  /// the file cannot be written.
+  MetricsFile(std::filesystem::path file, std::int64_t first_step);
+
+  /// One line, handed to the system before this returns. Throws Error.
+  void append(const StepMetrics& metrics);
+
+ private:
+  std::filesystem::path file_;
+  std::ofstream out_;
+};
+
+}  // namespace trireme::record

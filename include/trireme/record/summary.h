@@ -1,0 +1,52 @@
+// summary.json and its text: how a run ended, prediction beside measurement.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::record {
+
+/// Times are those of one step, medians over the steps; they do not overlap each other.
+struct RankSummary {
+  int rank = 0;
+  int first_layer = 1, last_layer = 1;
+  Bytes budget;                         ///< 0: none
+  std::optional<Bytes> predicted_peak;  ///< nothing: no prediction was made
+  Bytes peak, static_bytes;
+  std::optional<Bytes> reserved;  ///< held by the device's allocator, if it says
+  Seconds forward{0}, backward{0}, recompute{0}, copy{0}, wait{0};
+};
+
+struct Summary {
+  std::int64_t steps = 0;
+  double train_loss = 0;
+  std::optional<double> validation_loss;
+  /// Nats per token of the validation part, see data::UnigramLoss.
+  std::optional<double> unigram_entropy, unigram_cross_entropy;
+  double tokens_per_s = 0;
+  Seconds step{0};  ///< median
+  std::optional<Seconds> predicted_step;
+  double bubble = 0;  ///< 0..1
+  Seconds total{0}, to_first_step{0};
+  std::string parameters_digest, losses_digest;
+  std::vector<RankSummary> ranks;
+};
+
+/// `trireme-summary/1`. What is not known is null, and so is a loss that is not finite.
+std::string to_json(const Summary& summary);
+
+/// Writes to_json to `file`, whole or not at all. Throws Error.
+void write(const Summary& summary, const std::filesystem::path& file);
+
+/// What a person reads at the end: losses beside what token frequencies alone reach, speed, a table
+/// of the ranks, and the lines "parameters digest: HEX" and "losses digest: HEX". A rank's busy
+/// share is (forward + backward + recompute) / step.
+std::string closing_text(const Summary& summary);
+
+}  // namespace trireme::record

@@ -1,0 +1,18 @@
+// A run's fingerprint: over all parameters in chain order, so that it does not depend on the split.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+#include "trireme/runtime/reducer.h"
+#include "trireme/runtime/stage.h"
+
+#include <string>
+
+namespace trireme::runtime {
+
+/// Every rank of a pipeline: 32 hex digits over names and values of all parameters in chain order,
+/// a tied weight once.
+std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
+                              const Reducer& reducer);
+
+}  // namespace trireme::runtime

@@ -1,0 +1,112 @@
+// The executor: reads one rank's program action by action. It decides no order and never asks which
+// rank it is. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/model/layer.h"
+#include "trireme/program/action.h"
+#include "trireme/runtime/boundary.h"
+#include "trireme/runtime/optimizer.h"
+#include "trireme/runtime/reducer.h"
+#include "trireme/runtime/stage.h"
+#include "trireme/runtime/values.h"
+
+#include <ATen/core/Generator.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Where x[0] and the targets come from: micro-batch -> values.
+struct Feed {
+  std::function<model::Values(int micro_batch)> input;
+  std::function<model::Values(int micro_batch)> target;
+};
+
+/// What does not change between steps.
+struct ExecutorOptions {
+  std::int64_t seed = 0;
+  bool bfloat16 = false;  ///< forwards under autocast
+  double clip_norm = 0;   ///< 0: no clipping
+  double loss_scale =
+      1;  ///< gradient of every micro-batch's loss: 1 / micro-batches of all replicas
+  int first_micro_batch =
+      0;  ///< number of this replica's micro-batch 0 among those of all replicas
+  bool owns_default_generator =
+      false;  ///< one rank in this process: LibTorch's own generator is keyed, too
+  std::function<bool()> stop_requested;  ///< asked between actions
+};
+
+/// Where a run's time went on this rank. Compute is forward + backward + recompute + step.
+struct Times {
+  Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0};
+
+  Seconds compute() const { return forward + backward + recompute + step; }
+  Times& operator+=(const Times& other);
+};
+
+/// What one run of a program gave on this rank.
+struct RunResult {
+  std::vector<float> losses;  ///< per micro-batch, on the rank of the last layer; else empty
+  std::optional<double> gradient_norm;  ///< before clipping, where a clip ran
+  Times times;
+};
+
+/// Runs programs on one rank's stage.
+class Executor {
+ public:
+  struct Parts {
+    Stage& stage;
+    Boundary& boundary;
+    Reducer& reducer;
+    Optimizer& optimizer;
+  };
+  Executor(Parts parts, ExecutorOptions options);
+
+  /// One training step's program. `rate` is the learning rate of its `step` action.
+  RunResult train(const std::vector<program::Action>& actions, const Feed& feed, std::int64_t step,
+                  double rate);
+  /// A forward-only program: no tape, no dropout, buffers stay as they are.
+  RunResult evaluate(const std::vector<program::Action>& actions, const Feed& feed);
+
+ private:
+  using Action = program::Action;
+  enum class Taping { kUntaped, kTaped };
+
+  RunResult run(const std::vector<Action>& actions);
+  void perform(const Action& action);
+  void forward(const Action& action, Taping taping);
+  void backward(const Action& action);
+  void read_loss(const Action& action);
+  void send(const Action& action, model::Values values);
+  void receive(const Action& action);
+  void clip();
+  model::Values run_layer(const Action& action, const model::Values& input);
+  model::Context context_of(const Action& action);
+
+  Parts parts_;
+  ExecutorOptions options_;
+  at::Generator generator_;
+
+  // Of the run under way.
+  ValueStore values_;
+  std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that compares with it
+  std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation
+  const Feed* feed_ = nullptr;
+  std::int64_t step_ = 0;
+  double rate_ = 0;
+  bool training_ = true;
+  RunResult result_;
+};
+
+/// Throws InputError for an action that this executor does not carry out yet (offload, prefetch):
+/// before anything runs.
+void require_supported(const std::vector<program::Action>& actions);
+
+}  // namespace trireme::runtime

@@ -1,0 +1,64 @@
+// What one rank holds while the run lives: its layers, their parameters and one flat gradient
+// buffer. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/model/chain.h"
+#include "trireme/model/layer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// One use of a weight by one layer of this rank.
+struct StageParameter {
+  int layer = 0;
+  int index = 0;     ///< within its layer
+  std::string name;  ///< "block0.mlp/up.weight"
+  std::string tie;   ///< empty: this is its only use
+  bool shares_value =
+      false;  ///< its value is the storage of an earlier use on this rank: not stepped again
+  at::Tensor value;
+  at::Tensor gradient;  ///< a view into Stage::gradients()
+};
+
+/// Layers of one rank, built from recipes. Gradients exist from the start as views of one flat
+/// float buffer; backward adds to them. Uses of a tied weight share their value on one rank but
+/// never their gradients, so that sums keep chain order.
+class Stage {
+ public:
+  /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
+  /// alone.
+  Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed);
+
+  const std::vector<int>& layers() const { return numbers_; }
+  model::Layer& layer(int number) { return *layers_.at(number); }
+  const std::string& layer_name(int number) const { return names_.at(number); }
+
+  /// In chain order.
+  const std::vector<StageParameter>& parameters() const { return parameters_; }
+
+  /// All gradients, padding zero between them.
+  std::span<float> gradients();
+  void zero_gradients();
+
+  Bytes parameter_bytes() const;
+  Bytes gradient_bytes() const;
+
+ private:
+  void collect_parameters();
+
+  std::vector<int> numbers_;
+  std::map<int, std::unique_ptr<model::Layer>> layers_;
+  std::map<int, std::string> names_;
+  std::vector<StageParameter> parameters_;
+  at::Tensor flat_gradients_;
+};
+
+}  // namespace trireme::runtime

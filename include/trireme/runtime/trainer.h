@@ -1,0 +1,102 @@
+// Training: one rank's part of a run. Reads a plan value; never solves anything.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+#include "trireme/config/job.h"
+#include "trireme/core/units.h"
+#include "trireme/model/chain.h"
+#include "trireme/plan/plan.h"
+#include "trireme/runtime/executor.h"
+#include "trireme/tier/memory.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// The data set, seen by the trainer. Micro-batches are numbered over all replicas.
+struct DataSource {
+  std::function<model::Values(std::int64_t step, int micro_batch)> input, target;
+  std::function<model::Values(int micro_batch)> validation_input, validation_target;
+  int validation_micro_batches = 0;  ///< per replica; 0: no validation
+};
+
+/// What happened in one step, for whoever shows it.
+struct StepRecord {
+  std::int64_t step = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  std::optional<double> gradient_norm;
+  Seconds time{0};
+  double tokens_per_s = 0;
+};
+
+/// Told on world rank 0 only; steps in order, in bursts of `report.log_every`.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void started(Seconds since_start) = 0;  ///< right before the first step
+  virtual void step(const StepRecord& record) = 0;
+  virtual void validation(std::int64_t step, double loss) = 0;
+};
+
+/// One rank's figures, times per step (mean).
+struct RankFigures {
+  int rank = 0;
+  int first_layer = 0, last_layer = 0;
+  Bytes peak, static_bytes;
+  Times times;
+};
+
+/// What a run gave; the same on every rank.
+struct Outcome {
+  std::int64_t steps = 0;
+  double train_loss = 0;  ///< mean over the last report interval
+  std::optional<double> validation_loss;
+  double tokens_per_s = 0;  ///< by the median step
+  Seconds step{0};          ///< median
+  double bubble = 0;        ///< 1 - compute / (ranks x step)
+  std::string parameters_digest, losses_digest;
+  std::vector<RankFigures> ranks;
+};
+
+/// Everything that a rank needs. References must outlive the trainer.
+struct TrainSetup {
+  const config::JobSpec& job;
+  const model::ChainModel& model;
+  const plan::Plan& plan;
+  const DataSource& data;
+  comm::Channel& channel;
+  tier::MemoryAccount& memory;
+  int threads = 1;
+  bool owns_process = true;  ///< no other rank in this process
+  std::function<bool()> stop_requested;
+  std::function<Seconds()> since_start;  ///< the process's age
+};
+
+/// Every rank: builds the stage, then trains. Throws Interrupted when asked to stop, CommError when
+/// a peer fails.
+class Trainer {
+ public:
+  explicit Trainer(const TrainSetup& setup);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// `observer` is used on world rank 0 only and may be null elsewhere.
+  Outcome run(Observer* observer);
+
+  /// This rank's stage, for tests and for saving.
+  Stage& stage();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trireme::runtime

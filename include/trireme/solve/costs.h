@@ -1,0 +1,120 @@
+// What the recurrences of the table solvers read: the sizes of a chain in slots, and what a run of
+// layers needs. One place for the thresholds, so that tables, rebuilding and oracles cannot differ.
+//
+// A slot is `unit` bytes. What is kept is rounded up on its own, item by item, and what must be
+// there for a moment is rounded up as a sum: m slots always stand for at least m * unit bytes, so a
+// program that fits in slots fits in bytes. With a unit of one byte everything is exact.
+//
+// Letters in comments: x[i] output, a[i] tape, tf, tt, tb the transients of untaped forward, taped
+// forward and backward, f[i] and b[i] the times. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trireme::solve {
+
+/// A number of slots. Memory "m" of the recurrences.
+using Slots = std::int64_t;
+
+/// Layers first..last of a chain, in slots; layers carry the chain's own numbers.
+class Costs {
+ public:
+  /// Copies what it needs. `unit` is at least one byte.
+  Costs(const chain::Chain& chain, int first, int last, Bytes unit);
+
+  int first() const { return first_; }
+  int last() const { return last_; }
+  Bytes unit() const { return Bytes(unit_); }
+
+  Slots output(int i) const { return output_[at(i)]; }  ///< x[i], first-1 <= i <= last
+  Slots tape(int i) const { return tape_[at(i)]; }      ///< a[i]
+
+  /// Tape of i and gradient of x[i]: what a backward that waits for its input holds.
+  Slots waiting(int i) const { return waiting_[at(i)]; }
+  /// a[i] + tt[i]: a taped forward whose input is held outside.
+  Slots taping(int i) const { return taping_[at(i)]; }
+  /// x[i-1] + a[i] + tt[i]: the same with its input inside.
+  Slots taping_with_input(int i) const { return taping_with_input_[at(i)]; }
+  /// x[i] + a[i] + tb[i]: a backward whose input is held outside.
+  Slots backward(int i) const { return backward_[at(i)]; }
+  /// Most that untaped forwards of s..j need when each drops its input, x[s-1] held outside: x[s] +
+  /// tf[s], then x[k-1] + x[k] + tf[k]. 0 for an empty run.
+  Slots run(int s, int j) const { return j < s ? 0 : run_[row(s) + static_cast<std::size_t>(j - s)]; }
+
+  /// Sum of f[s..j] in seconds; 0 for an empty run.
+  double forward(int s, int j) const { return j < s ? 0.0 : forward_[at(j)] - forward_[at(s - 1)]; }
+  /// Sum of f + b over s..t: the time of a sub-chain without recomputation.
+  Seconds work(int s, int t) const;
+
+  /// Whole slots that a budget leaves beside x[first-1]; negative if not even that fits.
+  Slots available(Bytes budget) const;
+
+ private:
+  std::size_t at(int i) const { return static_cast<std::size_t>(i - first_ + 1); }
+  std::size_t row(int s) const { return row_[at(s)]; }
+  Slots rounded_up(std::int64_t bytes) const { return (bytes + unit_ - 1) / unit_; }
+  void fill_runs(const chain::Chain& chain);
+
+  int first_, last_;
+  std::int64_t unit_;
+  Bytes input_;
+  std::vector<Slots> output_, tape_, waiting_, taping_, taping_with_input_, backward_, run_;
+  std::vector<std::size_t> row_;
+  std::vector<double> forward_, work_;  // prefix sums
+};
+
+/// Whether the input of a tape must stay with it.
+enum class Freedom {
+  kInputStays,     ///< rotor: memory-persistent schedules
+  kInputMayLeave,  ///< rotor_free: it may be made again right before the backward
+};
+
+/// The three quantities of the recurrences. Each is a least time over programs, as a function of m.
+enum class Part {
+  /// C(s,t,m): forward and backward of s..t; x[s-1] outside m, the gradient of x[t] inside m.
+  kWhole,
+  /// G_t(s,m): the tape of t and the gradient of x[t] are there, inside m; s..t-1 run until x[t-1]
+  /// exists, then the backwards of t..s. Without the time of b[t].
+  kResumed,
+  /// g(s,m): the first forward of s..t, and the backward; no gradient is there until x[t] was
+  /// given away.
+  kFirst,
+};
+
+/// The first decision on a sub-chain s..t: run s..at, keeping only one thing of it, go on with
+/// at+1..t (the right side), and come back to s..at (the left side).
+struct Split {
+  enum class Keeps {
+    kOutput,  ///< x[at] stays, s..at is done again as a kWhole
+    kTape,    ///< the tape of at stays, the rest is done again as a kResumed
+  };
+  Keeps keeps{};
+  int at = 0;
+  Slots holds = 0;  ///< what the right side has less
+  Slots needs = 0;  ///< least m
+  double runs = 0;  ///< seconds of forwards that will be done again
+};
+
+/// Bytes, in slots, that are there while the forwards of `part` run, whatever is decided.
+Slots load(const Costs& costs, Part part, int t);
+Split keep_output(const Costs& costs, Part part, int s, int t, int at);
+Split keep_tape(const Costs& costs, Part part, int s, int t, int at);
+
+/// Calls `visit(split)` for every decision on s..t; outputs first, both in ascending order. A
+/// kResumed of one layer has none: it is its backward alone.
+template <class Visit>
+void each_split(const Costs& costs, Freedom freedom, Part part, int s, int t, Visit&& visit) {
+  const int last_output = part == Part::kFirst ? t : t - 1;  // x[t] of the first pass goes away
+  for (int j = s; j <= last_output; ++j) visit(keep_output(costs, part, s, t, j));
+  const int last_tape = part == Part::kResumed ? t - 1 : t;
+  for (int j = s; j <= (freedom == Freedom::kInputStays ? s : last_tape) && j <= last_tape; ++j) {
+    visit(keep_tape(costs, part, s, t, j));
+  }
+}
+
+}  // namespace trireme::solve

@@ -1,0 +1,98 @@
+// Memory of the device tier on CPU: LibTorch's CPU allocator wrapped, so that every byte that a
+// rank's tensors hold is counted, tagged and held against a budget.
+//
+// Not seen by it: scratch memory inside oneDNN and MKL, the transport's own buffers, containers of
+// the C++ library. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::tier {
+
+/// What bytes are held for.
+enum class Tag : std::uint8_t {
+  kOther,
+  kParameters,
+  kGradients,
+  kOptimizer,
+  kKept,
+  kWorking,
+  kChannel
+};
+inline constexpr int kTags = 7;
+std::string_view name(Tag tag);
+
+/// The bytes of one rank. Thread-safe. Accounts live until the process ends: tensors may outlive
+/// the rank that made them.
+class MemoryAccount {
+ public:
+  /// A new account with a name for messages ("rank 1").
+  static MemoryAccount& open(std::string name);
+
+  Bytes live() const { return Bytes(live_.load(std::memory_order_relaxed)); }
+  Bytes live(Tag tag) const { return Bytes(tags_[index(tag)].load(std::memory_order_relaxed)); }
+  Bytes peak() const { return Bytes(peak_.load(std::memory_order_relaxed)); }
+  Bytes budget() const { return Bytes(budget_.load(std::memory_order_relaxed)); }
+  const std::string& name() const { return name_; }
+
+  /// The peak starts again from what is live now.
+  void reset_peak() { peak_.store(live_.load()); }
+  /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and who
+  /// holds what.
+  void set_budget(Bytes budget) { budget_.store(budget.count()); }
+
+  /// "gradients 12.0 MiB, kept 3.00 MiB": non-zero tags, largest first.
+  std::string holders() const;
+
+  // For the allocator.
+  void take(std::int64_t size, Tag tag);
+  void give_back(std::int64_t size, Tag tag) noexcept;
+
+ private:
+  explicit MemoryAccount(std::string name) : name_(std::move(name)) {}
+  static std::size_t index(Tag tag) { return static_cast<std::size_t>(tag); }
+  void raise_peak(std::int64_t live) noexcept;
+
+  std::string name_;
+  std::atomic<std::int64_t> live_{0}, peak_{0};
+  std::atomic<std::int64_t> budget_{INT64_MAX};
+  std::array<std::atomic<std::int64_t>, kTags> tags_{};
+};
+
+/// Puts the counting allocator in place of LibTorch's; once per process, before the first tensor
+/// that shall be counted and before worker threads start. Further calls do nothing.
+void install_cpu_allocator();
+
+/// Tensors made by this thread inside the scope count on `account`. Outside of any scope they count
+/// on no account.
+class AccountScope {
+ public:
+  explicit AccountScope(MemoryAccount& account);
+  ~AccountScope();
+  AccountScope(const AccountScope&) = delete;
+  AccountScope& operator=(const AccountScope&) = delete;
+
+ private:
+  MemoryAccount* outer_;
+};
+
+/// Tensors made by this thread inside the scope carry `tag`.
+class TagScope {
+ public:
+  explicit TagScope(Tag tag);
+  ~TagScope();
+  TagScope(const TagScope&) = delete;
+  TagScope& operator=(const TagScope&) = delete;
+
+ private:
+  Tag outer_;
+};
+
+}  // namespace trireme::tier

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch.h"
+
+#include <c10/util/Exception.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <thread>
+
+#include "mpi_launch.h"
+#include "signals.h"
+#include "trireme/comm/local.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+namespace trireme::app {
+namespace {
+
+int int_from_environment(const char* name, int fallback) {
+  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
+  return text == nullptr ? fallback : std::atoi(text);
+}
+
+/// Cores that this process may use.
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, CPU_COUNT(&set));
+}
+
+/// Ranks that mpirun bound to cores of their own see these alone; unbound ones share the host.
+int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
+  if (job.threads) return *job.threads;
+  const int cores = usable_cores();
+  const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
+  return bound ? cores : std::max(1, cores / std::max(1, ranks_on_host));
+}
+
+/// Ranks per pipeline for a job that was started with `ranks` ranks.
+int stages_for(const config::JobSpec& job, int ranks) {
+  const int replicas = job.pipeline.replicas;
+  const int stages = job.pipeline.stages.value_or(std::max(1, ranks / replicas));
+  if (stages * replicas != ranks) {
+    job.fail("pipeline", concat("asks for ", job.pipeline.stages ? concat(stages, " stages x ") : "", replicas,
+                                " replicas, but was started with ", ranks, " ranks: start it with mpirun -n ",
+                                stages * replicas));
+  }
+  return stages;
+}
+
+int launch_local(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
+  try {
+    const int stages = job.pipeline.stages.value_or(1);
+    const int ranks = stages * job.pipeline.replicas;
+    const int threads = threads_per_rank(job, ranks);
+    comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested}, [&](comm::Channel& channel) {
+      body({.channel = channel, .stages = stages, .threads = threads, .owns_process = ranks == 1});
+    });
+    return 0;
+  } catch (...) {
+    return exit_code_of_current_exception(true, "");
+  }
+}
+
+}  // namespace
+
+bool is_speaker() { return int_from_environment("OMPI_COMM_WORLD_RANK", int_from_environment("PMI_RANK", 0)) == 0; }
+
+int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
+  const std::string& transport = job.pipeline.transport;
+  const bool many = launched_ranks() > 1;
+  if (transport == "mpi" || (transport == "auto" && many)) {
+    const auto in_world = [&](comm::Channel& channel, int ranks_on_host) {
+      body({.channel = channel,
+            .stages = stages_for(job, channel.size()),
+            .threads = threads_per_rank(job, ranks_on_host),
+            .owns_process = true});
+    };
+    return launch_mpi(job, in_world);
+  }
+  if (many) {
+    if (is_speaker()) {
+      std::cerr << "trireme: pipeline.transport is local, but mpirun started " << launched_ranks()
+                << " processes: use transport mpi or auto, or start one process\n";
+    }
+    return 2;
+  }
+  return launch_local(job, body);
+}
+
+int exit_code_of_current_exception(bool speak, const std::string& prefix) {
+  const auto say = [&](const std::string& message) {
+    if (speak) std::cerr << "trireme: " << prefix << message << std::endl;  // NOLINT: flushed before the job is ended
+  };
+  try {
+    throw;
+  } catch (const InputError& error) {
+    say(error.what());
+    return 2;
+  } catch (const Interrupted& error) {
+    say(error.what());
+    return 130;
+  } catch (const c10::OutOfMemoryError& error) {
+    say(error.what_without_backtrace());
+    return 1;
+  } catch (const c10::Error& error) {
+    say(error.what_without_backtrace());
+    return 1;
+  } catch (const std::exception& error) {
+    say(error.what());
+    return 1;
+  }
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,93 @@
+// A multilayer perceptron for classification: linear, optional batch norm, GELU, dropout; then
+// linear + cross-entropy.
+//
+// Shapes: B examples of the micro-batch, N values.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/text.h"
+#include "trireme/model/chain.h"
+#include "trireme/model/functional.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace trireme::model {
+namespace {
+
+/// Normal values with the variance 2 / in that keeps rectified activations in scale (He et al.
+/// 2015).
+at::Tensor initial_weight(std::int64_t out, std::int64_t in, const at::Generator& from) {
+  return normal({out, in}, std::sqrt(2.0 / static_cast<double>(in)), from);
+}
+
+/// [B, in] to [B, out].
+class Hidden final : public Layer {
+ public:
+  Hidden(std::int64_t in, std::int64_t out, const config::MlpSpec& spec, const Seeds& seeds)
+      : dropout_(spec.dropout), batch_norm_(spec.batch_norm) {
+    weight_ = add_parameter("linear.weight", initial_weight(out, in, seeds.of_layer()));
+    bias_ = add_parameter("linear.bias", at::zeros({out}));
+    if (!batch_norm_) return;
+    scale_ = add_parameter("norm.weight", at::ones({out}));
+    shift_ = add_parameter("norm.bias", at::zeros({out}));
+    mean_ = add_buffer("norm.running_mean", at::zeros({out}));
+    variance_ = add_buffer("norm.running_var", at::ones({out}));
+  }
+
+  Values forward(const Values& input, const Context& context) override {
+    at::Tensor x = at::linear(input[0], weight_, bias_);
+    if (batch_norm_) {
+      x = at::batch_norm(x, scale_, shift_, mean_, variance_, context.training, /*momentum=*/0.1,
+                         /*eps=*/1e-5,
+                         /*cudnn_enabled=*/true);
+    }
+    return {dropout(at::gelu(x), dropout_, context)};
+  }
+
+ private:
+  double dropout_;
+  bool batch_norm_;
+  at::Tensor weight_, bias_, scale_, shift_, mean_, variance_;
+};
+
+/// [B, in] to the mean cross-entropy against the target classes.
+class Classifier final : public Layer {
+ public:
+  Classifier(std::int64_t in, std::int64_t classes, const Seeds& seeds) {
+    weight_ = add_parameter("linear.weight", initial_weight(classes, in, seeds.of_layer()));
+    bias_ = add_parameter("linear.bias", at::zeros({classes}));
+  }
+
+  Values forward(const Values& input, const Context& context) override {
+    return {at::cross_entropy_loss(at::linear(input[0], weight_, bias_), context.target.at(0))};
+  }
+
+ private:
+  at::Tensor weight_, bias_;
+};
+
+}  // namespace
+
+ChainModel make_mlp(const config::MlpSpec& spec) {
+  ChainModel model{.name = concat("mlp-", spec.widths.size(), "x",
+                                  spec.widths.empty() ? spec.inputs : spec.widths.front()),
+                   .layers = {},
+                   .input = InputKind::kVectors,
+                   .input_size = spec.inputs,
+                   .classes = spec.classes};
+  std::int64_t in = spec.inputs;
+  for (const int width : spec.widths) {
+    model.layers.push_back({concat("hidden", model.layers.size()), static_cast<double>(in) * width,
+                            [in, width, spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
+                              return std::make_unique<Hidden>(in, width, spec, seeds);
+                            }});
+    in = width;
+  }
+  model.layers.push_back({"classifier", static_cast<double>(in) * spec.classes,
+                          [in, spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
+                            return std::make_unique<Classifier>(in, spec.classes, seeds);
+                          }});
+  return model;
+}
+
+}  // namespace trireme::model

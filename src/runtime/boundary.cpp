@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/boundary.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/tier/memory.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <span>
+
+namespace trireme::runtime {
+namespace {
+
+using program::Action;
+using program::Op;
+
+/// A shape on its way: count, then per tensor its type, number of dimensions and sizes.
+constexpr std::size_t kShapeWords = 128;
+using ShapeMessage = std::array<std::int64_t, kShapeWords>;
+
+ShapeMessage encode(const ValuesShape& shape);
+ValuesShape decode(const ShapeMessage& message);
+ValuesShape shape_of(const model::Values& values);
+
+comm::ConstBytes bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+bool is_receive(Op op) {
+  return op == Op::kReceiveInput || op == Op::kReceiveGradient;
+}
+bool is_gradient(Op op) {
+  return op == Op::kSendGradient || op == Op::kReceiveGradient;
+}
+
+}  // namespace
+
+Boundary::Boundary(comm::Channel& channel, std::vector<int> world_rank,
+                   std::vector<int> rank_of_layer)
+    : channel_(channel),
+      world_rank_(std::move(world_rank)),
+      rank_of_layer_(std::move(rank_of_layer)) {}
+
+void Boundary::expect(const std::vector<Action>& actions) {
+  for (const Action& action : actions) {
+    if (is_receive(action.op)) lanes_[lane_of(action)].expected.push_back(action);
+  }
+  for (const auto& [key, lane] : lanes_) post_next(key);
+}
+
+void Boundary::send(const Action& action, model::Values values) {
+  const LaneKey key = lane_of(action);
+  Lane& lane = lanes_[key];
+  std::erase_if(values, [](const at::Tensor& value) { return !value.defined(); });
+  for (at::Tensor& value : values) value = value.contiguous();
+  const ValuesShape shape = shape_of(values);
+  if (!is_gradient(action.op)) {
+    const auto known = output_shapes_.find(action.layer);
+    if (known == output_shapes_.end()) {
+      output_shapes_.emplace(action.layer, shape);
+      send_shape(action, key, shape);
+    } else if (known->second != shape) {
+      throw Error(concat(to_text(action), ": layer ", action.layer,
+                         " gave values of another shape or type than for earlier micro-batches; a "
+                         "layer's output must be alike for all"));
+    }
+  } else {
+    ensure(shape == shape_of_message(action), "a gradient has the shape of its output");
+  }
+  while (!lane.outgoing.empty() && (lane.outgoing.front().transfers.back()->done() ||
+                                    lane.outgoing.size() + 1 >= kChannelCapacity)) {
+    wait(lane.outgoing.front());
+    lane.outgoing.pop_front();
+  }
+  if (values.empty()) return;
+  Posted posted{.values = std::move(values), .transfers = {}, .action = action};
+  for (const at::Tensor& value : posted.values) {
+    posted.transfers.push_back(channel_.send(bytes_of(value), key.first, key.second));
+  }
+  lane.outgoing.push_back(std::move(posted));
+}
+
+model::Values Boundary::receive(const Action& action) {
+  const LaneKey key = lane_of(action);
+  Lane& lane = lanes_[key];
+  if (!lane.incoming) {
+    ensure(!lane.expected.empty() && lane.expected.front() == action,
+           "receives happen in the announced order");
+    lane.expected.pop_front();
+    if (!is_gradient(action.op) && !output_shapes_.contains(action.layer)) {
+      output_shapes_.emplace(action.layer, receive_shape(action, key));
+    }
+    lane.incoming = post(action, key);
+  }
+  ensure(lane.incoming->action == action, "receives happen in the announced order");
+  wait(*lane.incoming);
+  model::Values values = std::move(lane.incoming->values);
+  lane.incoming.reset();
+  post_next(key);
+  return values;
+}
+
+void Boundary::flush() {
+  for (auto& [key, lane] : lanes_) {
+    for (Posted& posted : lane.outgoing) wait(posted);
+    lane.outgoing.clear();
+  }
+}
+
+Boundary::LaneKey Boundary::lane_of(const Action& action) const {
+  const bool down = action.op == Op::kSendOutput || action.op == Op::kReceiveGradient;
+  const int peer =
+      rank_of_layer_.at(static_cast<std::size_t>(down ? action.layer + 1 : action.layer));
+  return {world_rank_.at(static_cast<std::size_t>(peer)),
+          is_gradient(action.op) ? comm::Stream::kGradients : comm::Stream::kOutputs};
+}
+
+void Boundary::post_next(LaneKey key) {
+  Lane& lane = lanes_[key];
+  if (lane.incoming || lane.expected.empty()) return;
+  const Action next = lane.expected.front();
+  if (!output_shapes_.contains(next.layer)) return;  // its shape comes first
+  lane.expected.pop_front();
+  lane.incoming = post(next, key);
+}
+
+Boundary::Posted Boundary::post(const Action& action, LaneKey key) {
+  const tier::TagScope tag(tier::Tag::kChannel);
+  Posted posted{.values = {}, .transfers = {}, .action = action};
+  for (const ValuesShape::One& one : shape_of_message(action).tensors) {
+    at::Tensor buffer =
+        at::empty(one.sizes, at::TensorOptions(static_cast<at::ScalarType>(one.type)));
+    posted.transfers.push_back(channel_.receive(writable_bytes_of(buffer), key.first, key.second));
+    posted.values.push_back(std::move(buffer));
+  }
+  return posted;
+}
+
+void Boundary::wait(Posted& posted) {
+  for (const auto& transfer : posted.transfers) transfer->wait(to_text(posted.action));
+}
+
+ValuesShape Boundary::receive_shape(const Action& action, LaneKey key) {
+  ShapeMessage message{};
+  channel_.receive(std::as_writable_bytes(std::span(message)), key.first, key.second)
+      ->wait(to_text(action) + " (its shape)");
+  return decode(message);
+}
+
+void Boundary::send_shape(const Action& action, LaneKey key, const ValuesShape& shape) {
+  const ShapeMessage message = encode(shape);
+  channel_.send(std::as_bytes(std::span(message)), key.first, key.second)
+      ->wait(to_text(action) + " (its shape)");
+}
+
+ValuesShape Boundary::shape_of_message(const Action& action) const {
+  ValuesShape shape = output_shapes_.at(action.layer);
+  if (is_gradient(action.op)) {
+    std::erase_if(shape.tensors, [](const ValuesShape::One& one) {
+      return !at::isFloatingType(static_cast<at::ScalarType>(one.type));
+    });
+  }
+  return shape;
+}
+
+namespace {
+
+ShapeMessage encode(const ValuesShape& shape) {
+  std::vector<std::int64_t> words{static_cast<std::int64_t>(shape.tensors.size())};
+  for (const ValuesShape::One& one : shape.tensors) {
+    words.push_back(one.type);
+    words.push_back(static_cast<std::int64_t>(one.sizes.size()));
+    words.insert(words.end(), one.sizes.begin(), one.sizes.end());
+  }
+  ensure(words.size() <= kShapeWords, "a boundary's values have few tensors of few dimensions");
+  ShapeMessage message{};
+  std::copy(words.begin(), words.end(), message.begin());
+  return message;
+}
+
+ValuesShape decode(const ShapeMessage& message) {
+  ValuesShape shape;
+  std::size_t at = 1;
+  for (std::int64_t t = 0; t < message[0]; ++t) {
+    ValuesShape::One one{.type = static_cast<int>(message.at(at)), .sizes = {}};
+    const auto dimensions = static_cast<std::size_t>(message.at(at + 1));
+    at += 2;
+    for (std::size_t d = 0; d < dimensions; ++d) one.sizes.push_back(message.at(at++));
+    shape.tensors.push_back(std::move(one));
+  }
+  return shape;
+}
+
+ValuesShape shape_of(const model::Values& values) {
+  ValuesShape shape;
+  for (const at::Tensor& value : values) {
+    shape.tensors.push_back({static_cast<int>(value.scalar_type()), value.sizes().vec()});
+  }
+  return shape;
+}
+
+}  // namespace
+}  // namespace trireme::runtime

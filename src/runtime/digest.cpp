@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/digest.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <sstream>
+#include <utility>
+
+namespace trireme::runtime {
+
+std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
+                              const Reducer& reducer) {
+  std::ostringstream mine;
+  for (const StageParameter& parameter : stage.parameters()) {
+    if (!reducer.is_first_use(parameter)) continue;
+    mine << parameter.layer << ' ' << parameter.index << ' '
+         << digest(parameter.value.const_data_ptr(), parameter.value.nbytes()) << ' '
+         << parameter.name << '\n';
+  }
+  const std::string text = mine.str();
+  const auto all = comm::all_gather(channel, position.pipeline_group(),
+                                    std::as_bytes(std::span(text)), "digest of the parameters");
+  std::map<std::pair<int, int>, std::string> in_chain_order;
+  for (const std::vector<std::byte>& bytes : all) {
+    std::istringstream lines(
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    std::pair<int, int> place;
+    std::string rest;
+    while (lines >> place.first >> place.second && std::getline(lines, rest))
+      in_chain_order[place] = rest;
+  }
+  std::string whole;
+  for (const auto& [place, line] : in_chain_order) whole += line + "\n";
+  return digest(whole);
+}
+
+}  // namespace trireme::runtime

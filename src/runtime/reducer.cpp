@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/reducer.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+namespace trireme::runtime {
+namespace {
+
+/// Sum of squares in blocks of fixed size: the same bits for every number of threads.
+double sum_of_squares(const at::Tensor& values);
+
+comm::ConstBytes bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+/// One parameter's share of the norm, with its place in the chain.
+struct NormPart {
+  std::int64_t layer = 0;
+  std::int64_t index = 0;
+  double squares = 0;
+};
+
+}  // namespace
+
+Position Position::of(int world_rank, int replicas, int stages) {
+  return {.replicas = replicas,
+          .stages = stages,
+          .replica = world_rank / stages,
+          .pipeline_rank = world_rank % stages};
+}
+
+std::vector<int> Position::pipeline_group() const {
+  std::vector<int> group;
+  for (int r = 0; r < stages; ++r) group.push_back(replica * stages + r);
+  return group;
+}
+
+std::vector<int> Position::replica_group() const {
+  std::vector<int> group;
+  for (int r = 0; r < replicas; ++r) group.push_back(r * stages + pipeline_rank);
+  return group;
+}
+
+Reducer::Reducer(comm::Channel& channel, Position position, Stage& stage)
+    : channel_(channel), position_(position), stage_(stage) {
+  learn_ties();
+}
+
+void Reducer::learn_ties() {
+  std::ostringstream mine;
+  for (const StageParameter& parameter : stage_.parameters()) {
+    if (!parameter.tie.empty())
+      mine << parameter.layer << ' ' << parameter.index << ' ' << parameter.tie << '\n';
+  }
+  const std::string text = mine.str();
+  const std::vector<int> group = position_.pipeline_group();
+  const auto all =
+      comm::all_gather(channel_, group, std::as_bytes(std::span(text)), "exchange of tied weights");
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::istringstream lines(
+        std::string(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
+    Use use{.rank = group[r]};
+    std::string tie;
+    while (lines >> use.layer >> use.index && std::getline(lines >> std::ws, tie))
+      ties_[tie].push_back(use);
+  }
+  for (auto& [tie, uses] : ties_) {
+    std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
+      return std::tie(a.layer, a.index) < std::tie(b.layer, b.index);
+    });
+  }
+}
+
+void Reducer::reduce() {
+  for (const auto& [tie, uses] : ties_) reduce_tie(tie, uses);
+  if (position_.replicas > 1) {
+    comm::all_reduce_sum(channel_, position_.replica_group(), stage_.gradients(),
+                         "sum of gradients over replicas");
+  }
+}
+
+void Reducer::reduce_tie(const std::string& tie, const std::vector<Use>& uses) {
+  std::vector<at::Tensor> mine;
+  for (const StageParameter& parameter : stage_.parameters()) {
+    if (parameter.tie == tie) mine.push_back(parameter.gradient);
+  }
+  if (mine.empty()) return;
+  const std::string what = concat("gradient of the tied weight '", tie, "'");
+  const int owner = uses.front().rank;
+  std::set<int> others;
+  for (const Use& use : uses) {
+    if (use.rank != owner) others.insert(use.rank);
+  }
+  if (channel_.rank() != owner) {
+    for (const at::Tensor& gradient : mine)
+      channel_.send(bytes_of(gradient), owner, comm::Stream::kControl)->wait(what);
+    channel_.receive(writable_bytes_of(mine.front()), owner, comm::Stream::kControl)->wait(what);
+    return;
+  }
+  at::Tensor sum = mine.front();
+  std::size_t own_use = 1;
+  for (std::size_t u = 1; u < uses.size(); ++u) {
+    if (uses[u].rank == owner) {
+      sum.add_(mine.at(own_use++));
+      continue;
+    }
+    const at::Tensor theirs = at::empty_like(sum);
+    channel_.receive(writable_bytes_of(theirs), uses[u].rank, comm::Stream::kControl)->wait(what);
+    sum.add_(theirs);
+  }
+  for (const int other : others)
+    channel_.send(bytes_of(sum), other, comm::Stream::kControl)->wait(what);
+}
+
+double Reducer::global_norm() {
+  std::vector<NormPart> mine;
+  for (const StageParameter& parameter : stage_.parameters()) {
+    if (is_first_use(parameter))
+      mine.push_back({parameter.layer, parameter.index, sum_of_squares(parameter.gradient)});
+  }
+  const auto all = comm::all_gather(channel_, position_.pipeline_group(),
+                                    std::as_bytes(std::span(mine)), "norm of the gradients");
+  std::vector<NormPart> parts;
+  for (const std::vector<std::byte>& bytes : all) {
+    const std::size_t before = parts.size();
+    parts.resize(before + bytes.size() / sizeof(NormPart));
+    if (!bytes.empty()) std::memcpy(&parts[before], bytes.data(), bytes.size());
+  }
+  std::sort(parts.begin(), parts.end(), [](const NormPart& a, const NormPart& b) {
+    return std::tie(a.layer, a.index) < std::tie(b.layer, b.index);
+  });
+  double total = 0;
+  for (const NormPart& part : parts) total += part.squares;
+  return std::sqrt(total);
+}
+
+bool Reducer::is_first_use(const StageParameter& parameter) const {
+  if (parameter.tie.empty()) return true;
+  const Use& first = ties_.at(parameter.tie).front();
+  return first.layer == parameter.layer && first.index == parameter.index;
+}
+
+namespace {
+
+double sum_of_squares(const at::Tensor& values) {
+  constexpr std::int64_t kBlock = 1 << 14;
+  const float* const data = values.const_data_ptr<float>();
+  const std::int64_t count = values.numel();
+  std::vector<double> blocks(static_cast<std::size_t>((count + kBlock - 1) / kBlock));
+  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
+                   [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t b = first; b < last; ++b) {
+                       std::array<double, 16>
+                           lanes{};  // independent sums, so that the loop fills vector registers
+                       std::int64_t i = b * kBlock;
+                       const std::int64_t end = std::min(count, i + kBlock);
+                       for (; i + 16 <= end; i += 16) {
+                         for (std::size_t l = 0; l < 16; ++l) {
+                           const double value = data[i + static_cast<std::int64_t>(l)];
+                           lanes[l] += value * value;
+                         }
+                       }
+                       for (; i < end; ++i) lanes[0] += static_cast<double>(data[i]) * data[i];
+                       double sum = 0;
+                       for (const double lane : lanes) sum += lane;
+                       blocks[static_cast<std::size_t>(b)] = sum;
+                     }
+                   });
+  double total = 0;
+  for (const double block : blocks) total += block;
+  return total;
+}
+
+}  // namespace
+}  // namespace trireme::runtime

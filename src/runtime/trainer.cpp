@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/trainer.h"
+
+#include "loss_log.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/program/generate.h"
+#include "trireme/runtime/digest.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace trireme::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Seconds since(Clock::time_point begin) {
+  return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
+/// The forward-only program of the same stages, for validation.
+program::Program evaluation_program(const plan::Plan& plan, int micro_batches) {
+  program::Lowering lowering{
+      .stages = {},
+      .order = program::forwards_only({static_cast<int>(plan.stages.size()), micro_batches}),
+      .rank_of_stage = {},
+      .end = program::StepEnd::kNone};
+  for (const plan::StagePlan& stage : plan.stages) {
+    lowering.stages.push_back(
+        program::evaluate(stage.program.first_layer, stage.program.last_layer));
+    lowering.rank_of_stage.push_back(stage.rank);
+  }
+  return program::lower(lowering);
+}
+
+std::vector<int> layers_of(const program::Program& program, int rank) {
+  std::vector<int> layers;
+  for (int i = 1; i <= program.layers; ++i) {
+    if (program.rank_of_layer[static_cast<std::size_t>(i)] == rank) layers.push_back(i);
+  }
+  return layers;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+ExecutorOptions executor_options(const TrainSetup& setup, const Position& position) {
+  const int per_replica = config::micro_batches(setup.job);
+  return {.seed = setup.job.train.seed,
+          .bfloat16 = setup.job.train.precision == "bfloat16",
+          .clip_norm = setup.job.train.clip_norm,
+          .loss_scale = 1.0 / (per_replica * position.replicas),
+          .first_micro_batch = position.replica * per_replica,
+          .owns_default_generator = setup.owns_process,
+          .stop_requested = setup.stop_requested};
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  explicit Impl(const TrainSetup& given)
+      : setup(given),
+        program(plan::compile(given.plan)),
+        position(Position::of(given.channel.rank(), given.job.pipeline.replicas,
+                              static_cast<int>(program.ranks.size()))),
+        stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed),
+        boundary(given.channel, position.pipeline_group(), program.rank_of_layer),
+        reducer(given.channel, position, stage),
+        optimizer(given.job.train.optimizer, stage),
+        executor({stage, boundary, reducer, optimizer}, executor_options(given, position)),
+        losses(given.channel),
+        static_bytes(given.memory.live()) {
+    require_supported(my_actions());
+    if (setup.data.validation_micro_batches > 0) {
+      evaluation = evaluation_program(setup.plan, setup.data.validation_micro_batches);
+    }
+    ensure(setup.channel.size() == position.replicas * position.stages,
+           "as many ranks as replicas x stages");
+  }
+
+  const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
+  std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
+
+  void train_step(std::int64_t step);
+  void report(Observer* observer);
+  double validate();
+  Outcome outcome();
+  std::vector<RankFigures> gather_figures();
+
+  TrainSetup setup;
+  program::Program program;
+  std::optional<program::Program> evaluation;
+  Position position;
+  Stage stage;
+  Boundary boundary;
+  Reducer reducer;
+  Optimizer optimizer;
+  Executor executor;
+  LossLog losses;
+  Bytes static_bytes;
+
+  Times times;  ///< over all steps
+  std::vector<StepRecord> unreported;
+  std::vector<double> step_seconds;
+  double last_interval_loss = 0;
+  std::optional<double> validation_loss;
+};
+
+Trainer::Trainer(const TrainSetup& setup) {
+  at::set_num_threads(setup.threads);
+  const tier::AccountScope account(setup.memory);
+  impl_ = std::make_unique<Impl>(setup);
+}
+
+Trainer::~Trainer() = default;
+
+Stage& Trainer::stage() {
+  return impl_->stage;
+}
+
+Outcome Trainer::run(Observer* observer) {
+  Impl& my = *impl_;
+  const tier::AccountScope account(my.setup.memory);
+  const config::TrainSpec& train = my.setup.job.train;
+  const int log_every = std::max(1, my.setup.job.report.log_every);
+  if (observer != nullptr) observer->started(my.setup.since_start());
+  for (std::int64_t step = 0; step < train.steps; ++step) {
+    my.train_step(step);
+    const bool last = step + 1 == train.steps;
+    const bool validates =
+        my.evaluation &&
+        (last || (train.validate_every > 0 && (step + 1) % train.validate_every == 0));
+    if (last || validates || (step + 1) % log_every == 0) my.report(observer);
+    if (!validates) continue;
+    my.validation_loss = my.validate();
+    if (observer != nullptr) observer->validation(step + 1, *my.validation_loss);
+  }
+  my.boundary.flush();
+  return my.outcome();
+}
+
+void Trainer::Impl::train_step(std::int64_t step) {
+  const auto begin = Clock::now();
+  const int first = position.replica * config::micro_batches(setup.job);
+  const Feed feed{[&](int micro_batch) { return setup.data.input(step, first + micro_batch); },
+                  [&](int micro_batch) { return setup.data.target(step, first + micro_batch); }};
+  const double rate = learning_rate(setup.job.train, step);
+  const RunResult result = executor.train(my_actions(), feed, step, rate);
+  losses.add(result.losses);
+  times += result.times;
+  const Seconds time = since(begin);
+  step_seconds.push_back(time.count());
+  const double tokens = static_cast<double>(setup.job.train.batch) *
+                        static_cast<double>(setup.model.tokens_per_example());
+  unreported.push_back({.step = step + 1,
+                        .loss = 0,
+                        .learning_rate = rate,
+                        .gradient_norm = result.gradient_norm,
+                        .time = time,
+                        .tokens_per_s = tokens / time.count()});
+}
+
+void Trainer::Impl::report(Observer* observer) {
+  const std::vector<double> means = losses.exchange();
+  ensure(means.size() == unreported.size(), "a loss for every step");
+  double sum = 0;
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    unreported[i].loss = means[i];
+    sum += means[i];
+    if (observer != nullptr) observer->step(unreported[i]);
+  }
+  last_interval_loss = sum / static_cast<double>(means.size());
+  unreported.clear();
+}
+
+double Trainer::Impl::validate() {
+  const int first = position.replica * setup.data.validation_micro_batches;
+  const Feed feed{
+      [&](int micro_batch) { return setup.data.validation_input(first + micro_batch); },
+      [&](int micro_batch) { return setup.data.validation_target(first + micro_batch); }};
+  LossLog log(setup.channel);
+  log.add(executor.evaluate(evaluation->ranks[index_of_rank()], feed).losses);
+  return log.exchange().at(0);
+}
+
+Outcome Trainer::Impl::outcome() {
+  const std::string digest = parameters_digest(setup.channel, position, stage, reducer);
+  const auto digests =
+      comm::all_gather(setup.channel, comm::everyone(setup.channel),
+                       std::as_bytes(std::span(digest)), "digests of the replicas");
+  for (const auto& other : digests) {
+    if (!std::ranges::equal(other, std::as_bytes(std::span(digest)))) {
+      throw Error(
+          "the replicas' parameters differ at the end of the run: a defect of Trireme or of this "
+          "machine");
+    }
+  }
+  Outcome outcome{.steps = static_cast<std::int64_t>(step_seconds.size()),
+                  .train_loss = last_interval_loss,
+                  .validation_loss = validation_loss,
+                  .step = Seconds(median(step_seconds)),
+                  .parameters_digest = digest,
+                  .losses_digest = losses.digest(),
+                  .ranks = gather_figures()};
+  const double tokens = static_cast<double>(setup.job.train.batch) *
+                        static_cast<double>(setup.model.tokens_per_example());
+  outcome.tokens_per_s = outcome.step.count() > 0 ? tokens / outcome.step.count() : 0;
+  double compute = 0;
+  for (const RankFigures& rank : outcome.ranks) compute += rank.times.compute().count();
+  double total = 0;
+  for (const double seconds : step_seconds) total += seconds;
+  const double mean = step_seconds.empty() ? 0 : total / static_cast<double>(step_seconds.size());
+  outcome.bubble =
+      mean > 0 ? std::max(0.0, 1 - compute / (static_cast<double>(outcome.ranks.size()) * mean))
+               : 0;
+  return outcome;
+}
+
+std::vector<RankFigures> Trainer::Impl::gather_figures() {
+  const double steps = std::max<double>(1, static_cast<double>(step_seconds.size()));
+  const auto mean = [&](Seconds total) { return total / steps; };
+  const RankFigures mine{.rank = setup.channel.rank(),
+                         .first_layer = stage.layers().front(),
+                         .last_layer = stage.layers().back(),
+                         .peak = setup.memory.peak(),
+                         .static_bytes = static_bytes,
+                         .times = {mean(times.forward), mean(times.backward), mean(times.recompute),
+                                   mean(times.step), mean(times.wait)}};
+  static_assert(std::is_trivially_copyable_v<RankFigures>);
+  const auto all = comm::all_gather(setup.channel, comm::everyone(setup.channel),
+                                    std::as_bytes(std::span(&mine, 1)), "figures");
+  std::vector<RankFigures> figures(all.size());
+  for (std::size_t r = 0; r < all.size(); ++r)
+    std::memcpy(&figures[r], all[r].data(), sizeof(RankFigures));
+  return figures;
+}
+
+}  // namespace trireme::runtime

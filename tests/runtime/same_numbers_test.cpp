@@ -1,0 +1,126 @@
+// The same numbers, whatever the split: every run is compared bit for bit with one stage that keeps everything.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "small_runs.h"
+
+namespace trireme::runtime {
+namespace {
+
+void expect_same_run(const Outcome& run, const Outcome& reference) {
+  EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
+  EXPECT_EQ(run.losses_digest, reference.losses_digest);
+  EXPECT_EQ(run.validation_loss, reference.validation_loss);
+}
+
+/// gpt with 2 blocks has 6 layers: embedding, 2 x (attention, mlp), head.
+const std::vector<std::vector<int>> kCuts = {{}, {3}, {1}, {5}, {2, 4}, {1, 2}, {1, 3, 5}, {1, 2, 3, 4, 5}};
+
+class EverySplit : public testing::TestWithParam<std::tuple<std::vector<int>, std::string, bool>> {};
+
+TEST_P(EverySplit, GivesTheBitsOfOneStage) {
+  const auto& [cut, schedule, recompute] = GetParam();
+  static const Outcome reference = run_small(small_job(small_gpt()), {});
+
+  const Outcome run = run_small(small_job(small_gpt()), {.cut = cut, .schedule = schedule, .recompute = recompute});
+
+  expect_same_run(run, reference);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, EverySplit,
+                         testing::Combine(testing::ValuesIn(kCuts), testing::Values("1f1b", "gpipe"), testing::Bool()));
+
+TEST(Replicas, GiveTheBitsOfReplicasOnOneStage) {
+  const Outcome reference = run_small(small_job(small_gpt()), {.replicas = 2});
+
+  for (const std::vector<int>& cut : {std::vector{3}, {1, 4}}) {
+    for (const bool recompute : {false, true}) {
+      expect_same_run(run_small(small_job(small_gpt()), {.cut = cut, .recompute = recompute, .replicas = 2}), reference);
+    }
+  }
+}
+
+TEST(Replicas, SeeTheLossesOfOneReplicaInTheFirstStep) {
+  config::JobSpec job = small_job(small_gpt());
+  job.train.steps = 1;
+
+  const Outcome one = run_small(job, {});
+  const Outcome two = run_small(job, {.replicas = 2});
+
+  EXPECT_EQ(one.losses_digest, two.losses_digest);
+}
+
+TEST(UntiedHead, GivesTheBitsOfOneStage) {
+  config::GptSpec gpt = small_gpt();
+  gpt.tied_head = false;
+  const Outcome reference = run_small(small_job(gpt), {});
+
+  expect_same_run(run_small(small_job(gpt), {.cut = {2, 4}}), reference);
+}
+
+TEST(Sgd, GivesTheBitsOfOneStage) {
+  config::JobSpec job = small_job(small_gpt());
+  job.train.optimizer.kind = "sgd";
+  const Outcome reference = run_small(job, {});
+
+  expect_same_run(run_small(job, {.cut = {2, 4}, .recompute = true}), reference);
+}
+
+TEST(Bfloat16, RecomputesToTheSameBits) {
+  config::JobSpec job = small_job(small_gpt());
+  job.train.precision = "bfloat16";
+  const Outcome reference = run_small(job, {});
+
+  expect_same_run(run_small(job, {.cut = {}, .recompute = true}), reference);
+  expect_same_run(run_small(job, {.cut = {3}, .recompute = true}), reference);
+}
+
+TEST(Dropout, ChangesTheRun) {
+  config::GptSpec without = small_gpt();
+  without.dropout = 0;
+
+  EXPECT_NE(run_small(small_job(without), {}).losses_digest, run_small(small_job(small_gpt()), {}).losses_digest);
+}
+
+TEST(Seed, ChangesTheRun) {
+  config::JobSpec other = small_job(small_gpt());
+  other.train.seed = 2;
+
+  EXPECT_NE(run_small(other, {}).parameters_digest, run_small(small_job(small_gpt()), {}).parameters_digest);
+}
+
+std::vector<at::Tensor> buffers_after(const config::JobSpec& job, const Split& split) {
+  std::map<int, std::vector<at::Tensor>> by_layer;
+  run_small(job, split, [&](int, Trainer& trainer) {
+    for (const int layer : trainer.stage().layers()) {
+      for (const model::Buffer& buffer : trainer.stage().layer(layer).buffers()) {
+        by_layer[layer].push_back(buffer.value.clone());
+      }
+    }
+  });
+  std::vector<at::Tensor> all;
+  for (const auto& [layer, buffers] : by_layer) all.insert(all.end(), buffers.begin(), buffers.end());
+  return all;
+}
+
+TEST(BatchNorm, StatisticsMoveOnceUnderRecompute) {
+  const config::JobSpec job = small_job(small_mlp());
+  const std::vector<at::Tensor> kept = buffers_after(job, {});
+
+  for (const Split& split : {Split{.cut = {}, .recompute = true}, Split{.cut = {2}, .recompute = true},
+                             Split{.cut = {1, 3}, .schedule = "gpipe", .recompute = true}}) {
+    const std::vector<at::Tensor> recomputed = buffers_after(job, split);
+    ASSERT_EQ(recomputed.size(), kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], recomputed[i]));
+  }
+  EXPECT_FALSE(at::equal(kept[0], at::zeros_like(kept[0])));
+}
+
+TEST(BatchNorm, ParametersAreTheSameForEverySplit) {
+  const Outcome reference = run_small(small_job(small_mlp()), {});
+
+  expect_same_run(run_small(small_job(small_mlp()), {.cut = {1, 3}, .recompute = true}), reference);
+}
+
+}  // namespace
+}  // namespace trireme::runtime

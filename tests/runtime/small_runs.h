@@ -1,0 +1,90 @@
+// Small jobs, run in this process: ranks as threads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/io/node.h"
+#include "trireme/model/chain.h"
+#include "trireme/plan/plan.h"
+#include "trireme/program/generate.h"
+#include "trireme/runtime/trainer.h"
+
+namespace trireme::runtime {
+
+/// A job of a few seconds: `steps` steps of `batch` examples in micro-batches of `micro_batch`.
+inline config::JobSpec small_job(config::ModelSpec model) {
+  config::JobSpec job(io::parse("{}", "small job"));
+  job.model = std::move(model);
+  job.train.steps = 3;
+  job.train.batch = 8;
+  job.train.micro_batch = 2;
+  job.train.validate_every = 0;
+  job.train.optimizer.learning_rate = 1e-2;
+  job.train.schedule.warmup_steps = 1;
+  job.pipeline.timeout = Seconds(30);
+  job.report.log_every = 2;
+  return job;
+}
+
+inline config::GptSpec small_gpt() {
+  return {.blocks = 2, .width = 32, .heads = 2, .context = 16, .vocabulary = 40, .dropout = 0.1, .tied_head = true};
+}
+
+inline config::MlpSpec small_mlp() {
+  return {.inputs = 12, .widths = {16, 16, 16}, .classes = 5, .batch_norm = true, .dropout = 0.1};
+}
+
+/// Made-up data: a function of (step, micro-batch) alone.
+inline DataSource random_data(const model::ChainModel& model, const config::JobSpec& job, int validation = 2) {
+  const auto examples = [&model, &job](std::int64_t key) {
+    at::Generator from = model::Seeds(99, static_cast<int>(key)).of_layer();
+    const std::int64_t B = job.train.micro_batch, N = model.input_size;
+    if (model.input == model::InputKind::kVectors) {
+      return std::pair(at::empty({B, N}).normal_(0, 1, from), at::empty({B}, at::kLong).random_(0, model.classes, from));
+    }
+    const at::Tensor tokens = at::empty({B, N + 1}, at::kLong).random_(0, model.classes, from);
+    return std::pair(tokens.narrow(1, 0, N).contiguous(), tokens.narrow(1, 1, N).contiguous());
+  };
+  return {.input = [examples](std::int64_t step, int m) { return model::Values{examples(step * 1000 + m).first}; },
+          .target = [examples](std::int64_t step, int m) { return model::Values{examples(step * 1000 + m).second}; },
+          .validation_input = [examples](int m) { return model::Values{examples(1'000'000 + m).first}; },
+          .validation_target = [examples](int m) { return model::Values{examples(1'000'000 + m).second}; },
+          .validation_micro_batches = validation};
+}
+
+/// How a chain is run: cut and policy.
+struct Split {
+  std::vector<int> cut;                ///< last layers of the stages but the last
+  std::string schedule = "1f1b";
+  bool recompute = false;
+  int replicas = 1;
+};
+
+inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job, const Split& split) {
+  plan::Plan plan;
+  plan.chain_name = model.name;
+  plan.schedule = split.schedule;
+  plan.micro_batches = config::micro_batches(job);
+  int first = 1;
+  std::vector<int> ends = split.cut;
+  ends.push_back(model.length());
+  for (const int last : ends) {
+    plan::StagePlan stage;
+    stage.rank = static_cast<int>(plan.stages.size());
+    stage.program = split.recompute ? program::recompute_all(first, last) : program::keep_all(first, last);
+    plan.stages.push_back(stage);
+    first = last + 1;
+  }
+  return plan;
+}
+
+/// Trains on threads and hands every rank's trainer to `look` afterwards.
+Outcome run_small(config::JobSpec job, const Split& split, const std::function<void(int rank, Trainer&)>& look = {});
+
+}  // namespace trireme::runtime
