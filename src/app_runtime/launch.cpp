@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.h"
 
+#include "mpi_launch.h"
+#include "signals.h"
+
+#include "trireme/comm/local.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
 #include <c10/util/Exception.h>
 #include <sched.h>
 
@@ -10,17 +17,12 @@
 #include <optional>
 #include <thread>
 
-#include "mpi_launch.h"
-#include "signals.h"
-#include "trireme/comm/local.h"
-#include "trireme/core/error.h"
-#include "trireme/core/text.h"
-
 namespace trireme::app {
 namespace {
 
 int int_from_environment(const char* name, int fallback) {
-  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
+  const char* const text =
+      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
   return text == nullptr ? fallback : std::atoi(text);
 }
 
@@ -28,7 +30,8 @@ int int_from_environment(const char* name, int fallback) {
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof set, &set) != 0)
+    return static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, CPU_COUNT(&set));
 }
 
@@ -45,9 +48,10 @@ int stages_for(const config::JobSpec& job, int ranks) {
   const int replicas = job.pipeline.replicas;
   const int stages = job.pipeline.stages.value_or(std::max(1, ranks / replicas));
   if (stages * replicas != ranks) {
-    job.fail("pipeline", concat("asks for ", job.pipeline.stages ? concat(stages, " stages x ") : "", replicas,
-                                " replicas, but was started with ", ranks, " ranks: start it with mpirun -n ",
-                                stages * replicas));
+    job.fail("pipeline",
+             concat("asks for ", job.pipeline.stages ? concat(stages, " stages x ") : "", replicas,
+                    " replicas, but was started with ", ranks, " ranks: start it with mpirun -n ",
+                    stages * replicas));
   }
   return stages;
 }
@@ -57,9 +61,13 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
     const int stages = job.pipeline.stages.value_or(1);
     const int ranks = stages * job.pipeline.replicas;
     const int threads = threads_per_rank(job, ranks);
-    comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested}, [&](comm::Channel& channel) {
-      body({.channel = channel, .stages = stages, .threads = threads, .owns_process = ranks == 1});
-    });
+    comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+                    [&](comm::Channel& channel) {
+                      body({.channel = channel,
+                            .stages = stages,
+                            .threads = threads,
+                            .owns_process = ranks == 1});
+                    });
     return 0;
   } catch (...) {
     return exit_code_of_current_exception(true, "");
@@ -68,7 +76,9 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
 
 }  // namespace
 
-bool is_speaker() { return int_from_environment("OMPI_COMM_WORLD_RANK", int_from_environment("PMI_RANK", 0)) == 0; }
+bool is_speaker() {
+  return int_from_environment("OMPI_COMM_WORLD_RANK", int_from_environment("PMI_RANK", 0)) == 0;
+}
 
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
   const std::string& transport = job.pipeline.transport;
@@ -94,7 +104,9 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
 
 int exit_code_of_current_exception(bool speak, const std::string& prefix) {
   const auto say = [&](const std::string& message) {
-    if (speak) std::cerr << "trireme: " << prefix << message << std::endl;  // NOLINT: flushed before the job is ended
+    if (speak)
+      std::cerr << "trireme: " << prefix << message
+                << std::endl;  // NOLINT: flushed before the job is ended
   };
   try {
     throw;

@@ -2,26 +2,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
+
+#include <functional>
 
 namespace trireme::app {
 
 /// One rank of a job on its way.
 struct RankContext {
   comm::Channel& channel;
-  int stages = 1;             ///< ranks per pipeline
-  int threads = 1;            ///< of this rank's operators
-  bool owns_process = true;   ///< no other rank in this process
+  int stages = 1;            ///< ranks per pipeline
+  int threads = 1;           ///< of this rank's operators
+  bool owns_process = true;  ///< no other rank in this process
 };
 
-/// Runs `body` on every rank of the job: ranks of mpirun, or threads of this process. Returns the exit code, after having
-/// printed the error if there was one (prefix "trireme: "). An error on one rank ends the waits of all others.
+/// Runs `body` on every rank of the job: ranks of mpirun, or threads of this process. Returns the
+/// exit code, after having printed the error if there was one (prefix "trireme: "). An error on one
+/// rank ends the waits of all others.
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body);
 
-/// Whether this process is the one that prints: rank 0 of mpirun, or not under mpirun. Needs no MPI.
+/// Whether this process is the one that prints: rank 0 of mpirun, or not under mpirun. Needs no
+/// MPI.
 bool is_speaker();
 
 /// The exit code for the exception being handled; its message goes to standard error if `speak`.

@@ -1,18 +1,21 @@
-// The ranks of mpirun. Built with or without MPI: without it, asking for MPI is an error that names the option.
-// SPDX-License-Identifier: Apache-2.0
+// The ranks of mpirun. Built with or without MPI: without it, asking for MPI is an error that names
+// the option. SPDX-License-Identifier: Apache-2.0
 #pragma once
-
-#include <functional>
 
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
 
+#include <functional>
+
 namespace trireme::app {
 
-/// Ranks that a launcher started, this one included; 1 without a launcher or without MPI. Needs no MPI call.
+/// Ranks that a launcher started, this one included; 1 without a launcher or without MPI. Needs no
+/// MPI call.
 int launched_ranks();
 
-/// Runs `body` on this process's rank; returns the exit code (errors printed), or ends all ranks of the job.
-int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channel&, int ranks_on_host)>& body);
+/// Runs `body` on this process's rank; returns the exit code (errors printed), or ends all ranks of
+/// the job.
+int launch_mpi(const config::JobSpec& job,
+               const std::function<void(comm::Channel&, int ranks_on_host)>& body);
 
 }  // namespace trireme::app

@@ -17,11 +17,13 @@ std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& mod
   }
   const std::vector<int>& cut = *job.pipeline.cut;
   if (static_cast<int>(cut.size()) != stages - 1) {
-    job.fail("pipeline.cut", concat("has ", cut.size(), " places, must have ", stages - 1, ": one fewer than there are stages"));
+    job.fail("pipeline.cut", concat("has ", cut.size(), " places, must have ", stages - 1,
+                                    ": one fewer than there are stages"));
   }
   if (!cut.empty() && cut.back() >= model.length()) {
-    job.fail("pipeline.cut", concat("cuts after layer ", cut.back(), ", but the last stage needs a layer of the ", model.length(),
-                                    " that ", model.name, " has"));
+    job.fail("pipeline.cut",
+             concat("cuts after layer ", cut.back(), ", but the last stage needs a layer of the ",
+                    model.length(), " that ", model.name, " has"));
   }
   return cut;
 }
@@ -29,26 +31,31 @@ std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& mod
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages) {
   plan::Plan plan = plan::load_plan(job.plan.file);
   if (static_cast<int>(plan.stages.size()) != stages) {
-    throw InputError(concat(job.plan.file, ": is for ", plan.stages.size(), " stages, but the job runs with ", stages));
+    throw InputError(concat(job.plan.file, ": is for ", plan.stages.size(),
+                            " stages, but the job runs with ", stages));
   }
   if (plan.stages.back().program.last_layer != model.length()) {
-    throw InputError(concat(job.plan.file, ": covers ", plan.stages.back().program.last_layer, " layers, but ", model.name, " has ",
-                            model.length()));
+    throw InputError(concat(job.plan.file, ": covers ", plan.stages.back().program.last_layer,
+                            " layers, but ", model.name, " has ", model.length()));
   }
   if (plan.micro_batches != config::micro_batches(job)) {
-    throw InputError(concat(job.plan.file, ": is for ", plan.micro_batches, " micro-batches, but the job has ",
-                            config::micro_batches(job), " per replica"));
+    throw InputError(concat(job.plan.file, ": is for ", plan.micro_batches,
+                            " micro-batches, but the job has ", config::micro_batches(job),
+                            " per replica"));
   }
   return plan;
 }
 
 }  // namespace
 
-plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel& model, int stages) {
+plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel& model,
+                            int stages) {
   if (!job.plan.file.empty()) return plan_from_file(job, model, stages);
   const std::string solver = job.plan.solver == "auto" ? "keep_all" : job.plan.solver;
   if (solver != "keep_all" && solver != "recompute_all") {
-    job.fail("plan.solver", concat("is ", solver, ", which needs the layers' measured costs; training without a profile knows keep_all and recompute_all"));
+    job.fail("plan.solver", concat("is ", solver,
+                                   ", which needs the layers' measured costs; training without a "
+                                   "profile knows keep_all and recompute_all"));
   }
   plan::Plan plan;
   plan.chain_name = model.name;
@@ -61,8 +68,10 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   for (const int last : ends) {
     plan::StagePlan stage;
     stage.rank = static_cast<int>(plan.stages.size());
-    stage.in_flight = plan.schedule == "gpipe" ? plan.micro_batches : std::min(stages - stage.rank, plan.micro_batches);
-    stage.program = solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
+    stage.in_flight = plan.schedule == "gpipe" ? plan.micro_batches
+                                               : std::min(stages - stage.rank, plan.micro_batches);
+    stage.program =
+        solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
     plan.stages.push_back(std::move(stage));
     first = last + 1;
   }

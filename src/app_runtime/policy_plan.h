@@ -8,8 +8,8 @@
 
 namespace trireme::app {
 
-/// The plan that the job asks for: `plan.file`, or `plan.solver` keep_all (auto) or recompute_all on every stage. Throws
-/// InputError for a cut or plan that does not fit the chain or the ranks.
+/// The plan that the job asks for: `plan.file`, or `plan.solver` keep_all (auto) or recompute_all
+/// on every stage. Throws InputError for a cut or plan that does not fit the chain or the ranks.
 plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel& model, int stages);
 
 }  // namespace trireme::app

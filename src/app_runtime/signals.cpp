@@ -27,6 +27,8 @@ void watch_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool stop_requested() { return signals_seen.load(std::memory_order_relaxed) > 0; }
+bool stop_requested() {
+  return signals_seen.load(std::memory_order_relaxed) > 0;
+}
 
 }  // namespace trireme::app

@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM end a run between two actions, with everything closed; a second one ends the process at once.
-// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C and SIGTERM end a run between two actions, with everything closed; a second one ends the
+// process at once. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace trireme::app {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
-
 #include "launch.h"
 #include "mpi_launch.h"
 #include "signals.h"
+
 #include "trireme/comm_mpi/world.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
+#include <cstdlib>
+
 namespace trireme::app {
 namespace {
 
-/// A wrong input is wrong on every rank: rank 0 says it for all. Everything else is each rank's own to say.
+/// A wrong input is wrong on every rank: rank 0 says it for all. Everything else is each rank's own
+/// to say.
 bool has_own_message(int rank) {
   try {
     throw;
@@ -29,13 +31,15 @@ bool has_own_message(int rank) {
 int launched_ranks() {
   if (!comm::launched_by_mpi()) return 1;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    if (const char* const text = std::getenv(name)) return std::atoi(text);  // NOLINT(concurrency-mt-unsafe)
+    if (const char* const text = std::getenv(name))
+      return std::atoi(text);  // NOLINT(concurrency-mt-unsafe)
   }
   return 1;
 }
 
 int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channel&, int)>& body) {
-  comm::MpiWorld world = comm::MpiWorld::start({.timeout = job.pipeline.timeout, .stop_requested = stop_requested});
+  comm::MpiWorld world =
+      comm::MpiWorld::start({.timeout = job.pipeline.timeout, .stop_requested = stop_requested});
   comm::Channel& channel = world.channel();
   try {
     body(channel, world.ranks_on_this_host());

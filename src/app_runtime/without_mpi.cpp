@@ -3,10 +3,14 @@
 
 namespace trireme::app {
 
-int launched_ranks() { return 1; }
+int launched_ranks() {
+  return 1;
+}
 
-int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channel&, int)>& /*body*/) {
-  job.fail("pipeline.transport", "is mpi, but this build has no MPI: configure with -DTRIREME_MPI=ON");
+int launch_mpi(const config::JobSpec& job,
+               const std::function<void(comm::Channel&, int)>& /*body*/) {
+  job.fail("pipeline.transport",
+           "is mpi, but this build has no MPI: configure with -DTRIREME_MPI=ON");
 }
 
 }  // namespace trireme::app

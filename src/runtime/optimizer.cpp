@@ -32,7 +32,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
     const at::Tensor value = parameter.value.detach();
     group.values.push_back(value);
     group.gradients.push_back(parameter.gradient);
-    group.first_moments.push_back(at::zeros_like(value));
+    if (adamw || spec.momentum != 0) group.first_moments.push_back(at::zeros_like(value));
     if (!adamw) continue;
     group.second_moments.push_back(at::zeros_like(value));
     group.steps.push_back(at::zeros({}, at::kFloat));

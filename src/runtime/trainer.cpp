@@ -131,7 +131,6 @@ Outcome Trainer::run(Observer* observer) {
   Impl& my = *impl_;
   const tier::AccountScope account(my.setup.memory);
   const config::TrainSpec& train = my.setup.job.train;
-  const int log_every = std::max(1, my.setup.job.report.log_every);
   if (observer != nullptr) observer->started(my.setup.since_start());
   for (std::int64_t step = 0; step < train.steps; ++step) {
     my.train_step(step);
@@ -139,7 +138,7 @@ Outcome Trainer::run(Observer* observer) {
     const bool validates =
         my.evaluation &&
         (last || (train.validate_every > 0 && (step + 1) % train.validate_every == 0));
-    if (last || validates || (step + 1) % log_every == 0) my.report(observer);
+    if (last || validates || (step + 1) % my.setup.report_every == 0) my.report(observer);
     if (!validates) continue;
     my.validation_loss = my.validate();
     if (observer != nullptr) observer->validation(step + 1, *my.validation_loss);
@@ -178,6 +177,7 @@ void Trainer::Impl::report(Observer* observer) {
     sum += means[i];
     if (observer != nullptr) observer->step(unreported[i]);
   }
+  if (observer != nullptr) observer->interval_ended();
   last_interval_loss = sum / static_cast<double>(means.size());
   unreported.clear();
 }
@@ -231,6 +231,7 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
   const RankFigures mine{.rank = setup.channel.rank(),
                          .first_layer = stage.layers().front(),
                          .last_layer = stage.layers().back(),
+                         .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
                          .peak = setup.memory.peak(),
                          .static_bytes = static_bytes,
                          .times = {mean(times.forward), mean(times.backward), mean(times.recompute),

@@ -1,5 +1,9 @@
 // Against LibTorch used plainly: one graph per micro-batch, Tensor::backward, no Trireme runtime.
 // SPDX-License-Identifier: Apache-2.0
+#include "small_runs.h"
+
+#include "trireme/comm/local.h"
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -8,19 +12,19 @@
 #include <map>
 #include <mutex>
 
-#include "small_runs.h"
-#include "trireme/comm/local.h"
-
 namespace trireme::runtime {
 namespace {
 
 using Gradients = std::map<std::string, at::Tensor>;
 
-/// Gradients of one step's loss, by parameter name, from the layers strung together in one autograd graph.
-Gradients plain_gradients(const model::ChainModel& model, const config::JobSpec& job, const DataSource& data) {
+/// Gradients of one step's loss, by parameter name, from the layers strung together in one autograd
+/// graph.
+Gradients plain_gradients(const model::ChainModel& model, const config::JobSpec& job,
+                          const DataSource& data) {
   std::vector<std::unique_ptr<model::Layer>> layers;
   for (int i = 1; i <= model.length(); ++i) {
-    layers.push_back(model.layers[static_cast<std::size_t>(i - 1)].build(model::Seeds(job.train.seed, i)));
+    layers.push_back(
+        model.layers[static_cast<std::size_t>(i - 1)].build(model::Seeds(job.train.seed, i)));
   }
   const int micro_batches = config::micro_batches(job);
   for (int m = 0; m < micro_batches; ++m) {
@@ -31,43 +35,53 @@ Gradients plain_gradients(const model::ChainModel& model, const config::JobSpec&
   }
   Gradients gradients;
   for (int i = 1; i <= model.length(); ++i) {
-    for (const model::Parameter& parameter : layers[static_cast<std::size_t>(i - 1)]->parameters()) {
-      gradients[model.layers[static_cast<std::size_t>(i - 1)].name + "/" + parameter.name] = parameter.value.grad();
+    for (const model::Parameter& parameter :
+         layers[static_cast<std::size_t>(i - 1)]->parameters()) {
+      gradients[model.layers[static_cast<std::size_t>(i - 1)].name + "/" + parameter.name] =
+          parameter.value.grad();
     }
   }
   return gradients;
 }
 
 /// The same by Trireme, ranks as threads.
-Gradients our_gradients(const model::ChainModel& model, const config::JobSpec& job, const DataSource& data, const Split& split) {
+Gradients our_gradients(const model::ChainModel& model, const config::JobSpec& job,
+                        const DataSource& data, const Split& split) {
   tier::install_cpu_allocator();
   const plan::Plan plan = plan_of(model, job, split);
   program::Program program = plan::compile(plan);
   for (auto& actions : program.ranks) {
     std::erase_if(actions, [](const program::Action& a) {
-      return a.op == program::Op::kReduceGradients || a.op == program::Op::kClip || a.op == program::Op::kStep;
+      return a.op == program::Op::kReduceGradients || a.op == program::Op::kClip ||
+             a.op == program::Op::kStep;
     });
   }
   Gradients gradients;
   std::mutex mutex;
-  comm::run_local(static_cast<int>(plan.stages.size()), {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
-    at::set_num_threads(1);
-    const Position position = Position::of(channel.rank(), 1, channel.size());
-    std::vector<int> layers;
-    for (int i = 1; i <= model.length(); ++i) {
-      if (program.rank_of_layer[static_cast<std::size_t>(i)] == channel.rank()) layers.push_back(i);
-    }
-    Stage stage(model, layers, job.train.seed);
-    Boundary boundary(channel, position.pipeline_group(), program.rank_of_layer);
-    Reducer reducer(channel, position, stage);
-    Optimizer optimizer(job.train.optimizer, stage);
-    Executor executor({stage, boundary, reducer, optimizer}, {.seed = job.train.seed, .loss_scale = 1.0 / config::micro_batches(job)});
-    const Feed feed{[&](int m) { return data.input(0, m); }, [&](int m) { return data.target(0, m); }};
-    executor.train(program.ranks[static_cast<std::size_t>(channel.rank())], feed, 0, 0);
-    boundary.flush();
-    const std::lock_guard lock(mutex);
-    for (const StageParameter& parameter : stage.parameters()) gradients[parameter.name] = parameter.gradient.clone();
-  });
+  comm::run_local(
+      static_cast<int>(plan.stages.size()), {.timeout = Seconds(30), .stop_requested = {}},
+      [&](comm::Channel& channel) {
+        at::set_num_threads(1);
+        const Position position = Position::of(channel.rank(), 1, channel.size());
+        std::vector<int> layers;
+        for (int i = 1; i <= model.length(); ++i) {
+          if (program.rank_of_layer[static_cast<std::size_t>(i)] == channel.rank())
+            layers.push_back(i);
+        }
+        Stage stage(model, layers, job.train.seed);
+        Boundary boundary(channel, position.pipeline_group(), program.rank_of_layer);
+        Reducer reducer(channel, position, stage);
+        Optimizer optimizer(job.train.optimizer, stage);
+        Executor executor({stage, boundary, reducer, optimizer},
+                          {.seed = job.train.seed, .loss_scale = 1.0 / config::micro_batches(job)});
+        const Feed feed{[&](int m) { return data.input(0, m); },
+                        [&](int m) { return data.target(0, m); }};
+        executor.train(program.ranks[static_cast<std::size_t>(channel.rank())], feed, 0, 0);
+        boundary.flush();
+        const std::lock_guard lock(mutex);
+        for (const StageParameter& parameter : stage.parameters())
+          gradients[parameter.name] = parameter.gradient.clone();
+      });
   return gradients;
 }
 
@@ -86,7 +100,8 @@ TEST_P(Parity, GradientsOfAGptEqualAPlainLoopBitForBit) {
   const Gradients ours = our_gradients(model, job, data, {.cut = cut, .recompute = recompute});
 
   ASSERT_EQ(ours.size(), plain.size());
-  for (const auto& [name, gradient] : plain) EXPECT_TRUE(at::equal(gradient, ours.at(name))) << name;
+  for (const auto& [name, gradient] : plain)
+    EXPECT_TRUE(at::equal(gradient, ours.at(name))) << name;
 }
 
 TEST_P(Parity, GradientsOfAnMlpWithBatchNormEqualAPlainLoopBitForBit) {
@@ -103,17 +118,21 @@ TEST_P(Parity, GradientsOfAnMlpWithBatchNormEqualAPlainLoopBitForBit) {
   const Gradients ours = our_gradients(model, job, data, {.cut = cut, .recompute = recompute});
 
   ASSERT_EQ(ours.size(), plain.size());
-  for (const auto& [name, gradient] : plain) EXPECT_TRUE(at::equal(gradient, ours.at(name))) << name;
+  for (const auto& [name, gradient] : plain)
+    EXPECT_TRUE(at::equal(gradient, ours.at(name))) << name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Splits, Parity,
-                         testing::Combine(testing::Values(std::vector<int>{}, std::vector{3}, std::vector{1, 4}), testing::Bool()));
+                         testing::Combine(testing::Values(std::vector<int>{}, std::vector{3},
+                                                          std::vector{1, 4}),
+                                          testing::Bool()));
 
 /// One AdamW update as in Loshchilov and Hutter 2019, algorithm 2, in double.
 double adamw_once(double value, double gradient, const config::OptimizerSpec& spec, double decay) {
   const double m = (1 - spec.beta1) * gradient / (1 - spec.beta1);
   const double v = (1 - spec.beta2) * gradient * gradient / (1 - spec.beta2);
-  return value * (1 - spec.learning_rate * decay) - spec.learning_rate * m / (std::sqrt(v) + spec.epsilon);
+  return value * (1 - spec.learning_rate * decay) -
+         spec.learning_rate * m / (std::sqrt(v) + spec.epsilon);
 }
 
 TEST(AdamW, FirstStepFollowsThePaper) {
@@ -133,9 +152,11 @@ TEST(AdamW, FirstStepFollowsThePaper) {
     const StageParameter& parameter = stage.parameters()[p];
     const double decay = parameter.value.dim() >= 2 ? job.train.optimizer.weight_decay : 0;
     for (std::int64_t i = 0; i < before[p].numel(); ++i) {
-      const double expected = adamw_once(before[p].flatten()[i].item<float>(), parameter.gradient.flatten()[i].item<float>(),
-                                         job.train.optimizer, decay);
-      EXPECT_NEAR(parameter.value.detach().flatten()[i].item<float>(), expected, 1e-6) << parameter.name;
+      const double expected =
+          adamw_once(before[p].flatten()[i].item<float>(),
+                     parameter.gradient.flatten()[i].item<float>(), job.train.optimizer, decay);
+      EXPECT_NEAR(parameter.value.detach().flatten()[i].item<float>(), expected, 1e-6)
+          << parameter.name;
     }
   }
 }
@@ -165,8 +186,10 @@ TEST(Clipping, ScalesTheGradientToTheNorm) {
   run_small(job, {.cut = {2, 4}}, [&](int rank, Trainer& trainer) {
     for (const StageParameter& parameter : trainer.stage().parameters()) {
       if (!parameter.tie.empty() && rank != 0) continue;  // counted where it is used first
-      const auto fresh = model.layers[static_cast<std::size_t>(parameter.layer - 1)].build(model::Seeds(job.train.seed, parameter.layer));
-      const at::Tensor before = fresh->parameters()[static_cast<std::size_t>(parameter.index)].value.detach();
+      const auto fresh = model.layers[static_cast<std::size_t>(parameter.layer - 1)].build(
+          model::Seeds(job.train.seed, parameter.layer));
+      const at::Tensor before =
+          fresh->parameters()[static_cast<std::size_t>(parameter.index)].value.detach();
       const std::lock_guard lock(mutex);
       moved += (parameter.value.detach() - before).to(at::kDouble).square().sum().item<double>();
     }

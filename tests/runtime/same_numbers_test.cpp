@@ -1,8 +1,8 @@
-// The same numbers, whatever the split: every run is compared bit for bit with one stage that keeps everything.
-// SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
+// The same numbers, whatever the split: every run is compared bit for bit with one stage that keeps
+// everything. SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+
+#include <gtest/gtest.h>
 
 namespace trireme::runtime {
 namespace {
@@ -14,28 +14,34 @@ void expect_same_run(const Outcome& run, const Outcome& reference) {
 }
 
 /// gpt with 2 blocks has 6 layers: embedding, 2 x (attention, mlp), head.
-const std::vector<std::vector<int>> kCuts = {{}, {3}, {1}, {5}, {2, 4}, {1, 2}, {1, 3, 5}, {1, 2, 3, 4, 5}};
+const std::vector<std::vector<int>> kCuts = {{},     {3},    {1},       {5},
+                                             {2, 4}, {1, 2}, {1, 3, 5}, {1, 2, 3, 4, 5}};
 
-class EverySplit : public testing::TestWithParam<std::tuple<std::vector<int>, std::string, bool>> {};
+class EverySplit : public testing::TestWithParam<std::tuple<std::vector<int>, std::string, bool>> {
+};
 
 TEST_P(EverySplit, GivesTheBitsOfOneStage) {
   const auto& [cut, schedule, recompute] = GetParam();
   static const Outcome reference = run_small(small_job(small_gpt()), {});
 
-  const Outcome run = run_small(small_job(small_gpt()), {.cut = cut, .schedule = schedule, .recompute = recompute});
+  const Outcome run =
+      run_small(small_job(small_gpt()), {.cut = cut, .schedule = schedule, .recompute = recompute});
 
   expect_same_run(run, reference);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpt, EverySplit,
-                         testing::Combine(testing::ValuesIn(kCuts), testing::Values("1f1b", "gpipe"), testing::Bool()));
+                         testing::Combine(testing::ValuesIn(kCuts),
+                                          testing::Values("1f1b", "gpipe"), testing::Bool()));
 
 TEST(Replicas, GiveTheBitsOfReplicasOnOneStage) {
   const Outcome reference = run_small(small_job(small_gpt()), {.replicas = 2});
 
   for (const std::vector<int>& cut : {std::vector{3}, {1, 4}}) {
     for (const bool recompute : {false, true}) {
-      expect_same_run(run_small(small_job(small_gpt()), {.cut = cut, .recompute = recompute, .replicas = 2}), reference);
+      expect_same_run(
+          run_small(small_job(small_gpt()), {.cut = cut, .recompute = recompute, .replicas = 2}),
+          reference);
     }
   }
 }
@@ -79,14 +85,16 @@ TEST(Dropout, ChangesTheRun) {
   config::GptSpec without = small_gpt();
   without.dropout = 0;
 
-  EXPECT_NE(run_small(small_job(without), {}).losses_digest, run_small(small_job(small_gpt()), {}).losses_digest);
+  EXPECT_NE(run_small(small_job(without), {}).losses_digest,
+            run_small(small_job(small_gpt()), {}).losses_digest);
 }
 
 TEST(Seed, ChangesTheRun) {
   config::JobSpec other = small_job(small_gpt());
   other.train.seed = 2;
 
-  EXPECT_NE(run_small(other, {}).parameters_digest, run_small(small_job(small_gpt()), {}).parameters_digest);
+  EXPECT_NE(run_small(other, {}).parameters_digest,
+            run_small(small_job(small_gpt()), {}).parameters_digest);
 }
 
 std::vector<at::Tensor> buffers_after(const config::JobSpec& job, const Split& split) {
@@ -99,7 +107,8 @@ std::vector<at::Tensor> buffers_after(const config::JobSpec& job, const Split& s
     }
   });
   std::vector<at::Tensor> all;
-  for (const auto& [layer, buffers] : by_layer) all.insert(all.end(), buffers.begin(), buffers.end());
+  for (const auto& [layer, buffers] : by_layer)
+    all.insert(all.end(), buffers.begin(), buffers.end());
   return all;
 }
 
@@ -107,8 +116,9 @@ TEST(BatchNorm, StatisticsMoveOnceUnderRecompute) {
   const config::JobSpec job = small_job(small_mlp());
   const std::vector<at::Tensor> kept = buffers_after(job, {});
 
-  for (const Split& split : {Split{.cut = {}, .recompute = true}, Split{.cut = {2}, .recompute = true},
-                             Split{.cut = {1, 3}, .schedule = "gpipe", .recompute = true}}) {
+  for (const Split& split :
+       {Split{.cut = {}, .recompute = true}, Split{.cut = {2}, .recompute = true},
+        Split{.cut = {1, 3}, .schedule = "gpipe", .recompute = true}}) {
     const std::vector<at::Tensor> recomputed = buffers_after(job, split);
     ASSERT_EQ(recomputed.size(), kept.size());
     for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], recomputed[i]));

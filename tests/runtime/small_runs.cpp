@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 
-#include <mutex>
-
 #include "trireme/comm/local.h"
+
+#include <mutex>
 
 namespace trireme::runtime {
 
-Outcome run_small(config::JobSpec job, const Split& split, const std::function<void(int rank, Trainer&)>& look) {
+Outcome run_small(config::JobSpec job, const Split& split,
+                  const std::function<void(int rank, Trainer&)>& look) {
   tier::install_cpu_allocator();
   job.pipeline.replicas = split.replicas;
   job.pipeline.schedule = split.schedule;
@@ -17,23 +18,24 @@ Outcome run_small(config::JobSpec job, const Split& split, const std::function<v
   const int ranks = split.replicas * static_cast<int>(plan.stages.size());
   Outcome outcome;
   std::mutex mutex;
-  comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}}, [&](comm::Channel& channel) {
-    tier::MemoryAccount& memory = tier::MemoryAccount::open("rank");
-    Trainer trainer({.job = job,
-                     .model = model,
-                     .plan = plan,
-                     .data = data,
-                     .channel = channel,
-                     .memory = memory,
-                     .threads = 1,
-                     .owns_process = ranks == 1,
-                     .stop_requested = {},
-                     .since_start = [] { return Seconds(0); }});
-    const Outcome mine = trainer.run(nullptr);
-    const std::lock_guard lock(mutex);
-    if (look) look(channel.rank(), trainer);
-    if (channel.rank() == 0) outcome = mine;
-  });
+  comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}},
+                  [&](comm::Channel& channel) {
+                    tier::MemoryAccount& memory = tier::MemoryAccount::open("rank");
+                    Trainer trainer({.job = job,
+                                     .model = model,
+                                     .plan = plan,
+                                     .data = data,
+                                     .channel = channel,
+                                     .memory = memory,
+                                     .threads = 1,
+                                     .owns_process = ranks == 1,
+                                     .stop_requested = {},
+                                     .since_start = [] { return Seconds(0); }});
+                    const Outcome mine = trainer.run(nullptr);
+                    const std::lock_guard lock(mutex);
+                    if (look) look(channel.rank(), trainer);
+                    if (channel.rank() == 0) outcome = mine;
+                  });
   return outcome;
 }
 

@@ -2,18 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/ATen.h>
-
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "trireme/config/job.h"
 #include "trireme/io/node.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/generate.h"
 #include "trireme/runtime/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+#include <vector>
 
 namespace trireme::runtime {
 
@@ -33,7 +33,13 @@ inline config::JobSpec small_job(config::ModelSpec model) {
 }
 
 inline config::GptSpec small_gpt() {
-  return {.blocks = 2, .width = 32, .heads = 2, .context = 16, .vocabulary = 40, .dropout = 0.1, .tied_head = true};
+  return {.blocks = 2,
+          .width = 32,
+          .heads = 2,
+          .context = 16,
+          .vocabulary = 40,
+          .dropout = 0.1,
+          .tied_head = true};
 }
 
 inline config::MlpSpec small_mlp() {
@@ -41,32 +47,39 @@ inline config::MlpSpec small_mlp() {
 }
 
 /// Made-up data: a function of (step, micro-batch) alone.
-inline DataSource random_data(const model::ChainModel& model, const config::JobSpec& job, int validation = 2) {
+inline DataSource random_data(const model::ChainModel& model, const config::JobSpec& job,
+                              int validation = 2) {
   const auto examples = [&model, &job](std::int64_t key) {
     at::Generator from = model::Seeds(99, static_cast<int>(key)).of_layer();
     const std::int64_t B = job.train.micro_batch, N = model.input_size;
     if (model.input == model::InputKind::kVectors) {
-      return std::pair(at::empty({B, N}).normal_(0, 1, from), at::empty({B}, at::kLong).random_(0, model.classes, from));
+      return std::pair(at::empty({B, N}).normal_(0, 1, from),
+                       at::empty({B}, at::kLong).random_(0, model.classes, from));
     }
     const at::Tensor tokens = at::empty({B, N + 1}, at::kLong).random_(0, model.classes, from);
     return std::pair(tokens.narrow(1, 0, N).contiguous(), tokens.narrow(1, 1, N).contiguous());
   };
-  return {.input = [examples](std::int64_t step, int m) { return model::Values{examples(step * 1000 + m).first}; },
-          .target = [examples](std::int64_t step, int m) { return model::Values{examples(step * 1000 + m).second}; },
-          .validation_input = [examples](int m) { return model::Values{examples(1'000'000 + m).first}; },
-          .validation_target = [examples](int m) { return model::Values{examples(1'000'000 + m).second}; },
+  return {.input = [examples](std::int64_t step,
+                              int m) { return model::Values{examples(step * 1000 + m).first}; },
+          .target = [examples](std::int64_t step,
+                               int m) { return model::Values{examples(step * 1000 + m).second}; },
+          .validation_input =
+              [examples](int m) { return model::Values{examples(1'000'000 + m).first}; },
+          .validation_target =
+              [examples](int m) { return model::Values{examples(1'000'000 + m).second}; },
           .validation_micro_batches = validation};
 }
 
 /// How a chain is run: cut and policy.
 struct Split {
-  std::vector<int> cut;                ///< last layers of the stages but the last
+  std::vector<int> cut;  ///< last layers of the stages but the last
   std::string schedule = "1f1b";
   bool recompute = false;
   int replicas = 1;
 };
 
-inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job, const Split& split) {
+inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
+                          const Split& split) {
   plan::Plan plan;
   plan.chain_name = model.name;
   plan.schedule = split.schedule;
@@ -77,7 +90,8 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   for (const int last : ends) {
     plan::StagePlan stage;
     stage.rank = static_cast<int>(plan.stages.size());
-    stage.program = split.recompute ? program::recompute_all(first, last) : program::keep_all(first, last);
+    stage.program =
+        split.recompute ? program::recompute_all(first, last) : program::keep_all(first, last);
     plan.stages.push_back(stage);
     first = last + 1;
   }
@@ -85,6 +99,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
 }
 
 /// Trains on threads and hands every rank's trainer to `look` afterwards.
-Outcome run_small(config::JobSpec job, const Split& split, const std::function<void(int rank, Trainer&)>& look = {});
+Outcome run_small(config::JobSpec job, const Split& split,
+                  const std::function<void(int rank, Trainer&)>& look = {});
 
 }  // namespace trireme::runtime

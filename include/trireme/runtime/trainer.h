@@ -36,12 +36,13 @@ struct StepRecord {
   double tokens_per_s = 0;
 };
 
-/// Told on world rank 0 only; steps in order, in bursts of `report.log_every`.
+/// Told on world rank 0 only; steps in order, in bursts of `report_every`.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void started(Seconds since_start) = 0;  ///< right before the first step
   virtual void step(const StepRecord& record) = 0;
+  virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
 };
 
@@ -49,6 +50,7 @@ class Observer {
 struct RankFigures {
   int rank = 0;
   int first_layer = 0, last_layer = 0;
+  Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
   Times times;
 };
@@ -74,6 +76,7 @@ struct TrainSetup {
   comm::Channel& channel;
   tier::MemoryAccount& memory;
   int threads = 1;
+  int report_every = 10;  ///< steps between exchanges of losses; the same on every rank
   bool owns_process = true;  ///< no other rank in this process
   std::function<bool()> stop_requested;
   std::function<Seconds()> since_start;  ///< the process's age

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_folder.h"
+
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+
+namespace trireme::app {
+namespace {
+
+Seconds wall_time() {
+  return Seconds(
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+Seconds steady_time() {
+  return Seconds(
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
+}
+
+record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
+  const bool tokens = parts.model.input == model::InputKind::kTokens;
+  return {.is_terminal = parts.is_terminal,
+          .steps = parts.job.train.steps,
+          .first_step = 0,
+          .log_every = parts.job.report.log_every,
+          .tokens_per_step = parts.job.train.batch * parts.model.tokens_per_example(),
+          .unit = tokens ? "tokens" : "examples"};
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::optional<fs::path> moved;
+  if (fs::exists(folder / "job.yaml")) {
+    int number = 1;
+    while (fs::exists(fs::path(concat(folder.string(), ".", number)))) ++number;
+    moved = concat(folder.string(), ".", number);
+    fs::rename(folder, *moved);
+  }
+  fs::create_directories(folder);
+  return moved;
+}
+
+RunFolder::RunFolder(const Parts& parts)
+    : job_(parts.job),
+      folder_(parts.job.report.directory),
+      metrics_(folder_ / "metrics.jsonl", 0),
+      progress_options_(progress_options(parts)),
+      out_(parts.out) {
+  io::write_file(folder_ / "job.yaml", config::to_yaml(job_));
+  io::write_file(folder_ / "plan.json", plan::to_json(parts.plan));
+  if (job_.report.tensorboard)
+    events_.emplace(folder_, record::EventFileStart{.wall_time = wall_time(), .host = host_name()});
+  progress_.emplace(out_, progress_options_, steady_time());
+}
+
+void RunFolder::started(Seconds since_start) {
+  to_first_step_ = since_start;
+  progress_.emplace(out_, progress_options_, steady_time());
+}
+
+void RunFolder::step(const runtime::StepRecord& record) {
+  record::StepMetrics metrics{.step = record.step,
+                              .values = {{"train_loss", record.loss},
+                                         {"learning_rate", record.learning_rate},
+                                         {"step_s", record.time.count()},
+                                         {"tokens_per_s", record.tokens_per_s}}};
+  if (record.gradient_norm) metrics.values.push_back({"gradient_norm", *record.gradient_norm});
+  append(metrics);
+  last_ = record;
+}
+
+void RunFolder::interval_ended() {
+  if (last_) progress_->step(last_->step, last_->loss, steady_time());
+}
+
+void RunFolder::validation(std::int64_t step, double loss) {
+  append({.step = step, .values = {{"validation_loss", loss}}});
+  progress_->validation(step, loss);
+}
+
+void RunFolder::append(const record::StepMetrics& metrics) {
+  metrics_.append(metrics);
+  if (events_) events_->append(metrics, wall_time());
+}
+
+record::Summary RunFolder::finish(const runtime::Outcome& outcome,
+                                  const std::optional<data::UnigramLoss>& unigram, Seconds total) {
+  record::Summary summary{.steps = outcome.steps,
+                          .train_loss = outcome.train_loss,
+                          .validation_loss = outcome.validation_loss,
+                          .tokens_per_s = outcome.tokens_per_s,
+                          .step = outcome.step,
+                          .bubble = outcome.bubble,
+                          .total = total,
+                          .to_first_step = to_first_step_,
+                          .parameters_digest = outcome.parameters_digest,
+                          .losses_digest = outcome.losses_digest};
+  if (unigram) {
+    summary.unigram_entropy = unigram->entropy;
+    summary.unigram_cross_entropy = unigram->cross_entropy;
+  }
+  for (const runtime::RankFigures& rank : outcome.ranks) {
+    summary.ranks.push_back({.rank = rank.rank,
+                             .first_layer = rank.first_layer,
+                             .last_layer = rank.last_layer,
+                             .budget = rank.budget,
+                             .peak = rank.peak,
+                             .static_bytes = rank.static_bytes,
+                             .forward = rank.times.forward,
+                             .backward = rank.times.backward,
+                             .recompute = rank.times.recompute,
+                             .wait = rank.times.wait});
+  }
+  record::write(summary, folder_ / "summary.json");
+  return summary;
+}
+
+}  // namespace trireme::app

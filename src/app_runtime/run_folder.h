@@ -1,0 +1,64 @@
+// The run's folder, and the observer that fills it: only the speaking rank has one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/data/dataset.h"
+#include "trireme/model/chain.h"
+#include "trireme/plan/plan.h"
+#include "trireme/record/events.h"
+#include "trireme/record/metrics.h"
+#include "trireme/record/progress.h"
+#include "trireme/record/summary.h"
+#include "trireme/runtime/trainer.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <ostream>
+
+namespace trireme::app {
+
+/// Makes the folder. One that holds an earlier run is renamed to FOLDER.1, .2, ...; returns that
+/// name if so.
+std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
+
+/// Shows progress on `out` and writes job.yaml, plan.json, metrics.jsonl, TensorBoard events and
+/// summary.json.
+class RunFolder final : public runtime::Observer {
+ public:
+  struct Parts {
+    const config::JobSpec& job;
+    const model::ChainModel& model;
+    const plan::Plan& plan;
+    std::ostream& out;
+    bool is_terminal = false;
+  };
+  explicit RunFolder(const Parts& parts);
+
+  void started(Seconds since_start) override;
+  void step(const runtime::StepRecord& record) override;
+  void interval_ended() override;
+  void validation(std::int64_t step, double loss) override;
+
+  /// Ends the progress line; on every way out.
+  void close() { progress_->close(); }
+  /// Writes summary.json and returns what it holds.
+  record::Summary finish(const runtime::Outcome& outcome,
+                         const std::optional<data::UnigramLoss>& unigram, Seconds total);
+
+ private:
+  void append(const record::StepMetrics& metrics);
+
+  const config::JobSpec& job_;
+  std::filesystem::path folder_;
+  record::MetricsFile metrics_;
+  std::optional<record::EventFile> events_;
+  std::optional<record::Progress> progress_;
+  std::optional<runtime::StepRecord> last_;
+  record::ProgressOptions progress_options_;
+  std::ostream& out_;
+  Seconds to_first_step_{0};
+};
+
+}  // namespace trireme::app

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_command.h"
+
+#include "launch.h"
+#include "policy_plan.h"
+#include "run_folder.h"
+#include "signals.h"
+
+#include "trireme/comm/channel.h"
+#include "trireme/config/job.h"
+#include "trireme/core/digest.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/data/dataset.h"
+#include "trireme/runtime/trainer.h"
+#include "trireme/tier/memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+
+namespace trireme::app {
+namespace {
+
+/// Since the kernel started this process.
+Seconds process_age() {
+  std::ifstream stat("/proc/self/stat");
+  std::string text;
+  std::getline(stat, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string field;
+  for (int i = 3; i <= 22 && fields >> field; ++i) {  // field 22 is the start time in clock ticks
+  }
+  std::ifstream uptime("/proc/uptime");
+  double up = 0;
+  uptime >> up;
+  return Seconds(up - std::atof(field.c_str()) / static_cast<double>(sysconf(_SC_CLK_TCK)));
+}
+
+data::ExampleShape shape_of(const model::ChainModel& model) {
+  return {.input = model.input == model::InputKind::kTokens ? "tokens" : "vectors",
+          .inputs = model.input_size,
+          .classes = model.classes};
+}
+
+/// Micro-batches per replica of one validation: no more than the validation part fills once.
+int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
+  const std::int64_t examples = dataset.validation_examples();
+  const std::int64_t per_round = std::int64_t{job.train.micro_batch} * job.pipeline.replicas;
+  if (examples == 0) return 0;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(examples / per_round, 1, job.train.validation_batches));
+}
+
+runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& dataset) {
+  const data::BatchShape shape{.batch = job.train.batch, .micro_batch = job.train.micro_batch};
+  const int per_replica = validation_micro_batches(job, dataset);
+  const int total = per_replica * job.pipeline.replicas;
+  const auto trained = [&dataset, shape](std::int64_t step, int m) {
+    return data::train_micro_batch(dataset, shape, step, m);
+  };
+  const auto validated = [&dataset, examples = job.train.micro_batch, total](int m) {
+    return data::validation_micro_batch(dataset, examples, m, total);
+  };
+  return {.input = [trained](std::int64_t step,
+                             int m) { return model::Values{trained(step, m).input}; },
+          .target = [trained](std::int64_t step,
+                              int m) { return model::Values{trained(step, m).target}; },
+          .validation_input = [validated](int m) { return model::Values{validated(m).input}; },
+          .validation_target = [validated](int m) { return model::Values{validated(m).target}; },
+          .validation_micro_batches = per_replica};
+}
+
+/// Every rank: the job and the data are the same everywhere.
+void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
+                             const data::Dataset& dataset) {
+  const std::string mine = digest(config::to_yaml(job)) + dataset.digest();
+  const auto all = comm::all_gather(channel, comm::everyone(channel),
+                                    std::as_bytes(std::span(mine)), "comparison of jobs");
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
+    if (theirs == mine) continue;
+    const bool job_differs = theirs.substr(0, 32) != mine.substr(0, 32);
+    throw InputError(concat("rank ", channel.rank(), " and rank ", r, " read different ",
+                            job_differs ? "jobs" : "data", ": every rank must see the same files"));
+  }
+}
+
+/// What all ranks of this process share.
+struct Run {
+  const TrainArguments& arguments;
+  const config::JobSpec& job;
+  const model::ChainModel& model;
+  const data::Dataset& dataset;
+};
+
+Bytes device_budget(const config::JobSpec& job, int rank) {
+  const auto& budgets = job.memory.device_budget;
+  if (budgets.empty()) return Bytes(0);
+  const config::MemorySize& size =
+      budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank));
+  if (size.share <= 0) return size.bytes;
+  const auto total =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return Bytes(static_cast<std::int64_t>(total * size.share));
+}
+
+/// Prints what is about to happen, before the first step.
+void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
+              const RankContext& context) {
+  const int ranks = context.channel.size();
+  out << run.model.name << ": " << run.model.length() << " layers on " << ranks
+      << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages x "
+      << run.job.pipeline.replicas << " replicas, " << context.threads << " threads each, "
+      << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
+      << run.job.train.micro_batch << ", " << plan.solver << ")\n";
+  out << run.dataset.describe() << "\n";
+}
+
+void train_rank(const Run& run, const RankContext& context) {
+  const bool speaks = context.channel.rank() == 0;
+  require_same_everywhere(context.channel, run.job, run.dataset);
+  const plan::Plan plan = make_policy_plan(run.job, run.model, context.stages);
+  const Bytes budget = device_budget(run.job, context.channel.rank());
+  tier::MemoryAccount& memory = tier::MemoryAccount::open(concat("rank ", context.channel.rank()));
+  if (budget.count() > 0) memory.set_budget(budget);
+
+  std::ostream& out = run.arguments.json ? std::cerr : std::cout;
+  const bool is_terminal = isatty(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO) != 0;
+  const std::string everyone_reports = comm::broadcast(
+      context.channel, comm::everyone(context.channel),
+      is_terminal ? "1" : std::to_string(run.job.report.log_every), "report interval");
+  const runtime::DataSource source = source_of(run.job, run.dataset);
+  std::unique_ptr<RunFolder> folder;
+  if (speaks) {
+    const auto moved = prepare_folder(run.job.report.directory);
+    if (moved) out << "the earlier run is now in " << moved->string() << "\n";
+    announce(out, run, plan, context);
+    folder = std::make_unique<RunFolder>(RunFolder::Parts{
+        .job = run.job, .model = run.model, .plan = plan, .out = out, .is_terminal = is_terminal});
+  }
+  runtime::Trainer trainer({.job = run.job,
+                            .model = run.model,
+                            .plan = plan,
+                            .data = source,
+                            .channel = context.channel,
+                            .memory = memory,
+                            .threads = context.threads,
+                            .report_every = std::stoi(everyone_reports),
+                            .owns_process = context.owns_process,
+                            .stop_requested = stop_requested,
+                            .since_start = process_age});
+  const runtime::Outcome outcome = trainer.run(folder.get());
+  if (!speaks) return;
+  folder->close();
+  const record::Summary summary =
+      folder->finish(outcome, run.dataset.unigram_loss(), process_age());
+  out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
+  if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
+}
+
+}  // namespace
+
+int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
+  watch_signals();
+  tier::install_cpu_allocator();
+  try {
+    config::LoadOptions options{.settings = arguments.settings, .own_models = {}};
+    for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
+    const config::JobSpec job = config::load_job(arguments.job_file, options);
+    if (job.device != "cpu")
+      job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+    const model::ChainModel model = model::make_model(job.model, own);
+    const auto dataset = data::open_dataset(job.data, shape_of(model), job.train.seed);
+    const Run run{.arguments = arguments, .job = job, .model = model, .dataset = *dataset};
+    return launch(job, [&](const RankContext& context) { train_rank(run, context); });
+  } catch (...) {
+    return exit_code_of_current_exception(is_speaker(), "");
+  }
+}
+
+}  // namespace trireme::app
