@@ -33,7 +33,7 @@ endforeach()
 # RPATH, not RUNPATH: it also covers what LibTorch itself needs (libcudart of a CUDA wheel).
 target_link_options(trireme_torch INTERFACE -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined)
 
-file(WRITE ${PROJECT_BINARY_DIR}/torch_pch.cpp "")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/torch_pch.cpp CONTENT "")  # written once: a touch would rebuild its users
 add_library(trireme_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
 target_link_libraries(trireme_torch_pch PRIVATE trireme_torch trireme_warnings trireme_sanitize)
 target_precompile_headers(trireme_torch_pch PRIVATE

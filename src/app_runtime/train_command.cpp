@@ -2,6 +2,7 @@
 #include "train_command.h"
 
 #include "launch.h"
+#include "mpi_launch.h"
 #include "policy_plan.h"
 #include "run_folder.h"
 #include "signals.h"
@@ -108,6 +109,12 @@ Bytes device_budget(const config::JobSpec& job, int rank) {
   return Bytes(static_cast<std::int64_t>(total * size.share));
 }
 
+/// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
+/// lines there.
+bool is_person_watching(int descriptor) {
+  return launched_ranks() == 1 && isatty(descriptor) != 0;
+}
+
 /// Prints what is about to happen, before the first step.
 void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
               const RankContext& context) {
@@ -129,7 +136,7 @@ void train_rank(const Run& run, const RankContext& context) {
   if (budget.count() > 0) memory.set_budget(budget);
 
   std::ostream& out = run.arguments.json ? std::cerr : std::cout;
-  const bool is_terminal = isatty(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO) != 0;
+  const bool is_terminal = is_person_watching(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO);
   const std::string everyone_reports = comm::broadcast(
       context.channel, comm::everyone(context.channel),
       is_terminal ? "1" : std::to_string(run.job.report.log_every), "report interval");

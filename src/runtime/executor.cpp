@@ -92,15 +92,6 @@ model::Values leaves_of(const model::Values& input, bool needs_gradient) {
 
 }  // namespace
 
-Times& Times::operator+=(const Times& other) {
-  forward += other.forward;
-  backward += other.backward;
-  recompute += other.recompute;
-  step += other.step;
-  wait += other.wait;
-  return *this;
-}
-
 Executor::Executor(Parts parts, ExecutorOptions options)
     : parts_(parts), options_(std::move(options)), generator_(at::detail::createCPUGenerator()) {}
 

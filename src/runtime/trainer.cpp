@@ -53,6 +53,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+double mean_of_last(const std::vector<double>& values, int count) {
+  const std::size_t used = std::min(values.size(), static_cast<std::size_t>(std::max(1, count)));
+  double sum = 0;
+  for (std::size_t i = values.size() - used; i < values.size(); ++i) sum += values[i];
+  return used == 0 ? 0 : sum / static_cast<double>(used);
+}
+
 ExecutorOptions executor_options(const TrainSetup& setup, const Position& position) {
   const int per_replica = config::micro_batches(setup.job);
   return {.seed = setup.job.train.seed,
@@ -108,10 +115,10 @@ struct Trainer::Impl {
   LossLog losses;
   Bytes static_bytes;
 
-  Times times;  ///< over all steps
+  std::vector<Times> times;  ///< of every step
   std::vector<StepRecord> unreported;
   std::vector<double> step_seconds;
-  double last_interval_loss = 0;
+  std::vector<double> step_losses;
   std::optional<double> validation_loss;
 };
 
@@ -155,7 +162,7 @@ void Trainer::Impl::train_step(std::int64_t step) {
   const double rate = learning_rate(setup.job.train, step);
   const RunResult result = executor.train(my_actions(), feed, step, rate);
   losses.add(result.losses);
-  times += result.times;
+  times.push_back(result.times);
   const Seconds time = since(begin);
   step_seconds.push_back(time.count());
   const double tokens = static_cast<double>(setup.job.train.batch) *
@@ -171,14 +178,12 @@ void Trainer::Impl::train_step(std::int64_t step) {
 void Trainer::Impl::report(Observer* observer) {
   const std::vector<double> means = losses.exchange();
   ensure(means.size() == unreported.size(), "a loss for every step");
-  double sum = 0;
   for (std::size_t i = 0; i < means.size(); ++i) {
     unreported[i].loss = means[i];
-    sum += means[i];
+    step_losses.push_back(means[i]);
     if (observer != nullptr) observer->step(unreported[i]);
   }
   if (observer != nullptr) observer->interval_ended();
-  last_interval_loss = sum / static_cast<double>(means.size());
   unreported.clear();
 }
 
@@ -205,7 +210,7 @@ Outcome Trainer::Impl::outcome() {
     }
   }
   Outcome outcome{.steps = static_cast<std::int64_t>(step_seconds.size()),
-                  .train_loss = last_interval_loss,
+                  .train_loss = mean_of_last(step_losses, setup.job.report.log_every),
                   .validation_loss = validation_loss,
                   .step = Seconds(median(step_seconds)),
                   .parameters_digest = digest,
@@ -216,26 +221,27 @@ Outcome Trainer::Impl::outcome() {
   outcome.tokens_per_s = outcome.step.count() > 0 ? tokens / outcome.step.count() : 0;
   double compute = 0;
   for (const RankFigures& rank : outcome.ranks) compute += rank.times.compute().count();
-  double total = 0;
-  for (const double seconds : step_seconds) total += seconds;
-  const double mean = step_seconds.empty() ? 0 : total / static_cast<double>(step_seconds.size());
-  outcome.bubble =
-      mean > 0 ? std::max(0.0, 1 - compute / (static_cast<double>(outcome.ranks.size()) * mean))
-               : 0;
+  const double available = static_cast<double>(outcome.ranks.size()) * outcome.step.count();
+  outcome.bubble = available > 0 ? std::max(0.0, 1 - compute / available) : 0;
   return outcome;
 }
 
 std::vector<RankFigures> Trainer::Impl::gather_figures() {
-  const double steps = std::max<double>(1, static_cast<double>(step_seconds.size()));
-  const auto mean = [&](Seconds total) { return total / steps; };
-  const RankFigures mine{.rank = setup.channel.rank(),
-                         .first_layer = stage.layers().front(),
-                         .last_layer = stage.layers().back(),
-                         .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
-                         .peak = setup.memory.peak(),
-                         .static_bytes = static_bytes,
-                         .times = {mean(times.forward), mean(times.backward), mean(times.recompute),
-                                   mean(times.step), mean(times.wait)}};
+  const auto of_median_step = [&](Seconds Times::*part) {
+    std::vector<double> seconds;
+    for (const Times& step : times) seconds.push_back((step.*part).count());
+    return Seconds(median(std::move(seconds)));
+  };
+  const RankFigures mine{
+      .rank = setup.channel.rank(),
+      .first_layer = stage.layers().front(),
+      .last_layer = stage.layers().back(),
+      .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
+      .peak = setup.memory.peak(),
+      .static_bytes = static_bytes,
+      .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),
+                of_median_step(&Times::recompute), of_median_step(&Times::step),
+                of_median_step(&Times::wait)}};
   static_assert(std::is_trivially_copyable_v<RankFigures>);
   const auto all = comm::all_gather(setup.channel, comm::everyone(setup.channel),
                                     std::as_bytes(std::span(&mine, 1)), "figures");

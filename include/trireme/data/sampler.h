@@ -49,10 +49,10 @@ class Sampler {
   std::uint64_t seed_;
 };
 
-/// How an epoch cuts `length` tokens into windows of `context` + 1 tokens at stride `context` (the
-/// last token of a window is the first of the next: every token but the first is a target once).
-/// The windows start at a phase that changes from epoch to epoch, so that over the epochs each
-/// token is seen in each position, the last ones too.
+/// How an epoch cuts `length` tokens into windows of `context` + 1 tokens at stride `context`: the
+/// last token of a window is the first of the next, so no token is a target twice. The windows
+/// start at a phase that changes from epoch to epoch, so that over the epochs every token is seen,
+/// the last ones too, and in changing positions.
 class Windows {
  public:
   /// `length` is at least `context` + 1.

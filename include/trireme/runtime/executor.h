@@ -48,7 +48,6 @@ struct Times {
   Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0};
 
   Seconds compute() const { return forward + backward + recompute + step; }
-  Times& operator+=(const Times& other);
 };
 
 /// What one run of a program gave on this rank.

@@ -46,7 +46,7 @@ class Observer {
   virtual void validation(std::int64_t step, double loss) = 0;
 };
 
-/// One rank's figures, times per step (mean).
+/// One rank's figures; times are medians over the steps.
 struct RankFigures {
   int rank = 0;
   int first_layer = 0, last_layer = 0;
@@ -58,7 +58,7 @@ struct RankFigures {
 /// What a run gave; the same on every rank.
 struct Outcome {
   std::int64_t steps = 0;
-  double train_loss = 0;  ///< mean over the last report interval
+  double train_loss = 0;  ///< mean over the last `report.log_every` steps
   std::optional<double> validation_loss;
   double tokens_per_s = 0;  ///< by the median step
   Seconds step{0};          ///< median

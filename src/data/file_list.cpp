@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "file_list.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+namespace trireme::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The regular files among what the pattern stands for.
+std::vector<fs::path> files_of(const std::string& pattern);
+
+}  // namespace
+
+std::vector<fs::path> list_files(const std::vector<std::string>& patterns) {
+  if (patterns.empty())
+    throw InputError("data.files is empty, must name at least one file or pattern");
+  std::map<fs::path, fs::path> name_of;  // by the file that the name leads to
+  for (const std::string& pattern : patterns) {
+    for (const fs::path& name : files_of(pattern)) {
+      const auto [entry, is_new] = name_of.try_emplace(fs::canonical(name), name);
+      fs::path& best = entry->second;
+      if (is_new) continue;
+      const bool better =
+          fs::is_symlink(best) == fs::is_symlink(name) ? name < best : fs::is_symlink(best);
+      if (better) best = name;
+    }
+  }
+  std::vector<fs::path> names;
+  for (const auto& [file, name] : name_of) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
+
+std::vector<fs::path> files_of(const std::string& pattern) {
+  std::vector<fs::path> files;
+  for (const fs::path& name : io::expand(pattern)) {
+    std::error_code failure;
+    const fs::file_status status = fs::status(name, failure);
+    if (fs::is_regular_file(status)) {
+      files.push_back(name);
+    } else if (name == fs::path(pattern)) {
+      throw InputError(concat(pattern, ": ",
+                              fs::is_directory(status)
+                                  ? "is a folder, must be a file (its files: add /*)"
+                              : fs::exists(status) ? "is not a regular file"
+                                                   : concat("cannot be read: ", failure.message()),
+                              "; named in data.files"));
+    }
+  }
+  if (files.empty())
+    throw InputError(concat("data.files: no file matches '", pattern, "' (relative paths start at ",
+                            fs::current_path().string(), ")"));
+  return files;
+}
+
+}  // namespace
+}  // namespace trireme::data

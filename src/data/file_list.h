@@ -1,0 +1,16 @@
+// The files of a data set: patterns expanded, each file once, in a fixed order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trireme::data {
+
+/// Sorted by name. A file with several names (symbolic links) counts once, under the name that is
+/// no link if that matched, else under the first. Folders that a pattern matches are passed over.
+/// Throws InputError: no pattern, a pattern without a file, a plain path that is no file.
+std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns);
+
+}  // namespace trireme::data

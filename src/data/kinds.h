@@ -1,0 +1,31 @@
+// Kinds of data sets, one factory each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "token_source.h"
+
+#include "trireme/data/dataset.h"
+
+#include <memory>
+
+namespace trireme::data {
+
+/// Windows of a row of tokens. Throws InputError when a part is shorter than one window.
+std::unique_ptr<Dataset> make_windows(std::unique_ptr<TokenSource> source,
+                                      const ExampleShape& shape, double validation_fraction,
+                                      std::int64_t seed);
+
+/// Examples made up from the seed. Throws InputError when nothing is left to train on.
+std::unique_ptr<Dataset> make_synthetic_vectors(const config::DataSpec& spec,
+                                                const ExampleShape& shape, std::int64_t seed);
+std::unique_ptr<Dataset> make_synthetic_tokens(const config::DataSpec& spec,
+                                               const ExampleShape& shape, std::int64_t seed);
+
+/// What of `size` tokens or examples is for validation: the largest whole number of them that is
+/// not over the fraction.
+std::int64_t validation_size(std::int64_t size, double fraction);
+
+/// Uninitialised int64 [examples, context] for input and target.
+MicroBatch empty_tokens(std::int64_t examples, std::int64_t context);
+
+}  // namespace trireme::data

@@ -1,0 +1,146 @@
+// The command as a user meets it: real processes, real files.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kTrireme = TRIREME_BINARY;
+
+/// A job of a second: 3 steps of a small GPT on made-up text; `more` are further lines of the file.
+std::string small_job(const TemporaryFolder& folder, const std::string& more = "") {
+  return folder.file("small.yaml",
+                     "model: {kind: gpt, blocks: 2, width: 32, heads: 2, context: 16, vocabulary: "
+                     "64, dropout: 0.1}\n"
+                     "data: {kind: synthetic}\n"
+                     "train: {steps: 3, batch: 8, micro_batch: 2, schedule: {warmup_steps: 1}}\n"
+                     "threads: 1\n"
+                     "report: {directory: " +
+                         (folder.path() / "run").string() + "}\n" + more);
+}
+
+nlohmann::json summary_of(const TemporaryFolder& folder) {
+  return nlohmann::json::parse(text_of(folder.path() / "run" / "summary.json"));
+}
+
+TEST(TrainCommand, FillsTheRunFolder) {
+  const TemporaryFolder folder;
+
+  const CommandResult run = run_command(kTrireme + " train " + small_job(folder));
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(run.errors, "");
+  const nlohmann::json summary = summary_of(folder);
+  EXPECT_EQ(summary["format"], "trireme-summary/1");
+  EXPECT_EQ(summary["steps"], 3);
+  EXPECT_THAT(run.out,
+              HasSubstr("parameters digest: " + summary["parameters_digest"].get<std::string>()));
+  std::istringstream metrics(text_of(folder.path() / "run" / "metrics.jsonl"));
+  int steps = 0;
+  for (std::string line; std::getline(metrics, line);)
+    steps += nlohmann::json::parse(line).contains("train_loss") ? 1 : 0;
+  EXPECT_EQ(steps, 3);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "run" / "plan.json"));
+}
+
+TEST(TrainCommand, ASavedJobGivesTheSameRun) {
+  const TemporaryFolder folder;
+  run_command(kTrireme + " train " + small_job(folder) + " --set train.seed=7");
+  const std::string digest = summary_of(folder)["parameters_digest"];
+  std::filesystem::copy_file(folder.path() / "run" / "job.yaml", folder.path() / "again.yaml");
+
+  const CommandResult run =
+      run_command(kTrireme + " train " + (folder.path() / "again.yaml").string());
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(summary_of(folder)["parameters_digest"], digest);
+}
+
+TEST(TrainCommand, KeepsAnEarlierRun) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  run_command(kTrireme + " train " + job);
+  const std::string first = text_of(folder.path() / "run" / "summary.json");
+
+  run_command(kTrireme + " train " + job);
+
+  EXPECT_EQ(text_of(folder.path() / "run.1" / "summary.json"), first);
+}
+
+TEST(TrainCommand, PrintsOneJsonDocumentOnRequest) {
+  const TemporaryFolder folder;
+
+  const CommandResult run = run_command(kTrireme + " train --json " + small_job(folder));
+
+  EXPECT_EQ(nlohmann::json::parse(run.out)["steps"], 3);
+}
+
+TEST(TrainCommand, RefusesABudgetThatIsSpent) {
+  const TemporaryFolder folder;
+
+  const CommandResult run =
+      run_command(kTrireme + " train " + small_job(folder, "memory: {device_budget: 1MiB}\n"));
+
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.errors, HasSubstr("the memory budget of 1.00 MiB is spent: asked for"));
+}
+
+struct BadJob {
+  const char* name;
+  const char* settings;  ///< after the job's file
+  const char* message;   ///< part of what is printed
+};
+
+class BadInput : public testing::TestWithParam<BadJob> {};
+
+TEST_P(BadInput, IsSaidWithPlaceAndRemedy) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+
+  const CommandResult run = run_command(kTrireme + " train " + job + " " + GetParam().settings);
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr(GetParam().message));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, BadInput,
+    testing::Values(
+        BadJob{"UnknownKey", "--set train.stepz=3", "did you mean 'steps'?"},
+        BadJob{"WrongType", "--set train.steps=many", "--set train.steps"},
+        BadJob{"OutOfRange", "--set model.dropout=1.5", "--set model.dropout"},
+        BadJob{"NotAMultiple", "--set train.micro_batch=3", "must be a multiple of"},
+        BadJob{"NoSuchFile", "--set data.kind=text --set data.files=[/no/such/*.txt]",
+               "/no/such/*.txt"},
+        BadJob{"TooManyStages", "--set pipeline.stages=9", "cannot cut 6 layers into 9 stages"},
+        BadJob{"CutPastTheEnd", "--set pipeline.stages=2 --set pipeline.cut=[6]",
+               "cuts after layer 6"},
+        BadJob{"NoSuchPlan", "--set plan.file=/no/such/plan.json", "/no/such/plan.json"},
+        BadJob{"SolverNeedsAProfile", "--set plan.solver=rotor", "rotor"},
+        BadJob{"NoCuda", "--set device=cuda", "device"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(TrainCommand, StopsCleanlyOnCtrlC) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::string started = (folder.path() / "run" / "metrics.jsonl").string();
+
+  const CommandResult run =
+      run_command(kTrireme + " train " + job +
+                  " --set train.steps=1000000 --set pipeline.stages=2 & pid=$!; "
+                  "while ! [ -s " +
+                  started + " ]; do sleep 0.05; done; kill -INT $pid; wait $pid");
+
+  EXPECT_EQ(run.exit_code, 130) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("stopped on request"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample_summary.h"
+
+#include "trireme/record/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::record {
+namespace {
+
+TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement) {
+  EXPECT_EQ(
+      closing_text(sample_summary()),
+      "steps             300 in 2:30 min, the first after 2.00 s\n"
+      "train loss        2.1250\n"
+      "validation loss   2.2500\n"
+      "unigram entropy   3.1250, of the validation part; 3.2500 by the train part's counts\n"
+      "throughput        12.3k tokens/s, a step in 500 ms, predicted 400 ms (+25.0 %)\n"
+      "bubble            25.0 %\n"
+      "\n"
+      "rank  layers    budget     peak  predicted   static  forward  backward  recompute     copy  "
+      "  wait     busy\n"
+      "----  ------  --------  -------  ---------  -------  -------  --------  ---------  -------  "
+      "------  -------\n"
+      "   0     1-5  1.00 GiB  896 MiB    900 MiB  256 MiB   100 ms    200 ms    50.0 ms  25.0 ms  "
+      "125 ms   70.0 %\n"
+      "   1    6-14         -    512 B          -      0 B   250 ms    250 ms          0        0  "
+      "     0  100.0 %\n"
+      "\n"
+      "parameters digest: 0123abcd\n"
+      "losses digest: 89ef4567\n");
+}
+
+TEST(ClosingText, LeavesOutWhatIsNotKnown) {
+  Summary summary = sample_summary();
+  summary.validation_loss.reset();
+  summary.unigram_entropy.reset();
+  summary.predicted_step = Seconds(1);
+  summary.ranks.clear();
+  summary.step = Seconds(0.5);
+
+  EXPECT_EQ(closing_text(summary),
+            "steps             300 in 2:30 min, the first after 2.00 s\n"
+            "train loss        2.1250\n"
+            "throughput        12.3k tokens/s, a step in 500 ms, predicted 1.00 s (-50.0 %)\n"
+            "bubble            25.0 %\n"
+            "\n"
+            "parameters digest: 0123abcd\n"
+            "losses digest: 89ef4567\n");
+}
+
+TEST(ClosingText, ClaimsNoBusyShareWithoutAStepTime) {
+  Summary summary = sample_summary();
+  summary.step = Seconds(0);
+  summary.predicted_step.reset();
+
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("125 ms     -\n"));
+}
+
+}  // namespace
+}  // namespace trireme::record

@@ -1,0 +1,44 @@
+// A summary with numbers that can be checked by eye.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/record/summary.h"
+
+namespace trireme::record {
+
+inline Summary sample_summary() {
+  return {.steps = 300,
+          .train_loss = 2.125,
+          .validation_loss = 2.25,
+          .unigram_entropy = 3.125,
+          .unigram_cross_entropy = 3.25,
+          .tokens_per_s = 12345,
+          .step = Seconds(0.5),
+          .predicted_step = Seconds(0.4),
+          .bubble = 0.25,
+          .total = Seconds(150),
+          .to_first_step = Seconds(2),
+          .parameters_digest = "0123abcd",
+          .losses_digest = "89ef4567",
+          .ranks = {{.rank = 0,
+                     .first_layer = 1,
+                     .last_layer = 5,
+                     .budget = Bytes(1 << 30),
+                     .predicted_peak = Bytes(900 << 20),
+                     .peak = Bytes(896 << 20),
+                     .static_bytes = Bytes(256 << 20),
+                     .reserved = Bytes(1000 << 20),
+                     .forward = Seconds(0.1),
+                     .backward = Seconds(0.2),
+                     .recompute = Seconds(0.05),
+                     .copy = Seconds(0.025),
+                     .wait = Seconds(0.125)},
+                    {.rank = 1,
+                     .first_layer = 6,
+                     .last_layer = 14,
+                     .peak = Bytes(512),
+                     .forward = Seconds(0.25),
+                     .backward = Seconds(0.25)}}};
+}
+
+}  // namespace trireme::record

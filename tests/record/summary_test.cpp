@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/record/summary.h"
+
+#include "sample_summary.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/io/file.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace trireme::record {
+namespace {
+
+TEST(Summary, HoldsEveryFieldOfTheFormat) {
+  const auto read = nlohmann::json::parse(to_json(sample_summary()));
+
+  EXPECT_EQ(read, nlohmann::json::parse(R"({
+    "format": "trireme-summary/1", "steps": 300, "train_loss": 2.125, "validation_loss": 2.25,
+    "unigram_entropy": 3.125, "unigram_cross_entropy": 3.25, "tokens_per_s": 12345.0,
+    "step_s": 0.5, "predicted_step_s": 0.4, "bubble": 0.25, "seconds_total": 150.0,
+    "seconds_to_first_step": 2.0, "parameters_digest": "0123abcd", "losses_digest": "89ef4567",
+    "ranks": [
+      {"rank": 0, "layers": [1, 5], "budget_bytes": 1073741824, "predicted_peak_bytes": 943718400,
+       "peak_bytes": 939524096, "static_bytes": 268435456, "reserved_bytes": 1048576000,
+       "forward_s": 0.1, "backward_s": 0.2, "recompute_s": 0.05, "copy_s": 0.025, "wait_s": 0.125},
+      {"rank": 1, "layers": [6, 14], "budget_bytes": 0, "predicted_peak_bytes": null,
+       "peak_bytes": 512, "static_bytes": 0, "reserved_bytes": null,
+       "forward_s": 0.25, "backward_s": 0.25, "recompute_s": 0.0, "copy_s": 0.0, "wait_s": 0.0}]})"));
+}
+
+TEST(Summary, WritesNullForWhatIsNotKnown) {
+  Summary summary = sample_summary();
+  summary.validation_loss.reset();
+  summary.unigram_entropy.reset();
+  summary.unigram_cross_entropy.reset();
+  summary.predicted_step.reset();
+
+  const auto read = nlohmann::json::parse(to_json(summary));
+
+  for (const char* key :
+       {"validation_loss", "unigram_entropy", "unigram_cross_entropy", "predicted_step_s"})
+    EXPECT_TRUE(read.at(key).is_null()) << key;
+}
+
+TEST(Summary, IsWrittenAsOneFile) {
+  const support::TemporaryFolder folder;
+
+  write(sample_summary(), folder / "run/summary.json");
+
+  EXPECT_EQ(io::read_file(folder / "run/summary.json"), to_json(sample_summary()));
+}
+
+}  // namespace
+}  // namespace trireme::record
