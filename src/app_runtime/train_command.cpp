@@ -90,6 +90,23 @@ void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
   }
 }
 
+/// Refuses what a job may ask for and training does not do yet: silence would look like obedience.
+void require_supported(const config::JobSpec& job) {
+  if (job.device != "cpu")
+    job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+  if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
+    job.fail(
+        "checkpoint",
+        "asks for checkpoints, which this version does not write or read: leave the section out");
+  }
+  for (const auto& [key, size] : {std::pair("memory.host_budget", job.memory.host_budget),
+                                  std::pair("memory.disk_budget", job.memory.disk_budget)}) {
+    if (size.bytes.count() > 0 || size.share > 0) {
+      job.fail(key, "is not 0, but this version trains without an outer tier: leave it out");
+    }
+  }
+}
+
 /// What all ranks of this process share.
 struct Run {
   const TrainArguments& arguments;
@@ -178,8 +195,7 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
     config::LoadOptions options{.settings = arguments.settings, .own_models = {}};
     for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
     const config::JobSpec job = config::load_job(arguments.job_file, options);
-    if (job.device != "cpu")
-      job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+    require_supported(job);
     const model::ChainModel model = model::make_model(job.model, own);
     const auto dataset = data::open_dataset(job.data, shape_of(model), job.train.seed);
     const Run run{.arguments = arguments, .job = job, .model = model, .dataset = *dataset};

@@ -1,1 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "check_job.h"
+#include "field_reader.h"
+#include "sections.h"
+
+#include "trireme/config/job.h"
+#include "trireme/core/text.h"
+
+#include <utility>
+
+namespace trireme::config {
+namespace {
+
+/// Job files are written by hand; a larger one is something else.
+constexpr Bytes kMaxJobFile{1 << 20};
+
+ModelSpec read_model(const io::Node& document, const LoadOptions& options);
+template <class Spec>
+Spec read_built_in(const io::Node& model);
+/// NCCL needs no choice of its own: it says so instead of "must be one of".
+void refuse_reserved_words(const io::Node& document);
+
+}  // namespace
+
+JobSpec load_job(const std::filesystem::path& file, const LoadOptions& options) {
+  return read_job(io::load(file, kMaxJobFile), options);
+}
+
+JobSpec read_job(const io::Node& document, const LoadOptions& options) {
+  io::Node settled = document;
+  for (const std::string& setting : options.settings) settled = io::with_setting(settled, setting);
+
+  JobSpec job(settled);
+  FieldReader fields(settled);
+  job.name = std::filesystem::path(settled.source()).stem().string();
+  fields("name", job.name);
+  fields.find("model");
+  job.model = read_model(settled, options);
+  if (std::holds_alternative<MlpSpec>(job.model)) job.data.kind = "synthetic";
+  refuse_reserved_words(settled);
+  walk(fields, job);
+  fields.finish();
+  if (job.report.directory.empty()) job.report.directory = "runs/" + job.name;
+  check(job);
+  return job;
+}
+
+void JobSpec::fail(std::string_view key, std::string_view message) const {
+  document.fail_at(key, message);
+}
+
+int micro_batches(const JobSpec& job) {
+  return job.train.batch / (job.train.micro_batch * job.pipeline.replicas);
+}
+
+namespace {
+
+ModelSpec read_model(const io::Node& document, const LoadOptions& options) {
+  const auto model = io::MapReader(document).optional("model");
+  const auto kind = model ? io::MapReader(*model).optional("kind") : std::nullopt;
+  std::vector<std::string> kinds{"gpt", "mlp"};
+  kinds.insert(kinds.end(), options.own_models.begin(), options.own_models.end());
+  if (!kind)
+    document.fail_at("model.kind", concat("is missing, must be one of ", join(kinds, ", ")));
+  const std::string chosen = kind->choice(kinds);
+  if (chosen == "gpt") return read_built_in<GptSpec>(*model);
+  if (chosen == "mlp") return read_built_in<MlpSpec>(*model);
+  return OwnModelSpec{chosen, *model};
+}
+
+template <class Spec>
+Spec read_built_in(const io::Node& model) {
+  FieldReader fields(model);
+  fields.find("kind");
+  Spec spec;
+  walk(fields, spec);
+  fields.finish();
+  return spec;
+}
+
+void refuse_reserved_words(const io::Node& document) {
+  const auto pipeline = io::MapReader(document).optional("pipeline");
+  const auto transport = pipeline ? io::MapReader(*pipeline).optional("transport") : std::nullopt;
+  if (transport && transport->kind() == io::Node::Kind::kScalar && transport->text() == "nccl")
+    transport->fail("is nccl, must be auto, local or mpi: NCCL comes with device: cuda by itself");
+}
+
+}  // namespace
+}  // namespace trireme::config

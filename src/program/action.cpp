@@ -1,1 +1,137 @@
+// Names of the operations and the text form of one action.
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/program/action.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace trireme::program {
+namespace {
+
+/// The last of the enumeration.
+constexpr Op kLastOp = Op::kStep;
+
+/// A whole number >= 0 that is all of `text`.
+std::optional<int> number(std::string_view text);
+
+[[noreturn]] void refuse(std::string_view text, std::string_view why);
+
+}  // namespace
+
+std::string_view name(Op op) {
+  switch (op) {
+    case Op::kForward:
+      return "forward";
+    case Op::kForwardKeep:
+      return "forward_keep";
+    case Op::kForwardTape:
+      return "forward_tape";
+    case Op::kBackward:
+      return "backward";
+    case Op::kDrop:
+      return "drop";
+    case Op::kOffload:
+      return "offload";
+    case Op::kPrefetch:
+      return "prefetch";
+    case Op::kOffloadTape:
+      return "offload_tape";
+    case Op::kPrefetchTape:
+      return "prefetch_tape";
+    case Op::kLoadInput:
+      return "load_input";
+    case Op::kLoadTarget:
+      return "load_target";
+    case Op::kReadLoss:
+      return "read_loss";
+    case Op::kSendOutput:
+      return "send_output";
+    case Op::kReceiveInput:
+      return "receive_input";
+    case Op::kSendGradient:
+      return "send_gradient";
+    case Op::kReceiveGradient:
+      return "receive_gradient";
+    case Op::kReduceGradients:
+      return "reduce_gradients";
+    case Op::kClip:
+      return "clip";
+    case Op::kStep:
+      return "step";
+  }
+  throw LogicError("an operation without a name");
+}
+
+const std::vector<std::string>& op_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (int op = 0; op <= static_cast<int>(kLastOp); ++op)
+      all.emplace_back(name(static_cast<Op>(op)));
+    return all;
+  }();
+  return names;
+}
+
+std::optional<Op> op_named(std::string_view name) {
+  const std::vector<std::string>& names = op_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Op>(found - names.begin());
+}
+
+bool is_forward(Op op) {
+  return op == Op::kForward || op == Op::kForwardKeep || op == Op::kForwardTape;
+}
+
+bool is_send(Op op) {
+  return op == Op::kSendOutput || op == Op::kSendGradient;
+}
+
+bool is_receive(Op op) {
+  return op == Op::kReceiveInput || op == Op::kReceiveGradient;
+}
+
+std::string to_text(const Action& action) {
+  std::string text = std::to_string(action.micro_batch);
+  text += ':';
+  text += name(action.op);
+  text += ' ';
+  text += std::to_string(action.layer);
+  return text;
+}
+
+Action parse_action(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::size_t space = text.find(' ');
+  if (colon == std::string_view::npos || space == std::string_view::npos || space < colon)
+    refuse(text, "it has not the form");
+  const std::string_view word = text.substr(colon + 1, space - colon - 1);
+  const std::optional<int> micro_batch = number(text.substr(0, colon));
+  const std::optional<int> layer = number(text.substr(space + 1));
+  const std::optional<Op> op = op_named(word);
+  if (!micro_batch) refuse(text, "its micro-batch is not a whole number from 0");
+  if (!op)
+    refuse(text, concat("there is no operation '", word, "'", did_you_mean(word, op_names())));
+  if (!layer) refuse(text, "its layer is not a whole number from 0");
+  return {*op, *layer, *micro_batch};
+}
+
+namespace {
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+void refuse(std::string_view text, std::string_view why) {
+  throw InputError(concat("'", text, "' is not an action: ", why,
+                          "; expected MICRO-BATCH:OPERATION LAYER, such as '2:backward 3'"));
+}
+
+}  // namespace
+}  // namespace trireme::program

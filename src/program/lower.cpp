@@ -1,1 +1,239 @@
+// From passes to actions. Roles are decided here, once: who loads, who sends to whom, who reads the
+// loss. Nobody asks again.
 // SPDX-License-Identifier: Apache-2.0
+#include "receives.h"
+#include "slots.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/program/generate.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace trireme::program {
+namespace {
+
+/// A stage with its role in the pipeline.
+struct Role {
+  const StageProgram* stage = nullptr;
+  bool loads_input = false, reads_loss = false;
+  bool receives_input = false, sends_output = false;  // false: the neighbour is on the same rank
+  std::size_t output_made = 0;      // index in `forward` after which x[last] goes on
+  std::size_t gradient_needed = 0;  // index in `backward` before which x[last]'s gradient comes in
+  std::size_t gradient_made = 0;  // index in `backward` after which x[first-1]'s gradient goes out
+};
+
+int rank_of(const Lowering& lowering, std::size_t stage);
+
+/// Whether some rank has several stages.
+bool shares_ranks(const Lowering& lowering);
+
+void require_sound(const Lowering& lowering);
+void require_passes(const Lowering& lowering);
+
+std::vector<Role> roles_of(const Lowering& lowering);
+/// The place of the last forward of the last layer, and of a layer's backward, in stage `k`.
+std::size_t output_made(const StageProgram& stage, std::size_t k);
+std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
+
+/// The passes of every rank in the order in which it runs them.
+std::vector<std::vector<StagePass>> passes_by_rank(const Lowering& lowering, int ranks);
+
+void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions);
+void append_backward(const Role& role, int micro_batch, std::vector<Action>& actions);
+
+}  // namespace
+
+Program lower(const Lowering& lowering) {
+  require_sound(lowering);
+  require_passes(lowering);
+  Program program;
+  program.layers = lowering.stages.back().last_layer;
+  program.rank_of_layer.push_back(rank_of(lowering, 0));
+  int ranks = 0;
+  for (std::size_t k = 0; k < lowering.stages.size(); ++k) {
+    const StageProgram& stage = lowering.stages[k];
+    const int rank = rank_of(lowering, k);
+    ranks = std::max(ranks, rank + 1);
+    program.rank_of_layer.insert(program.rank_of_layer.end(),
+                                 static_cast<std::size_t>(stage.last_layer) -
+                                     static_cast<std::size_t>(stage.first_layer) + 1,
+                                 rank);
+  }
+  program.ranks.resize(static_cast<std::size_t>(ranks));
+
+  const std::vector<Role> roles = roles_of(lowering);
+  const auto passes = passes_by_rank(lowering, ranks);
+  for (std::size_t rank = 0; rank < passes.size(); ++rank) {
+    std::vector<Action>& actions = program.ranks[rank];
+    for (const StagePass& pass : passes[rank]) {
+      const Role& role = roles[static_cast<std::size_t>(pass.stage)];
+      const int m = pass.pass.micro_batch;
+      program.micro_batches = std::max(program.micro_batches, m + 1);
+      if (pass.pass.kind == Pass::Kind::kForward) append_forward(role, m, actions);
+      if (pass.pass.kind == Pass::Kind::kBackward) append_backward(role, m, actions);
+    }
+    if (lowering.end == StepEnd::kReduceClipStep)
+      actions.insert(actions.end(), {{Op::kReduceGradients}, {Op::kClip}, {Op::kStep}});
+  }
+  if (shares_ranks(lowering)) receive_in_order_of_sending(program);
+  return program;
+}
+
+namespace {
+
+int rank_of(const Lowering& lowering, std::size_t stage) {
+  return lowering.rank_of_stage.empty() ? static_cast<int>(stage) : lowering.rank_of_stage[stage];
+}
+
+bool shares_ranks(const Lowering& lowering) {
+  const std::set<int> ranks(lowering.rank_of_stage.begin(), lowering.rank_of_stage.end());
+  return ranks.size() < lowering.rank_of_stage.size();
+}
+
+void require_sound(const Lowering& lowering) {
+  const std::size_t count = lowering.stages.size();
+  if (count == 0) throw InputError("a pipeline without stages; must have at least one");
+  if (lowering.order.size() != count)
+    throw InputError(
+        concat("an order of passes for ", lowering.order.size(), " stages, must be for ", count));
+  if (!lowering.rank_of_stage.empty() && lowering.rank_of_stage.size() != count)
+    throw InputError(concat("ranks for ", lowering.rank_of_stage.size(), " stages, must be for ",
+                            count, " (or none: stage k on rank k)"));
+  int next = 1;
+  for (std::size_t k = 0; k < count; ++k) {
+    const StageProgram& stage = lowering.stages[k];
+    if (stage.first_layer != next)
+      throw InputError(concat("stage ", k, " begins with layer ", stage.first_layer, ", must be ",
+                              next, ": stages follow one another without gaps"));
+    if (stage.last_layer < stage.first_layer)
+      throw InputError(concat("stage ", k, " has the layers ", stage.first_layer, "..",
+                              stage.last_layer, ", must have at least one"));
+    if (rank_of(lowering, k) < 0)
+      throw InputError(concat("stage ", k, " is on rank ", rank_of(lowering, k)));
+    next = stage.last_layer + 1;
+  }
+}
+
+void require_passes(const Lowering& lowering) {
+  const auto micro_batches = static_cast<std::size_t>(
+      std::count_if(lowering.order[0].begin(), lowering.order[0].end(),
+                    [](const Pass& pass) { return pass.kind == Pass::Kind::kForward; }));
+  for (std::size_t k = 0; k < lowering.order.size(); ++k) {
+    const auto of_kind = [&](Pass::Kind kind) {
+      std::vector<int> numbers;
+      for (const Pass& pass : lowering.order[k]) {
+        if (pass.kind == kind) numbers.push_back(pass.micro_batch);
+      }
+      std::sort(numbers.begin(), numbers.end());
+      return numbers;
+    };
+    const std::vector<int> forwards = of_kind(Pass::Kind::kForward);
+    const std::vector<int> backwards = of_kind(Pass::Kind::kBackward);
+    for (std::size_t m = 0; m < forwards.size(); ++m) {
+      if (forwards[m] != static_cast<int>(m))
+        throw InputError(concat("stage ", k, " does not run every micro-batch forward once: ", m,
+                                " is missing or ", forwards[m], " comes twice"));
+    }
+    if (forwards.empty() || forwards.size() != micro_batches)
+      throw InputError(concat("stage ", k, " runs ", forwards.size(),
+                              " micro-batches, stage 0 runs ", micro_batches,
+                              "; must be the same and at least 1"));
+    if (!backwards.empty() && backwards != forwards)
+      throw InputError(concat("stage ", k, " runs ", forwards.size(), " micro-batches forward but ",
+                              backwards.size(), " backward, or one of them twice"));
+  }
+}
+
+std::vector<Role> roles_of(const Lowering& lowering) {
+  std::vector<Role> roles;
+  const std::size_t count = lowering.stages.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    const StageProgram& stage = lowering.stages[k];
+    Role role{&stage};
+    role.loads_input = k == 0;
+    role.reads_loss = k + 1 == count;
+    role.receives_input = k > 0 && rank_of(lowering, k - 1) != rank_of(lowering, k);
+    role.sends_output = k + 1 < count && rank_of(lowering, k + 1) != rank_of(lowering, k);
+    role.output_made = output_made(stage, k);
+    const std::vector<Pass>& order = lowering.order[k];
+    if (std::any_of(order.begin(), order.end(),
+                    [](const Pass& pass) { return pass.kind == Pass::Kind::kBackward; })) {
+      role.gradient_needed = backward_of(stage, stage.last_layer, k);
+      role.gradient_made = backward_of(stage, stage.first_layer, k);
+    }
+    roles.push_back(role);
+  }
+  return roles;
+}
+
+std::size_t output_made(const StageProgram& stage, std::size_t k) {
+  const auto made =
+      std::find_if(stage.forward.rbegin(), stage.forward.rend(), [&](const Action& action) {
+        return is_forward(action.op) && action.layer == stage.last_layer;
+      });
+  if (made == stage.forward.rend())
+    throw InputError(
+        concat("stage ", k, ": its forward part never runs its last layer, ", stage.last_layer));
+  return static_cast<std::size_t>(stage.forward.rend() - made) - 1;
+}
+
+std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k) {
+  const auto found = std::find_if(
+      stage.backward.begin(), stage.backward.end(),
+      [&](const Action& action) { return action.op == Op::kBackward && action.layer == layer; });
+  if (found == stage.backward.end())
+    throw InputError(concat("stage ", k, ": its backward part never runs backward ", layer));
+  return static_cast<std::size_t>(found - stage.backward.begin());
+}
+
+std::vector<std::vector<StagePass>> passes_by_rank(const Lowering& lowering, int ranks) {
+  std::vector<PassList> lists;
+  for (std::size_t k = 0; k < lowering.order.size(); ++k) {
+    PassList list{rank_of(lowering, k), {}};
+    for (const Pass& pass : lowering.order[k]) list.passes.push_back({pass, static_cast<int>(k)});
+    lists.push_back(std::move(list));
+  }
+  std::vector<std::vector<StagePass>> by_rank(static_cast<std::size_t>(ranks));
+  if (!shares_ranks(lowering)) {
+    for (PassList& list : lists)
+      by_rank[static_cast<std::size_t>(list.rank)] = std::move(list.passes);
+    return by_rank;
+  }
+  const auto placed = place(lists, ranks);
+  for (std::size_t rank = 0; rank < placed.size(); ++rank) {
+    for (const SlottedPass& slotted : placed[rank]) by_rank[rank].push_back(slotted.pass);
+  }
+  return by_rank;
+}
+
+void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions) {
+  const StageProgram& stage = *role.stage;
+  const auto emit = [&](Op op, int layer) { actions.push_back({op, layer, micro_batch}); };
+  if (role.loads_input) emit(Op::kLoadInput, 0);
+  if (role.reads_loss) emit(Op::kLoadTarget, stage.last_layer);
+  if (role.receives_input) emit(Op::kReceiveInput, stage.first_layer - 1);
+  for (std::size_t i = 0; i < stage.forward.size(); ++i) {
+    emit(stage.forward[i].op, stage.forward[i].layer);
+    if (i != role.output_made) continue;
+    if (role.sends_output) emit(Op::kSendOutput, stage.last_layer);
+    if (role.reads_loss) emit(Op::kReadLoss, stage.last_layer);
+  }
+}
+
+void append_backward(const Role& role, int micro_batch, std::vector<Action>& actions) {
+  const StageProgram& stage = *role.stage;
+  const auto emit = [&](Op op, int layer) { actions.push_back({op, layer, micro_batch}); };
+  for (std::size_t i = 0; i < stage.backward.size(); ++i) {
+    if (role.sends_output && i == role.gradient_needed)
+      emit(Op::kReceiveGradient, stage.last_layer);
+    emit(stage.backward[i].op, stage.backward[i].layer);
+    if (role.receives_input && i == role.gradient_made)
+      emit(Op::kSendGradient, stage.first_layer - 1);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::program

@@ -32,9 +32,6 @@ comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-bool is_receive(Op op) {
-  return op == Op::kReceiveInput || op == Op::kReceiveGradient;
-}
 bool is_gradient(Op op) {
   return op == Op::kSendGradient || op == Op::kReceiveGradient;
 }

@@ -1,1 +1,115 @@
+// A ledger's face: scope, names, lists of what is held. The rules are in rules.cpp.
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/simulate/ledger.h"
+
+#include "ledger_state.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+
+namespace trireme::simulate {
+
+using chain::Chain;
+using program::Action;
+using program::Op;
+
+namespace {
+
+Ledger::Outcome refuse(std::string reason) {
+  return {std::move(reason), {}};
+}
+
+}  // namespace
+
+std::string name(const Value& value) {
+  switch (value.kind) {
+    case Value::Kind::kOutput:
+      return concat("x[", value.layer, "]");
+    case Value::Kind::kTape:
+      return concat("tape ", value.layer);
+    case Value::Kind::kGradient:
+      return concat("gradient of x[", value.layer, "]");
+    case Value::Kind::kTarget:
+      return "target";
+  }
+  throw LogicError("a value without a name");
+}
+
+std::string to_text(const Value& value) {
+  return concat(name(value), " of micro-batch ", value.micro_batch);
+}
+
+Ledger::Ledger(const Chain& chain) : Ledger(chain, Scope{}) {}
+Ledger::Ledger(const Chain& chain, Scope scope) : state_(std::make_unique<State>(chain, scope)) {}
+Ledger::Ledger(Ledger&&) noexcept = default;
+Ledger& Ledger::operator=(Ledger&&) noexcept = default;
+Ledger::~Ledger() = default;
+
+Bytes Ledger::held() const {
+  return state_->held;
+}
+Bytes Ledger::outer() const {
+  return state_->outer;
+}
+bool Ledger::empty() const {
+  return state_->cells.count() == 0;
+}
+
+Ledger::Outcome Ledger::apply(const Action& action) {
+  const Scope& scope = state_->scope;
+  const bool runs_layer = program::is_forward(action.op) || action.op == Op::kBackward ||
+                          action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
+  const bool ends_step =
+      action.op == Op::kReduceGradients || action.op == Op::kClip || action.op == Op::kStep;
+  if (ends_step) return {std::nullopt, {state_->held, state_->held}};
+  const int lowest = runs_layer ? scope.first_layer : scope.first_layer - 1;
+  if (action.layer < lowest || action.layer > scope.last_layer)
+    return refuse(concat(runs_layer ? "layer " : "output ", action.layer, " is not of ", lowest,
+                         "..", scope.last_layer));
+  if (action.micro_batch < 0) return refuse(concat("micro-batch ", action.micro_batch));
+  state_->cells.open(action.micro_batch);
+  Outcome outcome = state_->run(action);
+  state_->cells.close();
+  return outcome;
+}
+
+std::vector<Value> Ledger::values() const {
+  std::vector<Value> values;
+  const Chain& chain = state_->chain;
+  state_->cells.for_each([&](int i, int micro_batch, Mark mark) {
+    switch (mark) {
+      case Mark::kOutput:
+      case Mark::kOutputAway:
+        values.push_back(
+            {Value::Kind::kOutput, i, micro_batch, chain.output(i), mark == Mark::kOutputAway});
+        break;
+      case Mark::kTape:
+      case Mark::kTapeAway:
+        values.push_back(
+            {Value::Kind::kTape, i, micro_batch, chain.layer(i).tape, mark == Mark::kTapeAway});
+        break;
+      case Mark::kGradient:
+        values.push_back({Value::Kind::kGradient, i, micro_batch, chain.output(i)});
+        break;
+      case Mark::kTarget:
+        values.push_back({Value::Kind::kTarget, i, micro_batch, Bytes(0)});
+        break;
+    }
+  });
+  return values;
+}
+
+std::vector<std::pair<std::string, Bytes>> Ledger::contents() const {
+  std::vector<std::pair<std::string, Bytes>> contents;
+  for (const Value& value : values()) {
+    if (!value.away && value.kind != Value::Kind::kTarget)
+      contents.emplace_back(to_text(value), value.size);
+  }
+  std::stable_sort(contents.begin(), contents.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return contents;
+}
+
+}  // namespace trireme::simulate

@@ -85,10 +85,10 @@ TEST(TrainCommand, RefusesABudgetThatIsSpent) {
   const TemporaryFolder folder;
 
   const CommandResult run =
-      run_command(kTrireme + " train " + small_job(folder, "memory: {device_budget: 1MiB}\n"));
+      run_command(kTrireme + " train " + small_job(folder, "memory: {device_budget: 200KiB}\n"));
 
   EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.errors, HasSubstr("the memory budget of 1.00 MiB is spent: asked for"));
+  EXPECT_THAT(run.errors, HasSubstr("the memory budget of 200 KiB is spent: asked for"));
 }
 
 struct BadJob {
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"WrongType", "--set train.steps=many", "--set train.steps"},
         BadJob{"OutOfRange", "--set model.dropout=1.5", "--set model.dropout"},
         BadJob{"NotAMultiple", "--set train.micro_batch=3", "must be a multiple of"},
-        BadJob{"NoSuchFile", "--set data.kind=text --set data.files=[/no/such/*.txt]",
+        BadJob{"NoSuchFile", "--set model.vocabulary=256 --set data.kind=text --set data.files=[/no/such/*.txt]",
                "/no/such/*.txt"},
         BadJob{"TooManyStages", "--set pipeline.stages=9", "cannot cut 6 layers into 9 stages"},
         BadJob{"CutPastTheEnd", "--set pipeline.stages=2 --set pipeline.cut=[6]",
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"NoSuchPlan", "--set plan.file=/no/such/plan.json", "/no/such/plan.json"},
         BadJob{"SolverNeedsAProfile", "--set plan.solver=rotor", "rotor"},
         BadJob{"NoCuda", "--set device=cuda", "device"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(TrainCommand, StopsCleanlyOnCtrlC) {
   const TemporaryFolder folder;

@@ -1,5 +1,6 @@
 // A job: one plain struct per section, with default, unit and range beside the field. `load_job` is
-// the only reader. nullopt stands for `auto`: Trireme chooses. SPDX-License-Identifier: Apache-2.0
+// the only reader. nullopt stands for `auto`: Trireme chooses.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"
@@ -44,13 +45,13 @@ struct OwnModelSpec {
 
 using ModelSpec = std::variant<GptSpec, MlpSpec, OwnModelSpec>;
 
-/// `data`. Which keys a kind takes: text and tokens: files, validation_fraction; synthetic:
-/// examples.
+/// `data`. Keys of some kinds only: files of text and tokens, token_bytes of tokens, examples of
+/// synthetic. An mlp takes synthetic data, a gpt any.
 struct DataSpec {
-  std::string kind = "text";  ///< text | tokens | synthetic
-  std::vector<std::string>
-      files;  ///< patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32
-  double validation_fraction = 0.05;  ///< 0..0.5, the end of the text; 0: no validation
+  std::string kind = "text";  ///< text | tokens | synthetic (the default for an mlp)
+  /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32.
+  std::vector<std::string> files;
+  double validation_fraction = 0.05;  ///< 0..0.5, the end of the data; 0: no validation
   int token_bytes = 2;                ///< tokens: 2 | 4
   std::int64_t examples = 4096;       ///< synthetic: size of the made-up data set
 };
@@ -92,15 +93,15 @@ struct PipelineSpec {
   std::string transport = "auto";       ///< auto | local | mpi
 };
 
-/// Bytes, or a share of what the device has ("80%").
+/// Bytes, or a share of what the device has ("80%" is 0.8).
 struct MemorySize {
   Bytes bytes;
   double share = 0;  ///< > 0: this share instead of `bytes`
 };
 
 struct MemorySpec {
-  std::vector<MemorySize>
-      device_budget;  ///< empty: auto (no limit); one for all ranks, or one per rank
+  /// Empty: auto (no limit); one for all ranks, or one per rank.
+  std::vector<MemorySize> device_budget;
   MemorySize host_budget, disk_budget;
   std::string disk_path;
 };
@@ -125,7 +126,7 @@ struct ReportSpec {
 };
 
 struct JobSpec {
-  std::string name;  ///< the job file's name without its ending
+  std::string name;  ///< default: the job file's name without its ending
   ModelSpec model = GptSpec{};
   DataSpec data;
   TrainSpec train;

@@ -50,6 +50,12 @@ std::optional<Op> op_named(std::string_view name);
 /// Every op's name, in the order of the enumeration.
 const std::vector<std::string>& op_names();
 
+/// Whether it runs a layer forward, taped or not.
+bool is_forward(Op op);
+/// send_output, send_gradient; receive_input, receive_gradient.
+bool is_send(Op op);
+bool is_receive(Op op);
+
 /// "2:backward 3".
 std::string to_text(const Action& action);
 /// The reverse; throws InputError that says what was expected.

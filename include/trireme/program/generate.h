@@ -56,12 +56,12 @@ struct Lowering {
 };
 
 /// The program of all ranks. Adds load_input, load_target, read_loss, sends, receives and the end
-/// of the step. A forward pass begins with its loads or its receive_input; sends stand right after
-/// what they send was made; receive_gradient stands right before the first backward that needs it,
-/// so that recomputation and copies back go on while the gradient is under way; read_loss ends the
-/// forward pass of the last stage. Between two stages on one rank the values simply stay. The
-/// passes of several stages on one rank are put in the order in which equal passes could run,
-/// backward passes first. Throws InputError when stages or orders do not fit together.
+/// of the step. A forward pass begins with its loads or its receive_input; sends and read_loss
+/// stand right after what they take was made; receive_gradient stands right before the first
+/// backward that needs it, so that recomputation and copies back go on while the gradient is under
+/// way. Between two stages on one rank the values simply stay. The passes of several stages on one
+/// rank are put in the order in which equal passes could run, backward passes first. Throws
+/// InputError when stages or orders do not fit together.
 Program lower(const Lowering& lowering);
 
 }  // namespace trireme::program

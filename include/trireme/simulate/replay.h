@@ -15,12 +15,13 @@ namespace trireme::simulate {
 /// Why a program may not run: the action's place in its list and the reason in words.
 struct Fault {
   bool in_backward = false;  ///< in the backward list, not the forward one
-  std::size_t index = 0;     ///< the list's length: what the list left undone; `action` is its last
-  program::Action action;
-  std::string reason;  ///< "x[3] is not held"
+  std::size_t index = 0;     ///< the list's length where the list as a whole is at fault
+  program::Action action;    ///< then its last
+  bool at_end = false;       ///< of what the list left undone, not of an action
+  std::string reason;        ///< "x[3] is not held"
 };
 
-/// "action 4 of the backward part, backward 3: x[2] is not held".
+/// "action 4 of the backward part, backward 3: x[2] is not held", "end of the forward part: ...".
 std::string to_text(const Fault& fault);
 
 /// Rates of the copy lanes beside compute. 0: the lane does not exist and offload is a fault.
@@ -34,24 +35,25 @@ struct CopyLanes {
 /// What a program costs. With a fault, only the fault means anything.
 struct Replay {
   std::optional<Fault> fault;
-  Seconds time;         ///< makespan on the compute lane, waits for copies inside
-  Seconds forward;      ///< of the forward list
-  Seconds backward;     ///< of the backward list
-  Seconds recompute;    ///< forwards beyond the first of each layer
-  Bytes peak;           ///< most bytes held at once, x[first-1] and transients inside, static bytes not
-  Bytes kept;           ///< held between the lists (the gradient of x[last] not yet there, x[last] given
-                        ///< away); what is on its way out counts as gone
-  Bytes moved;          ///< bytes offloaded
+  Seconds time;       ///< makespan on the compute lane, waits for copies inside
+  Seconds forward;    ///< of the forward list
+  Seconds backward;   ///< of the backward list
+  Seconds recompute;  ///< forwards beyond the first of each layer
+  Bytes peak;   ///< most bytes held at once, x[first-1] and transients inside, static bytes not
+  Bytes kept;   ///< held between the lists (the gradient of x[last] not yet there, x[last] given
+                ///< away); what is on its way out counts as gone
+  Bytes moved;  ///< bytes offloaded
   std::string peak_at;  ///< "backward 7": the action at whose run the peak was
 };
 
-/// Runs `program` on the memory model (Ledger), exactly in bytes. It starts with x[first-1] held by
-/// itself. After the forward list, x[last] is given away if it stands by itself (a value inside a
-/// tape stays) and the gradient of x[last] appears; after the backward list nothing but the gradient
-/// of x[first-1] may be left (anything else is a fault: "tape 3 was never freed"). Copies take bytes
-/// / rate on their lane, in the order in which they are named; device bytes leave when the copy out
-/// has ended and come when the copy in begins; an action that needs the value waits. O(actions);
-/// a few nanoseconds each.
+/// Runs `program` on the memory model (Ledger), exactly in bytes, as lowering makes it run. It
+/// starts with x[first-1] held by itself. When x[last] was made for the last time in the forward
+/// list, it is given away if it stands by itself (a value inside a tape stays). The gradient of
+/// x[last] appears after the forward list; where layer `last` is the chain's last, in the place of
+/// x[last] at once. After the backward list nothing but the gradient of x[first-1] may be left
+/// (anything else is a fault: "tape 3 was never freed"). Copies take bytes / rate on their lane, in
+/// the order in which they are named; device bytes leave when the copy out has ended and come when
+/// the copy in begins; an action that needs the value waits. O(actions); some 30 ns each.
 Replay replay(const chain::Chain& chain, const program::StageProgram& program,
               const CopyLanes& lanes = {});
 

@@ -1,0 +1,122 @@
+"""What a layer costs: times by a roofline, bytes by following every tensor of its operations.
+
+An operation takes max(FLOP / (FLOP/s), bytes moved / (bytes/s)) (Williams et al. 2009), a layer the
+sum of its operations. What autograd keeps and when it lets go follow PyTorch: saved tensors go
+operation by operation during a backward. Workspaces that a library picks by itself (cuDNN, cuBLAS)
+are left out, the targets of the loss too.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Device:
+    """Rates that kernels reach; bytes of an activation; bytes that a parameter costs."""
+    flops: float
+    bandwidth: float
+    item: int
+    parameter: int
+    gradient: int
+    optimizer: int
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A value in memory; two of the same shape are two. First dimension: rows or images."""
+    shape: tuple
+    item: int
+
+    @property
+    def bytes(self):
+        return math.prod(self.shape) * self.item
+
+
+@dataclass
+class Operation:
+    inputs: tuple
+    output: Tensor   # one of the inputs where the operation works in place or makes a view
+    saved: tuple     # what autograd keeps for the operation's backward
+    temporary: int   # bytes of its backward beside the gradients of its inputs
+    alias: bool      # the gradient of the output is that of the inputs too, without a copy
+
+
+def bytes_of(tensors):
+    return sum(t.bytes for t in set(tensors))
+
+
+class LayerCosts:
+    """The operations of a layer, in the order of its forward."""
+
+    def __init__(self, name, device, x, is_first):
+        self.name, self.device, self.input = name, device, x
+        self.constants = {x} if is_first else set()  # need no gradient
+        self.operations = []
+        self.parameters = self.statistics = self.macs = 0
+        self.forward_s = self.backward_s = 0.0
+
+    @property
+    def output(self):
+        return self.operations[-1].output
+
+    def record(self, inputs, output, saved=(), *, moved, macs=0, backward=2, parameters=0,
+               workspace=0, alias=False):
+        """`moved`: bytes through memory, forward and backward; `macs`: multiply-adds of the forward,
+        `backward` times as many in the backward. Returns the output."""
+        self.forward_s += self._time(macs, moved[0])
+        self.backward_s += self._time(backward * macs, moved[1])
+        self.macs += macs
+        self.parameters += parameters
+        # The gradient of a parameter is made first and then added to its buffer.
+        temporary = workspace + parameters * self.device.gradient
+        self.operations.append(Operation(inputs, output, saved, temporary, alias))
+        return output
+
+    def fields(self):
+        """The layer's entry in a chain file."""
+        kept, device = self._saved(), self.device
+        tape = bytes_of(kept | {self.output})
+        return {"name": self.name,
+                "forward_s": f"{self.forward_s:.3e}", "backward_s": f"{self.backward_s:.3e}",
+                "output_bytes": self.output.bytes, "tape_bytes": tape,
+                "forward_transient_bytes": self._forward_peak(set()) - self.output.bytes,
+                "tape_transient_bytes": self._forward_peak(kept) - tape,
+                "backward_transient_bytes": self._backward_peak(),
+                "parameter_bytes": (self.parameters + self.statistics) * device.parameter,
+                "gradient_bytes": self.parameters * device.gradient,
+                "optimizer_bytes": self.parameters * device.optimizer}
+
+    def _time(self, macs, moved):
+        return max(2 * macs / self.device.flops, moved / self.device.bandwidth)
+
+    def _saved(self):
+        return {t for op in self.operations for t in op.saved} - {self.input}
+
+    def _forward_peak(self, kept):
+        """Most bytes above the input; a tensor goes after its last use unless it is kept."""
+        last_use = {t: k for k, op in enumerate(self.operations) for t in op.inputs}
+        live, peak = set(), 0
+        for k, op in enumerate(self.operations):
+            live |= {op.output, *op.saved} - {self.input}
+            peak = max(peak, bytes_of(live))
+            live = {t for t in live if last_use.get(t, 0) > k or t in kept or t is self.output}
+        return peak
+
+    def _backward_peak(self):
+        """Most bytes above those from before. A saved tensor goes with the last operation that needs
+        it, the output and its gradient stay to the end; gradients that meet are added in place."""
+        given = Tensor(self.output.shape, self.output.item)
+        held, gradients = self._saved() | {self.output, given}, {self.output: given}
+        uses = Counter(t for op in self.operations for t in op.saved)
+        before, peak = bytes_of(held), 0
+        for op in reversed(self.operations):
+            gradient = gradients.pop(op.output)
+            made = {t: gradient if op.alias else Tensor(t.shape, t.item)
+                    for t in op.inputs if t not in self.constants}
+            live = bytes_of({*held, gradient, *gradients.values(), *made.values()})
+            peak = max(peak, live + op.temporary - before)
+            gradients |= made
+            uses -= Counter(op.saved)
+            held -= {t for t in op.saved if t not in uses and t is not self.output}
+        return peak

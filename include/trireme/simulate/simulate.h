@@ -1,0 +1,87 @@
+// A program run on a model of its platform: when everything happens, what every rank holds then.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/program/action.h"
+#include "trireme/simulate/validate.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::simulate {
+
+/// Bytes on the device from `time` to the next point, static bytes and channel inside.
+struct MemoryPoint {
+  Seconds time;
+  Bytes held;
+
+  bool operator==(const MemoryPoint&) const = default;
+};
+
+/// What a rank's time goes on.
+enum class Lane { kCompute, kOut, kIn, kLink };
+
+/// Something that took time on a lane; on links, a message on its way to `peer`.
+struct Event {
+  int rank = 0;
+  Lane lane{};
+  program::Action action;
+  Seconds begin, end;
+  int peer = -1;
+  bool again = false;  ///< a forward beyond the layer's first for its micro-batch
+
+  bool operator==(const Event&) const = default;
+};
+
+/// Where a rank holds most.
+struct Peak {
+  Bytes size;
+  Seconds time;
+  std::size_t index = 0;                  ///< the action that runs then, or is about to
+  std::optional<program::Action> action;  ///< nothing on a rank without actions
+  /// What is there then, largest first: ("static", ...), ("tape 3 of micro-batch 1", ...), ("while
+  /// 1:backward 3 runs", ...). The bytes add up to `size`.
+  std::vector<std::pair<std::string, Bytes>> contents;
+};
+
+struct RankResult {
+  Seconds busy;                   ///< compute
+  Seconds recompute;              ///< of it, forwards beyond the first
+  Seconds wait_for_ranks;         ///< for messages, and for room in streams
+  Seconds wait_for_copies;        ///< for values on their way in, and for room on the device
+  Seconds copies_out, copies_in;  ///< busy time of the copy lanes
+  Seconds end;                    ///< its last action
+  Peak peak;
+  Bytes outer_peak;                ///< in the outer tier
+  Bytes moved;                     ///< offloaded in all
+  std::vector<MemoryPoint> curve;  ///< with Detail::kTimeline
+};
+
+struct Simulation {
+  std::optional<ProgramFault> fault;  ///< with one, nothing else means anything
+  Seconds step;                       ///< from the first action to the last
+  double bubble = 0;                  ///< 1 - busy / (ranks x step)
+  Seconds recompute;                  ///< summed over ranks
+  std::vector<RankResult> ranks;
+  std::vector<Event> events;  ///< with Detail::kTimeline; by rank, then as they came
+};
+
+enum class Detail { kSummary, kTimeline };
+
+/// Runs `program`: a layer takes its time / the rank's speed; a sender goes on at once unless its
+/// stream is full; a message takes its link's time, one after the other on the lane of its ordered
+/// pair of ranks and stream (latency overlaps); a receive waits for the arrival; copies go as in
+/// replay(), with the rank's memory as the budget that they wait for. Everything else takes no
+/// time.
+///
+/// Reports a fault where validate() would find one that stops the program (a missing value, a
+/// deadlock); being over budget is none, `peak` tells. The numbers do not depend on any order but
+/// the program's. O(actions); the summary of 1024 ranks x 1024 micro-batches takes seconds.
+Simulation simulate(const program::Program& program, const Setting& setting,
+                    Detail detail = Detail::kSummary);
+
+}  // namespace trireme::simulate

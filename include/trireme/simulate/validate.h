@@ -1,0 +1,68 @@
+// Proof before anything runs: a program that passes can neither hang nor lack a value nor exceed a
+// budget.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
+#include "trireme/core/units.h"
+#include "trireme/program/action.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::simulate {
+
+/// What a program runs on. Chain and platform must outlive it.
+struct Setting {
+  const chain::Chain* chain = nullptr;
+  /// Rank by rank as in the program; `memory` is the budget, 0 stands for none. May have more
+  /// ranks.
+  const chain::Platform* platform = nullptr;
+  /// Held by every rank all the time: parameters, gradients, optimiser, the runtime's own. Empty:
+  /// nothing. Without channel_bytes(), which is added.
+  std::vector<Bytes> static_bytes;
+  /// A send waits while so many earlier messages of its stream to that rank have not been received.
+  /// At least 1.
+  int channel_capacity = 2;
+};
+
+/// What the transport of `rank` holds beside the program's values: platform.channel_buffers times
+/// input and gradient of every cut at which the rank stands (docs: memory model).
+Bytes channel_bytes(const Setting& setting, const program::Program& program, int rank);
+
+/// What is wrong with a program, and where.
+struct ProgramFault {
+  int rank = -1;          ///< -1: of the program as a whole
+  std::size_t index = 0;  ///< of the action in its rank's list; the list's length: of its end
+  std::optional<program::Action> action;
+  std::string reason;
+
+  bool operator==(const ProgramFault&) const = default;
+};
+
+/// "rank 1, action 7 (2:backward 3): x[2] is not held".
+std::string to_text(const ProgramFault& fault);
+
+/// The first thing that is wrong, nothing if the program is proven:
+/// - every action is on the rank of its layer and of a layer and micro-batch that exist;
+/// - every value exists where it is used, is made once, is not used while it is away, and is gone
+/// at
+///   the end; every copy out stands before its copy in;
+/// - both ends of every stream name the same messages in the same order (outputs and gradients
+///   between two ranks are a stream each), and nothing sent stays unreceived;
+/// - nobody waits in a circle, with sends that wait as Setting::channel_capacity says;
+/// - every micro-batch runs every layer, reads its loss once and, where the program trains, runs
+///   every backward once;
+/// - the end of the step is on every rank, complete and last, or on none;
+/// - every rank stays within its budget, and its outer tier within host + disk. A copy out frees
+/// its
+///   bytes at once here: whoever runs the program waits for copies out where bytes are short.
+///
+/// O(actions).
+std::optional<ProgramFault> validate(const program::Program& program, const Setting& setting);
+
+}  // namespace trireme::simulate

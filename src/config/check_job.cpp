@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_job.h"
+
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace trireme::config {
+namespace {
+
+void check_name(const JobSpec& job);
+void check_model(const JobSpec& job);
+void check_data(const JobSpec& job);
+void check_batch(const JobSpec& job);
+void check_cut(const JobSpec& job);
+void check_memory(const JobSpec& job);
+
+}  // namespace
+
+void check(const JobSpec& job) {
+  check_name(job);
+  check_model(job);
+  check_data(job);
+  check_batch(job);
+  check_cut(job);
+  check_memory(job);
+}
+
+namespace {
+
+void check_name(const JobSpec& job) {
+  // It names a folder below runs/.
+  if (job.name.empty() || job.name.find('/') != std::string::npos)
+    job.fail("name", concat("is \"", job.name, "\", must be a word without /"));
+}
+
+void check_model(const JobSpec& job) {
+  const auto* gpt = std::get_if<GptSpec>(&job.model);
+  if (gpt != nullptr && gpt->width % gpt->heads != 0)
+    job.fail("model.width",
+             concat("is ", gpt->width, ", must be a multiple of model.heads = ", gpt->heads));
+  if (gpt != nullptr && job.data.kind == "text" && gpt->vocabulary < 256)
+    job.fail("model.vocabulary", concat("is ", gpt->vocabulary,
+                                        ", must be at least 256 for data.kind text: "
+                                        "every byte is a token"));
+  const auto* mlp = std::get_if<MlpSpec>(&job.model);
+  if (mlp != nullptr && mlp->widths.empty())
+    job.fail("model.widths", "is an empty list, must have at least one width");
+}
+
+void check_data(const JobSpec& job) {
+  const DataSpec& data = job.data;
+  if (std::holds_alternative<MlpSpec>(job.model) && data.kind != "synthetic")
+    job.fail("data.kind", concat("is ", data.kind, ", must be synthetic for model.kind mlp"));
+  if (data.kind != "synthetic" && data.files.empty())
+    job.fail("data.files", concat("is missing, must be a list of files for data.kind ", data.kind,
+                                  ", e.g. [\"corpus/*.txt\"]"));
+}
+
+void check_batch(const JobSpec& job) {
+  const TrainSpec& train = job.train;
+  const std::int64_t unit = std::int64_t{train.micro_batch} * job.pipeline.replicas;
+  if (train.batch % unit != 0)
+    job.fail("train.batch",
+             concat("is ", train.batch, ", must be a multiple of micro_batch x replicas = ", unit));
+  if (train.schedule.warmup_steps > train.steps)
+    job.fail("train.schedule.warmup_steps",
+             concat("is ", train.schedule.warmup_steps,
+                    ", must be at most train.steps = ", train.steps));
+}
+
+void check_cut(const JobSpec& job) {
+  const PipelineSpec& pipeline = job.pipeline;
+  if (!pipeline.cut) return;
+  const std::vector<int>& cut = *pipeline.cut;
+  if (std::adjacent_find(cut.begin(), cut.end(), std::greater_equal<>()) != cut.end())
+    job.fail("pipeline.cut", "is not in order, every entry must be greater than the one before");
+  if (pipeline.stages && std::cmp_not_equal(cut.size(), *pipeline.stages - 1))
+    job.fail("pipeline.cut",
+             concat("has ", cut.size(), " entries, must have ", *pipeline.stages - 1,
+                    ": one less than pipeline.stages = ", *pipeline.stages));
+}
+
+void check_memory(const JobSpec& job) {
+  const std::vector<MemorySize>& budgets = job.memory.device_budget;
+  for (const MemorySize& budget : budgets) {
+    if (budget.share <= 0 && budget.bytes == Bytes(0))
+      job.fail("memory.device_budget", "is 0, must be more (auto: no limit)");
+  }
+  if (!job.pipeline.stages || budgets.size() <= 1) return;
+  const std::int64_t ranks = std::int64_t{*job.pipeline.stages} * job.pipeline.replicas;
+  if (std::cmp_not_equal(budgets.size(), ranks))
+    job.fail("memory.device_budget", concat("has ", budgets.size(), " entries, must have 1 or ",
+                                            ranks, ": one per rank (stages x replicas)"));
+}
+
+}  // namespace
+}  // namespace trireme::config

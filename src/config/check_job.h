@@ -1,0 +1,12 @@
+// What the sections of a job must be to each other.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+
+namespace trireme::config {
+
+/// Throws InputError when two keys contradict each other or one lacks another.
+void check(const JobSpec& job);
+
+}  // namespace trireme::config

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "field_writer.h"
+
+#include "trireme/core/text.h"
+
+#include <cstdio>
+
+namespace trireme::config {
+namespace {
+
+std::string list_text(const std::vector<std::string>& texts);
+std::string list_text(const std::vector<int>& numbers);
+std::string size_text(const MemorySize& size);
+
+}  // namespace
+
+void FieldWriter::operator()(std::string_view key, int value, Range) {
+  line(key, concat(value));
+}
+
+void FieldWriter::operator()(std::string_view key, std::int64_t value, Range) {
+  line(key, concat(value));
+}
+
+void FieldWriter::operator()(std::string_view key, double value, Range) {
+  line(key, to_text(value));
+}
+
+void FieldWriter::operator()(std::string_view key, Seconds value, Range) {
+  line(key, to_text(value.count()) + "s");
+}
+
+void FieldWriter::operator()(std::string_view key, bool value) {
+  line(key, value ? "true" : "false");
+}
+
+void FieldWriter::operator()(std::string_view key, const std::string& value) {
+  line(key, io::yaml_text(value));
+}
+
+void FieldWriter::operator()(std::string_view key, const std::string& value, const OneOf&) {
+  line(key, io::yaml_text(value));
+}
+
+void FieldWriter::operator()(std::string_view key, int value, const OneOf&) {
+  line(key, concat(value));
+}
+
+void FieldWriter::operator()(std::string_view key, const std::vector<std::string>& value) {
+  std::vector<std::string> texts;
+  for (const std::string& text : value) texts.push_back(io::yaml_text(text));
+  line(key, list_text(texts));
+}
+
+void FieldWriter::operator()(std::string_view key, const std::vector<int>& value, Range) {
+  line(key, list_text(value));
+}
+
+void FieldWriter::operator()(std::string_view key, double first, double second, Range) {
+  line(key, list_text(std::vector<std::string>{to_text(first), to_text(second)}));
+}
+
+void FieldWriter::operator()(std::string_view key, const std::optional<int>& value, Range) {
+  line(key, value ? concat(*value) : "auto");
+}
+
+void FieldWriter::operator()(std::string_view key, const std::optional<std::vector<int>>& value,
+                             Range) {
+  line(key, value ? list_text(*value) : "auto");
+}
+
+void FieldWriter::operator()(std::string_view key, const MemorySize& value) {
+  line(key, size_text(value));
+}
+
+void FieldWriter::operator()(std::string_view key, const std::vector<MemorySize>& value) {
+  std::vector<std::string> texts;
+  for (const MemorySize& size : value) texts.push_back(size_text(size));
+  line(key, value.empty() ? "auto" : value.size() == 1 ? texts.front() : list_text(texts));
+}
+
+void FieldWriter::line(std::string_view key, std::string_view value) {
+  const bool is_section = value.starts_with('\n');
+  text_ += concat(indent_, key, is_section ? ":" : ": ", value, is_section ? "" : "\n");
+}
+
+namespace {
+
+std::string list_text(const std::vector<std::string>& texts) {
+  return concat("[", join(texts, ", "), "]");
+}
+
+std::string list_text(const std::vector<int>& numbers) {
+  std::vector<std::string> texts;
+  for (const int number : numbers) texts.push_back(std::to_string(number));
+  return list_text(texts);
+}
+
+std::string size_text(const MemorySize& size) {
+  if (size.share <= 0) return concat(size.bytes.count());
+  // Fifteen digits: a percentage that was read comes back as it was written.
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.15g%%", size.share * 100);
+  return percent;
+}
+
+}  // namespace
+}  // namespace trireme::config

@@ -1,0 +1,133 @@
+// Every key of a job, once: the reader and the writer both walk through these lists. A key that
+// depends on a `kind` stands behind it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "range.h"
+
+#include "trireme/config/job.h"
+
+namespace trireme::config {
+
+inline constexpr double kMany = 1e9;  ///< steps, layers, sizes of a model
+inline constexpr double kMostRanks = 65536;
+inline constexpr double kMostSeed = 0x1p53;
+
+template <class Fields>
+void walk(Fields& field, GptSpec& spec) {
+  field("blocks", spec.blocks, Range{1, 10'000});
+  field("width", spec.width, Range{1, 1e6});
+  field("heads", spec.heads, Range{1, 1e6});
+  field("context", spec.context, Range{1, 1e8});
+  field("vocabulary", spec.vocabulary, Range{1, 1e8});
+  field("dropout", spec.dropout, Range{0, 0.9});
+  field("tied_head", spec.tied_head);
+}
+
+template <class Fields>
+void walk(Fields& field, MlpSpec& spec) {
+  field("inputs", spec.inputs, Range{1, 1e8});
+  field("widths", spec.widths, Range{1, 1e8});
+  field("classes", spec.classes, Range{2, 1e8});
+  field("batch_norm", spec.batch_norm);
+  field("dropout", spec.dropout, Range{0, 0.9});
+}
+
+template <class Fields>
+void walk(Fields& field, DataSpec& spec) {
+  field("kind", spec.kind, OneOf{"text", "tokens", "synthetic"});
+  if (spec.kind == "synthetic") field("examples", spec.examples, Range{1, kMany});
+  if (spec.kind != "synthetic") field("files", spec.files);
+  if (spec.kind == "tokens") field("token_bytes", spec.token_bytes, OneOf{"2", "4"});
+  field("validation_fraction", spec.validation_fraction, Range{0, 0.5});
+}
+
+template <class Fields>
+void walk(Fields& field, OptimizerSpec& spec) {
+  field("kind", spec.kind, OneOf{"adamw", "sgd"});
+  field("learning_rate", spec.learning_rate, Range{0, 1000});
+  field("weight_decay", spec.weight_decay, Range{0, 1000});
+  if (spec.kind == "adamw") {
+    field("betas", spec.beta1, spec.beta2, Range{0, 0.9999999});
+    field("epsilon", spec.epsilon, Range{1e-30, 1});
+  } else {
+    field("momentum", spec.momentum, Range{0, 0.9999999});
+  }
+}
+
+template <class Fields>
+void walk(Fields& field, ScheduleSpec& spec) {
+  field("kind", spec.kind, OneOf{"cosine", "constant"});
+  field("warmup_steps", spec.warmup_steps, Range{0, kMany});
+  if (spec.kind == "cosine") field("least_fraction", spec.least_fraction, Range{0, 1});
+}
+
+template <class Fields>
+void walk(Fields& field, TrainSpec& spec) {
+  field("steps", spec.steps, Range{1, kMany});
+  field("batch", spec.batch, Range{1, kMany});
+  field("micro_batch", spec.micro_batch, Range{1, kMany});
+  field("seed", spec.seed, Range{0, kMostSeed});
+  field("precision", spec.precision, OneOf{"float32", "bfloat16"});
+  field("clip_norm", spec.clip_norm, Range{0, 1e9});
+  field("validate_every", spec.validate_every, Range{0, kMany});
+  field("validation_batches", spec.validation_batches, Range{1, kMany});
+  field.section("optimizer", spec.optimizer);
+  field.section("schedule", spec.schedule);
+}
+
+template <class Fields>
+void walk(Fields& field, PipelineSpec& spec) {
+  field("stages", spec.stages, Range{1, kMostRanks});
+  field("replicas", spec.replicas, Range{1, kMostRanks});
+  field("schedule", spec.schedule, OneOf{"1f1b", "gpipe"});
+  field("cut", spec.cut, Range{1, kMany});
+  field("timeout", spec.timeout, Range{1e-3, 1e9});
+  field("transport", spec.transport, OneOf{"auto", "local", "mpi"});
+}
+
+template <class Fields>
+void walk(Fields& field, MemorySpec& spec) {
+  field("device_budget", spec.device_budget);
+  field("host_budget", spec.host_budget);
+  field("disk_budget", spec.disk_budget);
+  field("disk_path", spec.disk_path);
+}
+
+template <class Fields>
+void walk(Fields& field, PlanSpec& spec) {
+  field("solver", spec.solver);
+  field("slots", spec.slots, Range{10, 100'000});
+  field("file", spec.file);
+}
+
+template <class Fields>
+void walk(Fields& field, CheckpointSpec& spec) {
+  field("every", spec.every, Range{0, kMany});
+  field("keep", spec.keep, Range{1, kMany});
+  field("resume", spec.resume, OneOf{"auto", "never", "must"});
+}
+
+template <class Fields>
+void walk(Fields& field, ReportSpec& spec) {
+  field("directory", spec.directory);
+  field("log_every", spec.log_every, Range{1, kMany});
+  field("tensorboard", spec.tensorboard);
+  field("html", spec.html);
+}
+
+/// All but `name` and `model`, which come first.
+template <class Fields>
+void walk(Fields& field, JobSpec& job) {
+  field.section("data", job.data);
+  field.section("train", job.train);
+  field("device", job.device, OneOf{"cpu", "cuda"});
+  field("threads", job.threads, Range{1, 4096});
+  field.section("pipeline", job.pipeline);
+  field.section("memory", job.memory);
+  field.section("plan", job.plan);
+  field.section("checkpoint", job.checkpoint);
+  field.section("report", job.report);
+}
+
+}  // namespace trireme::config

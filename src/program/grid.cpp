@@ -1,0 +1,113 @@
+// A program drawn as a staircase of passes.
+// SPDX-License-Identifier: Apache-2.0
+#include "slots.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/program/action.h"
+
+#include <algorithm>
+#include <set>
+
+namespace trireme::program {
+namespace {
+
+/// Contiguous layers of one rank.
+struct Run {
+  int rank = 0;
+  int first_layer = 1, last_layer = 1;
+};
+
+std::vector<Run> stages_of(const Program& program);
+
+/// The passes of one rank in the order in which its actions complete them.
+PassList passes_of(const Program& program, int rank, const std::vector<int>& stage_of_layer,
+                   const std::vector<Run>& stages);
+
+std::string cell(const StagePass& pass, bool with_stage);
+
+}  // namespace
+
+std::string grid(const Program& program) {
+  const std::vector<Run> stages = stages_of(program);
+  const int ranks = static_cast<int>(program.ranks.size());
+  std::vector<int> stage_of_layer(static_cast<std::size_t>(program.layers) + 1, 0);
+  std::vector<int> stages_on(program.ranks.size(), 0);
+  for (std::size_t k = 0; k < stages.size(); ++k) {
+    ++stages_on[static_cast<std::size_t>(stages[k].rank)];
+    for (int i = stages[k].first_layer; i <= stages[k].last_layer; ++i)
+      stage_of_layer[static_cast<std::size_t>(i)] = static_cast<int>(k);
+  }
+  std::vector<PassList> lists;
+  for (int rank = 0; rank < ranks; ++rank)
+    lists.push_back(passes_of(program, rank, stage_of_layer, stages));
+
+  const auto placed = place(lists, ranks);
+  std::size_t slots = 0;
+  std::size_t width = 2;
+  std::vector<std::vector<std::string>> cells(placed.size());
+  for (std::size_t rank = 0; rank < placed.size(); ++rank) {
+    for (const SlottedPass& pass : placed[rank]) {
+      cells[rank].resize(static_cast<std::size_t>(pass.slot), "..");
+      cells[rank].push_back(cell(pass.pass, stages_on[rank] > 1));
+      width = std::max(width, cells[rank].back().size());
+    }
+    slots = std::max(slots, cells[rank].size());
+  }
+  std::string text;
+  for (std::size_t rank = 0; rank < cells.size(); ++rank) {
+    cells[rank].resize(slots, "..");
+    std::string line = concat(rank, " |");
+    for (const std::string& entry : cells[rank])
+      line += " " + entry + std::string(width - entry.size(), ' ');
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+namespace {
+
+std::vector<Run> stages_of(const Program& program) {
+  std::vector<Run> stages;
+  if (program.rank_of_layer.size() != static_cast<std::size_t>(program.layers) + 1)
+    throw InputError(concat("a program of ", program.layers, " layers with ranks for ",
+                            program.rank_of_layer.size(),
+                            " outputs, must be one more than layers"));
+  for (int i = 1; i <= program.layers; ++i) {
+    const int rank = program.rank_of_layer[static_cast<std::size_t>(i)];
+    if (rank < 0 || static_cast<std::size_t>(rank) >= program.ranks.size())
+      throw InputError(concat("layer ", i, " is on rank ", rank, " of ", program.ranks.size()));
+    if (!stages.empty() && stages.back().rank == rank) {
+      stages.back().last_layer = i;
+    } else {
+      stages.push_back({rank, i, i});
+    }
+  }
+  return stages;
+}
+
+PassList passes_of(const Program& program, int rank, const std::vector<int>& stage_of_layer,
+                   const std::vector<Run>& stages) {
+  PassList list{rank, {}};
+  std::set<std::pair<int, int>> forwards;  // (stage, micro-batch): later ones are recomputation
+  for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
+    if (action.layer < 1 || action.layer > program.layers) continue;
+    const int stage = stage_of_layer[static_cast<std::size_t>(action.layer)];
+    const Run& run = stages[static_cast<std::size_t>(stage)];
+    if (is_forward(action.op) && action.layer == run.last_layer &&
+        forwards.emplace(stage, action.micro_batch).second)
+      list.passes.push_back({{Pass::Kind::kForward, action.micro_batch}, stage});
+    if (action.op == Op::kBackward && action.layer == run.first_layer)
+      list.passes.push_back({{Pass::Kind::kBackward, action.micro_batch}, stage});
+  }
+  return list;
+}
+
+std::string cell(const StagePass& pass, bool with_stage) {
+  return concat(with_stage ? std::to_string(pass.stage) : "",
+                pass.pass.kind == Pass::Kind::kForward ? "F" : "B", pass.pass.micro_batch);
+}
+
+}  // namespace
+}  // namespace trireme::program

@@ -1,0 +1,83 @@
+// All ranks of a program, run one against the other: what validator and simulator share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "execution.h"
+#include "streams.h"
+
+#include "trireme/simulate/simulate.h"
+#include "trireme/simulate/validate.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace trireme::simulate {
+
+/// A rank on its way through its actions.
+struct RankState {
+  RankState(const chain::Chain& chain, const Execution::Setup& setup) : execution(chain, setup) {}
+
+  Execution execution;
+  std::size_t next = 0;
+  Seconds waited;             ///< for other ranks
+  std::vector<Event> events;  ///< with Detail::kTimeline
+};
+
+/// What a caller adds to the rules that every run has to obey.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  /// After `rank` has run its action number state.next. A text is a fault there.
+  virtual std::optional<std::string> ran(int rank, const RankState& state) = 0;
+};
+
+/// Every rank runs until it has to wait for another one; then another one runs. Since a rank waits
+/// for named messages only, neither times nor outcome depend on whose turn it is (a Kahn network
+/// with bounded channels). The program's shape must have been checked.
+class Engine {
+ public:
+  Engine(const program::Program& program, const Setting& setting, Detail detail);
+
+  /// The first action that cannot run, a circle of waiting ranks, or a message that nobody takes.
+  std::optional<ProgramFault> run(Watch* watch);
+
+  const std::vector<std::unique_ptr<RankState>>& ranks() const { return ranks_; }
+  /// Bytes that a rank holds all the time.
+  Bytes base(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
+  const std::vector<Copy>& copies(int rank, Lane lane) const;
+  std::vector<MemoryPoint>& curve(int rank) {
+    return records_[static_cast<std::size_t>(rank)]->curve;
+  }
+
+ private:
+  struct Record {
+    std::vector<Copy> out, in;
+    std::vector<MemoryPoint> curve;
+  };
+  enum class Turn { kRan, kWaits };
+
+  std::optional<ProgramFault> run_rank(int rank, Watch* watch);
+  /// A fault's reason, or whether the action ran.
+  std::optional<std::string> take_turn(int rank, Turn& turn);
+  std::optional<std::string> send(int rank, const program::Action& action, Turn& turn);
+  std::optional<std::string> receive(int rank, const program::Action& action, Turn& turn);
+  void wait(RankState& state, Seconds until);
+  void record(int rank, const program::Action& action);
+  std::optional<ProgramFault> stuck() const;
+  std::optional<ProgramFault> unreceived() const;
+  int waits_for(int rank) const;
+  std::string place(int rank) const;
+
+  const program::Program& program_;
+  const Setting& setting_;
+  Detail detail_;
+  Streams streams_;
+  std::vector<std::unique_ptr<Record>> records_;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::vector<Bytes> bases_;
+  std::vector<int> ready_;
+};
+
+}  // namespace trireme::simulate

@@ -1,0 +1,101 @@
+// Ledger and lanes put together.
+// SPDX-License-Identifier: Apache-2.0
+#include "execution.h"
+
+#include "trireme/core/error.h"
+
+#include <algorithm>
+
+namespace trireme::simulate {
+
+using program::Action;
+using program::Op;
+
+Execution::Execution(const chain::Chain& chain, const Setup& setup)
+    : chain_(chain),
+      setup_(setup),
+      ledger_(chain, setup.scope),
+      lanes_(setup.lanes, setup.base, setup.record),
+      forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
+
+std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
+  const bool out = action.op == Op::kOffload || action.op == Op::kOffloadTape;
+  const bool in = action.op == Op::kPrefetch || action.op == Op::kPrefetchTape;
+  if (out && setup_.lanes.out.count() <= 0) return "there is no copy lane to the outer tier";
+  if (in && setup_.lanes.in.count() <= 0) return "there is no copy lane from the outer tier";
+  Ledger::Outcome outcome = ledger_.apply(action);
+  if (outcome.fault) return std::move(outcome.fault);
+  lanes_.at(index);
+  take_time(action);
+  await_values(action);
+  const bool tape = action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
+  const CopyKey key{tape, action.layer, action.micro_batch};
+  const auto [during, after] = outcome.effect;
+  at_once_ = setup_.base + during;
+  if (out) {
+    lanes_.offload(key, during - after);
+    outer_peak_ = std::max(outer_peak_, ledger_.outer());
+  } else if (in) {
+    lanes_.prefetch(key, tape ? chain_.layer(action.layer).tape : chain_.output(action.layer));
+  } else {
+    lanes_.run(setup_.base + during, setup_.base + after, last_duration_);
+  }
+  return std::nullopt;
+}
+
+void Execution::take_time(const Action& action) {
+  last_duration_ = Seconds(0);
+  last_again_ = false;
+  if (is_forward(action.op)) {
+    last_duration_ = chain_.layer(action.layer).forward / setup_.speed;
+    last_again_ = !forwards_.first_time(action.layer, action.micro_batch);
+    if (last_again_) recompute_ += last_duration_;
+  } else if (action.op == Op::kBackward) {
+    last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
+  }
+  busy_ += last_duration_;
+}
+
+void Execution::await_values(const Action& action) {
+  if (!lanes_.copies_in()) return;
+  const auto await = [&](bool tape, int layer) { lanes_.await({tape, layer, action.micro_batch}); };
+  const int i = action.layer;
+  switch (action.op) {
+    case Op::kForward:
+    case Op::kForwardKeep:
+    case Op::kForwardTape:
+      await(false, i - 1);
+      await(true, i - 1);
+      break;
+    case Op::kBackward:
+      await(true, i);
+      await(false, i - 1);
+      await(true, i - 1);
+      break;
+    case Op::kDrop:
+    case Op::kOffload:
+      await(false, i);
+      break;
+    case Op::kOffloadTape:
+      await(true, i);
+      break;
+    case Op::kSendOutput:
+    case Op::kReadLoss:
+      await(false, i);
+      await(true, i);
+      break;
+    case Op::kPrefetch:
+    case Op::kPrefetchTape:
+    case Op::kLoadInput:
+    case Op::kLoadTarget:
+    case Op::kReceiveInput:
+    case Op::kSendGradient:
+    case Op::kReceiveGradient:
+    case Op::kReduceGradients:
+    case Op::kClip:
+    case Op::kStep:
+      break;
+  }
+}
+
+}  // namespace trireme::simulate

@@ -1,0 +1,63 @@
+// One rank's actions on the memory model and in time: what replay and the simulator share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "coverage.h"
+#include "lanes.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/program/action.h"
+#include "trireme/simulate/ledger.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::simulate {
+
+class Execution {
+ public:
+  struct Setup {
+    Ledger::Scope scope;  ///< with its last layer given
+    CopyLanes lanes;
+    Lanes::Record record;
+    Bytes base;          ///< held all the time beside the ledger's values
+    double speed = 1.0;  ///< a layer takes its time / speed
+  };
+  Execution(const chain::Chain& chain, const Setup& setup);
+
+  /// Runs the rank's action number `index` once its values are there. Answers why it may not run.
+  std::optional<std::string> run(const program::Action& action, std::size_t index);
+  /// Time passes until then, if it is ahead.
+  void wait_until(Seconds time) { lanes_.wait_until(time); }
+
+  Seconds now() const { return lanes_.now(); }
+  Seconds busy() const { return busy_; }
+  Seconds recompute() const { return recompute_; }
+  /// Of the action that ran last; and whether it was a forward beyond the first.
+  Seconds last_duration() const { return last_duration_; }
+  bool last_again() const { return last_again_; }
+  /// Bytes while the last action ran if all copies were instant: what no timing can lessen or wait
+  /// for, base inside.
+  Bytes at_once() const { return at_once_; }
+  Bytes outer_peak() const { return outer_peak_; }
+  const Lanes& lanes() const { return lanes_; }
+  const Ledger& ledger() const { return ledger_; }
+  const Coverage& forwards() const { return forwards_; }
+
+ private:
+  void take_time(const program::Action& action);
+  void await_values(const program::Action& action);
+
+  const chain::Chain& chain_;
+  Setup setup_;
+  Ledger ledger_;
+  Lanes lanes_;
+  Seconds busy_, recompute_, last_duration_;
+  bool last_again_ = false;
+  Bytes at_once_, outer_peak_;
+  Coverage forwards_;
+};
+
+}  // namespace trireme::simulate

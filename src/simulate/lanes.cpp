@@ -1,0 +1,138 @@
+// Time on the lanes of one rank. Between two actions of the compute lane only two things happen: a
+// copy out ends, a copy in begins. They are taken in the order of time.
+// SPDX-License-Identifier: Apache-2.0
+#include "lanes.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace trireme::simulate {
+namespace {
+
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+
+}  // namespace
+
+Lanes::Lanes(const CopyLanes& rates, Bytes held, const Record& record)
+    : rates_(rates), record_(record), level_(held) {
+  sample();
+}
+
+void Lanes::at(std::size_t index) {
+  index_ = index;
+  applied_ = index;
+}
+
+void Lanes::run(Bytes during, Bytes after, Seconds duration) {
+  const Seconds asked = now_;
+  while (rates_.budget && !leaving_.empty() &&
+         during + leaving_bytes_ - coming_bytes_ > *rates_.budget)
+    advance(leaving_.front().end);
+  waited_ += now_ - asked;
+  set_level(during);
+  const Seconds end = now_ + duration;
+  // What happens at the very end finds this action's bytes gone.
+  for (Seconds next = next_event(); next < end; next = next_event()) happen(next);
+  now_ = end;
+  applied();
+  set_level(after);
+  advance(now_);
+}
+
+void Lanes::offload(const CopyKey& key, Bytes size) {
+  const Seconds begin = std::max(now_, out_free_);
+  out_free_ = begin + size / rates_.out;
+  leaving_.push({key, size, begin, out_free_});
+  if (record_.out != nullptr) record_.out->push_back({key, size, begin, out_free_});
+  level_ -= size;
+  leaving_bytes_ += size;
+  moved_ += size;
+  busy_out_ += out_free_ - begin;
+  applied();
+  advance(now_);
+}
+
+void Lanes::prefetch(const CopyKey& key, Bytes size) {
+  Seconds earliest = now_;
+  for (const Copy& copy : leaving_) {
+    if (copy.key == key) earliest = std::max(earliest, copy.end);
+  }
+  coming_.push({key, size, earliest, {}});
+  level_ += size;
+  coming_bytes_ += size;
+  applied();
+  advance(now_);
+}
+
+void Lanes::await(const CopyKey& key) {
+  const auto is_key = [&](const Copy& copy) { return copy.key == key; };
+  const Seconds asked = now_;
+  while (std::any_of(coming_.begin(), coming_.end(), is_key)) happen(next_event());
+  const auto arriving = std::find_if(arriving_.begin(), arriving_.end(), is_key);
+  if (arriving != arriving_.end()) advance(Seconds(arriving->end));
+  waited_ += now_ - asked;
+}
+
+Seconds Lanes::next_event() const {
+  Seconds next = kNever;
+  if (!leaving_.empty()) next = leaving_.front().end;
+  if (!coming_.empty() && !no_room_)
+    next = std::min(next, std::max(coming_.front().begin, in_free_));
+  return std::max(next, now_);
+}
+
+void Lanes::happen(Seconds time) {
+  now_ = time;
+  if (!leaving_.empty() && leaving_.front().end <= time) {
+    leaving_bytes_ -= leaving_.front().size;
+    leaving_.pop();
+    no_room_ = false;
+    sample();
+  } else {
+    begin_copy_in();
+  }
+}
+
+void Lanes::advance(Seconds time) {
+  for (Seconds next = next_event(); next <= time && next < kNever; next = next_event())
+    happen(next);
+  now_ = std::max(now_, time);
+}
+
+void Lanes::begin_copy_in() {
+  const Copy waiting = coming_.front();
+  // Only copies out can make room by themselves: without any, waiting would be for ever.
+  if (rates_.budget && !leaving_.empty() && total() + waiting.size > *rates_.budget) {
+    no_room_ = true;
+    return;
+  }
+  in_free_ = now_ + waiting.size / rates_.in;
+  coming_.pop();
+  coming_bytes_ -= waiting.size;
+  busy_in_ += in_free_ - now_;
+  std::erase_if(arriving_, [&](const Copy& copy) { return copy.end <= now_; });
+  arriving_.push_back({waiting.key, waiting.size, now_, in_free_});
+  if (record_.in != nullptr) record_.in->push_back(arriving_.back());
+  sample();
+}
+
+void Lanes::set_level(Bytes level) {
+  level_ = level;
+  no_room_ = false;
+  sample();
+}
+
+void Lanes::sample() {
+  const Bytes held = total();
+  if (record_.curve != nullptr && (record_.curve->empty() || record_.curve->back().held != held))
+    record_.curve->push_back({now_, held});
+  if (held <= peak_.size) return;
+  peak_.size = held;
+  peak_.time = now_;
+  peak_.index = index_;
+  peak_.applied = applied_;
+  peak_.leaving.assign(leaving_.begin(), leaving_.end());
+  peak_.coming.assign(coming_.begin(), coming_.end());
+}
+
+}  // namespace trireme::simulate

@@ -1,0 +1,116 @@
+// The lanes of one rank in time: compute, copies out, copies in, and the bytes on the device.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/simulate/replay.h"
+#include "trireme/simulate/simulate.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace trireme::simulate {
+
+/// What is copied.
+struct CopyKey {
+  bool tape = false;
+  int layer = 0;
+  int micro_batch = 0;
+
+  bool operator==(const CopyKey&) const = default;
+};
+
+struct Copy {
+  CopyKey key;
+  Bytes size;
+  Seconds begin;  ///< of a copy that waits in the in lane: not before
+  Seconds end;
+};
+
+/// First in, first out, without a node per entry and without memory while empty.
+class CopyQueue {
+ public:
+  bool empty() const { return head_ == copies_.size(); }
+  const Copy& front() const { return copies_[head_]; }
+  void push(const Copy& copy) { copies_.push_back(copy); }
+  void pop() {
+    if (++head_ == copies_.size()) {
+      copies_.clear();
+      head_ = 0;
+    }
+  }
+  auto begin() const { return copies_.begin() + static_cast<std::ptrdiff_t>(head_); }
+  auto end() const { return copies_.end(); }
+
+ private:
+  std::vector<Copy> copies_;
+  std::size_t head_ = 0;
+};
+
+/// Where the most bytes were held.
+struct LanesPeak {
+  Bytes size{-1};
+  Seconds time;
+  std::size_t index = 0;              ///< action that ran or was about to run
+  std::size_t applied = 0;            ///< actions whose effects are in full
+  std::vector<Copy> leaving, coming;  ///< copies out under way; copies in named but not begun
+};
+
+/// A clock that follows one rank through its actions. The caller says what the ledger, for which
+/// every copy is instant, holds; the lanes add what is still leaving and take away what has not yet
+/// come.
+class Lanes {
+ public:
+  /// Where to write copies and the memory curve; either may be null.
+  struct Record {
+    std::vector<Copy>* out = nullptr;
+    std::vector<Copy>* in = nullptr;
+    std::vector<MemoryPoint>* curve = nullptr;
+  };
+
+  Lanes(const CopyLanes& rates, Bytes held, const Record& record);
+
+  Seconds now() const { return now_; }
+  const LanesPeak& peak() const { return peak_; }
+  Bytes moved() const { return moved_; }
+  Seconds waited() const { return waited_; }  ///< of compute, for copies
+  Seconds busy_out() const { return busy_out_; }
+  Seconds busy_in() const { return busy_in_; }
+  /// Whether a value may be on its way in.
+  bool copies_in() const { return !coming_.empty() || !arriving_.empty(); }
+
+  /// The action that the next calls belong to.
+  void at(std::size_t index);
+  /// Its effects are in full.
+  void applied() { applied_ = index_ + 1; }
+  /// Takes the compute lane for `duration` with `during` bytes, which then are `after`.
+  void run(Bytes during, Bytes after, Seconds duration);
+  void offload(const CopyKey& key, Bytes size);
+  void prefetch(const CopyKey& key, Bytes size);
+  /// Waits until the value is there, if it is on its way in.
+  void await(const CopyKey& key);
+  /// Lets time pass.
+  void wait_until(Seconds time) { advance(time); }
+
+ private:
+  Seconds next_event() const;
+  void happen(Seconds time);
+  void advance(Seconds time);
+  void begin_copy_in();
+  void set_level(Bytes level);
+  void sample();
+  Bytes total() const { return level_ + leaving_bytes_ - coming_bytes_; }
+
+  CopyLanes rates_;
+  Record record_;
+  Seconds now_, out_free_, in_free_, waited_, busy_out_, busy_in_;
+  Bytes level_, leaving_bytes_, coming_bytes_, moved_;
+  CopyQueue leaving_, coming_;
+  std::vector<Copy> arriving_;  // begun, perhaps ended
+  bool no_room_ = false;        // the next copy in waits until bytes are freed
+  std::size_t index_ = 0, applied_ = 0;
+  LanesPeak peak_;
+};
+
+}  // namespace trireme::simulate

@@ -1,0 +1,165 @@
+// One micro-batch through one stage.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/simulate/replay.h"
+
+#include "execution.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+namespace trireme::simulate {
+
+using program::Action;
+using program::Op;
+using program::StageProgram;
+
+namespace {
+
+/// Whether an operation may stand in a stage's program; the others are placed by lowering.
+bool is_of_stage(Op op);
+
+/// Runs one list. In the forward one, x[last] goes on once it was made: to the next stage or into
+/// the loss, which leaves its gradient.
+std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,
+                              Op goes_on);
+
+/// The place in the forward list where x[last] is made for the last time; its length: nowhere.
+std::size_t output_made(const StageProgram& program);
+
+/// A fault of what a list leaves undone.
+Fault unfinished(const StageProgram& program, bool in_backward, std::string reason);
+
+/// What is left beside the gradient of x[first-1].
+std::optional<std::string> left_over(const Ledger& ledger, const StageProgram& program);
+
+const Action& action_at(const StageProgram& program, std::size_t index);
+
+}  // namespace
+
+std::string to_text(const Fault& fault) {
+  const std::string_view part = fault.in_backward ? "backward" : "forward";
+  if (fault.at_end) return concat("end of the ", part, " part: ", fault.reason);
+  return concat("action ", fault.index, " of the ", part, " part, ", program::name(fault.action.op),
+                " ", fault.action.layer, ": ", fault.reason);
+}
+
+Replay replay(const chain::Chain& chain, const StageProgram& program, const CopyLanes& lanes) {
+  const int first = program.first_layer;
+  const int last = program.last_layer;
+  if (first < 1 || last < first || last > chain.length())
+    throw InputError(
+        concat("a program of the layers ", first, "..", last, " for a chain of ", chain.length()));
+  Execution execution(chain, {{first, last, true}, lanes, {}, Bytes(0), 1.0});
+  const auto must = [&](Op op, int layer, std::size_t index) {
+    const auto fault = execution.run({op, layer, 0}, index);
+    ensure(!fault, fault ? *fault : "");
+  };
+  const bool with_loss = last == chain.length();
+  const Op goes_on = with_loss ? Op::kReadLoss : Op::kSendOutput;
+  Replay result;
+  must(Op::kReceiveInput, first - 1, 0);
+  if (with_loss) must(Op::kLoadTarget, last, 0);
+  if ((result.fault = run_list(execution, program, false, goes_on))) return result;
+  result.forward = execution.now();
+  result.kept = execution.ledger().held();
+  if (with_loss) {
+    result.kept -= chain.output(last);  // the gradient, which is there already
+  } else {
+    must(Op::kReceiveGradient, last, program.forward.size());
+  }
+  if ((result.fault = run_list(execution, program, true, goes_on))) return result;
+  if (auto left = left_over(execution.ledger(), program)) {
+    result.fault = unfinished(program, true, std::move(*left));
+    return result;
+  }
+  result.time = execution.now();
+  result.backward = result.time - result.forward;
+  result.recompute = execution.recompute();
+  result.moved = execution.lanes().moved();
+  result.peak = execution.lanes().peak().size;
+  const Action& action = action_at(program, execution.lanes().peak().index);
+  result.peak_at = concat(program::name(action.op), " ", action.layer);
+  return result;
+}
+
+namespace {
+
+bool is_of_stage(Op op) {
+  switch (op) {
+    case Op::kForward:
+    case Op::kForwardKeep:
+    case Op::kForwardTape:
+    case Op::kBackward:
+    case Op::kDrop:
+    case Op::kOffload:
+    case Op::kPrefetch:
+    case Op::kOffloadTape:
+    case Op::kPrefetchTape:
+      return true;
+    case Op::kLoadInput:
+    case Op::kLoadTarget:
+    case Op::kReadLoss:
+    case Op::kSendOutput:
+    case Op::kReceiveInput:
+    case Op::kSendGradient:
+    case Op::kReceiveGradient:
+    case Op::kReduceGradients:
+    case Op::kClip:
+    case Op::kStep:
+      return false;
+  }
+  return false;
+}
+
+std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,
+                              Op goes_on) {
+  const std::vector<Action>& actions = in_backward ? program.backward : program.forward;
+  const std::size_t offset = in_backward ? program.forward.size() : 0;
+  const std::size_t made = in_backward ? actions.size() : output_made(program);
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (!is_of_stage(action.op))
+      return Fault{in_backward, i, action, false,
+                   concat(program::name(action.op), " is placed by lowering, not by a stage")};
+    if (action.micro_batch != 0)
+      return Fault{in_backward, i, action, false, "a stage's program speaks of micro-batch 0 only"};
+    std::optional<std::string> reason = execution.run(action, offset + i);
+    if (!reason && i == made) reason = execution.run({goes_on, program.last_layer, 0}, offset + i);
+    if (reason) return Fault{in_backward, i, action, false, std::move(*reason)};
+  }
+  if (!in_backward && made == actions.size())
+    return unfinished(program, false, concat("x[", program.last_layer, "] was not made"));
+  return std::nullopt;
+}
+
+std::size_t output_made(const StageProgram& program) {
+  std::size_t made = program.forward.size();
+  for (std::size_t i = 0; i < program.forward.size(); ++i) {
+    const Action& action = program.forward[i];
+    if (is_forward(action.op) && action.layer == program.last_layer) made = i;
+  }
+  return made;
+}
+
+Fault unfinished(const StageProgram& program, bool in_backward, std::string reason) {
+  const std::vector<Action>& actions = in_backward ? program.backward : program.forward;
+  return {in_backward, actions.size(), actions.empty() ? Action{} : actions.back(), true,
+          std::move(reason)};
+}
+
+std::optional<std::string> left_over(const Ledger& ledger, const StageProgram& program) {
+  for (const Value& value : ledger.values()) {
+    if (value.kind == Value::Kind::kGradient && value.layer == program.first_layer - 1) continue;
+    if (value.kind == Value::Kind::kTarget) continue;  // then the gradient of x[last] is left too
+    return concat(name(value), value.away ? " was never brought back" : " was never freed");
+  }
+  return std::nullopt;
+}
+
+const Action& action_at(const StageProgram& program, std::size_t index) {
+  return index < program.forward.size() ? program.forward[index]
+                                        : program.backward[index - program.forward.size()];
+}
+
+}  // namespace
+}  // namespace trireme::simulate

@@ -1,0 +1,213 @@
+// Static checks of a program.
+// SPDX-License-Identifier: Apache-2.0
+#include "shape.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace trireme::simulate {
+
+using program::Action;
+using program::Op;
+using program::Program;
+
+namespace {
+
+std::optional<std::string> head_problem(const Program& program, const Setting& setting);
+
+/// Why an action may not stand in the list of `rank`; nothing if it may.
+std::optional<std::string> problem(const Program& program, int rank, const Action& action);
+
+std::optional<std::string> not_here(const Program& program, int rank, int layer);
+std::optional<std::string> not_a_cut(const Program& program, int rank, int layer, bool below);
+
+bool ends_step(Op op) {
+  return op == Op::kReduceGradients || op == Op::kClip || op == Op::kStep;
+}
+
+}  // namespace
+
+Bytes channel_bytes(const Setting& setting, const Program& program, int rank) {
+  const double buffers = setting.platform->channel_buffers;
+  double bytes = 0;
+  for (int i = 1; i < program.layers; ++i) {
+    const int below = program.rank_of_layer[static_cast<std::size_t>(i)];
+    const int above = program.rank_of_layer[static_cast<std::size_t>(i) + 1];
+    if (below != above && (below == rank || above == rank))
+      bytes += std::ceil(2 * buffers * static_cast<double>(setting.chain->output(i).count()));
+  }
+  return Bytes(static_cast<Bytes::rep>(bytes));
+}
+
+std::string to_text(const ProgramFault& fault) {
+  if (fault.rank < 0) return fault.reason;
+  if (!fault.action) return concat("rank ", fault.rank, ": ", fault.reason);
+  return concat("rank ", fault.rank, ", action ", fault.index, " (", to_text(*fault.action),
+                "): ", fault.reason);
+}
+
+std::optional<ProgramFault> check_shape(const Program& program, const Setting& setting) {
+  ensure(setting.chain != nullptr && setting.platform != nullptr, "a setting has its chain");
+  ensure(setting.channel_capacity >= 1, "a channel takes at least one message");
+  if (auto reason = head_problem(program, setting))
+    return ProgramFault{-1, 0, std::nullopt, std::move(*reason)};
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const std::vector<Action>& actions = program.ranks[rank];
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (auto reason = problem(program, static_cast<int>(rank), actions[i]))
+        return ProgramFault{static_cast<int>(rank), i, actions[i], std::move(*reason)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ProgramFault> check_step_end(const Program& program) {
+  constexpr std::array kEnd = {Op::kReduceGradients, Op::kClip, Op::kStep};
+  const bool expected =
+      std::any_of(program.ranks.begin(), program.ranks.end(), [](const auto& actions) {
+        return std::any_of(actions.begin(), actions.end(),
+                           [](const Action& action) { return ends_step(action.op); });
+      });
+  if (!expected) return std::nullopt;
+  if (!trains(program))
+    return ProgramFault{-1, 0, std::nullopt,
+                        "a program without backwards has nothing to step with"};
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const std::vector<Action>& actions = program.ranks[rank];
+    const std::size_t before = actions.size() - std::min<std::size_t>(3, actions.size());
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const bool in_end = i >= before;
+      if (ends_step(actions[i].op) && (!in_end || actions[i].op != kEnd[i - before]))
+        return ProgramFault{static_cast<int>(rank), i, actions[i],
+                            "a step ends with reduce_gradients, clip, step, in this order"};
+    }
+    if (actions.size() < 3 || actions.back().op != Op::kStep || actions[before].op != kEnd[0] ||
+        actions[before + 1].op != kEnd[1])
+      return ProgramFault{static_cast<int>(rank), actions.size(), std::nullopt,
+                          "reduce_gradients, clip, step are missing at the end, which other ranks "
+                          "have"};
+  }
+  return std::nullopt;
+}
+
+Ledger::Scope scope_of(const Program& program, int rank, bool trains) {
+  Ledger::Scope scope{0, 1, trains};
+  for (int i = 1; i <= program.layers; ++i) {
+    if (program.rank_of_layer[static_cast<std::size_t>(i)] != rank) continue;
+    if (scope.first_layer == 0) scope.first_layer = i;
+    scope.last_layer = i;
+  }
+  scope.first_layer = std::max(scope.first_layer, 1);  // a rank without layers has no values either
+  return scope;
+}
+
+Bytes base_bytes(const Setting& setting, const Program& program, int rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  const Bytes fixed = setting.static_bytes.empty() ? Bytes(0) : setting.static_bytes.at(place);
+  return fixed + channel_bytes(setting, program, rank);
+}
+
+namespace {
+
+std::optional<std::string> head_problem(const Program& program, const Setting& setting) {
+  const std::size_t ranks = program.ranks.size();
+  if (program.layers != setting.chain->length())
+    return concat("a program of ", program.layers, " layers for a chain of ",
+                  setting.chain->length());
+  if (program.layers < 1 || program.micro_batches < 1)
+    return concat("a program of ", program.layers, " layers and ", program.micro_batches,
+                  " micro-batches; both must be at least 1");
+  if (program.rank_of_layer.size() != static_cast<std::size_t>(program.layers) + 1)
+    return concat("rank_of_layer has ", program.rank_of_layer.size(), " entries, must have ",
+                  program.layers + 1);
+  for (std::size_t i = 0; i < program.rank_of_layer.size(); ++i) {
+    const int rank = program.rank_of_layer[i];
+    if (rank < 0 || static_cast<std::size_t>(rank) >= ranks)
+      return concat("layer ", i, " is on rank ", rank, " of ", ranks);
+  }
+  if (program.rank_of_layer[0] != program.rank_of_layer[1])
+    return concat("the input is loaded on rank ", program.rank_of_layer[0], ", must be on rank ",
+                  program.rank_of_layer[1], " of layer 1");
+  if (setting.platform->ranks.size() < ranks)
+    return concat("a program for ", ranks, " ranks on a platform of ",
+                  setting.platform->ranks.size());
+  if (!setting.static_bytes.empty() && setting.static_bytes.size() < ranks)
+    return concat("static bytes of ", setting.static_bytes.size(), " ranks, must be of ", ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (!(setting.platform->ranks[rank].speed > 0))
+      return concat("rank ", rank, " has the speed ", setting.platform->ranks[rank].speed,
+                    ", must be above 0");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> problem(const Program& program, int rank, const Action& action) {
+  const int i = action.layer;
+  const int last = program.layers;
+  const auto must_be = [&](int layer) -> std::optional<std::string> {
+    if (i == layer) return std::nullopt;
+    return concat(name(action.op), " is of layer ", layer, " alone");
+  };
+  if (action.micro_batch < 0 || action.micro_batch >= program.micro_batches)
+    return concat("there is no micro-batch ", action.micro_batch, " of ", program.micro_batches);
+  switch (action.op) {
+    case Op::kForward:
+    case Op::kForwardKeep:
+    case Op::kForwardTape:
+    case Op::kBackward:
+    case Op::kOffloadTape:
+    case Op::kPrefetchTape:
+      return not_here(program, rank, i);
+    case Op::kDrop:
+    case Op::kOffload:
+    case Op::kPrefetch:
+      if (i >= 0 && i <= last) return std::nullopt;  // whether x[i] is here, the ledger knows
+      return concat("there is no output ", i, " of 0..", last);
+    case Op::kLoadInput:
+      if (auto reason = must_be(0)) return reason;
+      return not_here(program, rank, 1);
+    case Op::kLoadTarget:
+    case Op::kReadLoss:
+      if (auto reason = must_be(last)) return reason;
+      return not_here(program, rank, last);
+    case Op::kSendOutput:
+    case Op::kReceiveGradient:
+      return not_a_cut(program, rank, i, true);
+    case Op::kReceiveInput:
+    case Op::kSendGradient:
+      return not_a_cut(program, rank, i, false);
+    case Op::kReduceGradients:
+    case Op::kClip:
+    case Op::kStep:
+      if (action.micro_batch != 0) return "the end of a step is of micro-batch 0";
+      return must_be(0);
+  }
+  return "an operation without a rule";
+}
+
+std::optional<std::string> not_here(const Program& program, int rank, int layer) {
+  if (layer < 1 || layer > program.layers)
+    return concat("there is no layer ", layer, " of 1..", program.layers);
+  const int home = program.rank_of_layer[static_cast<std::size_t>(layer)];
+  if (home == rank) return std::nullopt;
+  return concat("layer ", layer, " is on rank ", home);
+}
+
+std::optional<std::string> not_a_cut(const Program& program, int rank, int layer, bool below) {
+  if (layer < 1 || layer >= program.layers)
+    return concat("x[", layer, "] passes between no two layers of 1..", program.layers);
+  const int from = program.rank_of_layer[static_cast<std::size_t>(layer)];
+  const int to = program.rank_of_layer[static_cast<std::size_t>(layer) + 1];
+  if (from == to)
+    return concat("layers ", layer, " and ", layer + 1, " are both on rank ", from,
+                  ": nothing is sent");
+  if ((below ? from : to) == rank) return std::nullopt;
+  return concat("layer ", below ? layer : layer + 1, " is on rank ", below ? from : to);
+}
+
+}  // namespace
+}  // namespace trireme::simulate

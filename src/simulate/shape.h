@@ -1,0 +1,26 @@
+// What can be said of a program without running it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/simulate/ledger.h"
+#include "trireme/simulate/validate.h"
+
+#include <optional>
+
+namespace trireme::simulate {
+
+/// The first action (or head) that does not fit its chain, platform and ranks: after it, every
+/// index that a program carries may be used without a check.
+std::optional<ProgramFault> check_shape(const program::Program& program, const Setting& setting);
+
+/// Whether the end of the step is on every rank, complete and last, or on none.
+std::optional<ProgramFault> check_step_end(const program::Program& program);
+
+/// The layers between the first and the last of a rank.
+Ledger::Scope scope_of(const program::Program& program, int rank, bool trains);
+
+/// Static bytes and channel_bytes() of a rank.
+Bytes base_bytes(const Setting& setting, const program::Program& program, int rank);
+
+}  // namespace trireme::simulate

@@ -1,0 +1,68 @@
+// Streams between ranks.
+// SPDX-License-Identifier: Apache-2.0
+#include "streams.h"
+
+#include <map>
+#include <utility>
+
+namespace trireme::simulate {
+
+using program::Op;
+
+bool is_send(Op op) {
+  return op == Op::kSendOutput || op == Op::kSendGradient;
+}
+
+bool is_receive(Op op) {
+  return op == Op::kReceiveInput || op == Op::kReceiveGradient;
+}
+
+Streams::Streams(const program::Program& program, const chain::Platform& platform, int capacity)
+    : capacity_(static_cast<std::size_t>(capacity)),
+      outputs_(program.rank_of_layer.size(), -1),
+      gradients_(program.rank_of_layer.size(), -1) {
+  std::map<std::pair<int, int>, int> outputs;
+  std::map<std::pair<int, int>, int> gradients;
+  const auto find = [&](std::map<std::pair<int, int>, int>& known, int from, int to) {
+    const auto [place, is_new] = known.try_emplace({from, to}, static_cast<int>(streams_.size()));
+    if (is_new) {
+      streams_.push_back({});
+      streams_.back().from = from;
+      streams_.back().to = to;
+      streams_.back().link = platform.link(from, to);
+    }
+    return place->second;
+  };
+  for (std::size_t i = 1; i + 1 < program.rank_of_layer.size(); ++i) {
+    const int below = program.rank_of_layer[i];
+    const int above = program.rank_of_layer[i + 1];
+    if (below == above) continue;
+    outputs_[i] = find(outputs, below, above);
+    gradients_[i] = find(gradients, above, below);
+  }
+}
+
+std::size_t Streams::number(const program::Action& action) const {
+  const bool output = action.op == Op::kSendOutput || action.op == Op::kReceiveInput;
+  const auto layer = static_cast<std::size_t>(action.layer);
+  return static_cast<std::size_t>(output ? outputs_[layer] : gradients_[layer]);
+}
+
+Seconds Streams::room(const Stream& stream) const {
+  if (stream.sent_count < capacity_) return Seconds(0);
+  return stream.received[stream.sent_count % capacity_];  // of the message `capacity` before
+}
+
+void Streams::push(Stream& stream, const Message& message) {
+  stream.messages.push_back(message);
+  ++stream.sent_count;
+}
+
+void Streams::pop(Stream& stream, Seconds now) {
+  stream.messages.pop_front();
+  if (stream.received.size() < capacity_) stream.received.resize(capacity_);
+  stream.received[stream.received_count % capacity_] = now;
+  ++stream.received_count;
+}
+
+}  // namespace trireme::simulate

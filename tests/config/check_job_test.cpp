@@ -1,0 +1,106 @@
+// Keys that are fine alone and wrong together.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/input_error.h"
+
+#include "trireme/config/job.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace trireme::config {
+namespace {
+
+std::string refusal(const std::string& text) {
+  return support::input_error([&] { read_job(io::parse(text, "a.yaml"), {}); });
+}
+
+const std::string kGpt = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
+const std::string kNone = "no InputError was thrown";
+
+TEST(CheckJob, BatchIsAMultipleOfMicroBatchTimesReplicas) {
+  const std::string train = "train:\n  batch: 30\n  micro_batch: 4\npipeline: {replicas: 2}\n";
+  EXPECT_EQ(refusal(kGpt + train),
+            "a.yaml:4: train.batch is 30, must be a multiple of micro_batch x replicas = 8");
+  EXPECT_EQ(refusal(kGpt + "train: {batch: 32}\npipeline: {replicas: 2}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "train: {micro_batch: 64}\n"),
+            "a.yaml:3: train.batch is 32, must be a multiple of micro_batch x replicas = 64");
+  EXPECT_EQ(refusal(kGpt + "train: {micro_batch: 1000000000}\npipeline: {replicas: 65536}\n"),
+            "a.yaml:3: train.batch is 32, must be a multiple of micro_batch x replicas = "
+            "65536000000000");
+}
+
+TEST(CheckJob, WidthIsAMultipleOfHeads) {
+  EXPECT_EQ(refusal("model:\n  kind: gpt\n  heads: 5\n  width: 64\ndata: {files: [x]}\n"),
+            "a.yaml:4: model.width is 64, must be a multiple of model.heads = 5");
+  EXPECT_EQ(refusal("model:\n  kind: gpt\n  heads: 5\ndata: {files: [x]}\n"),
+            "a.yaml:1: model.width is 384, must be a multiple of model.heads = 5");
+}
+
+TEST(CheckJob, TextNeedsATokenPerByte) {
+  EXPECT_EQ(
+      refusal("model: {kind: gpt, vocabulary: 255}\ndata: {files: [x]}\n"),
+      "a.yaml:1: model.vocabulary is 255, must be at least 256 for data.kind text: every byte "
+      "is a token");
+  EXPECT_EQ(refusal("model: {kind: gpt, vocabulary: 255}\ndata: {kind: tokens, files: [x]}\n"),
+            kNone);
+}
+
+TEST(CheckJob, CutIsInOrder) {
+  const std::string message =
+      "a.yaml:3: pipeline.cut is not in order, every entry must be greater than the one before";
+  EXPECT_EQ(refusal(kGpt + "pipeline: {cut: [3, 2]}\n"), message);
+  EXPECT_EQ(refusal(kGpt + "pipeline: {cut: [3, 3]}\n"), message);
+  EXPECT_EQ(refusal(kGpt + "pipeline: {cut: [2, 3, 9]}\n"), kNone);
+}
+
+TEST(CheckJob, CutHasOneEntryLessThanStages) {
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 3, cut: [4]}\n"),
+            "a.yaml:3: pipeline.cut has 1 entries, must have 2: one less than pipeline.stages = 3");
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 2, cut: [4]}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 1, cut: []}\n"), kNone);
+}
+
+TEST(CheckJob, WarmUpEndsWithinTheSteps) {
+  EXPECT_EQ(refusal(kGpt + "train: {steps: 10, schedule: {warmup_steps: 11}}\n"),
+            "a.yaml:3: train.schedule.warmup_steps is 11, must be at most train.steps = 10");
+  EXPECT_EQ(refusal(kGpt + "train: {steps: 10, schedule: {warmup_steps: 10}}\n"), kNone);
+}
+
+TEST(CheckJob, ModelAndDataBelongTogether) {
+  EXPECT_EQ(refusal("model: {kind: gpt}\ndata: {kind: synthetic}\n"), kNone);
+  EXPECT_EQ(refusal("model: {kind: mlp}\ndata: {kind: text, files: [x]}\n"),
+            "a.yaml:2: data.kind is text, must be synthetic for model.kind mlp");
+  EXPECT_EQ(refusal("model: {kind: mlp}\n"), kNone);
+}
+
+TEST(CheckJob, TextAndTokensNeedFiles) {
+  EXPECT_EQ(refusal("model: {kind: gpt}\n"),
+            "a.yaml:1: data.files is missing, must be a list of files for data.kind text, e.g. "
+            "[\"corpus/*.txt\"]");
+  EXPECT_EQ(refusal("model: {kind: gpt}\ndata: {kind: tokens, files: []}\n"),
+            "a.yaml:2: data.files is missing, must be a list of files for data.kind tokens, e.g. "
+            "[\"corpus/*.txt\"]");
+}
+
+TEST(CheckJob, BudgetsAreOnePerRank) {
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 2}\nmemory: {device_budget: [1, 2, 3]}\n"),
+            "a.yaml:4: memory.device_budget has 3 entries, must have 1 or 2: one per rank "
+            "(stages x replicas)");
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 2}\nmemory: {device_budget: [1]}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 2}\nmemory: {device_budget: [1, 2]}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "memory: {device_budget: [1, 2, 3]}\n"), kNone);
+}
+
+TEST(CheckJob, ABudgetIsMoreThanNothing) {
+  EXPECT_EQ(refusal(kGpt + "memory: {device_budget: 0}\n"),
+            "a.yaml:3: memory.device_budget is 0, must be more (auto: no limit)");
+}
+
+TEST(CheckJob, WidthsAreNotEmpty) {
+  EXPECT_EQ(refusal("model: {kind: mlp, widths: []}\n"),
+            "a.yaml:1: model.widths is an empty list, must have at least one width");
+}
+
+}  // namespace
+}  // namespace trireme::config

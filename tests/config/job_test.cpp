@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/config/job.h"
+
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/io/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <variant>
+
+namespace trireme::config {
+namespace {
+
+using support::input_error;
+using testing::ElementsAre;
+
+JobSpec read(const std::string& text, const LoadOptions& options = {}) {
+  return read_job(io::parse(text, "dir/a.yaml"), options);
+}
+
+const std::string kLeast = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
+
+TEST(ReadJob, NeedsOnlyAModelAndFiles) {
+  const JobSpec job = read(kLeast);
+
+  EXPECT_EQ(job.name, "a");
+  EXPECT_EQ(std::get<GptSpec>(job.model).blocks, 6);
+  EXPECT_EQ(job.data.kind, "text");
+  EXPECT_EQ(job.train.steps, 300);
+  EXPECT_EQ(job.device, "cpu");
+  EXPECT_EQ(job.threads, std::nullopt);
+  EXPECT_EQ(job.pipeline.stages, std::nullopt);
+  EXPECT_TRUE(job.memory.device_budget.empty());
+  EXPECT_EQ(job.plan.solver, "auto");
+  EXPECT_EQ(job.report.directory, "runs/a");
+}
+
+TEST(ReadJob, ReadsEveryKeyOfAGptJob) {
+  const JobSpec job = read(R"(
+name: full
+model: {kind: gpt, blocks: 2, width: 12, heads: 3, context: 7, vocabulary: 300, dropout: 0.25, tied_head: false}
+data: {kind: tokens, files: [a.bin, "b*.bin"], validation_fraction: 0.125, token_bytes: 4}
+train:
+  steps: 11
+  batch: 24
+  micro_batch: 3
+  seed: 9007199254740992
+  precision: bfloat16
+  clip_norm: 0.5
+  validate_every: 5
+  validation_batches: 2
+  optimizer: {kind: adamw, learning_rate: 1e-3, weight_decay: 0.2, betas: [0.8, 0.99], epsilon: 1e-6}
+  schedule: {kind: cosine, warmup_steps: 4, least_fraction: 0.2}
+device: cuda
+threads: 3
+pipeline: {stages: 3, replicas: 2, schedule: gpipe, cut: [2, 4], timeout: 2min, transport: mpi}
+memory: {device_budget: [1GiB, 50%, 3, 4, 5, 6], host_budget: 2MiB, disk_budget: 25%, disk_path: /tmp/x}
+plan: {solver: rotor, slots: 100, file: p.json}
+checkpoint: {every: 7, keep: 3, resume: must}
+report: {directory: out, log_every: 2, tensorboard: false, html: false}
+)");
+
+  EXPECT_EQ(job.name, "full");
+  const auto& gpt = std::get<GptSpec>(job.model);
+  EXPECT_EQ(gpt.blocks, 2);
+  EXPECT_EQ(gpt.width, 12);
+  EXPECT_EQ(gpt.heads, 3);
+  EXPECT_EQ(gpt.context, 7);
+  EXPECT_EQ(gpt.vocabulary, 300);
+  EXPECT_EQ(gpt.dropout, 0.25);
+  EXPECT_FALSE(gpt.tied_head);
+  EXPECT_EQ(job.data.kind, "tokens");
+  EXPECT_THAT(job.data.files, ElementsAre("a.bin", "b*.bin"));
+  EXPECT_EQ(job.data.validation_fraction, 0.125);
+  EXPECT_EQ(job.data.token_bytes, 4);
+  EXPECT_EQ(job.train.steps, 11);
+  EXPECT_EQ(job.train.batch, 24);
+  EXPECT_EQ(job.train.micro_batch, 3);
+  EXPECT_EQ(job.train.seed, 9007199254740992);
+  EXPECT_EQ(job.train.precision, "bfloat16");
+  EXPECT_EQ(job.train.clip_norm, 0.5);
+  EXPECT_EQ(job.train.validate_every, 5);
+  EXPECT_EQ(job.train.validation_batches, 2);
+  EXPECT_EQ(job.train.optimizer.learning_rate, 1e-3);
+  EXPECT_EQ(job.train.optimizer.weight_decay, 0.2);
+  EXPECT_EQ(job.train.optimizer.beta1, 0.8);
+  EXPECT_EQ(job.train.optimizer.beta2, 0.99);
+  EXPECT_EQ(job.train.optimizer.epsilon, 1e-6);
+  EXPECT_EQ(job.train.schedule.warmup_steps, 4);
+  EXPECT_EQ(job.train.schedule.least_fraction, 0.2);
+  EXPECT_EQ(job.device, "cuda");
+  EXPECT_EQ(job.threads, 3);
+  EXPECT_EQ(job.pipeline.stages, 3);
+  EXPECT_EQ(job.pipeline.replicas, 2);
+  EXPECT_EQ(job.pipeline.schedule, "gpipe");
+  EXPECT_THAT(*job.pipeline.cut, ElementsAre(2, 4));
+  EXPECT_EQ(job.pipeline.timeout, Seconds(120));
+  EXPECT_EQ(job.pipeline.transport, "mpi");
+  ASSERT_EQ(job.memory.device_budget.size(), 6U);
+  EXPECT_EQ(job.memory.device_budget[0].bytes, Bytes(1 << 30));
+  EXPECT_EQ(job.memory.device_budget[1].share, 0.5);
+  EXPECT_EQ(job.memory.host_budget.bytes, Bytes(2 << 20));
+  EXPECT_EQ(job.memory.disk_budget.share, 0.25);
+  EXPECT_EQ(job.memory.disk_path, "/tmp/x");
+  EXPECT_EQ(job.plan.solver, "rotor");
+  EXPECT_EQ(job.plan.slots, 100);
+  EXPECT_EQ(job.plan.file, "p.json");
+  EXPECT_EQ(job.checkpoint.every, 7);
+  EXPECT_EQ(job.checkpoint.keep, 3);
+  EXPECT_EQ(job.checkpoint.resume, "must");
+  EXPECT_EQ(job.report.directory, "out");
+  EXPECT_EQ(job.report.log_every, 2);
+  EXPECT_FALSE(job.report.tensorboard);
+  EXPECT_FALSE(job.report.html);
+}
+
+TEST(ReadJob, ReadsAnMlpJob) {
+  const JobSpec job = read(
+      "model: {kind: mlp, inputs: 8, widths: [16, 32], classes: 3, batch_norm: true, dropout: "
+      "0.5}\n"
+      "data: {examples: 100, validation_fraction: 0.25}\n"
+      "train: {optimizer: {kind: sgd, momentum: 0.5}, schedule: {kind: constant}}\n");
+
+  const auto& mlp = std::get<MlpSpec>(job.model);
+  EXPECT_EQ(mlp.inputs, 8);
+  EXPECT_THAT(mlp.widths, ElementsAre(16, 32));
+  EXPECT_EQ(mlp.classes, 3);
+  EXPECT_TRUE(mlp.batch_norm);
+  EXPECT_EQ(mlp.dropout, 0.5);
+  EXPECT_EQ(job.data.kind, "synthetic");
+  EXPECT_EQ(job.data.examples, 100);
+  EXPECT_EQ(job.data.validation_fraction, 0.25);
+  EXPECT_EQ(job.train.optimizer.momentum, 0.5);
+}
+
+TEST(ReadJob, TakesAutoForEveryChoiceOfThePlanner) {
+  const JobSpec job = read(kLeast +
+                           "threads: auto\n"
+                           "pipeline: {stages: auto, cut: auto, transport: auto}\n"
+                           "memory: {device_budget: auto}\n"
+                           "plan: {solver: auto}\n"
+                           "checkpoint: {resume: auto}\n");
+
+  EXPECT_EQ(job.threads, std::nullopt);
+  EXPECT_EQ(job.pipeline.stages, std::nullopt);
+  EXPECT_EQ(job.pipeline.cut, std::nullopt);
+  EXPECT_TRUE(job.memory.device_budget.empty());
+}
+
+TEST(ReadJob, TakesEmptySectionsForDefaults) {
+  EXPECT_EQ(read(kLeast + "train:\nreport: {}\n").train.batch, 32);
+}
+
+TEST(ReadJob, LeavesOwnModelsToTheirAuthor) {
+  const JobSpec job =
+      read("model: {kind: perceiver, depth: [1, {x: 2}]}\ndata: {kind: synthetic}\n",
+           {.settings = {}, .own_models = {"perceiver"}});
+
+  const auto& own = std::get<OwnModelSpec>(job.model);
+  EXPECT_EQ(own.kind, "perceiver");
+  EXPECT_EQ(own.node.find("depth")->list()[1].find("x")->integer(0, 9), 2);
+}
+
+TEST(ReadJob, AppliesSettingsInOrder) {
+  const JobSpec job = read(kLeast, {.settings = {"train.steps=5", "model.blocks=1", "train.steps=6",
+                                                 "data.files=[y.txt, z.txt]", "name=b"},
+                                    .own_models = {}});
+
+  EXPECT_EQ(job.train.steps, 6);
+  EXPECT_EQ(std::get<GptSpec>(job.model).blocks, 1);
+  EXPECT_THAT(job.data.files, ElementsAre("y.txt", "z.txt"));
+  EXPECT_EQ(job.report.directory, "runs/b");
+}
+
+TEST(ReadJob, PointsToTheCommandLineForABadSetting) {
+  const auto refusal = [](const std::string& setting) {
+    return input_error([&] { read(kLeast, {.settings = {setting}, .own_models = {}}); });
+  };
+
+  EXPECT_EQ(refusal("train.stepz=5"),
+            "--set train.stepz is not a key here (did you mean 'steps'?)");
+  EXPECT_EQ(refusal("trian.steps=5"), "--set trian is not a key here (did you mean 'train'?)");
+  EXPECT_EQ(refusal("train.batch=30"),
+            "--set train.batch is 30, must be a multiple of micro_batch x replicas = 4");
+  EXPECT_EQ(refusal("train.micro_batch=5"),
+            "--set train.batch is 32, must be a multiple of micro_batch x replicas = 5");
+}
+
+TEST(MicroBatches, AreCountedPerReplica) {
+  EXPECT_EQ(
+      micro_batches(read(kLeast + "train: {batch: 48, micro_batch: 4}\npipeline: {replicas: 3}\n")),
+      4);
+}
+
+TEST(JobSpec, FailsAtTheLineOfTheKey) {
+  const JobSpec job = read(kLeast + "pipeline:\n  replicas: 1\n");
+
+  EXPECT_EQ(input_error([&] { job.fail("pipeline.replicas", "is too few"); }),
+            "dir/a.yaml:4: pipeline.replicas is too few");
+  EXPECT_EQ(input_error([&] { job.fail("pipeline.stages", "is too few"); }),
+            "dir/a.yaml:3: pipeline.stages is too few");
+  EXPECT_EQ(input_error([&] { job.fail("plan.solver", "is unknown"); }),
+            "dir/a.yaml:1: plan.solver is unknown");
+}
+
+TEST(ToYaml, WritesEveryDefault) {
+  EXPECT_EQ(to_yaml(read(kLeast)),
+            "name: a\n"
+            "model:\n"
+            "  kind: gpt\n"
+            "  blocks: 6\n"
+            "  width: 384\n"
+            "  heads: 6\n"
+            "  context: 256\n"
+            "  vocabulary: 256\n"
+            "  dropout: 0\n"
+            "  tied_head: true\n"
+            "data:\n"
+            "  kind: text\n"
+            "  files: [x.txt]\n"
+            "  validation_fraction: 0.05\n"
+            "train:\n"
+            "  steps: 300\n"
+            "  batch: 32\n"
+            "  micro_batch: 4\n"
+            "  seed: 1\n"
+            "  precision: float32\n"
+            "  clip_norm: 1\n"
+            "  validate_every: 100\n"
+            "  validation_batches: 8\n"
+            "  optimizer:\n"
+            "    kind: adamw\n"
+            "    learning_rate: 6e-04\n"
+            "    weight_decay: 0.1\n"
+            "    betas: [0.9, 0.95]\n"
+            "    epsilon: 1e-08\n"
+            "  schedule:\n"
+            "    kind: cosine\n"
+            "    warmup_steps: 0\n"
+            "    least_fraction: 0.1\n"
+            "device: cpu\n"
+            "threads: auto\n"
+            "pipeline:\n"
+            "  stages: auto\n"
+            "  replicas: 1\n"
+            "  schedule: \"1f1b\"\n"
+            "  cut: auto\n"
+            "  timeout: 60s\n"
+            "  transport: auto\n"
+            "memory:\n"
+            "  device_budget: auto\n"
+            "  host_budget: 0\n"
+            "  disk_budget: 0\n"
+            "  disk_path: \"\"\n"
+            "plan:\n"
+            "  solver: auto\n"
+            "  slots: 500\n"
+            "  file: \"\"\n"
+            "checkpoint:\n"
+            "  every: 0\n"
+            "  keep: 2\n"
+            "  resume: auto\n"
+            "report:\n"
+            "  directory: runs/a\n"
+            "  log_every: 10\n"
+            "  tensorboard: true\n"
+            "  html: true\n");
+}
+
+// The job above has every default; this one has none.
+TEST(ToYaml, ReadsBackAsTheSameJob) {
+  const std::string text =
+      "name: \"12\"\n"
+      "model:\n"
+      "  kind: mlp\n"
+      "  inputs: 3\n"
+      "  widths: [5, 6]\n"
+      "  classes: 2\n"
+      "  batch_norm: true\n"
+      "  dropout: 0.3\n"
+      "data:\n"
+      "  kind: synthetic\n"
+      "  examples: 77\n"
+      "  validation_fraction: 0\n"
+      "train:\n"
+      "  steps: 11\n"
+      "  batch: 12\n"
+      "  micro_batch: 3\n"
+      "  seed: 9\n"
+      "  precision: bfloat16\n"
+      "  clip_norm: 0\n"
+      "  validate_every: 0\n"
+      "  validation_batches: 1\n"
+      "  optimizer:\n"
+      "    kind: sgd\n"
+      "    learning_rate: 0.3333333333333333\n"
+      "    weight_decay: 0\n"
+      "    momentum: 0\n"
+      "  schedule:\n"
+      "    kind: constant\n"
+      "    warmup_steps: 2\n"
+      "device: cuda\n"
+      "threads: 2\n"
+      "pipeline:\n"
+      "  stages: 2\n"
+      "  replicas: 2\n"
+      "  schedule: gpipe\n"
+      "  cut: [1]\n"
+      "  timeout: 0.5s\n"
+      "  transport: local\n"
+      "memory:\n"
+      "  device_budget: [1, 7%, 12.34%, 4]\n"
+      "  host_budget: 100%\n"
+      "  disk_budget: 4096\n"
+      "  disk_path: \"a: b\"\n"
+      "plan:\n"
+      "  solver: \"periodic 3\"\n"
+      "  slots: 10\n"
+      "  file: \"true\"\n"
+      "checkpoint:\n"
+      "  every: 1\n"
+      "  keep: 1\n"
+      "  resume: never\n"
+      "report:\n"
+      "  directory: /r\n"
+      "  log_every: 1\n"
+      "  tensorboard: false\n"
+      "  html: false\n";
+  EXPECT_EQ(to_yaml(read(text)), text);
+}
+
+TEST(ToYaml, KeepsAnOwnModel) {
+  const LoadOptions options{.settings = {}, .own_models = {"perceiver"}};
+  const std::string model =
+      "model: {kind: perceiver, depth: [1, {x: 2}], note: \"two\\nlines: # no comment\"}\n";
+  const std::string once = to_yaml(read(model + "data: {kind: synthetic}\n", options));
+
+  const JobSpec again = read(once, options);
+
+  EXPECT_EQ(to_yaml(again), once);
+  EXPECT_EQ(std::get<OwnModelSpec>(again.model).node.find("note")->text(),
+            "two\nlines: # no comment");
+}
+
+TEST(LoadJob, TakesItsNameFromTheFile) {
+  const support::TemporaryFolder folder;
+  io::write_file(folder / "my-job.v2.yaml", kLeast);
+
+  const JobSpec job = load_job(folder / "my-job.v2.yaml", {});
+
+  EXPECT_EQ(job.name, "my-job.v2");
+  EXPECT_EQ(job.report.directory, "runs/my-job.v2");
+}
+
+TEST(LoadJob, ReadsEveryJobThatComesWithTrireme) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TRIREME_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml" || !entry.is_regular_file()) continue;
+    EXPECT_NO_THROW(load_job(entry.path(), {})) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 2);
+}
+
+}  // namespace
+}  // namespace trireme::config

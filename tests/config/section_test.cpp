@@ -1,0 +1,185 @@
+// Every section refuses what it does not know, with line and key.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/input_error.h"
+
+#include "trireme/config/job.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace trireme::config {
+namespace {
+
+using support::input_error;
+
+struct Broken {
+  std::string text;
+  std::string message;
+};
+
+/// Refusals of jobs whose line 3 is `text`.
+void expect_refusals(const std::vector<Broken>& table) {
+  for (const auto& [text, message] : table) {
+    const std::string job = "model: {kind: gpt}\ndata: {files: [x.txt]}\n" + text + "\n";
+    EXPECT_EQ(input_error([&] { read_job(io::parse(job, "a.yaml"), {}); }), "a.yaml:3: " + message);
+  }
+}
+
+/// Refusals of whole jobs.
+void expect_refusals_of_jobs(const std::vector<Broken>& table) {
+  for (const auto& [text, message] : table)
+    EXPECT_EQ(input_error([&, &job = text] { read_job(io::parse(job, "a.yaml"), {}); }),
+              "a.yaml:" + message);
+}
+
+TEST(Job, RefusesUnknownSections) {
+  expect_refusals(
+      {{"trian: {}", "trian is not a key here (did you mean 'train'?)"},
+       {"steps: 5",
+        "steps is not a key here (known: name, model, data, train, device, threads, pipeline, "
+        "memory, plan, checkpoint, report)"},
+       {"train: 5", "train is 5, must be a map (key: value)"},
+       {"train: [5]", "train is a list, must be a map (key: value)"},
+       {"device: gpu", "device is gpu, must be one of cpu, cuda (did you mean 'cpu'?)"},
+       {"threads: 0", "threads is 0, must be a whole number from 1 to 4096"},
+       {"threads: many", "threads is many, must be a whole number from 1 to 4096"},
+       {"name: a/b", "name is \"a/b\", must be a word without /"},
+       {"name: ''", "name is \"\", must be a word without /"}});
+}
+
+TEST(Job, RefusesABrokenModel) {
+  const std::string data = "\ndata: {files: [x]}\n";
+  expect_refusals_of_jobs(
+      {{"", "1: model.kind is missing, must be one of gpt, mlp"},
+       {"data: {files: [x]}", "1: model.kind is missing, must be one of gpt, mlp"},
+       {"\nmodel: {}" + data, "2: model.kind is missing, must be one of gpt, mlp"},
+       {"[1]", "1: the document is a list, must be a map (key: value)"},
+       {"model: gpt" + data, "1: model is gpt, must be a map (key: value)"},
+       {"model: {kind: gpt2}" + data,
+        "1: model.kind is gpt2, must be one of gpt, mlp (did you mean 'gpt'?)"},
+       {"model: {kind: gpt, block: 3}" + data,
+        "1: model.block is not a key here (did you mean 'blocks'?)"},
+       {"model: {kind: gpt, widths: [3]}" + data,
+        "1: model.widths is not a key here (did you mean 'width'?)"},
+       {"model: {kind: gpt, blocks: 0}" + data,
+        "1: model.blocks is 0, must be a whole number from 1 to 10000"},
+       {"model: {kind: gpt, blocks: \"5\"}" + data,
+        "1: model.blocks is \"5\", must be a whole number from 1 to 10000"},
+       {"model: {kind: gpt, dropout: 1}" + data,
+        "1: model.dropout is 1, must be a number from 0 to 0.9"},
+       {"model: {kind: gpt, tied_head: yes}" + data,
+        "1: model.tied_head is yes, must be true or false"},
+       {"model:\n  kind: mlp\n  heads: 5\n",
+        "3: model.heads is not a key here (known: kind, inputs, widths, classes, batch_norm, "
+        "dropout)"},
+       {"model: {kind: mlp, widths: 5}", "1: model.widths is 5, must be a list"},
+       {"model: {kind: mlp, widths: [5, x]}",
+        "1: model.widths[1] is x, must be a whole number from 1 to 100000000"},
+       {"model: {kind: mlp, classes: 1}",
+        "1: model.classes is 1, must be a whole number from 2 to 100000000"}});
+}
+
+TEST(Job, RefusesBrokenData) {
+  const std::string model = "model: {kind: gpt}\n";
+  expect_refusals_of_jobs(
+      {{model + "data: {kind: texts, files: [x]}",
+        "2: data.kind is texts, must be one of text, tokens, synthetic (did you mean 'text'?)"},
+       {model + "data: {files: x}", "2: data.files is x, must be a list"},
+       {model + "data: {files: [[x]]}", "2: data.files[0] is a list, must be text"},
+       {model + "data: {files: [x], validation_fraction: 0.6}",
+        "2: data.validation_fraction is 0.6, must be a number from 0 to 0.5"},
+       {model + "data: {files: [x], token_bytes: 2}",
+        "2: data.token_bytes is not a key here (known: kind, files, validation_fraction)"},
+       {model + "data: {kind: tokens, files: [x], token_bytes: 3}",
+        "2: data.token_bytes is 3, must be one of 2, 4"},
+       {model + "data: {files: [x], examples: 5}",
+        "2: data.examples is not a key here (known: kind, files, validation_fraction)"},
+       {"model: {kind: mlp}\ndata: {kind: synthetic, files: [x]}",
+        "2: data.files is not a key here (known: kind, examples, validation_fraction)"},
+       {"model: {kind: mlp}\ndata: {examples: 0}",
+        "2: data.examples is 0, must be a whole number from 1 to 1000000000"}});
+}
+
+TEST(Job, RefusesBrokenTraining) {
+  expect_refusals(
+      {{"train: {stepz: 5}", "train.stepz is not a key here (did you mean 'steps'?)"},
+       {"train: {steps: 0}", "train.steps is 0, must be a whole number from 1 to 1000000000"},
+       {"train: {steps: 1e3}", "train.steps is 1e3, must be a whole number from 1 to 1000000000"},
+       {"train: {batch: -4}", "train.batch is -4, must be a whole number from 1 to 1000000000"},
+       {"train: {seed: -1}", "train.seed is -1, must be a whole number from 0 to 9007199254740992"},
+       {"train: {precision: float16}",
+        "train.precision is float16, must be one of float32, bfloat16 (did you mean 'bfloat16'?)"},
+       {"train: {clip_norm: -1}", "train.clip_norm is -1, must be a number from 0 to 1e+09"},
+       {"train: {optimizer: adamw}", "train.optimizer is adamw, must be a map (key: value)"},
+       {"train: {optimizer: {kind: adam}}",
+        "train.optimizer.kind is adam, must be one of adamw, sgd (did you mean 'adamw'?)"},
+       {"train: {optimizer: {learning_rate: nan}}",
+        "train.optimizer.learning_rate is nan, must be a number from 0 to 1000"},
+       {"train: {optimizer: {momentum: 0.9}}",
+        "train.optimizer.momentum is not a key here (known: kind, learning_rate, weight_decay, "
+        "betas, epsilon)"},
+       {"train: {optimizer: {kind: sgd, betas: [0.9, 0.95]}}",
+        "train.optimizer.betas is not a key here (known: kind, learning_rate, weight_decay, "
+        "momentum)"},
+       {"train: {optimizer: {betas: [0.9]}}",
+        "train.optimizer.betas has 1 entries, must have 2: [0.9, 0.95]"},
+       {"train: {optimizer: {betas: [0.9, 1]}}",
+        "train.optimizer.betas[1] is 1, must be a number from 0 to 0.9999999"},
+       {"train: {schedule: {kind: constant, least_fraction: 0}}",
+        "train.schedule.least_fraction is not a key here (known: kind, warmup_steps)"}});
+}
+
+TEST(Job, RefusesABrokenPipeline) {
+  expect_refusals(
+      {{"pipeline: {stages: 0}", "pipeline.stages is 0, must be a whole number from 1 to 65536"},
+       {"pipeline: {stages: Auto}",
+        "pipeline.stages is Auto, must be a whole number from 1 to 65536"},
+       {"pipeline: {schedule: 1b1f}", "pipeline.schedule is 1b1f, must be one of 1f1b, gpipe"},
+       {"pipeline: {cut: 5}", "pipeline.cut is 5, must be a list"},
+       {"pipeline: {timeout: 0}", "pipeline.timeout is 0, must be from 1.00 ms to 1e+09 s"},
+       {"pipeline: {timeout: soon}",
+        "pipeline.timeout is soon, must be a time such as 1.5ms or 60 (seconds)"},
+       {"pipeline: {transport: tcp}", "pipeline.transport is tcp, must be one of auto, local, mpi"},
+       {"pipeline: {transport: nccl}",
+        "pipeline.transport is nccl, must be auto, local or mpi: NCCL comes with device: cuda by "
+        "itself"}});
+}
+
+TEST(Job, RefusesBrokenMemory) {
+  const std::string size = ", must be a size such as 2GiB, 4096 or 80%";
+  expect_refusals(
+      {{"memory: {device_budget: 2Gb}", "memory.device_budget is 2Gb" + size},
+       {"memory: {device_budget: -1}", "memory.device_budget is -1" + size},
+       {"memory: {device_budget: 0%}", "memory.device_budget is 0%" + size},
+       {"memory: {device_budget: 101%}", "memory.device_budget is 101%" + size},
+       {"memory: {device_budget: 0x10%}", "memory.device_budget is 0x10%" + size},
+       {"memory: {device_budget: nan%}", "memory.device_budget is nan%" + size},
+       {"memory: {device_budget: {a: 1}}", "memory.device_budget is a map" + size},
+       {"memory: {device_budget: }", "memory.device_budget is empty" + size},
+       {"memory: {device_budget: [1, auto]}", "memory.device_budget[1] is auto" + size},
+       {"memory: {device_budget: []}",
+        "memory.device_budget is an empty list, must be auto, a size or a size per rank"},
+       {"memory: {host_budget: auto}", "memory.host_budget is auto" + size},
+       {"memory: {host_budget: [1, 2]}", "memory.host_budget is a list" + size},
+       {"memory: {disk_path: []}", "memory.disk_path is a list, must be text"}});
+}
+
+TEST(Job, RefusesABrokenRest) {
+  expect_refusals(
+      {{"plan: {slots: 9}", "plan.slots is 9, must be a whole number from 10 to 100000"},
+       {"plan: {solver: [rotor]}", "plan.solver is a list, must be text"},
+       {"checkpoint: {keep: 0}",
+        "checkpoint.keep is 0, must be a whole number from 1 to 1000000000"},
+       {"checkpoint: {resume: always}",
+        "checkpoint.resume is always, must be one of auto, never, must"},
+       {"report: {log_every: 0}",
+        "report.log_every is 0, must be a whole number from 1 to 1000000000"},
+       {"report: {html: 1}", "report.html is 1, must be true or false"},
+       {"report: {dir: x}",
+        "report.dir is not a key here (known: directory, log_every, tensorboard, html)"}});
+}
+
+}  // namespace
+}  // namespace trireme::config

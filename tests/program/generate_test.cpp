@@ -1,0 +1,162 @@
+// Orders of passes as staircases, and the programs of stages that need no solver.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/program/generate.h"
+
+#include "trireme/core/error.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::program {
+namespace {
+
+/// One layer per stage, kept.
+std::string drawn(PassOrder (*order)(PipelineShape), PipelineShape shape) {
+  Lowering lowering;
+  for (int layer = 1; layer <= shape.stages; ++layer)
+    lowering.stages.push_back(keep_all(layer, layer));
+  lowering.order = order(shape);
+  return "\n" + grid(lower(lowering));
+}
+
+std::string texts(const std::vector<Action>& actions) {
+  std::string text;
+  for (const Action& action : actions)
+    text += (text.empty() ? "" : ", ") + std::string(name(action.op)) + " " +
+            std::to_string(action.layer);
+  return text;
+}
+
+int most_in_flight(const std::vector<Pass>& passes) {
+  int now = 0;
+  int most = 0;
+  for (const Pass& pass : passes) {
+    now += pass.kind == Pass::Kind::kForward ? 1 : -1;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+TEST(OneFOneB, LooksLikeItsPicture) {
+  EXPECT_EQ(drawn(one_f_one_b, {4, 8}), R"(
+0 | F0 F1 F2 F3 .. .. .. B0 F4 B1 F5 B2 F6 B3 F7 B4 .. B5 .. B6 .. B7
+1 | .. F0 F1 F2 .. .. B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 .. B6 .. B7 ..
+2 | .. .. F0 F1 .. B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 .. B7 .. ..
+3 | .. .. .. F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 .. .. ..
+)");
+}
+
+TEST(OneFOneB, WithFewMicroBatchesIsAllWarmUp) {
+  EXPECT_EQ(drawn(one_f_one_b, {4, 2}), R"(
+0 | F0 F1 .. .. .. .. .. B0 .. B1
+1 | .. F0 F1 .. .. .. B0 .. B1 ..
+2 | .. .. F0 F1 .. B0 .. B1 .. ..
+3 | .. .. .. F0 B0 F1 B1 .. .. ..
+)");
+}
+
+TEST(OneFOneB, OneStageTakesTurns) {
+  EXPECT_EQ(drawn(one_f_one_b, {1, 3}), R"(
+0 | F0 B0 F1 B1 F2 B2
+)");
+}
+
+TEST(OneFOneB, StageKeepsAtMostItsDistanceFromTheEnd) {
+  for (int stages = 1; stages <= 9; ++stages) {
+    for (int micro_batches = 1; micro_batches <= 12; ++micro_batches) {
+      const PassOrder order = one_f_one_b({stages, micro_batches});
+      for (int k = 0; k < stages; ++k) {
+        EXPECT_EQ(most_in_flight(order[static_cast<std::size_t>(k)]),
+                  std::min(stages - k, micro_batches))
+            << stages << " stages, " << micro_batches << " micro-batches, stage " << k;
+      }
+    }
+  }
+}
+
+TEST(GPipe, LooksLikeItsPicture) {
+  EXPECT_EQ(drawn(gpipe, {4, 8}), R"(
+0 | F0 F1 F2 F3 F4 F5 F6 F7 .. .. .. .. .. .. B0 B1 B2 B3 B4 B5 B6 B7
+1 | .. F0 F1 F2 F3 F4 F5 F6 F7 .. .. .. .. B0 B1 B2 B3 B4 B5 B6 B7 ..
+2 | .. .. F0 F1 F2 F3 F4 F5 F6 F7 .. .. B0 B1 B2 B3 B4 B5 B6 B7 .. ..
+3 | .. .. .. F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7 .. .. ..
+)");
+}
+
+TEST(Orders, EveryPassOnceAndBackwardsInMicroBatchOrder) {
+  for (const auto order : {one_f_one_b, gpipe}) {
+    for (int stages = 1; stages <= 6; ++stages) {
+      for (int micro_batches = 1; micro_batches <= 10; ++micro_batches) {
+        for (const auto& passes : order({stages, micro_batches})) {
+          std::vector<int> forwards;
+          std::vector<int> backwards;
+          for (const Pass& pass : passes)
+            (pass.kind == Pass::Kind::kForward ? forwards : backwards).push_back(pass.micro_batch);
+          std::vector<int> all;
+          for (int m = 0; m < micro_batches; ++m) all.push_back(m);
+          EXPECT_EQ(forwards, all);
+          EXPECT_EQ(backwards, all);
+        }
+      }
+    }
+  }
+}
+
+TEST(Orders, NeedStagesAndMicroBatches) {
+  EXPECT_THROW(one_f_one_b({0, 4}), InputError);
+  EXPECT_THROW(gpipe({2, 0}), InputError);
+  EXPECT_THROW(forwards_only({-1, 1}), InputError);
+}
+
+TEST(ForwardsOnly, IsADiagonal) {
+  Lowering lowering;
+  for (int layer = 1; layer <= 3; ++layer) lowering.stages.push_back(evaluate(layer, layer));
+  lowering.order = forwards_only({3, 4});
+  lowering.end = StepEnd::kNone;
+
+  const Program program = lower(lowering);
+
+  EXPECT_FALSE(trains(program));
+  EXPECT_EQ("\n" + grid(program), R"(
+0 | F0 F1 F2 F3 .. ..
+1 | .. F0 F1 F2 F3 ..
+2 | .. .. F0 F1 F2 F3
+)");
+}
+
+TEST(KeepAll, RunsNothingTwice) {
+  const StageProgram stage = keep_all(2, 4);
+
+  EXPECT_EQ(texts(stage.forward), "forward_tape 2, forward_tape 3, forward_tape 4");
+  EXPECT_EQ(texts(stage.backward), "backward 4, backward 3, backward 2");
+}
+
+TEST(RecomputeAll, MakesEveryTapeRightBeforeItsBackward) {
+  const StageProgram stage = recompute_all(2, 4);
+
+  EXPECT_EQ(texts(stage.forward), "forward_keep 2, forward_keep 3, forward_keep 4");
+  EXPECT_EQ(texts(stage.backward),
+            "forward_tape 4, backward 4, forward_tape 3, backward 3, forward_tape 2, backward 2");
+}
+
+TEST(Evaluate, HasNoBackward) {
+  const StageProgram stage = evaluate(1, 2);
+
+  EXPECT_EQ(texts(stage.forward), "forward 1, forward 2");
+  EXPECT_TRUE(stage.backward.empty());
+}
+
+TEST(Grid, RefusesPassesThatWaitInACircle) {
+  // Rank 0 wants the backward of micro-batch 0 before it runs its forward.
+  Program program{2, 1, {0, 0, 1}, {{{Op::kBackward, 1, 0}, {Op::kForwardTape, 1, 0}}, {}}};
+  program.ranks[1] = {{Op::kForwardTape, 2, 0}, {Op::kBackward, 2, 0}};
+
+  EXPECT_THROW(grid(program), InputError);
+}
+
+}  // namespace
+}  // namespace trireme::program

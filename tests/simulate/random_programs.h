@@ -1,0 +1,169 @@
+// Seeded random chains and random legal programs: tapes kept or not, inputs kept, dropped and made
+// again, values moved to the outer tier and back.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "simulate/chains.h"
+
+#include "trireme/program/generate.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace trireme::simulate {
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : generator_(seed) {}
+  /// least..most, the same on every machine.
+  int roll(int least, int most) {
+    return least + static_cast<int>(generator_() % static_cast<unsigned>(most - least + 1));
+  }
+
+ private:
+  std::mt19937 generator_;
+};
+
+inline chain::Chain random_chain(Dice& dice, int length) {
+  int input = dice.roll(0, 9);
+  std::vector<Costs> layers;
+  int below = input;
+  for (int i = 0; i < length; ++i) {
+    Costs costs;
+    costs.forward = dice.roll(1, 5);
+    costs.backward = dice.roll(1, 9);
+    costs.output = dice.roll(0, 9);
+    costs.tape = costs.output + dice.roll(0, 9);
+    costs.forward_transient = dice.roll(0, 6);
+    costs.tape_transient = dice.roll(0, 6);
+    costs.backward_transient = below + dice.roll(0, 6);
+    below = costs.output;
+    layers.push_back(costs);
+  }
+  return chain_of(input, layers);
+}
+
+/// Builds a legal program for a stage choice by choice.
+class RandomStage {
+ public:
+  RandomStage(Dice& dice, int first, int last, bool copies)
+      : dice_(dice), program_{first, last, {}, {}}, copies_(copies) {}
+
+  program::StageProgram make() {
+    std::vector<program::Action> backward;
+    first_pass(program_.first_layer, true, backward);
+    append(program_.forward, away_);
+    append(program_.backward, back_);
+    append(program_.backward, backward);
+    return program_;
+  }
+
+ private:
+  using List = std::vector<program::Action>;
+  using Op = program::Op;
+
+  static void append(List& list, const List& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  }
+
+  /// Untaped from `from` to `to`; the input of `from` stays.
+  static void run(List& list, int from, int to) {
+    for (int i = from; i <= to; ++i)
+      list.push_back({i == from ? Op::kForwardKeep : Op::kForward, i});
+  }
+
+  /// Layers k.. for the first time; x[k-1] is there, by itself or inside a tape.
+  void first_pass(int k, bool standalone, List& backward) {
+    const int last = program_.last_layer;
+    if (k > last) return;
+    List& forward = program_.forward;
+    List after;
+    const int choice = dice_.roll(0, 2);
+    if (choice == 0 || (choice == 2 && k == last)) {
+      forward.push_back({Op::kForwardTape, k});
+      if (copies_ && dice_.roll(0, 2) == 0) {
+        away_.push_back({Op::kOffloadTape, k});
+        back_.push_back({Op::kPrefetchTape, k});
+      }
+      first_pass(k + 1, false, backward);
+      after.push_back({Op::kBackward, k});
+    } else if (choice == 1) {
+      const int j = dice_.roll(k, last);
+      forward.push_back({Op::kForwardKeep, k});
+      if (copies_ && standalone && dice_.roll(0, 1) == 0) {
+        forward.push_back({Op::kOffload, k - 1});
+        after.push_back({Op::kPrefetch, k - 1});
+      }
+      for (int i = k + 1; i <= j; ++i) forward.push_back({Op::kForward, i});
+      first_pass(j + 1, true, backward);
+      again(k, j, after);
+    } else {
+      const int j = dice_.roll(k + 1, last);
+      tape_without_input(k, j, forward);
+      first_pass(j + 1, false, backward);
+      input_again(k, j, after);
+    }
+    append(backward, after);
+  }
+
+  /// Forward and backward of s..t; x[s-1] and the gradient of x[t] are there.
+  void again(int s, int t, List& list) {
+    if (s > t) return;
+    const int choice = s == t ? 0 : dice_.roll(0, 2);
+    if (choice == 0) {
+      list.push_back({Op::kForwardTape, s});
+      again(s + 1, t, list);
+      list.push_back({Op::kBackward, s});
+    } else if (choice == 1) {
+      const int j = dice_.roll(s + 1, t);
+      run(list, s, j - 1);
+      again(j, t, list);
+      again(s, j - 1, list);
+    } else {
+      const int j = dice_.roll(s + 1, t);
+      tape_without_input(s, j, list);
+      again(j + 1, t, list);
+      input_again(s, j, list);
+    }
+  }
+
+  void tape_without_input(int s, int j, List& list) {
+    run(list, s, j - 1);
+    list.push_back({Op::kForwardTape, j});
+    list.push_back({Op::kDrop, j - 1});
+  }
+
+  void input_again(int s, int j, List& list) {
+    run(list, s, j - 1);
+    list.push_back({Op::kBackward, j});
+    again(s, j - 1, list);
+  }
+
+  Dice& dice_;
+  program::StageProgram program_;
+  bool copies_;
+  List away_, back_;  // tapes leave once all have read them and come back before anybody does
+};
+
+/// The chain's layers cut at random into `stages`, each with a random program.
+inline std::vector<program::StageProgram> random_stages(Dice& dice, int layers, int stages,
+                                                        bool copies) {
+  std::vector<int> lasts;
+  for (int i = 1; i < layers; ++i) lasts.push_back(i);
+  for (std::size_t i = lasts.size(); i > 1; --i)
+    std::swap(lasts[i - 1], lasts[static_cast<std::size_t>(dice.roll(0, static_cast<int>(i) - 1))]);
+  lasts.resize(static_cast<std::size_t>(stages) - 1);
+  std::sort(lasts.begin(), lasts.end());
+  lasts.push_back(layers);
+  std::vector<program::StageProgram> programs;
+  int first = 1;
+  for (const int last : lasts) {
+    programs.push_back(RandomStage(dice, first, last, copies).make());
+    first = last + 1;
+  }
+  return programs;
+}
+
+}  // namespace trireme::simulate

@@ -1,0 +1,343 @@
+// The validator against programs that are right, programs that are wrong in one place, and a second
+// reading of the rules.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/simulate/validate.h"
+
+#include "simulate/oracle.h"
+#include "simulate/random_programs.h"
+
+#include "trireme/core/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::simulate {
+namespace {
+
+using program::Action;
+using program::Op;
+using program::Program;
+using testing::HasSubstr;
+
+/// Ranks without budgets, with copy lanes and a large outer tier, free links.
+chain::Platform open_platform(int ranks) {
+  chain::Platform platform;
+  platform.ranks.assign(static_cast<std::size_t>(ranks), {Bytes(0), Bytes(1 << 30), Bytes(0),
+                                                          BytesPerSecond(3), BytesPerSecond(3), 1});
+  return platform;
+}
+
+std::string verdict(const Program& program, const chain::Chain& chain,
+                    const chain::Platform& platform, int capacity = 2) {
+  const auto fault = validate(program, {&chain, &platform, {}, capacity});
+  return fault ? to_text(*fault) : "proven";
+}
+
+/// Every layer weighs ten, tapes a hundred.
+chain::Chain even_chain(int layers) {
+  return chain_of(10,
+                  std::vector<Costs>(static_cast<std::size_t>(layers), {1, 2, 10, 100, 1, 2, 13}));
+}
+
+TEST(Validate, AcceptsWhatIsGenerated) {
+  for (int stages = 1; stages <= 8; ++stages) {
+    const chain::Chain chain = even_chain(stages + 2);
+    const chain::Platform platform = open_platform(stages);
+    for (int micro_batches = 1; micro_batches <= 16; ++micro_batches) {
+      for (const auto order : {program::one_f_one_b, program::gpipe}) {
+        for (const auto policy : {program::keep_all, program::recompute_all}) {
+          program::Lowering lowering;
+          for (int k = 1; k < stages; ++k) lowering.stages.push_back(policy(k, k));
+          lowering.stages.push_back(policy(stages, stages + 2));
+          lowering.order = order({stages, micro_batches});
+          EXPECT_EQ(verdict(program::lower(lowering), chain, platform, 1), "proven")
+              << stages << " stages, " << micro_batches << " micro-batches";
+        }
+      }
+    }
+  }
+}
+
+TEST(Validate, AcceptsEvaluation) {
+  program::Lowering lowering{{program::evaluate(1, 1), program::evaluate(2, 4)},
+                             program::forwards_only({2, 5})};
+  lowering.end = program::StepEnd::kNone;
+  EXPECT_EQ(verdict(program::lower(lowering), even_chain(4), open_platform(2)), "proven");
+}
+
+TEST(Validate, AcceptsSeveralStagesOnOneRank) {
+  for (const auto order : {program::one_f_one_b, program::gpipe}) {
+    for (const auto policy : {program::keep_all, program::recompute_all}) {
+      for (const auto& ranks : std::vector<std::vector<int>>{
+               {0, 1, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 2}, {0, 0, 0, 0}, {2, 1, 0, 2}}) {
+        program::Lowering lowering{
+            {policy(1, 2), policy(3, 3), policy(4, 4), policy(5, 6)}, order({4, 5}), ranks};
+        EXPECT_EQ(verdict(program::lower(lowering), even_chain(6), open_platform(3)), "proven");
+      }
+    }
+  }
+}
+
+class RandomPrograms : public testing::TestWithParam<unsigned> {};
+
+TEST_P(RandomPrograms, AreProvenAndNeedWhatTheOracleCounts) {
+  Dice dice(GetParam());
+  const int stages = dice.roll(1, 4);
+  const int layers = dice.roll(stages, stages + 5);
+  const chain::Chain chain = random_chain(dice, layers);
+  program::Lowering lowering;
+  lowering.stages = random_stages(dice, layers, stages, dice.roll(0, 1) == 1);
+  const program::PipelineShape shape{stages, dice.roll(1, 6)};
+  lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
+  const Program program = program::lower(lowering);
+  Oracle oracle(chain, program, 1);
+  ASSERT_TRUE(oracle.legal()) << to_text(program);
+
+  chain::Platform platform = open_platform(stages);
+  for (int rank = 0; rank < stages; ++rank)
+    platform.ranks[static_cast<std::size_t>(rank)].memory =
+        Bytes(oracle.peak(static_cast<std::size_t>(rank)));
+  EXPECT_EQ(verdict(program, chain, platform, 1), "proven") << to_text(program);
+
+  const int tight = dice.roll(0, stages - 1);
+  Bytes& memory = platform.ranks[static_cast<std::size_t>(tight)].memory;
+  if (memory <= Bytes(1)) return;  // a budget of 0 would stand for none
+  memory -= Bytes(1);
+  EXPECT_THAT(verdict(program, chain, platform, 1),
+              testing::MatchesRegex(concat("rank ", tight, ", action .*the budget is .*")));
+}
+
+TEST_P(RandomPrograms, WrongInOnePlaceAreRefusedAsTheOracleDoes) {
+  Dice dice(GetParam() + 1'000'000);
+  const int stages = dice.roll(1, 3);
+  const int layers = dice.roll(stages, stages + 3);
+  const chain::Chain chain = random_chain(dice, layers);
+  const chain::Platform platform = open_platform(stages);
+  program::Lowering lowering;
+  lowering.stages = random_stages(dice, layers, stages, dice.roll(0, 1) == 1);
+  const program::PipelineShape shape{stages, dice.roll(1, 4)};
+  lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
+  const Program good = program::lower(lowering);
+  int refused = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    Program bad = good;
+    auto& actions = bad.ranks[static_cast<std::size_t>(dice.roll(0, stages - 1))];
+    const int most = static_cast<int>(actions.size()) - 1;
+    const int at = dice.roll(0, most);
+    const int kind = dice.roll(0, 3);
+    if (kind == 0)
+      std::swap(actions[static_cast<std::size_t>(at)],
+                actions[static_cast<std::size_t>(std::min(at + 1, most))]);
+    if (kind == 1)
+      std::swap(actions[static_cast<std::size_t>(at)],
+                actions[static_cast<std::size_t>(dice.roll(0, most))]);
+    if (kind == 2) actions.erase(actions.begin() + at);
+    if (kind == 3)
+      actions.insert(actions.begin() + dice.roll(0, most + 1),
+                     Action(actions[static_cast<std::size_t>(at)]));
+    const int capacity = dice.roll(1, 2);
+    const bool legal = Oracle(chain, bad, static_cast<std::size_t>(capacity)).legal();
+    const std::string found = verdict(bad, chain, platform, capacity);
+    EXPECT_EQ(found == "proven", legal) << found << "\n" << to_text(bad);
+    refused += legal ? 0 : 1;
+  }
+  EXPECT_GT(refused, 20) << "the mutations should mostly do harm";
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPrograms, testing::Range(0U, 150U));
+
+/// Two ranks, two layers, by hand.
+constexpr const char* kHead = "layers: 2\nmicro_batches: 1\nranks: 2\nrank_of_layer: 0 0 1\n";
+constexpr const char* kLower =
+    "0 | 0:load_input 0\n0 | 0:forward_tape 1\n0 | 0:send_output 1\n"
+    "0 | 0:receive_gradient 1\n0 | 0:backward 1\n";
+constexpr const char* kUpper =
+    "1 | 0:load_target 2\n1 | 0:receive_input 1\n1 | 0:forward_tape 2\n1 | 0:read_loss 2\n"
+    "1 | 0:backward 2\n1 | 0:send_gradient 1\n";
+
+/// `text` with the first `what` replaced.
+std::string with(std::string text, const std::string& what, const std::string& instead) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), instead);
+}
+
+std::string verdict(const std::string& text, int capacity = 2) {
+  return verdict(program::parse_program(text), even_chain(2), open_platform(2), capacity);
+}
+
+const std::string kGood = std::string(kHead) + kLower + kUpper;
+
+TEST(Validate, AcceptsAProgramByHand) {
+  EXPECT_EQ(verdict(kGood), "proven");
+}
+
+TEST(Validate, NamesRankActionAndReason) {
+  EXPECT_EQ(verdict(with(kGood, "1 | 0:forward_tape 2\n", "1 | 0:forward 2\n")),
+            "rank 1, action 4 (0:backward 2): tape 2 is not held");
+}
+
+TEST(Validate, PrintsTheCircleOfAdeadlock) {
+  const std::string text =
+      with(with(kGood, "0 | 0:receive_gradient 1\n", ""), "0 | 0:forward_tape 1\n",
+           "0 | 0:receive_gradient 1\n0 | 0:forward_tape 1\n");
+  EXPECT_EQ(verdict(text),
+            "rank 0, action 1 (0:receive_gradient 1): ranks wait for one another in a circle: rank "
+            "0 at action 1 (0:receive_gradient 1) for rank 1, rank 1 at action 1 (0:receive_input "
+            "1) for rank 0");
+}
+
+TEST(Validate, FindsWhoNeverSendsOrReceives) {
+  EXPECT_EQ(verdict(with(kGood, "1 | 0:send_gradient 1\n", "")),
+            "rank 0, action 3 (0:receive_gradient 1): waits for rank 1, which has ended and never "
+            "sends the gradient of x[1] of micro-batch 0");
+  EXPECT_EQ(verdict(with(kGood, "0 | 0:receive_gradient 1\n0 | 0:backward 1\n", "")),
+            "rank 1, action 5 (0:send_gradient 1): rank 0 never receives the gradient of x[1] of "
+            "micro-batch 0");
+}
+
+TEST(Validate, DeadlockMayDependOnTheRoomInTheChannel) {
+  // The first stage sends four outputs before it takes a gradient; the second wants to get rid of
+  // two gradients first.
+  program::Lowering lowering{{program::keep_all(1, 1), program::keep_all(2, 2)},
+                             {program::gpipe({2, 4})[0], program::one_f_one_b({2, 4})[1]}};
+  const Program program = program::lower(lowering);
+  EXPECT_EQ(verdict(program, even_chain(2), open_platform(2), 2), "proven");
+  const std::string stuck = verdict(program, even_chain(2), open_platform(2), 1);
+  EXPECT_THAT(stuck, HasSubstr("in a circle"));
+  EXPECT_THAT(stuck, HasSubstr("(3:send_output 1) for rank 1"));
+  EXPECT_THAT(stuck, HasSubstr("(1:send_gradient 1) for rank 0"));
+}
+
+TEST(Validate, OutputsAndGradientsAreStreamsOfTheirOwn) {
+  // Stages 0 and 2 on rank 0: outputs of stage 0 and gradients of stage 2 both go from 0 to 1.
+  program::Lowering lowering{
+      {program::keep_all(1, 1), program::keep_all(2, 2), program::keep_all(3, 3)},
+      program::one_f_one_b({3, 4}),
+      {0, 1, 0}};
+  EXPECT_EQ(verdict(program::lower(lowering), even_chain(3), open_platform(2), 1), "proven");
+}
+
+TEST(Validate, MessagesComeInTheOrderOfSending) {
+  program::Lowering lowering{{program::evaluate(1, 1), program::evaluate(2, 2)},
+                             program::forwards_only({2, 2})};
+  lowering.end = program::StepEnd::kNone;
+  Program program = program::lower(lowering);
+  for (Action& action : program.ranks[1]) action.micro_batch = 1 - action.micro_batch;
+  EXPECT_EQ(verdict(program, even_chain(2), open_platform(2)),
+            "rank 1, action 1 (1:receive_input 1): the next message from rank 0 is the output x[1] "
+            "of micro-batch 0 (its action 2)");
+}
+
+TEST(Validate, RefusesActionsThatCannotBeHere) {
+  const auto with_action = [](const std::string& line) { return verdict(kGood + line + "\n"); };
+  EXPECT_THAT(with_action("0 | 0:forward 2"), HasSubstr("layer 2 is on rank 1"));
+  EXPECT_THAT(with_action("0 | 0:forward 3"), HasSubstr("there is no layer 3 of 1..2"));
+  EXPECT_THAT(with_action("0 | 1:forward 1"), HasSubstr("there is no micro-batch 1 of 1"));
+  EXPECT_THAT(with_action("0 | 0:drop 3"), HasSubstr("there is no output 3 of 0..2"));
+  EXPECT_THAT(with_action("0 | 0:load_input 1"), HasSubstr("load_input is of layer 0 alone"));
+  EXPECT_THAT(with_action("1 | 0:load_input 0"), HasSubstr("layer 1 is on rank 0"));
+  EXPECT_THAT(with_action("1 | 0:read_loss 1"), HasSubstr("read_loss is of layer 2 alone"));
+  EXPECT_THAT(with_action("1 | 0:send_output 1"), HasSubstr("layer 1 is on rank 0"));
+  EXPECT_THAT(with_action("0 | 0:send_output 2"), HasSubstr("passes between no two layers"));
+  EXPECT_THAT(with_action("0 | 0:clip 1"), HasSubstr("clip is of layer 0 alone"));
+}
+
+TEST(Validate, RefusesHeadsThatDoNotFit) {
+  const chain::Platform two = open_platform(2);
+  Program program = program::parse_program(kGood);
+  EXPECT_EQ(verdict(program, even_chain(3), two), "a program of 2 layers for a chain of 3");
+  EXPECT_EQ(verdict(program, even_chain(2), open_platform(1)),
+            "a program for 2 ranks on a platform of 1");
+  program.rank_of_layer = {0, 0, 5};
+  EXPECT_EQ(verdict(program, even_chain(2), two), "layer 2 is on rank 5 of 2");
+  program.rank_of_layer = {1, 0, 1};
+  EXPECT_THAT(verdict(program, even_chain(2), two), HasSubstr("the input is loaded on rank 1"));
+  program.rank_of_layer = {0, 0};
+  EXPECT_THAT(verdict(program, even_chain(2), two), HasSubstr("must have 3"));
+}
+
+TEST(Validate, WantsEveryMicroBatchThroughEverything) {
+  EXPECT_EQ(verdict(with(kGood, "micro_batches: 1", "micro_batches: 2")),
+            "rank 0: micro-batch 1 never runs forward through layer 1");
+  const std::string no_backward = with(with(kGood, kUpper, ""), "ranks: 2", "ranks: 1");
+  EXPECT_EQ(verdict(program::parse_program(
+                        "layers: 1\nmicro_batches: 1\nranks: 1\nrank_of_layer: 0 0\n"
+                        "0 | 0:load_input 0\n0 | 0:load_target 1\n0 | 0:forward_tape 1\n"
+                        "0 | 0:read_loss 1\n"),
+                    even_chain(1), open_platform(1)),
+            "rank 0: x[0] of micro-batch 0 is never freed");
+}
+
+TEST(Validate, RunsABackwardOnce) {
+  const std::string pass =
+      "0 | 0:load_input 0\n0 | 0:load_target 1\n0 | 0:forward_tape 1\n0 | 0:read_loss 1\n"
+      "0 | 0:backward 1\n";
+  const std::string head = "layers: 1\nmicro_batches: 1\nranks: 1\nrank_of_layer: 0 0\n";
+  const auto judged = [](const std::string& text) {
+    return verdict(program::parse_program(text), even_chain(1), open_platform(1));
+  };
+  EXPECT_EQ(judged(head + pass), "proven");
+  EXPECT_THAT(judged(head + pass + pass),
+              HasSubstr("action 8 (0:read_loss 1): the loss of this micro-batch was read already"));
+}
+
+TEST(Validate, WantsTheStepsEndEverywhereOrNowhere) {
+  const std::string end0 = "0 | 0:reduce_gradients 0\n0 | 0:clip 0\n0 | 0:step 0\n";
+  const std::string end1 = "1 | 0:reduce_gradients 0\n1 | 0:clip 0\n1 | 0:step 0\n";
+  EXPECT_EQ(verdict(kGood + end0 + end1), "proven");
+  EXPECT_THAT(verdict(kGood + end0), HasSubstr("rank 1: reduce_gradients, clip, step are missing"));
+  EXPECT_THAT(verdict(kGood + end0 + end1 + "1 | 0:step 0\n"), HasSubstr("in this order"));
+  EXPECT_THAT(verdict(std::string(kHead) + "0 | 0:step 0\n" + kLower + end0 + kUpper + end1),
+              HasSubstr("rank 0, action 0 (0:step 0): a step ends with"));
+}
+
+TEST(Validate, CountsStaticBytesAndChannelBuffers) {
+  const chain::Chain chain = even_chain(2);
+  chain::Platform platform = open_platform(2);
+  platform.channel_buffers = 1.5;
+  const Program program = program::parse_program(kGood);
+  Setting setting{&chain, &platform, {Bytes(1000), Bytes(2000)}};
+  // x[1] and its gradient, one and a half times.
+  EXPECT_EQ(channel_bytes(setting, program, 0), Bytes(30));
+  // Rank 0: x[0], tape 1, gradient of x[1], transient 13 of the backward.
+  platform.ranks[0].memory = Bytes(1000 + 30 + 10 + 100 + 10 + 13);
+  EXPECT_EQ(validate(program, setting), std::nullopt);
+  platform.ranks[0].memory -= Bytes(1);
+  const auto fault = validate(program, setting);
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_EQ(to_text(*fault),
+            "rank 0, action 4 (0:backward 1): needs 1163 bytes (1.14 KiB), the budget is 1162 "
+            "(1.13 KiB)");
+}
+
+TEST(Validate, BoundsTheOuterTier) {
+  const chain::Chain chain = even_chain(1);
+  chain::Platform platform = open_platform(1);
+  const Program program = program::lower(
+      {{stage(1, 1, "forward_tape 1, offload_tape 1", "prefetch_tape 1, backward 1")},
+       program::one_f_one_b({1, 1})});
+  platform.ranks[0].host = Bytes(60);
+  platform.ranks[0].disk = Bytes(40);
+  EXPECT_EQ(verdict(program, chain, platform), "proven");
+  platform.ranks[0].disk = Bytes(39);
+  EXPECT_EQ(verdict(program, chain, platform),
+            "rank 0, action 4 (0:offload_tape 1): needs 100 bytes in the outer tier, which has 99");
+  platform.ranks[0].out = BytesPerSecond(0);
+  EXPECT_THAT(verdict(program, chain, platform), HasSubstr("there is no copy lane"));
+}
+
+TEST(Validate, CopiesStandInOrder) {
+  const auto judged = [](const char* forward, const char* backward) {
+    const Program program =
+        program::lower({{stage(1, 1, forward, backward)}, program::one_f_one_b({1, 1})});
+    return verdict(program, even_chain(1), open_platform(1));
+  };
+  EXPECT_THAT(judged("prefetch_tape 1, forward_tape 1", "backward 1"),
+              HasSubstr("tape 1 is not away"));
+  EXPECT_THAT(judged("forward_tape 1, offload_tape 1", "backward 1"), HasSubstr("tape 1 is away"));
+  EXPECT_THAT(judged("forward_tape 1, offload 0", "backward 1"), HasSubstr("x[0] is away"));
+}
+
+}  // namespace
+}  // namespace trireme::simulate
