@@ -1,238 +1,35 @@
 #!/usr/bin/env python3
-"""Writes the example chains, the table of their README and the example platforms.
+"""Writes the example chains, the table in their README and the example platforms.
 
-Nothing here is measured: every byte follows from a shape, every time from a roofline (Williams et
-al. 2009): an operation takes max(FLOP / (FLOP/s), bytes moved / (bytes/s)), a layer the sum of its
-operations. The rates are round figures of the order that such devices reach. What autograd keeps
-and when it lets go follow PyTorch's operators; workspaces that a library picks by itself (cuDNN,
-cuBLAS) are left out, the bytes of targets too.
+    configs/chains/generate.py                 writes all files
+    configs/chains/generate.py --folder DIR    the same below DIR instead of configs/
+    configs/chains/generate.py --table         prints the table, which has the multiply-adds too
 
-    configs/chains/generate.py              writes all files
-    configs/chains/generate.py --table      prints parameters, multiply-adds, bytes and times
+Nothing is measured. Bytes follow from shapes (operations.py says what each operation saves), times
+from shapes and the two rates of a device (layer_costs.py says how).
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
-import math
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import platforms
+from layer_costs import Device, Tensor
+from operations import Layer
 
+# Round figures of the order that kernels reach on such devices, far below their data sheets.
+H100 = Device(400e12, 2.5e12, item=2, parameter=2, gradient=2, optimizer=12)
+CARD = Device(15e12, 0.7e12, item=4, parameter=4, gradient=4, optimizer=4)
+ORIGIN = {
+    H100: """\
+# an H100-like GPU with 400e12 FLOP/s in bfloat16 products and 2.5e12 bytes/s of memory. Bytes per
+# parameter: 2 of value, 2 of gradient, 12 of optimiser (float32 value, Adam's two moments).""",
+    CARD: """\
+# a 24 GB card with 15e12 FLOP/s in float32 products and 0.7e12 bytes/s of memory. Bytes per
+# parameter: 4 of value, 4 of gradient, 4 of optimiser (momentum)."""}
 
-@dataclass(frozen=True)
-class Device:
-    """Rates that kernels reach, bytes of an activation, bytes that each parameter costs."""
-    title: str
-    flops: float
-    bandwidth: float
-    item: int
-    parameter: int
-    gradient: int
-    optimizer: int
-
-
-H100 = Device("""an H100-like GPU with 400e12 FLOP/s in bfloat16 products and 2.5e12 bytes/s.
-# A parameter costs 2 bytes, its gradient 2, its optimiser 12 (float32 copy and two moments of Adam).""",
-              400e12, 2.5e12, item=2, parameter=2, gradient=2, optimizer=12)
-CARD = Device("""a 24 GB card with 15e12 FLOP/s in float32 products and 0.7e12 bytes/s.
-# A parameter costs 4 bytes, its gradient 4, its optimiser 4 (momentum).""",
-              15e12, 0.7e12, item=4, parameter=4, gradient=4, optimizer=4)
-
-
-@dataclass(eq=False)
-class Tensor:
-    """A value in memory: two of the same shape are two. The first dimension counts rows or images."""
-    shape: tuple
-    item: int
-
-    @property
-    def bytes(self):
-        return math.prod(self.shape) * self.item
-
-
-@dataclass
-class Operation:
-    inputs: tuple
-    output: Tensor       # one of the inputs: in place, or a view
-    saved: tuple         # what autograd keeps until the operation's backward
-    temporary: int       # bytes of its backward beside the gradients of its inputs
-    alias: bool          # the gradient of the output serves the inputs as it is
-
-
-def size(tensors):
-    return sum(t.bytes for t in set(tensors))
-
-
-class Layer:
-    """A layer of the chain: operations in the order of its forward, and what they cost."""
-
-    def __init__(self, name, device, x, is_first):
-        self.name, self.device, self.input = name, device, x
-        self.constants = {x} if is_first else set()  # need no gradient
-        self.operations = []
-        self.parameters = self.statistics = self.macs = 0
-        self.forward_s = self.backward_s = 0.0
-
-    def add_operation(self, inputs, output, saved=(), moved=(0, 0), macs=0, backward=2.0,
-                      parameters=0, workspace=0, alias=False):
-        """`moved`: bytes through memory, forward and backward; `backward`: its multiply-adds to those
-        of the forward. A parameter's gradient is made before it is added to its buffer."""
-        roof = lambda work, bytes_: max(2 * work / self.device.flops, bytes_ / self.device.bandwidth)
-        self.forward_s += roof(macs, moved[0])
-        self.backward_s += roof(backward * macs, moved[1])
-        self.macs += macs
-        self.parameters += parameters
-        temporary = workspace + parameters * self.device.gradient
-        self.operations.append(Operation(inputs, output, saved, temporary, alias))
-        return output
-
-    def tensor(self, *shape):
-        return Tensor(shape, self.device.item)
-
-    # Operations: what each saves, and how often it goes over its tensors, forward and backward.
-
-    def product(self, x, y, weights, biases):
-        """Saves x. Backward: one product for the weights, one for x where x needs it."""
-        macs = math.prod(y.shape) // y.shape[1] * weights
-        moved = x.bytes + y.bytes + weights * self.device.item
-        backward = 1 if x in self.constants else 2
-        return self.add_operation((x,), y, (x,), (moved, backward * moved), macs, backward,
-                                  weights + biases)
-
-    def linear(self, x, features, bias=True):
-        y = self.tensor(x.shape[0], features)
-        return self.product(x, y, math.prod(x.shape[1:]) * features, features * bias)
-
-    def conv(self, x, channels, kernel, stride=1, bias=False):
-        side = (x.shape[2] - 1) // stride + 1
-        y = self.tensor(x.shape[0], channels, side, side)
-        return self.product(x, y, kernel**2 * x.shape[1] * channels, channels * bias)
-
-    def embedding(self, tokens, entries, width):
-        """Saves the tokens."""
-        y = self.tensor(tokens.shape[0], width)
-        moved = (2 * y.bytes, y.bytes + 3 * entries * width * self.device.item)
-        return self.add_operation((tokens,), y, (tokens,), moved, parameters=entries * width)
-
-    def add_positions(self, x, positions):
-        y = self.tensor(*x.shape)
-        return self.add_operation((x,), y, (), (2 * x.bytes, x.bytes),
-                                  parameters=positions * x.shape[1], alias=True)
-
-    def layer_norm(self, x):
-        """Saves x, mean and deviation of every row (float32)."""
-        return self.add_operation((x,), self.tensor(*x.shape), (x, Tensor((x.shape[0], 2), 4)),
-                                  (2 * x.bytes, 3 * x.bytes), parameters=2 * x.shape[1])
-
-    def batch_norm(self, x):
-        """Saves x, mean and deviation of every channel."""
-        self.statistics += 2 * x.shape[1]
-        return self.add_operation((x,), self.tensor(*x.shape), (x, Tensor((x.shape[1], 2), 4)),
-                                  (3 * x.bytes, 5 * x.bytes), parameters=2 * x.shape[1])
-
-    def relu(self, x):
-        """In place; saves its output."""
-        return self.add_operation((x,), x, (x,), (2 * x.bytes, 3 * x.bytes))
-
-    def gelu(self, x):
-        """Saves x."""
-        return self.add_operation((x,), self.tensor(*x.shape), (x,), (2 * x.bytes, 3 * x.bytes))
-
-    def add(self, x, branch, in_place=False):
-        """Saves nothing. Its backward stands for the sum of the two gradients where they meet."""
-        y = branch if in_place else self.tensor(*x.shape)
-        return self.add_operation((x, branch), y, (), (3 * x.bytes, 3 * x.bytes), alias=True)
-
-    def attention(self, qkv, heads, sequence):
-        """Causal, fused (Dao 2023): saves q, k, v, its output and the log-sum-exp (float32). Half of
-        the scores are masked; backward does five products for two and sums up q's gradient in
-        float32. The three gradients are then copied into one, that of qkv."""
-        rows, width = qkv.shape[0], qkv.shape[1] // 3
-        y, lse = self.tensor(rows, width), Tensor((rows, heads), 4)
-        self.add_operation((qkv,), qkv, (), (0, 2 * qkv.bytes))
-        workspace = 4 * rows * width + lse.bytes
-        moved = qkv.bytes + y.bytes
-        return self.add_operation((qkv,), y, (qkv, y, lse), (moved, 2 * moved + 2 * workspace),
-                                  rows * sequence * width, 2.5, workspace=workspace)
-
-    def max_pool(self, x, stride):
-        """Saves x and the place of every maximum (int64)."""
-        y = self.tensor(*x.shape[:2], *((side - 1) // stride + 1 for side in x.shape[2:]))
-        places = Tensor(y.shape, 8)
-        moved = x.bytes + y.bytes + places.bytes
-        return self.add_operation((x,), y, (x, places), (moved, moved))
-
-    def average_pool(self, x):
-        """2 x 2; saves x."""
-        y = self.tensor(*x.shape[:2], *(side // 2 for side in x.shape[2:]))
-        return self.add_operation((x,), y, (x,), (x.bytes + y.bytes,) * 2)
-
-    def mean(self, x):
-        """Over the image; saves nothing."""
-        return self.add_operation((x,), self.tensor(*x.shape[:2]), (), (x.bytes, x.bytes))
-
-    def concatenate(self, x, new):
-        """Saves nothing; the gradients are views. Its backward stands for the sum at x."""
-        y = self.tensor(x.shape[0], x.shape[1] + new.shape[1], *x.shape[2:])
-        return self.add_operation((x, new), y, (), (2 * y.bytes, 3 * x.bytes), alias=True)
-
-    def cross_entropy(self, x):
-        """In float32; saves the logarithms of the probabilities."""
-        if x.item != 4:
-            cast = Tensor(x.shape, 4)
-            x = self.add_operation((x,), cast, (), (x.bytes + cast.bytes,) * 2)
-        logs = Tensor(x.shape, 4)
-        self.add_operation((x,), logs, (logs,), (2 * x.bytes, 3 * x.bytes))
-        return self.add_operation((logs,), Tensor((1,), 4), (logs,), (0, logs.bytes))
-
-    # Bytes of the whole layer, with Trireme's meaning of each field.
-
-    def costs(self):
-        output = self.operations[-1].output
-        tape = size(self.saved() | {output})
-        item = self.device
-        return {"forward_s": f"{self.forward_s:.3e}", "backward_s": f"{self.backward_s:.3e}",
-                "output_bytes": output.bytes, "tape_bytes": tape,
-                "forward_transient_bytes": self.forward_peak(set()) - output.bytes,
-                "tape_transient_bytes": self.forward_peak(self.saved()) - tape,
-                "backward_transient_bytes": self.backward_peak(),
-                "parameter_bytes": item.parameter * (self.parameters + self.statistics),
-                "gradient_bytes": item.gradient * self.parameters,
-                "optimizer_bytes": item.optimizer * self.parameters}
-
-    def saved(self):
-        return {t for op in self.operations for t in op.saved} - {self.input}
-
-    def forward_peak(self, kept):
-        """Most bytes above the input when a tensor goes after its last use, unless it is kept."""
-        output = self.operations[-1].output
-        last_use = {t: k for k, op in enumerate(self.operations) for t in op.inputs}
-        live, peak = set(), 0
-        for k, op in enumerate(self.operations):
-            live |= {op.output, *op.saved} - {self.input}
-            peak = max(peak, size(live))
-            live = {t for t in live if last_use.get(t, 0) > k or t in kept or t is output}
-        return peak
-
-    def backward_peak(self):
-        """Most bytes above what was there before: a saved tensor goes with the last operation that
-        needs it; the output and its gradient stay to the end; gradients that meet are summed in place."""
-        output = self.operations[-1].output
-        given = Tensor(output.shape, output.item)
-        uses = Counter(t for op in self.operations for t in op.saved)
-        held = self.saved() | {output, given}
-        before, peak, gradients = size(held), 0, {output: given}
-        for op in reversed(self.operations):
-            gradient = gradients.pop(op.output)
-            made = {t: gradient if op.alias else Tensor(t.shape, t.item)
-                    for t in op.inputs if t not in self.constants}
-            live = size({*held, gradient, *gradients.values(), *made.values()})
-            peak = max(peak, live + op.temporary - before)
-            gradients |= made
-            uses -= Counter(op.saved)
-            held -= {t for t in op.saved if t not in uses and t is not output}
-        return peak
+TIED = """\
+# The head holds a copy of the embedding's token matrix: the two may be on different ranks.
+"""
 
 
 @dataclass
@@ -241,11 +38,237 @@ class Chain:
     title: str
     device: Device
     input: Tensor
-    samples: int         # per micro-batch: images, or sequences
-    tied: int = 0        # parameters that a second layer holds a copy of
+    samples: int  # sequences or images of a micro-batch
+    tied: int = 0  # parameters of the head that are a copy of the embedding's
     layers: list = field(default_factory=list)
 
     def layer(self, name):
-        x = self.layers[-1].operations[-1].output if self.layers else self.input
-        self.layers.append(Layer(name, self.device, x, not self.layers))
+        """A new last layer, on the output of the one before."""
+        x = self.layers[-1].output if self.layers else self.input
+        self.layers.append(Layer(name, self.device, x, is_first=not self.layers))
         return self.layers[-1]
+
+
+def chains():
+    gpt2, gpt3 = "GPT-2 {} (Radford et al. 2019)", "GPT-3 {} (Brown et al. 2020, table 2.1)"
+    imagenet = "(He et al. 2016, strides in the 3 x 3 convolutions)"
+    return [
+        gpt("gpt2-124m", gpt2.format("124M"), 12, width=768, heads=12, batch=8, context=1024),
+        gpt("gpt2-1.5b", gpt2.format("1.5B"), 48, width=1600, heads=25, batch=8, context=1024),
+        gpt("gpt-1.3b", gpt3.format("XL"), 24, width=2048, heads=24, batch=1, context=2048),
+        gpt("gpt-7b", gpt3.format("6.7B"), 32, width=4096, heads=32, batch=1, context=2048),
+        gpt("gpt-13b", gpt3.format("13B"), 40, width=5140, heads=40, batch=1, context=2048),
+        gpt("gpt-175b", gpt3.format("175B"), 96, width=12288, heads=96, batch=1, context=2048),
+        resnet("resnet-50", f"ResNet-50 {imagenet}", blocks=(3, 4, 6, 3)),
+        resnet("resnet-152", f"ResNet-152 {imagenet}", blocks=(3, 8, 36, 3)),
+        vgg("vgg-16", "VGG-16 (Simonyan and Zisserman 2015, configuration D)"),
+        densenet("densenet-121", "DenseNet-121 (Huang et al. 2017)", blocks=(6, 12, 24, 16)),
+    ]
+
+
+def gpt(name, title, blocks, width, heads, batch, context, vocabulary=50257):
+    """A tied head, layer norms first. `heads` decide about the bytes of the log-sum-exp only: in
+    GPT-3's table, heads of 128 do not always fill the width."""
+    title += f", dense attention, micro-batch of {batch} x {context} tokens"
+    tokens = Tensor((batch * context,), 8)
+    chain = Chain(name, title, H100, tokens, batch, tied=vocabulary * width)
+    layer = chain.layer("embedding")
+    layer.add_positions(layer.embedding(tokens, vocabulary, width), context)
+    for block in range(blocks):
+        layer = chain.layer(f"block{block}.attention")
+        qkv = layer.linear(layer.layer_norm(layer.input), 3 * width)
+        layer.add(layer.input, layer.linear(layer.attention(qkv, heads, context), width))
+        layer = chain.layer(f"block{block}.mlp")
+        hidden = layer.gelu(layer.linear(layer.layer_norm(layer.input), 4 * width))
+        layer.add(layer.input, layer.linear(hidden, width))
+    layer = chain.layer("head")
+    layer.cross_entropy(layer.linear(layer.layer_norm(layer.input), vocabulary, bias=False))
+    return chain
+
+
+def image_chain(name, title, images=32):
+    title += f",\n# micro-batch of {images} images of 224 x 224"
+    return Chain(name, title, CARD, Tensor((images, 3, 224, 224), CARD.item), images)
+
+
+def unit(layer, x, channels, kernel, stride=1):
+    return layer.relu(layer.batch_norm(layer.conv(x, channels, kernel, stride)))
+
+
+def resnet(name, title, blocks):
+    chain = image_chain(name, title)
+    layer = chain.layer("stem")
+    layer.max_pool(unit(layer, layer.input, 64, 7, 2))
+    for stage, count in enumerate(blocks):
+        width = 64 << stage
+        for block in range(count):
+            layer = chain.layer(f"stage{stage + 1}.block{block}")
+            x, stride = layer.input, 2 if stage > 0 and block == 0 else 1
+            hidden = unit(layer, unit(layer, x, width, 1), width, 3, stride)
+            branch = layer.batch_norm(layer.conv(hidden, 4 * width, 1))
+            if block == 0:
+                x = layer.batch_norm(layer.conv(x, 4 * width, 1, stride))
+            layer.relu(layer.add(x, branch, in_place=True))
+    layer = chain.layer("head")
+    layer.cross_entropy(layer.linear(layer.mean(layer.input), 1000))
+    return chain
+
+
+def vgg(name, title):
+    """A layer is a convolution or a product with what follows it."""
+    chain = image_chain(name, title)
+    for group, (count, channels) in enumerate([(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)]):
+        for number in range(count):
+            layer = chain.layer(f"conv{group + 1}_{number + 1}")
+            y = layer.relu(layer.conv(layer.input, channels, 3, bias=True))
+            if number == count - 1:
+                layer.max_pool(y)
+    for number in (6, 7):
+        layer = chain.layer(f"fc{number}")
+        layer.relu(layer.linear(layer.input, 4096))
+    layer = chain.layer("head")
+    layer.cross_entropy(layer.linear(layer.input, 1000))
+    return chain
+
+
+def densenet(name, title, blocks, growth=32):
+    """The output of a dense layer is its input with the new channels behind it."""
+    chain = image_chain(name, title)
+    layer = chain.layer("stem")
+    layer.max_pool(unit(layer, layer.input, 2 * growth, 7, 2))
+    for block, count in enumerate(blocks):
+        if block > 0:
+            layer = chain.layer(f"transition{block}")
+            half = layer.input.shape[1] // 2
+            layer.average_pool(layer.conv(layer.relu(layer.batch_norm(layer.input)), half, 1))
+        for number in range(count):
+            layer = chain.layer(f"block{block + 1}.layer{number}")
+            hidden = layer.conv(layer.relu(layer.batch_norm(layer.input)), 4 * growth, 1)
+            hidden = layer.relu(layer.batch_norm(hidden))
+            layer.concatenate(layer.input, layer.conv(hidden, growth, 3))
+    layer = chain.layer("head")
+    layer.cross_entropy(layer.linear(layer.mean(layer.relu(layer.batch_norm(layer.input))), 1000))
+    return chain
+
+
+def chain_text(chain):
+    entries = (", ".join(f"{key}: {value}" for key, value in layer.fields().items())
+               for layer in chain.layers)
+    return f"""\
+# {chain.title}.
+#
+# Written by: configs/chains/generate.py
+# Nothing is measured: bytes are computed from the shapes of the layers, times by a roofline from
+# round figures of the order that such devices reach:
+{ORIGIN[chain.device]}
+{TIED if chain.tied else ""}format: trireme-chain/1
+name: {chain.name}
+input_bytes: {chain.input.bytes}
+layers:
+""" + "".join(f"  - {{{entry}}}\n" for entry in entries)
+
+
+def table(all_chains):
+    rows = [("file", "layers", "parameters", "micro-batch", "multiply-adds per sample",
+             "activations, `keep_all`", "forward", "backward"), ("---",) + ("--:",) * 7]
+    for chain in all_chains:
+        total = lambda key: sum(float(layer.fields()[key]) for layer in chain.layers)
+        parameters = sum(layer.parameters for layer in chain.layers) - chain.tied
+        macs = sum(layer.macs for layer in chain.layers) / chain.samples
+        activations = chain.input.bytes + total("tape_bytes")
+        rows.append((f"`{chain.name}.yaml`", len(chain.layers), f"{parameters / 1e6:,.1f} M",
+                     chain.samples, f"{macs / 1e9:,.2f} G", f"{activations / 2**30:.2f} GiB",
+                     f"{total('forward_s') * 1e3:.1f} ms", f"{total('backward_s') * 1e3:.1f} ms"))
+    return "".join("| " + " | ".join(map(str, row)) + " |\n" for row in rows)
+
+
+def with_table(readme, text):
+    """The README with `text` between its two marks."""
+    begin, end = "<!-- table: written by generate.py -->\n", "<!-- end of the table -->\n"
+    return readme[:readme.index(begin)] + begin + text + readme[readme.index(end):]
+
+
+H100_RANK = dict(memory="76GB", host="200GB", disk="3TB", copy="50GB/s")
+CARD_RANK = dict(memory="22.8GB", host="28GB", disk="200GB", copy="25GB/s")
+
+
+def platforms():
+    h100 = """\
+# A rank is one GPU of 80 GB. PCIe 5 x16 is 64 GB/s each way on paper, and copies from pinned memory
+# reach about 50. Host memory and disk: an eighth of a node with 2 TB and 30 TB, less the system's.
+"""
+    nvlink = "bytes_per_s: 450GB/s, latency_s: 5us"  # NVLink 4: 900 GB/s, both directions together
+    pairs = [(a, b) for a in range(32) for b in range(a + 1, 32) if a // 8 == b // 8]
+    mixed = dict(host="112GB", disk="800GB", copy="25GB/s")
+    through_host = "bytes_per_s: 12GB/s, latency_s: 20us"
+    return {
+        "h100-80-nvlink-8": platform_text(f"""\
+# One node of 8 H100-like GPUs, all joined by NVLink: 450 GB/s each way (data sheet).
+{h100}""", [rank_text(**H100_RANK)] * 8, nvlink),
+        "h100-80-infiniband-32": platform_text(f"""\
+# Four nodes of 8 H100-like GPUs: ranks 0-7, 8-15, 16-23 and 24-31.
+{h100}\
+# Between nodes every GPU has its own 400 Gbit/s InfiniBand adapter, 50 GB/s each way (data sheet):
+# the default link. The 112 pairs within a node have NVLink instead.
+""", [rank_text(**H100_RANK)] * 32, "bytes_per_s: 50GB/s, latency_s: 10us",
+            [f"between: [{a}, {b}], {nvlink}" for a, b in pairs]),
+        "pcie-24-8": platform_text("""\
+# One node with 8 cards of 24 GB. PCIe 4 x16 is 32 GB/s each way on paper, and copies from pinned
+# memory reach about 25. Such cards reach each other through host memory only: half of that. Host
+# memory and disk: an eighth of a node with 256 GB and 2 TB, less the system's.
+""", [rank_text(**CARD_RANK)] * 8, through_host),
+        "mixed-pair": platform_text("""\
+# One host with two unlike cards: 80 GB, and 24 GB at half the speed. The first is the device that
+# the chain's times are for. Both are on PCIe 4 x16: pinned copies at 25 GB/s, through host memory
+# to each other at half of that. Each has half of 256 GB of host memory and of 2 TB of disk, less
+# the system's.
+""", [rank_text("76GB", **mixed), rank_text("22.8GB", **mixed, speed=0.5)], through_host),
+    }
+
+
+def rank_text(memory, host, disk, copy, speed=1):
+    return (f"memory_bytes: {memory}, host_bytes: {host}, disk_bytes: {disk}, "
+            f"out_bytes_per_s: {copy}, in_bytes_per_s: {copy}, speed: {speed}")
+
+
+def platform_text(comment, ranks, link, overrides=()):
+    lines = [f"""\
+{comment}\
+# memory_bytes is 95 % of the device's: the rest is for the driver's context, the communicators and
+# what the allocator cannot fill. The transport holds one buffer beside each value.
+# Written by: configs/chains/generate.py
+# Round figures of the order of data sheets, nothing is measured.
+format: trireme-platform/1
+ranks:""", *(f"  - {{{rank}}}" for rank in ranks), f"""\
+channel_buffers: 1
+links:
+  default: {{{link}}}"""]
+    if overrides:
+        lines += ["  overrides:", *(f"    - {{{override}}}" for override in overrides)]
+    return "\n".join(lines) + "\n"
+
+
+def write_all(folder):
+    all_chains, here = chains(), Path(__file__).parent
+    readme = with_table((here / "README.md").read_text(), table(all_chains))
+    texts = {f"chains/{chain.name}.yaml": chain_text(chain) for chain in all_chains}
+    texts |= {f"platforms/{name}.yaml": text for name, text in platforms().items()}
+    for name, text in (texts | {"chains/README.md": readme}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent.parent)
+    parser.add_argument("--table", action="store_true", help="print the table, write nothing")
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(chains()), end="")
+    else:
+        write_all(arguments.folder)
+
+
+if __name__ == "__main__":
+    main()

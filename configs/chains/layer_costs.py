@@ -62,8 +62,8 @@ class LayerCosts:
 
     def record(self, inputs, output, saved=(), *, moved, macs=0, backward=2, parameters=0,
                workspace=0, alias=False):
-        """`moved`: bytes through memory, forward and backward; `macs`: multiply-adds of the forward,
-        `backward` times as many in the backward. Returns the output."""
+        """`moved`: bytes through memory, forward and backward; `macs`: multiply-adds of the forward;
+        the backward has `backward` times as many. Returns the output."""
         self.forward_s += self._time(macs, moved[0])
         self.backward_s += self._time(backward * macs, moved[1])
         self.macs += macs
@@ -104,12 +104,14 @@ class LayerCosts:
         return peak
 
     def _backward_peak(self):
-        """Most bytes above those from before. A saved tensor goes with the last operation that needs
-        it, the output and its gradient stay to the end; gradients that meet are added in place."""
+        """Most bytes above those from before. A saved tensor goes with the last operation that
+        needs it, the output and its gradient stay to the end; where gradients meet, they are added
+        in place."""
         given = Tensor(self.output.shape, self.output.item)
         held, gradients = self._saved() | {self.output, given}, {self.output: given}
         uses = Counter(t for op in self.operations for t in op.saved)
-        before, peak = bytes_of(held), 0
+        # In a chain file the new gradient of the input lies above what was there, whatever went.
+        before, peak = bytes_of(held), bytes_of({self.input} - self.constants)
         for op in reversed(self.operations):
             gradient = gradients.pop(op.output)
             made = {t: gradient if op.alias else Tensor(t.shape, t.item)

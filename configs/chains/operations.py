@@ -1,5 +1,5 @@
-"""The operations that the layers of the example chains are made of: what each saves for its backward
-(the first line of its text) and how often it goes over its tensors, forward and backward.
+"""The operations that the layers of the example chains are made of: what each saves for its
+backward (the first line of its text) and how often it goes over its tensors.
 """
 # SPDX-License-Identifier: Apache-2.0
 import math

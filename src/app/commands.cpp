@@ -1,34 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
 
-#include "trireme/config/job.h"
+#include "check_command.h"
+#include "exit_code.h"
+#include "plan_command.h"
+#include "simulate_command.h"
+
 #include "trireme/core/error.h"
 
 #include <CLI/CLI.hpp>
 
 #include <iostream>
+#include <limits>
 #include <string>
-#include <vector>
 
 namespace trireme::app {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kWrongUse = 2;
+constexpr int kMostBudgets = 1000;
 
-struct CheckArguments {
-  std::string file;
-  std::vector<std::string> settings;
-};
-
-int check(const CheckArguments& arguments) {
-  const config::JobSpec job =
-      config::load_job(arguments.file, {.settings = arguments.settings, .own_models = {}});
-  std::cout << config::to_yaml(job);
-  std::cerr << arguments.file << " is a good job: " << config::micro_batches(job)
-            << " micro-batches per step and replica\n";
-  return 0;
-}
+void add_plan(CLI::App& app, PlanArguments& arguments);
+void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
+void add_simulate(CLI::App& app, SimulateArguments& arguments);
+void add_check(CLI::App& app, CheckArguments& arguments);
 
 }  // namespace
 
@@ -40,18 +34,19 @@ int run_pure(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.add_subcommand("train",
                      "Train a job, alone or under mpirun -n RANKS (see trireme train --help)");
+  PlanArguments plan_arguments;
+  SimulateArguments simulate_arguments;
   CheckArguments check_arguments;
-  CLI::App* const check_command = app.add_subcommand(
-      "check", "Read a job strictly, print it with every default written out, change nothing");
-  check_command->add_option("file", check_arguments.file, "The job, a YAML file")->required();
-  check_command->add_option("--set", check_arguments.settings,
-                            "Replace one value: section.key=value (may be repeated)");
-  check_command->footer("Example:\n  trireme check configs/quickstart.yaml --set train.batch=64");
+  add_plan(app, plan_arguments);
+  add_simulate(app, simulate_arguments);
+  add_check(app, check_arguments);
   try {
     app.parse(argc, argv);
+    if (app.got_subcommand("plan")) return plan(plan_arguments);
+    if (app.got_subcommand("simulate")) return simulate_plan(simulate_arguments);
     return check(check_arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUse;
+    return app.exit(error) == 0 ? kDone : kWrongUse;
   } catch (const InputError& error) {
     std::cerr << "trireme: " << error.what() << "\n";
     return kWrongUse;
@@ -61,4 +56,93 @@ int run_pure(int argc, const char* const* argv) {
   }
 }
 
+namespace {
+
+void add_plan(CLI::App& app, PlanArguments& arguments) {
+  CLI::App& command =
+      *app.add_subcommand("plan", "Choose what to keep, run again or move, within a budget");
+  command.add_option("--chain", arguments.chain, "The chain of layers with its costs (YAML)")
+      ->required();
+  command.add_option("--platform", arguments.platform,
+                     "Memory, outer tier and copy rates of the ranks (YAML); without it only "
+                     "--memory counts");
+  command.add_option("--memory", arguments.memory,
+                     "Budget of the rank, e.g. 12GiB; bytes without a unit");
+  command.add_option("--stages", arguments.stages, "Ranks to split the chain over")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
+      ->capture_default_str();
+  command.add_option("--micro-batches", arguments.micro_batches, "Micro-batches of one step")
+      ->check(CLI::Range(1, plan::kMaxMicroBatches))
+      ->capture_default_str();
+  command
+      .add_option("--solver", arguments.solver,
+                  "A solver's name, 'auto' for the fastest plan of those that are quick, 'all' "
+                  "to compare every solver")
+      ->capture_default_str();
+  command
+      .add_option("--slots", arguments.slots,
+                  "Memory is counted in this many slots; 0: exactly, where that is feasible")
+      ->capture_default_str();
+  CLI::Option* const output =
+      command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
+  CLI::Option* const report =
+      command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+  command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  add_plan_sweep(command, arguments);
+  for (CLI::Option* const other : {output, report, command.get_option("--memory")})
+    command.get_option("--sweep")->excludes(other);
+  command.footer(
+      "Examples:\n"
+      "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
+      "  trireme plan --chain chain.yaml --memory 12GiB --solver all\n"
+      "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
+      "Exit code 3: nothing fits; the smallest budget that works is in the message.");
+}
+
+void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
+  CLI::Option* const sweep =
+      command
+          .add_option("--sweep", arguments.sweep,
+                      "Try this many budgets, from the least that works to what keep_all needs, "
+                      "with every solver")
+          ->check(CLI::Range(2, kMostBudgets));
+  command.add_option("--csv", arguments.csv, "Write the sweep's numbers there")->needs(sweep);
+  command
+      .add_option("--plot", arguments.plot, "Write a picture of time against memory there (HTML)")
+      ->needs(sweep);
+}
+
+void add_simulate(CLI::App& app, SimulateArguments& arguments) {
+  CLI::App& command =
+      *app.add_subcommand("simulate", "Run a plan on a model of its platform: times and bytes");
+  command.add_option("plan", arguments.files.plan, "The plan (JSON)")->required();
+  command.add_option("--chain", arguments.files.chain, "The chain that it is for (YAML)")
+      ->required();
+  command.add_option("--platform", arguments.files.platform,
+                     "What it runs on (YAML); without it the plan's own budgets and free links");
+  command.add_option("--trace", arguments.trace,
+                     "Write a timeline there (JSON for chrome://tracing and ui.perfetto.dev)");
+  command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+  command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  command.footer("Example:\n  trireme simulate plan.json --chain chain.yaml --trace trace.json");
+}
+
+void add_check(CLI::App& app, CheckArguments& arguments) {
+  CLI::App& command = *app.add_subcommand(
+      "check",
+      "Read a job, plan, chain or platform strictly and say what would come of it; change nothing");
+  command.add_option("file", arguments.file, "A job, chain or platform (YAML), or a plan (JSON)")
+      ->required();
+  command.add_option("--set", arguments.settings,
+                     "Of a job, replace one value: section.key=value (may be repeated)");
+  command.add_option("--chain", arguments.chain, "Of a plan, the chain that it is for");
+  command.add_option("--platform", arguments.platform, "Of a plan, what it is to run on");
+  command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  command.footer(
+      "Examples:\n"
+      "  trireme check configs/quickstart.yaml --set train.batch=64\n"
+      "  trireme check plan.json --chain chain.yaml");
+}
+
+}  // namespace
 }  // namespace trireme::app

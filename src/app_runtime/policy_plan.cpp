@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy_plan.h"
 
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/balance.h"
 #include "trireme/program/generate.h"
+#include "trireme/runtime/boundary.h"
+#include "trireme/simulate/validate.h"
 
 namespace trireme::app {
 namespace {
@@ -28,6 +32,23 @@ std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& mod
   return cut;
 }
 
+/// A plan by hand may be anything: prove that it can run before anything does. Costs are not known
+/// here, so sizes are not judged.
+void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
+                      const std::string& file) {
+  chain::Chain chain;
+  for (const model::LayerRecipe& layer : model.layers) chain.layers.push_back({.name = layer.name});
+  const chain::Platform platform =
+      chain::uniform_platform(static_cast<int>(plan.stages.size()), Bytes(0));
+  const simulate::Setting setting{.chain = &chain,
+                                  .platform = &platform,
+                                  .static_bytes = {},
+                                  .channel_capacity = runtime::kChannelCapacity};
+  if (const auto fault = simulate::validate(plan::compile(plan), setting)) {
+    throw InputError(concat(file, ": cannot run: ", simulate::to_text(*fault)));
+  }
+}
+
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages) {
   plan::Plan plan = plan::load_plan(job.plan.file);
   if (static_cast<int>(plan.stages.size()) != stages) {
@@ -43,6 +64,7 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             " micro-batches, but the job has ", config::micro_batches(job),
                             " per replica"));
   }
+  require_runnable(plan, model, job.plan.file);
   return plan;
 }
 

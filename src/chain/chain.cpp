@@ -1,1 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/chain/chain.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/text.h"
+
+#include <array>
+#include <utility>
+
+namespace trireme::chain {
+namespace {
+
+constexpr std::string_view kFormat = "trireme-chain/1";
+/// Thirty years: sums over any chain stay finite and exact enough.
+constexpr Seconds kMaxTime{1e9};
+constexpr Bytes kMaxSum{std::int64_t{1} << 62};
+
+using TimeField = std::pair<std::string_view, Seconds LayerCost::*>;
+using SizeField = std::pair<std::string_view, Bytes LayerCost::*>;
+
+/// What a layer costs, in the order of the file.
+constexpr std::array<TimeField, 2> kTimes{
+    {{"forward_s", &LayerCost::forward}, {"backward_s", &LayerCost::backward}}};
+constexpr std::array<SizeField, 2> kRequiredSizes{
+    {{"output_bytes", &LayerCost::output}, {"tape_bytes", &LayerCost::tape}}};
+constexpr std::array<SizeField, 6> kOptionalSizes{
+    {{"forward_transient_bytes", &LayerCost::forward_transient},
+     {"tape_transient_bytes", &LayerCost::tape_transient},
+     {"backward_transient_bytes", &LayerCost::backward_transient},
+     {"parameter_bytes", &LayerCost::parameters},
+     {"gradient_bytes", &LayerCost::gradients},
+     {"optimizer_bytes", &LayerCost::optimizer}}};
+
+LayerCost read_layer(const io::Node& node, int number);
+Seconds read_time(const io::Node& node);
+/// Adds the sizes of a layer to `sum`; throws InputError when that gets too large to count with.
+void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node);
+std::string layer_line(const LayerCost& layer);
+
+}  // namespace
+
+Chain load_chain(const std::filesystem::path& file) {
+  return read_chain(io::load(file, kMaxChainFile));
+}
+
+Chain read_chain(const io::Node& document) {
+  io::MapReader map(document);
+  map.required("format").choice({std::string(kFormat)});
+  Chain chain;
+  chain.name = map.required("name").text();
+  chain.input = map.required("input_bytes").bytes();
+  const io::Node layers = map.required("layers");
+  map.finish();
+
+  const std::vector<io::Node> nodes = layers.list();
+  if (nodes.empty() || nodes.size() > kMaxLayers)
+    layers.fail(concat("has ", nodes.size(), " layers, must have from 1 to ", kMaxLayers));
+  chain.layers.reserve(nodes.size());
+  Bytes sum = chain.input;
+  for (const io::Node& node : nodes) {
+    chain.layers.push_back(read_layer(node, chain.length() + 1));
+    add_sizes(sum, chain.layers.back(), node);
+  }
+  return chain;
+}
+
+std::string to_yaml(const Chain& chain) {
+  std::string text = concat("format: ", kFormat, "\nname: ", io::yaml_text(chain.name),
+                            "\ninput_bytes: ", chain.input.count(), "\nlayers:\n");
+  for (const LayerCost& layer : chain.layers) text += layer_line(layer);
+  return text;
+}
+
+std::string digest(const Chain& chain) {
+  Chain nameless = chain;
+  nameless.name.clear();
+  for (LayerCost& layer : nameless.layers) {
+    layer.name.clear();
+    for (const auto& [key, field] : kTimes) layer.*field += Seconds(0);  // -0 becomes 0
+  }
+  return trireme::digest(to_yaml(nameless));
+}
+
+namespace {
+
+LayerCost read_layer(const io::Node& node, int number) {
+  const std::string place = concat("layer ", number);
+  LayerCost layer;
+  layer.name = io::MapReader(node.called(place)).required("name").text();
+
+  io::MapReader map(node.called(concat(place, " (", layer.name, ")")));
+  map.required("name");
+  for (const auto& [key, field] : kTimes) layer.*field = read_time(map.required(key));
+  for (const auto& [key, field] : kRequiredSizes) layer.*field = map.required(key).bytes();
+  for (const auto& [key, field] : kOptionalSizes) {
+    if (const auto size = map.optional(key)) layer.*field = size->bytes();
+  }
+  map.finish();
+  return layer;
+}
+
+Seconds read_time(const io::Node& node) {
+  const Seconds time = node.seconds();
+  if (time > kMaxTime)
+    node.fail(concat("is ", node.found(), ", must be at most ", to_text(kMaxTime.count()), " s"));
+  return time;
+}
+
+void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node) {
+  const auto add = [&](Bytes size) {
+    if (size > kMaxSum - sum)
+      node.fail("brings the sum of all sizes to more than 4 EiB, must be less to count with");
+    sum += size;
+  };
+  for (const auto& [key, field] : kRequiredSizes) add(layer.*field);
+  for (const auto& [key, field] : kOptionalSizes) add(layer.*field);
+}
+
+std::string layer_line(const LayerCost& layer) {
+  std::string line = concat("  - {name: ", io::yaml_text(layer.name));
+  for (const auto& [key, field] : kTimes)
+    line += concat(", ", key, ": ", to_text((layer.*field).count()));
+  for (const auto& [key, field] : kRequiredSizes)
+    line += concat(", ", key, ": ", (layer.*field).count());
+  for (const auto& [key, field] : kOptionalSizes)
+    line += concat(", ", key, ": ", (layer.*field).count());
+  return line + "}\n";
+}
+
+}  // namespace
+}  // namespace trireme::chain

@@ -1,1 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/chain/platform.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace trireme::chain {
+namespace {
+
+constexpr std::string_view kFormat = "trireme-platform/1";
+
+RankSpec read_rank(const io::Node& node);
+void read_links(Platform& platform, const io::Node& node);
+LinkOverride read_override(const io::Node& node, int ranks);
+/// The two keys of a link, out of the map that holds them.
+LinkSpec read_link(io::MapReader& map);
+/// 12e9 (bytes per second) or "12GB/s".
+BytesPerSecond read_rate(const io::Node& node);
+
+std::string rank_line(const RankSpec& rank);
+std::string link_text(const LinkSpec& link);
+
+}  // namespace
+
+Seconds LinkSpec::time(Bytes size) const {
+  return rate == BytesPerSecond(0) ? Seconds(0) : latency + size / rate;
+}
+
+LinkSpec Platform::link(int from, int to) const {
+  if (from == to) return {};
+  const auto found =
+      std::find_if(overrides.begin(), overrides.end(), [&](const LinkOverride& other) {
+        return (other.from == from && other.to == to) || (other.from == to && other.to == from);
+      });
+  return found == overrides.end() ? default_link : found->link;
+}
+
+Platform uniform_platform(int count, Bytes memory) {
+  Platform platform;
+  platform.ranks.assign(static_cast<std::size_t>(count), RankSpec{.memory = memory});
+  return platform;
+}
+
+Platform load_platform(const std::filesystem::path& file) {
+  return read_platform(io::load(file, Bytes(16 << 20)));
+}
+
+Platform read_platform(const io::Node& document) {
+  io::MapReader map(document);
+  map.required("format").choice({std::string(kFormat)});
+  const io::Node ranks = map.required("ranks");
+  const auto buffers = map.optional("channel_buffers");
+  const auto links = map.optional("links");
+  map.finish();
+
+  Platform platform;
+  const std::vector<io::Node> nodes = ranks.list();
+  if (nodes.empty() || nodes.size() > kMaxRanks)
+    ranks.fail(concat("has ", nodes.size(), " ranks, must have from 1 to ", kMaxRanks));
+  for (const io::Node& node : nodes) platform.ranks.push_back(read_rank(node));
+  if (buffers) platform.channel_buffers = buffers->number(0, 1000);
+  if (links) read_links(platform, *links);
+  return platform;
+}
+
+std::string to_yaml(const Platform& platform) {
+  std::string text = concat("format: ", kFormat, "\nranks:\n");
+  for (const RankSpec& rank : platform.ranks) text += rank_line(rank);
+  text += concat("channel_buffers: ", to_text(platform.channel_buffers), "\nlinks:\n  default: {",
+                 link_text(platform.default_link),
+                 "}\n  overrides:", platform.overrides.empty() ? " []" : "", "\n");
+  for (const LinkOverride& other : platform.overrides)
+    text += concat("    - {between: [", other.from, ", ", other.to, "], ", link_text(other.link),
+                   "}\n");
+  return text;
+}
+
+namespace {
+
+RankSpec read_rank(const io::Node& node) {
+  io::MapReader map(node);
+  RankSpec rank;
+  rank.memory = map.required("memory_bytes").bytes();
+  if (const auto host = map.optional("host_bytes")) rank.host = host->bytes();
+  if (const auto disk = map.optional("disk_bytes")) rank.disk = disk->bytes();
+  if (const auto out = map.optional("out_bytes_per_s")) rank.out = read_rate(*out);
+  if (const auto in = map.optional("in_bytes_per_s")) rank.in = read_rate(*in);
+  if (const auto speed = map.optional("speed")) rank.speed = speed->number(1e-6, 1e6);
+  map.finish();
+  return rank;
+}
+
+void read_links(Platform& platform, const io::Node& node) {
+  io::MapReader map(node);
+  const auto common = map.optional("default");
+  const auto others = map.optional("overrides");
+  if (common) {
+    io::MapReader link(*common);
+    platform.default_link = read_link(link);
+    link.finish();
+  } else {
+    platform.default_link = read_link(map);
+  }
+  map.finish();
+  if (!others) return;
+  std::set<std::pair<int, int>> known;
+  for (const io::Node& other : others->list()) {
+    const LinkOverride link = read_override(other, static_cast<int>(platform.ranks.size()));
+    if (!known.insert(std::minmax({link.from, link.to})).second)
+      other.fail(concat("is a second link between ", link.from, " and ", link.to));
+    platform.overrides.push_back(link);
+  }
+}
+
+LinkOverride read_override(const io::Node& node, int ranks) {
+  io::MapReader map(node);
+  const io::Node between = map.required("between");
+  const std::vector<io::Node> ends = between.list();
+  if (ends.size() != 2)
+    between.fail(concat("has ", ends.size(), " entries, must be two ranks such as [0, 1]"));
+  LinkOverride link;
+  link.from = static_cast<int>(ends[0].integer(0, ranks - 1));
+  link.to = static_cast<int>(ends[1].integer(0, ranks - 1));
+  if (link.from == link.to) between.fail(concat("names rank ", link.from, " twice"));
+  link.link = read_link(map);
+  map.finish();
+  return link;
+}
+
+LinkSpec read_link(io::MapReader& map) {
+  LinkSpec link;
+  if (const auto rate = map.optional("bytes_per_s")) link.rate = read_rate(*rate);
+  const auto latency = map.optional("latency_s");
+  if (latency) link.latency = latency->seconds();
+  if (link.latency > Seconds(0) && link.rate == BytesPerSecond(0))
+    latency->fail(concat("is ", latency->found(),
+                         ", must be 0 where bytes_per_s is 0 or missing: that is a free link"));
+  return link;
+}
+
+BytesPerSecond read_rate(const io::Node& node) {
+  const bool has_unit = node.kind() == io::Node::Kind::kScalar && node.text().ends_with("/s");
+  if (!has_unit) return BytesPerSecond(node.number(0, 1e18));
+  std::string size = node.text();
+  size.resize(size.size() - 2);
+  const std::optional<Bytes> bytes = parse_bytes(size);
+  if (!bytes) node.fail(concat("is ", node.found(), ", must be a rate such as 12e9 or 12GB/s"));
+  return BytesPerSecond(static_cast<double>(bytes->count()));
+}
+
+std::string rank_line(const RankSpec& rank) {
+  return concat(
+      "  - {memory_bytes: ", rank.memory.count(), ", host_bytes: ", rank.host.count(),
+      ", disk_bytes: ", rank.disk.count(), ", out_bytes_per_s: ", to_text(rank.out.count()),
+      ", in_bytes_per_s: ", to_text(rank.in.count()), ", speed: ", to_text(rank.speed), "}\n");
+}
+
+std::string link_text(const LinkSpec& link) {
+  return concat("bytes_per_s: ", to_text(link.rate.count()),
+                ", latency_s: ", to_text(link.latency.count()));
+}
+
+}  // namespace
+}  // namespace trireme::chain

@@ -1,1 +1,182 @@
+// Collectives on sends and receives. All have one shape, which cannot deadlock however little the
+// transport buffers: start every receive, start every send, wait for all.
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/comm/channel.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace trireme::comm {
+namespace {
+
+/// What one rank knows of a collective. Members are counted 0..n-1 in the group's order.
+struct Call {
+  Channel& channel;
+  std::span<const int> group;
+  std::size_t me;  ///< this rank's place in the group
+  std::string_view what;
+};
+
+Call enter(Channel& channel, std::span<const int> group, std::string_view what);
+
+/// Transfers that are waited for together. Declare it after the buffers that they use.
+class Round {
+ public:
+  explicit Round(const Call& call) : call_(call) {}
+  void receive(MutableBytes data, std::size_t from) {
+    transfers_.push_back(call_.channel.receive(data, call_.group[from], Stream::kControl));
+  }
+  void send(ConstBytes data, std::size_t to) {
+    transfers_.push_back(call_.channel.send(data, call_.group[to], Stream::kControl));
+  }
+  void wait() {
+    for (const auto& transfer : transfers_) transfer->wait(call_.what);
+    transfers_.clear();
+  }
+
+ private:
+  const Call& call_;
+  std::vector<std::unique_ptr<Transfer>> transfers_;
+};
+
+/// Elements of a sum that are exchanged at once; bounds the scratch memory to this many floats.
+constexpr std::size_t kSumBlock = std::size_t{1} << 20;
+
+void sum_block(const Call& call, std::span<float> values);
+
+/// Where member `j` of `n` finds its share of `size` elements: nearly equal, empty for some if
+/// there are more members than elements.
+std::size_t share_begin(std::size_t size, std::size_t j, std::size_t n) {
+  return size * j / n;
+}
+
+std::span<float> share(std::span<float> values, std::size_t j, std::size_t n) {
+  const std::size_t begin = share_begin(values.size(), j, n);
+  return values.subspan(begin, share_begin(values.size(), j + 1, n) - begin);
+}
+
+}  // namespace
+
+std::vector<std::vector<std::byte>> all_gather(Channel& channel, std::span<const int> group,
+                                               ConstBytes mine, std::string_view what) {
+  const Call call = enter(channel, group, what);
+  std::vector<std::uint64_t> sizes(group.size(), mine.size());
+  std::vector<std::vector<std::byte>> gathered(group.size());
+  const std::uint64_t my_size = mine.size();
+  Round round(call);
+  for (std::size_t j = 0; j < group.size(); ++j)
+    if (j != call.me) round.receive(std::as_writable_bytes(std::span(&sizes[j], 1)), j);
+  for (std::size_t j = 0; j < group.size(); ++j)
+    if (j != call.me) round.send(std::as_bytes(std::span(&my_size, 1)), j);
+  round.wait();
+
+  gathered[call.me].assign(mine.begin(), mine.end());
+  for (std::size_t j = 0; j < group.size(); ++j) {
+    if (j == call.me) continue;
+    gathered[j].resize(sizes[j]);
+    round.receive(gathered[j], j);
+  }
+  for (std::size_t j = 0; j < group.size(); ++j)
+    if (j != call.me) round.send(mine, j);
+  round.wait();
+  return gathered;
+}
+
+void all_reduce_sum(Channel& channel, std::span<const int> group, std::span<float> values,
+                    std::string_view what) {
+  const Call call = enter(channel, group, what);
+  if (group.size() == 1) return;
+  for (std::size_t begin = 0; begin < values.size(); begin += kSumBlock)
+    sum_block(call, values.subspan(begin, std::min(kSumBlock, values.size() - begin)));
+}
+
+std::string broadcast(Channel& channel, std::span<const int> group, const std::string& text,
+                      std::string_view what) {
+  const Call call = enter(channel, group, what);
+  std::uint64_t size = text.size();
+  std::string received;
+  Round round(call);
+  if (call.me == 0) {
+    for (std::size_t j = 1; j < group.size(); ++j) {
+      round.send(std::as_bytes(std::span(&size, 1)), j);
+      round.send(std::as_bytes(std::span(text)), j);
+    }
+    round.wait();
+    return text;
+  }
+  round.receive(std::as_writable_bytes(std::span(&size, 1)), 0);
+  round.wait();
+  received.resize(size);
+  round.receive(std::as_writable_bytes(std::span(received)), 0);
+  round.wait();
+  return received;
+}
+
+void barrier(Channel& channel, std::span<const int> group, std::string_view what) {
+  const Call call = enter(channel, group, what);
+  const std::size_t n = group.size();
+  // Dissemination (Hensgen, Finkel, Manber 1988): after round k a member has heard of the 2^k - 1
+  // members before it.
+  for (std::size_t distance = 1; distance < n; distance *= 2) {
+    Round round(call);
+    round.receive({}, (call.me + n - distance) % n);
+    round.send({}, (call.me + distance) % n);
+    round.wait();
+  }
+}
+
+std::vector<int> everyone(const Channel& channel) {
+  std::vector<int> ranks(static_cast<std::size_t>(channel.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+namespace {
+
+Call enter(Channel& channel, std::span<const int> group, std::string_view what) {
+  const auto found = std::find(group.begin(), group.end(), channel.rank());
+  ensure(found != group.end(),
+         concat("rank ", channel.rank(), " is in the group of the collective '", what, "'"));
+  return {channel, group, static_cast<std::size_t>(found - group.begin()), what};
+}
+
+/// Reduce-scatter, then all-gather. A member gets everybody's part of its own share and adds the
+/// parts in the group's order: starting from the first member's, not from zero, so that the bits
+/// are those of ((g0 + g1) + g2) + ..., also for -0.
+void sum_block(const Call& call, std::span<float> values) {
+  const std::size_t n = call.group.size();
+  const std::span<float> own = share(values, call.me, n);
+  std::vector<float> parts(own.size() * n);
+  const auto part = [&](std::size_t j) {
+    return std::span<float>(parts).subspan(j * own.size(), own.size());
+  };
+  Round round(call);
+  // Nobody sends an empty share; all members know which ones are empty.
+  for (std::size_t j = 0; j < n; ++j)
+    if (j != call.me && !own.empty()) round.receive(std::as_writable_bytes(part(j)), j);
+  for (std::size_t j = 0; j < n; ++j)
+    if (j != call.me && !share(values, j, n).empty())
+      round.send(std::as_bytes(share(values, j, n)), j);
+  round.wait();
+
+  std::copy(own.begin(), own.end(), part(call.me).begin());
+  const std::span<float> sum = part(0);
+  for (std::size_t j = 1; j < n; ++j) {
+    const std::span<const float> next = part(j);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += next[i];
+  }
+  std::copy(sum.begin(), sum.end(), own.begin());
+
+  for (std::size_t j = 0; j < n; ++j)
+    if (j != call.me && !share(values, j, n).empty())
+      round.receive(std::as_writable_bytes(share(values, j, n)), j);
+  for (std::size_t j = 0; j < n; ++j)
+    if (j != call.me && !own.empty()) round.send(std::as_bytes(own), j);
+  round.wait();
+}
+
+}  // namespace
+}  // namespace trireme::comm

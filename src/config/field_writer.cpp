@@ -3,6 +3,7 @@
 
 #include "trireme/core/text.h"
 
+#include <array>
 #include <cstdio>
 
 namespace trireme::config {
@@ -99,9 +100,9 @@ std::string list_text(const std::vector<int>& numbers) {
 std::string size_text(const MemorySize& size) {
   if (size.share <= 0) return concat(size.bytes.count());
   // Fifteen digits: a percentage that was read comes back as it was written.
-  char percent[32];
-  std::snprintf(percent, sizeof percent, "%.15g%%", size.share * 100);
-  return percent;
+  std::array<char, 32> percent{};
+  std::snprintf(percent.data(), percent.size(), "%.15g%%", size.share * 100);
+  return percent.data();
 }
 
 }  // namespace

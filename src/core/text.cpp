@@ -19,10 +19,18 @@ struct Unit {
   double factor;
 };
 
+std::string_view trim(std::string_view text);
+
+/// The count of a size in whole bytes, without a detour over double, which has 53 bits only.
+std::optional<std::int64_t> parse_whole_bytes(std::string_view text);
+
 /// "12.5 GiB" into number and unit; nothing when it does not begin with a plain number.
 std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text);
 
 std::string scaled(double value, std::span<const Unit> units);
+
+/// Letters to insert, leave out, replace or swap with their neighbour (Damerau 1964).
+std::size_t edit_distance(std::string_view a, std::string_view b);
 
 bool looks_like_number(std::string_view cell);
 
@@ -33,9 +41,9 @@ std::size_t width(std::string_view cell);
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string text;
-  for (const std::string& part : parts) {
-    if (!text.empty()) text += separator;
-    text += part;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) text += separator;
+    text += parts[i];
   }
   return text;
 }
@@ -53,7 +61,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::string to_text(Bytes size) {
-  if (std::llabs(size.count()) < 1024) return concat(size.count(), " B");
+  if (size > Bytes(-1024) && size < Bytes(1024)) return concat(size.count(), " B");
   static constexpr std::array<Unit, 6> kUnits{{{"EiB", 0x1p60},
                                                {"PiB", 0x1p50},
                                                {"TiB", 0x1p40},
@@ -93,6 +101,11 @@ std::string to_text(double value) {
 }
 
 std::optional<Bytes> parse_bytes(std::string_view text) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  if (const auto count = parse_whole_bytes(text)) {
+    if (*count < 0 || *count > kMost) return std::nullopt;
+    return Bytes(*count);
+  }
   const auto parsed = number_and_unit(text);
   if (!parsed) return std::nullopt;
   static constexpr std::array<Unit, 13> kUnits{{{"", 1},
@@ -111,7 +124,7 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   for (const Unit& unit : kUnits) {
     if (unit.name != parsed->second) continue;
     const double bytes = parsed->first * unit.factor;
-    if (!(bytes >= 0) || bytes > 0x1p62) return std::nullopt;
+    if (!(bytes >= 0) || bytes > static_cast<double>(kMost)) return std::nullopt;
     return Bytes(static_cast<std::int64_t>(std::llround(bytes)));
   }
   return std::nullopt;
@@ -120,11 +133,22 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
 std::optional<Seconds> parse_seconds(std::string_view text) {
   const auto parsed = number_and_unit(text);
   if (!parsed) return std::nullopt;
-  static constexpr std::array<Unit, 7> kUnits{
-      {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}}};
-  for (const Unit& unit : kUnits) {
-    if (unit.name == parsed->second && parsed->first >= 0)
-      return Seconds(parsed->first * unit.factor);
+  // Small units divide: 5 / 1e6 is the double nearest to 5e-6, 5 * 1e-6 is not.
+  struct Scale {
+    std::string_view name;
+    double factor, divisor;
+  };
+  static constexpr std::array<Scale, 7> kScales{{{"", 1, 1},
+                                                 {"s", 1, 1},
+                                                 {"ms", 1, 1e3},
+                                                 {"us", 1, 1e6},
+                                                 {"ns", 1, 1e9},
+                                                 {"min", 60, 1},
+                                                 {"h", 3600, 1}}};
+  for (const Scale& scale : kScales) {
+    const double seconds = parsed->first * scale.factor / scale.divisor;
+    if (scale.name == parsed->second && seconds >= 0 && std::isfinite(seconds))
+      return Seconds(seconds);
   }
   return std::nullopt;
 }
@@ -133,19 +157,10 @@ std::string nearest_word(std::string_view word, std::span<const std::string> can
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    // Levenshtein's distance, one row at a time.
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = std::exchange(row[0], i);
-      for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        const std::size_t substitute = diagonal + (word[i - 1] == candidate[j - 1] ? 0U : 1U);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+    const std::size_t distance = edit_distance(word, candidate);
+    const bool shares_a_letter = distance < std::max(word.size(), candidate.size());
+    if (shares_a_letter && distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }
@@ -188,12 +203,24 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 
 namespace {
 
+std::string_view trim(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<std::int64_t> parse_whole_bytes(std::string_view text) {
+  text = trim(text);
+  std::int64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, count);
+  if (failure != std::errc{}) return std::nullopt;
+  const std::string_view unit = trim({rest, static_cast<std::size_t>(end - rest)});
+  if (!unit.empty() && unit != "B") return std::nullopt;
+  return count;
+}
+
 std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text) {
-  const auto trim = [](std::string_view s) {
-    while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-    while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-    return s;
-  };
   text = trim(text);
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -214,6 +241,23 @@ std::string scaled(double value, std::span<const Unit> units) {
   const int decimals = std::abs(number) >= 100 ? 0 : std::abs(number) >= 10 ? 1 : 2;
   std::snprintf(buffer.data(), buffer.size(), "%.*f ", decimals, number);
   return std::string(buffer.data()) + std::string(chosen->name);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const std::size_t columns = b.size() + 1;
+  std::vector<std::size_t> before(columns), above(columns), row(columns);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before = std::exchange(above, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U);
+      row[j] = std::min({row[j - 1] + 1, above[j] + 1, replaced});
+      const bool is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_swap) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row.back();
 }
 
 bool looks_like_number(std::string_view cell) {

@@ -1,1 +1,182 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/io/file.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+namespace trireme::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  /// False when the system refused what was written earlier.
+  bool close() { return !is_open() || ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+void refuse_unreadable(const fs::path& file, const struct stat& status, Bytes most);
+[[noreturn]] void fail_read(const fs::path& file, int code);
+[[noreturn]] void fail_too_large(const fs::path& file, const std::string& size, Bytes most);
+
+/// What the path means once a symbolic link is followed.
+fs::path target_of(const fs::path& file);
+void create_folder_of(const fs::path& file);
+void write_all(const Descriptor& out, std::string_view content, const fs::path& file);
+void replace_file(const fs::path& file, std::string_view content);
+void flush_folder_of(const fs::path& file);
+
+[[noreturn]] void fail_write(const fs::path& file, int code);
+
+}  // namespace
+
+std::string read_file(const fs::path& file, Bytes most) {
+  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!in.is_open()) fail_read(file, errno);
+  struct stat status {};
+  if (::fstat(in.number(), &status) != 0) fail_read(file, errno);
+  refuse_unreadable(file, status, most);
+
+  std::string content;
+  content.reserve(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)));
+  std::array<char, 1 << 16> piece{};
+  while (true) {
+    const ssize_t count = ::read(in.number(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_read(file, errno);
+    if (count == 0) return content;
+    content.append(piece.data(), static_cast<std::size_t>(count));
+    if (std::cmp_greater(content.size(), most.count())) fail_too_large(file, "larger", most);
+  }
+}
+
+void write_file(const fs::path& file, std::string_view content) {
+  const fs::path target = target_of(file);
+  std::error_code ignored;
+  const fs::file_status status = fs::status(target, ignored);
+  if (fs::is_directory(status))
+    throw Error(concat(file.string(), ": cannot be written: it is a folder"));
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    const Descriptor out(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!out.is_open()) fail_write(file, errno);
+    write_all(out, content, file);
+    return;
+  }
+  create_folder_of(target);
+  replace_file(target, content);
+  flush_folder_of(target);
+}
+
+std::vector<fs::path> expand(const std::string& pattern) {
+  std::error_code ignored;
+  if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, ignored))
+    return {pattern};
+  glob_t found{};
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<fs::path> files;
+  for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) {
+    const fs::file_status status = fs::status(found.gl_pathv[i], ignored);
+    if (fs::exists(status) && !fs::is_directory(status)) files.emplace_back(found.gl_pathv[i]);
+  }
+  ::globfree(&found);
+  if (code == GLOB_NOSPACE) throw Error(concat(pattern, ": out of memory while listing files"));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+namespace {
+
+void refuse_unreadable(const fs::path& file, const struct stat& status, Bytes most) {
+  if (S_ISDIR(status.st_mode))
+    throw InputError(concat(file.string(), ": is a folder, must be a file"));
+  if (S_ISREG(status.st_mode) && Bytes(status.st_size) > most)
+    fail_too_large(file, to_text(Bytes(status.st_size)), most);
+}
+
+void fail_read(const fs::path& file, int code) {
+  throw InputError(
+      concat(file.string(), ": cannot be read: ", std::generic_category().message(code)));
+}
+
+void fail_too_large(const fs::path& file, const std::string& size, Bytes most) {
+  throw InputError(concat(file.string(), ": is ", size, ", must be at most ", to_text(most)));
+}
+
+fs::path target_of(const fs::path& file) {
+  std::error_code failure;
+  if (!fs::is_symlink(fs::symlink_status(file, failure))) return file;
+  fs::path target = fs::weakly_canonical(file, failure);
+  if (failure) fail_write(file, failure.value());
+  return target;
+}
+
+void create_folder_of(const fs::path& file) {
+  if (file.parent_path().empty()) return;
+  std::error_code failure;
+  fs::create_directories(file.parent_path(), failure);
+  if (failure) fail_write(file, failure.value());
+}
+
+void replace_file(const fs::path& file, std::string_view content) {
+  // The process number keeps ranks that share a folder apart.
+  const fs::path draft =
+      file.parent_path() / concat(".", file.filename().string(), ".", ::getpid(), ".part");
+  ::unlink(draft.c_str());
+  try {
+    Descriptor out(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!out.is_open()) fail_write(file, errno);
+    write_all(out, content, file);
+    if (::fsync(out.number()) != 0 || !out.close()) fail_write(file, errno);
+    if (::rename(draft.c_str(), file.c_str()) != 0) fail_write(file, errno);
+  } catch (...) {
+    ::unlink(draft.c_str());
+    throw;
+  }
+}
+
+void write_all(const Descriptor& out, std::string_view content, const fs::path& file) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(out.number(), content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_write(file, errno);
+    content.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+void flush_folder_of(const fs::path& file) {
+  const fs::path folder = file.parent_path().empty() ? fs::path(".") : file.parent_path();
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot flush a folder (EINVAL); the rename itself has succeeded by now.
+  if (opened.is_open() && ::fsync(opened.number()) != 0 && errno != EINVAL) fail_write(file, errno);
+}
+
+void fail_write(const fs::path& file, int code) {
+  throw Error(
+      concat(file.string(), ": cannot be written: ", std::generic_category().message(code)));
+}
+
+}  // namespace
+}  // namespace trireme::io

@@ -1,1 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/plan/plan.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/program/generate.h"
+
+namespace trireme::plan {
+
+void require_same_chain(const Plan& plan, const chain::Chain& chain) {
+  const std::string given = chain::digest(chain);
+  if (plan.chain_digest != given)
+    throw InputError(concat("the plan was made for chain '", plan.chain_name, "' (digest ",
+                            plan.chain_digest, "), but this is chain '", chain.name, "' (digest ",
+                            given, "): plan again for this chain, or give the plan's own"));
+  const int layers = plan.stages.empty() ? 0 : plan.stages.back().program.last_layer;
+  if (layers != chain.length())
+    throw InputError(concat("the plan ends with layer ", layers, ", but chain '", chain.name,
+                            "' has ", chain.length(),
+                            " layers: its stages must cover all of them"));
+}
+
+program::Program compile(const Plan& plan) {
+  const program::PipelineShape shape{static_cast<int>(plan.stages.size()), plan.micro_batches};
+  program::Lowering lowering;
+  lowering.order = plan.schedule == "gpipe" ? program::gpipe(shape) : program::one_f_one_b(shape);
+  for (const StagePlan& stage : plan.stages) {
+    lowering.stages.push_back(stage.program);
+    lowering.rank_of_stage.push_back(stage.rank);
+  }
+  return program::lower(lowering);
+}
+
+std::string digest(const Plan& plan) {
+  return trireme::digest(to_json(plan));
+}
+
+}  // namespace trireme::plan

@@ -1,1 +1,83 @@
-// SPDX-License-Identifier: Apache-2.0
+// The table of solvers, and the one entrance to them. SPDX-License-Identifier: Apache-2.0
+#include "solvers.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+
+namespace trireme::solve {
+namespace {
+
+// Beyond, a table costs much and tells nothing that 500 slots do not.
+constexpr int kMostSlots = 20'000;
+
+const Solver& solver_named(std::string_view name);
+void require_problem(const Problem& problem);
+
+}  // namespace
+
+const std::vector<Solver>& solvers() {
+  static const std::vector<Solver> kSolvers{
+      {"keep_all", "", solve_keep_all},
+      {"recompute_all", "", solve_recompute_all},
+      {"periodic", "k", solve_periodic},
+      {"sqrt", "", solve_sqrt},
+      {"revolve", "", solve_revolve},
+      {"min_peak", "sum", solve_min_peak},
+      {"rotor", "", solve_rotor},
+      {"rotor_free", "", solve_rotor_free},
+      {"exhaustive", "persistent", solve_exhaustive},
+  };
+  return kSolvers;
+}
+
+const std::vector<std::string>& solver_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const Solver& solver : solvers()) names.emplace_back(solver.name);
+    return names;
+  }();
+  return kNames;
+}
+
+Result solve(std::string_view solver, const Problem& problem) {
+  require_problem(problem);
+  const std::size_t space = solver.find(' ');
+  const std::string_view name = solver.substr(0, space);
+  std::string_view argument = space == std::string_view::npos ? "" : solver.substr(space + 1);
+  while (argument.starts_with(' ')) argument.remove_prefix(1);
+  return solver_named(name).solve(problem, argument);
+}
+
+void refuse_argument(std::string_view solver, std::string_view argument) {
+  const std::string_view known = solver_named(solver).arguments;
+  throw InputError(concat("solver '", solver, "': cannot read '", argument, "'; ",
+                          known.empty() ? concat("write '", solver, "' alone")
+                                        : concat("expected '", solver, " ", known, "'")));
+}
+
+namespace {
+
+const Solver& solver_named(std::string_view name) {
+  const auto found =
+      std::find_if(solvers().begin(), solvers().end(),
+                   [name](const Solver& solver) { return solver.name == name; });
+  if (found != solvers().end()) return *found;
+  throw InputError(concat("no solver is called '", name, "'", did_you_mean(name, solver_names()),
+                          "; there are ", join(solver_names(), ", ")));
+}
+
+void require_problem(const Problem& problem) {
+  ensure(problem.chain != nullptr, "a problem has a chain");
+  ensure(problem.first_layer >= 1 && problem.first_layer <= problem.last_layer &&
+             problem.last_layer <= problem.chain->length(),
+         "a problem's layers lie in its chain");
+  if (problem.slots < 0 || problem.slots > kMostSlots) {
+    throw InputError(concat("slots: found ", problem.slots, ", expected 0 (exact) or 1..",
+                            kMostSlots, ", e.g. 500"));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::solve

@@ -40,8 +40,7 @@ TEST(ReadJob, NeedsOnlyAModelAndFiles) {
   EXPECT_EQ(job.report.directory, "runs/a");
 }
 
-TEST(ReadJob, ReadsEveryKeyOfAGptJob) {
-  const JobSpec job = read(R"(
+const std::string kFull = R"(
 name: full
 model: {kind: gpt, blocks: 2, width: 12, heads: 3, context: 7, vocabulary: 300, dropout: 0.25, tied_head: false}
 data: {kind: tokens, files: [a.bin, "b*.bin"], validation_fraction: 0.125, token_bytes: 4}
@@ -63,7 +62,10 @@ memory: {device_budget: [1GiB, 50%, 3, 4, 5, 6], host_budget: 2MiB, disk_budget:
 plan: {solver: rotor, slots: 100, file: p.json}
 checkpoint: {every: 7, keep: 3, resume: must}
 report: {directory: out, log_every: 2, tensorboard: false, html: false}
-)");
+)";
+
+TEST(ReadJob, ReadsModelAndData) {
+  const JobSpec job = read(kFull);
 
   EXPECT_EQ(job.name, "full");
   const auto& gpt = std::get<GptSpec>(job.model);
@@ -78,6 +80,11 @@ report: {directory: out, log_every: 2, tensorboard: false, html: false}
   EXPECT_THAT(job.data.files, ElementsAre("a.bin", "b*.bin"));
   EXPECT_EQ(job.data.validation_fraction, 0.125);
   EXPECT_EQ(job.data.token_bytes, 4);
+}
+
+TEST(ReadJob, ReadsTraining) {
+  const JobSpec job = read(kFull);
+
   EXPECT_EQ(job.train.steps, 11);
   EXPECT_EQ(job.train.batch, 24);
   EXPECT_EQ(job.train.micro_batch, 3);
@@ -93,6 +100,11 @@ report: {directory: out, log_every: 2, tensorboard: false, html: false}
   EXPECT_EQ(job.train.optimizer.epsilon, 1e-6);
   EXPECT_EQ(job.train.schedule.warmup_steps, 4);
   EXPECT_EQ(job.train.schedule.least_fraction, 0.2);
+}
+
+TEST(ReadJob, ReadsPipelineAndMemory) {
+  const JobSpec job = read(kFull);
+
   EXPECT_EQ(job.device, "cuda");
   EXPECT_EQ(job.threads, 3);
   EXPECT_EQ(job.pipeline.stages, 3);
@@ -107,6 +119,11 @@ report: {directory: out, log_every: 2, tensorboard: false, html: false}
   EXPECT_EQ(job.memory.host_budget.bytes, Bytes(2 << 20));
   EXPECT_EQ(job.memory.disk_budget.share, 0.25);
   EXPECT_EQ(job.memory.disk_path, "/tmp/x");
+}
+
+TEST(ReadJob, ReadsPlanCheckpointAndReport) {
+  const JobSpec job = read(kFull);
+
   EXPECT_EQ(job.plan.solver, "rotor");
   EXPECT_EQ(job.plan.slots, 100);
   EXPECT_EQ(job.plan.file, "p.json");
@@ -208,130 +225,134 @@ TEST(JobSpec, FailsAtTheLineOfTheKey) {
             "dir/a.yaml:1: plan.solver is unknown");
 }
 
+const std::string kDefaults =
+    "name: a\n"
+    "model:\n"
+    "  kind: gpt\n"
+    "  blocks: 6\n"
+    "  width: 384\n"
+    "  heads: 6\n"
+    "  context: 256\n"
+    "  vocabulary: 256\n"
+    "  dropout: 0\n"
+    "  tied_head: true\n"
+    "data:\n"
+    "  kind: text\n"
+    "  files: [x.txt]\n"
+    "  validation_fraction: 0.05\n"
+    "train:\n"
+    "  steps: 300\n"
+    "  batch: 32\n"
+    "  micro_batch: 4\n"
+    "  seed: 1\n"
+    "  precision: float32\n"
+    "  clip_norm: 1\n"
+    "  validate_every: 100\n"
+    "  validation_batches: 8\n"
+    "  optimizer:\n"
+    "    kind: adamw\n"
+    "    learning_rate: 6e-04\n"
+    "    weight_decay: 0.1\n"
+    "    betas: [0.9, 0.95]\n"
+    "    epsilon: 1e-08\n"
+    "  schedule:\n"
+    "    kind: cosine\n"
+    "    warmup_steps: 0\n"
+    "    least_fraction: 0.1\n"
+    "device: cpu\n"
+    "threads: auto\n"
+    "pipeline:\n"
+    "  stages: auto\n"
+    "  replicas: 1\n"
+    "  schedule: \"1f1b\"\n"
+    "  cut: auto\n"
+    "  timeout: 60s\n"
+    "  transport: auto\n"
+    "memory:\n"
+    "  device_budget: auto\n"
+    "  host_budget: 0\n"
+    "  disk_budget: 0\n"
+    "  disk_path: \"\"\n"
+    "plan:\n"
+    "  solver: auto\n"
+    "  slots: 500\n"
+    "  file: \"\"\n"
+    "checkpoint:\n"
+    "  every: 0\n"
+    "  keep: 2\n"
+    "  resume: auto\n"
+    "report:\n"
+    "  directory: runs/a\n"
+    "  log_every: 10\n"
+    "  tensorboard: true\n"
+    "  html: true\n";
+
 TEST(ToYaml, WritesEveryDefault) {
-  EXPECT_EQ(to_yaml(read(kLeast)),
-            "name: a\n"
-            "model:\n"
-            "  kind: gpt\n"
-            "  blocks: 6\n"
-            "  width: 384\n"
-            "  heads: 6\n"
-            "  context: 256\n"
-            "  vocabulary: 256\n"
-            "  dropout: 0\n"
-            "  tied_head: true\n"
-            "data:\n"
-            "  kind: text\n"
-            "  files: [x.txt]\n"
-            "  validation_fraction: 0.05\n"
-            "train:\n"
-            "  steps: 300\n"
-            "  batch: 32\n"
-            "  micro_batch: 4\n"
-            "  seed: 1\n"
-            "  precision: float32\n"
-            "  clip_norm: 1\n"
-            "  validate_every: 100\n"
-            "  validation_batches: 8\n"
-            "  optimizer:\n"
-            "    kind: adamw\n"
-            "    learning_rate: 6e-04\n"
-            "    weight_decay: 0.1\n"
-            "    betas: [0.9, 0.95]\n"
-            "    epsilon: 1e-08\n"
-            "  schedule:\n"
-            "    kind: cosine\n"
-            "    warmup_steps: 0\n"
-            "    least_fraction: 0.1\n"
-            "device: cpu\n"
-            "threads: auto\n"
-            "pipeline:\n"
-            "  stages: auto\n"
-            "  replicas: 1\n"
-            "  schedule: \"1f1b\"\n"
-            "  cut: auto\n"
-            "  timeout: 60s\n"
-            "  transport: auto\n"
-            "memory:\n"
-            "  device_budget: auto\n"
-            "  host_budget: 0\n"
-            "  disk_budget: 0\n"
-            "  disk_path: \"\"\n"
-            "plan:\n"
-            "  solver: auto\n"
-            "  slots: 500\n"
-            "  file: \"\"\n"
-            "checkpoint:\n"
-            "  every: 0\n"
-            "  keep: 2\n"
-            "  resume: auto\n"
-            "report:\n"
-            "  directory: runs/a\n"
-            "  log_every: 10\n"
-            "  tensorboard: true\n"
-            "  html: true\n");
+  EXPECT_EQ(to_yaml(read(kLeast)), kDefaults);
 }
 
-// The job above has every default; this one has none.
+/// A job in which nothing has its default.
+const std::string kNoDefaults =
+    "name: \"12\"\n"
+    "model:\n"
+    "  kind: mlp\n"
+    "  inputs: 3\n"
+    "  widths: [5, 6]\n"
+    "  classes: 2\n"
+    "  batch_norm: true\n"
+    "  dropout: 0.3\n"
+    "data:\n"
+    "  kind: synthetic\n"
+    "  examples: 77\n"
+    "  validation_fraction: 0\n"
+    "train:\n"
+    "  steps: 11\n"
+    "  batch: 12\n"
+    "  micro_batch: 3\n"
+    "  seed: 9\n"
+    "  precision: bfloat16\n"
+    "  clip_norm: 0\n"
+    "  validate_every: 0\n"
+    "  validation_batches: 1\n"
+    "  optimizer:\n"
+    "    kind: sgd\n"
+    "    learning_rate: 0.3333333333333333\n"
+    "    weight_decay: 0\n"
+    "    momentum: 0\n"
+    "  schedule:\n"
+    "    kind: constant\n"
+    "    warmup_steps: 2\n"
+    "device: cuda\n"
+    "threads: 2\n"
+    "pipeline:\n"
+    "  stages: 2\n"
+    "  replicas: 2\n"
+    "  schedule: gpipe\n"
+    "  cut: [1]\n"
+    "  timeout: 0.5s\n"
+    "  transport: local\n"
+    "memory:\n"
+    "  device_budget: [1, 7%, 12.34%, 4]\n"
+    "  host_budget: 100%\n"
+    "  disk_budget: 4096\n"
+    "  disk_path: \"a: b\"\n"
+    "plan:\n"
+    "  solver: \"periodic 3\"\n"
+    "  slots: 10\n"
+    "  file: \"true\"\n"
+    "checkpoint:\n"
+    "  every: 1\n"
+    "  keep: 1\n"
+    "  resume: never\n"
+    "report:\n"
+    "  directory: /r\n"
+    "  log_every: 1\n"
+    "  tensorboard: false\n"
+    "  html: false\n";
+
 TEST(ToYaml, ReadsBackAsTheSameJob) {
-  const std::string text =
-      "name: \"12\"\n"
-      "model:\n"
-      "  kind: mlp\n"
-      "  inputs: 3\n"
-      "  widths: [5, 6]\n"
-      "  classes: 2\n"
-      "  batch_norm: true\n"
-      "  dropout: 0.3\n"
-      "data:\n"
-      "  kind: synthetic\n"
-      "  examples: 77\n"
-      "  validation_fraction: 0\n"
-      "train:\n"
-      "  steps: 11\n"
-      "  batch: 12\n"
-      "  micro_batch: 3\n"
-      "  seed: 9\n"
-      "  precision: bfloat16\n"
-      "  clip_norm: 0\n"
-      "  validate_every: 0\n"
-      "  validation_batches: 1\n"
-      "  optimizer:\n"
-      "    kind: sgd\n"
-      "    learning_rate: 0.3333333333333333\n"
-      "    weight_decay: 0\n"
-      "    momentum: 0\n"
-      "  schedule:\n"
-      "    kind: constant\n"
-      "    warmup_steps: 2\n"
-      "device: cuda\n"
-      "threads: 2\n"
-      "pipeline:\n"
-      "  stages: 2\n"
-      "  replicas: 2\n"
-      "  schedule: gpipe\n"
-      "  cut: [1]\n"
-      "  timeout: 0.5s\n"
-      "  transport: local\n"
-      "memory:\n"
-      "  device_budget: [1, 7%, 12.34%, 4]\n"
-      "  host_budget: 100%\n"
-      "  disk_budget: 4096\n"
-      "  disk_path: \"a: b\"\n"
-      "plan:\n"
-      "  solver: \"periodic 3\"\n"
-      "  slots: 10\n"
-      "  file: \"true\"\n"
-      "checkpoint:\n"
-      "  every: 1\n"
-      "  keep: 1\n"
-      "  resume: never\n"
-      "report:\n"
-      "  directory: /r\n"
-      "  log_every: 1\n"
-      "  tensorboard: false\n"
-      "  html: false\n";
-  EXPECT_EQ(to_yaml(read(text)), text);
+  EXPECT_EQ(to_yaml(read(kDefaults)), kDefaults);
+  EXPECT_EQ(to_yaml(read(kNoDefaults)), kNoDefaults);
 }
 
 TEST(ToYaml, KeepsAnOwnModel) {

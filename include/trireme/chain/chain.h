@@ -18,8 +18,7 @@ struct LayerCost {
   Seconds forward;   ///< one forward (taped or not)
   Seconds backward;  ///< one backward
   Bytes output;      ///< x[i], if held by itself; its gradient weighs the same
-  Bytes
-      tape;  ///< a[i]: what a taped forward adds and leaves behind, output included, input excluded
+  Bytes tape;        ///< a[i]: what a taped forward adds and leaves behind; output in, input not
   Bytes forward_transient;   ///< peak of an untaped forward above (before + output)
   Bytes tape_transient;      ///< peak of a taped forward above (before + tape)
   Bytes backward_transient;  ///< peak of a backward above what was held before it, the new input
@@ -44,19 +43,23 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
-/// Most layers that a chain file may have.
+/// Most layers that a chain file may have, and its most bytes.
 inline constexpr int kMaxLayers = 100'000;
+inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
-/// Reads `trireme-chain/1`. Throws InputError with file, line, layer and field: unknown key,
-/// negative or non-finite number, no layers, more than kMaxLayers, a sum of sizes over 2^62, a tape
-/// smaller than zero.
+/// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
+/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes are 0 by
+/// default; units are read ("3MiB", "1.5ms").
+///
+/// Throws InputError with file, line, layer and field: unknown key, negative or non-finite number,
+/// no layers, more than kMaxLayers, a sum of sizes over 2^62.
 Chain load_chain(const std::filesystem::path& file);
 Chain read_chain(const io::Node& document);
 
 /// The same format, numbers exact: load(write(c)) == c.
 std::string to_yaml(const Chain& chain);
 
-/// Digest of everything but the name: two chains that cost the same are the same to a plan.
+/// Digest of all costs, without names: two chains that cost the same are the same to a plan.
 std::string digest(const Chain& chain);
 
 }  // namespace trireme::chain

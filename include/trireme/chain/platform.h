@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace trireme::chain {
@@ -51,14 +50,19 @@ struct Platform {
   double channel_buffers = 0;
 
   bool operator==(const Platform&) const = default;
+  /// The link between two ranks, in either direction; free between a rank and itself.
   LinkSpec link(int from, int to) const;
 };
 
 /// `count` equal ranks with `memory` each and free links.
 Platform uniform_platform(int count, Bytes memory);
 
+/// Most ranks of a platform file.
+inline constexpr int kMaxRanks = 65'536;
+
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
-/// one flat default. Throws InputError with file, line, rank and field.
+/// one flat default. Only `memory_bytes` must be there; units are read ("24GiB", "12GB/s", "5us").
+/// Throws InputError with file, line, rank and field.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

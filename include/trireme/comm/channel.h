@@ -1,5 +1,6 @@
 // The transport between ranks: messages and small collectives over byte views. Backends: `local`
-// (ranks as threads of one process), MPI, NCCL. SPDX-License-Identifier: Apache-2.0
+// (ranks as threads of one process), MPI, NCCL.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"
@@ -53,8 +54,8 @@ class Channel {
 
   /// Starts a message; returns at once. The n-th send of a stream from one rank to another goes
   /// into the n-th receive there, of exactly the same size, else the receiver's wait throws, naming
-  /// both, and the stream is given up. Not buffered: the send of a large message ends only after its receive was started. A
-  /// rank may send to itself.
+  /// both, and the stream is given up. Not buffered: the send of a large message ends only after
+  /// its receive was started. A rank may send to itself.
   virtual std::unique_ptr<Transfer> send(ConstBytes data, int to, Stream stream) = 0;
   virtual std::unique_ptr<Transfer> receive(MutableBytes data, int from, Stream stream) = 0;
 

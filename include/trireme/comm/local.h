@@ -1,5 +1,6 @@
 // Ranks as threads of one process: the transport of tests, of several stages on one machine without
-// mpirun, and of a single rank. SPDX-License-Identifier: Apache-2.0
+// mpirun, and of a single rank.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/comm/channel.h"

@@ -1,5 +1,6 @@
 // What all transports have in common about waiting: the loop itself, and the words in which a rank
-// that waited in vain says whose fault it is. SPDX-License-Identifier: Apache-2.0
+// that waited in vain says whose fault it is.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/comm/channel.h"

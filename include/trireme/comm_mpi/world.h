@@ -1,6 +1,6 @@
 // MPI as a transport. One progress thread per process makes every MPI call after start, so that
-// messages move while the rank computes, also without cross-memory attach. SPDX-License-Identifier:
-// Apache-2.0
+// messages move while the rank computes, also without cross-memory attach.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/comm/channel.h"

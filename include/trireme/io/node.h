@@ -40,6 +40,10 @@ class Node {
   /// The document's name: its file as it was given.
   const std::string& source() const;
 
+  /// The same value under a name that says more in messages: "layer 4 (block1.mlp)" for
+  /// "layers[3]". The keys below begin with it.
+  Node called(std::string_view name) const;
+
   /// Throws InputError: where() + " " + message.
   [[noreturn]] void fail(std::string_view message) const;
   /// The same for the value at `path` below this one ("train.batch"); where it does not stand

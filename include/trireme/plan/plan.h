@@ -67,17 +67,27 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p.
+/// Most micro-batches of a plan file.
+inline constexpr int kMaxMicroBatches = 100'000;
+
+/// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p for stages in the
+/// order of their layers.
 std::string to_json(const Plan& plan);
+/// The document that says why there is no plan: {"infeasible": {...}}.
 std::string to_json(const Infeasible& infeasible);
 
+/// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
+/// `forward`, `backward` must be there; by default stage k is on rank k with as many micro-batches
+/// in flight as its schedule has. Stages may stand in any order and come back sorted by their
+/// layers.
+///
 /// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
-/// stage, gaps between stages.
+/// stage, gaps between stages. Whether the program is legal and fits is for the validator.
 Plan load_plan(const std::filesystem::path& file);
 Plan read_plan(const io::Node& document);
 
-/// Throws InputError when the plan was made for another chain: both names and digests are in the
-/// message.
+/// Throws InputError when the plan was made for another chain (other costs or length): both names
+/// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower).

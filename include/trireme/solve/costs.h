@@ -30,6 +30,8 @@ class Costs {
   int first() const { return first_; }
   int last() const { return last_; }
   Bytes unit() const { return Bytes(unit_); }
+  /// Whether layer t is the chain's last, whose output is the loss.
+  bool is_loss(int t) const { return t == chain_end_; }
 
   Slots output(int i) const { return output_[at(i)]; }  ///< x[i], first-1 <= i <= last
   Slots tape(int i) const { return tape_[at(i)]; }      ///< a[i]
@@ -51,8 +53,10 @@ class Costs {
   /// Sum of f + b over s..t: the time of a sub-chain without recomputation.
   Seconds work(int s, int t) const;
 
+  /// Whole slots in so many bytes; negative for negative bytes.
+  Slots slots_in(Bytes bytes) const;
   /// Whole slots that a budget leaves beside x[first-1]; negative if not even that fits.
-  Slots available(Bytes budget) const;
+  Slots available(Bytes budget) const { return slots_in(budget - input_); }
 
  private:
   std::size_t at(int i) const { return static_cast<std::size_t>(i - first_ + 1); }
@@ -60,7 +64,7 @@ class Costs {
   Slots rounded_up(std::int64_t bytes) const { return (bytes + unit_ - 1) / unit_; }
   void fill_runs(const chain::Chain& chain);
 
-  int first_, last_;
+  int first_, last_, chain_end_;
   std::int64_t unit_;
   Bytes input_;
   std::vector<Slots> output_, tape_, waiting_, taping_, taping_with_input_, backward_, run_;
@@ -105,16 +109,16 @@ Slots load(const Costs& costs, Part part, int t);
 Split keep_output(const Costs& costs, Part part, int s, int t, int at);
 Split keep_tape(const Costs& costs, Part part, int s, int t, int at);
 
-/// Calls `visit(split)` for every decision on s..t; outputs first, both in ascending order. A
-/// kResumed of one layer has none: it is its backward alone.
+/// Calls `visit(split)` for every decision on s..t: outputs, then tapes, both in ascending order,
+/// then for kFirst the output that is given away. A kResumed of one layer has none: it is its
+/// backward alone.
 template <class Visit>
 void each_split(const Costs& costs, Freedom freedom, Part part, int s, int t, Visit&& visit) {
-  const int last_output = part == Part::kFirst ? t : t - 1;  // x[t] of the first pass goes away
-  for (int j = s; j <= last_output; ++j) visit(keep_output(costs, part, s, t, j));
+  for (int j = s; j < t; ++j) visit(keep_output(costs, part, s, t, j));
   const int last_tape = part == Part::kResumed ? t - 1 : t;
-  for (int j = s; j <= (freedom == Freedom::kInputStays ? s : last_tape) && j <= last_tape; ++j) {
-    visit(keep_tape(costs, part, s, t, j));
-  }
+  const int most = freedom == Freedom::kInputStays ? s : last_tape;
+  for (int j = s; j <= most && j <= last_tape; ++j) visit(keep_tape(costs, part, s, t, j));
+  if (part == Part::kFirst) visit(keep_output(costs, part, s, t, t));
 }
 
 }  // namespace trireme::solve

@@ -21,6 +21,7 @@
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
 #include "trireme/program/action.h"
+#include "trireme/solve/column.h"
 #include "trireme/solve/costs.h"
 
 #include <cstddef>
@@ -85,6 +86,8 @@ class Tables final : public CostReader {
   Slots flat_from(int s, int t) const;
 
   double extra(Part part, int s, int t, Slots m) const override;
+  /// C (kWhole) or G (kResumed) of s..t as a whole, for loops over m; lives as long as the table.
+  const Column& column(Part part, int s, int t) const;
   int top() const;
   /// Bytes of memory that the table holds.
   std::size_t size() const;
@@ -110,6 +113,7 @@ class FirstPass final : public CostReader {
   double extra(Part part, int s, int t, Slots m) const override;
   Slots slack() const override { return slack_; }
   int last() const { return last_; }
+  int top() const { return tables_.top(); }
 
  private:
   struct Columns;

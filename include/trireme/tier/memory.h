@@ -40,6 +40,7 @@ class MemoryAccount {
   Bytes live(Tag tag) const { return Bytes(tags_[index(tag)].load(std::memory_order_relaxed)); }
   Bytes peak() const { return Bytes(peak_.load(std::memory_order_relaxed)); }
   Bytes budget() const { return Bytes(budget_.load(std::memory_order_relaxed)); }
+  bool has_budget() const { return budget_.load(std::memory_order_relaxed) != INT64_MAX; }
   const std::string& name() const { return name_; }
 
   /// The peak starts again from what is live now.

@@ -1,0 +1,16 @@
+// Timelines for chrome://tracing and ui.perfetto.dev.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/simulate/simulate.h"
+
+#include <string>
+
+namespace trireme::report {
+
+/// The Trace Event Format: one process per rank, one thread per lane, a counter for the bytes held;
+/// times in microseconds. Wants Detail::kTimeline.
+std::string chrome_trace(const simulate::Simulation& simulation, const chain::Chain& chain);
+
+}  // namespace trireme::report

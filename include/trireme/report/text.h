@@ -1,0 +1,52 @@
+// Plans and simulations in words, for terminals.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+#include "trireme/plan/plan.h"
+#include "trireme/program/action.h"
+#include "trireme/simulate/simulate.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::report {
+
+/// "14 B", "1572864 B (1.50 MiB)": a size that must be exact.
+std::string exact_text(Bytes size);
+
+/// "1.25 ms", "0 s".
+std::string time_text(Seconds time);
+
+/// "12.5 %".
+std::string percent_text(double share);
+/// "+11.5 %" of `ideal`.
+std::string overhead_text(Seconds time, Seconds ideal);
+
+/// "forward_keep 1, forward_tape 2". Runs of four or more like actions on neighbouring layers are
+/// folded: "forward_tape 3..18", "backward 18..3".
+std::string actions_text(const std::vector<program::Action>& actions);
+
+/// Lines of at most `width` characters, broken after commas; all but the first begin with `indent`
+/// spaces.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
+
+/// Step time of ranks that share all work evenly, never wait and run nothing twice.
+Seconds ideal_step(const simulate::Simulation& simulation);
+
+/// A table of the plan's alternatives: step time, how much more than the plan's, what they need.
+std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan);
+
+/// What was chosen and what it costs, stage by stage with its program.
+std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
+                      const simulate::Simulation& simulation);
+
+/// Step time and bubble, a table of ranks, and what every rank holds at its peak.
+std::string simulation_text(const plan::Plan& plan, const simulate::Simulation& simulation);
+
+/// The same as `trireme-simulation/1`.
+std::string to_json(const plan::Plan& plan, const simulate::Simulation& simulation);
+
+}  // namespace trireme::report

@@ -1,0 +1,28 @@
+// Which outputs to keep so that a chain needs least memory when everything else is run once more,
+// segment by segment (Hong, Tsai, Wang, Liu, Wu 2025, "GPU memory usage optimization for backward
+// propagation"). SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+
+#include <vector>
+
+namespace trireme::solve {
+
+/// Segments by their first layers, ascending; the input of each is kept. The last segment is taped
+/// at once, the others when their backward comes.
+struct Segments {
+  std::vector<int> starts;
+  Bytes value;  ///< of the objective that was minimised
+};
+
+/// Least peak, tapes, transients and gradients inside: `value` is the peak that replay finds.
+/// O(L^2).
+Segments least_peak(const chain::Chain& chain, int first, int last);
+
+/// Least sum of kept outputs and the largest segment's tapes, the simpler objective of the older
+/// formulation (also Feng and Huang 2021). O(L^3).
+Segments least_sum(const chain::Chain& chain, int first, int last);
+
+}  // namespace trireme::solve

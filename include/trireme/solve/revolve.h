@@ -1,0 +1,19 @@
+// Reversal of equal steps with a number of slots (Griewank and Walther 2000, algorithm 799).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/program/action.h"
+
+#include <cstdint>
+
+namespace trireme::solve {
+
+/// Least number of forwards, beyond the one taped forward of each step, that reverse `steps` >= 1
+/// equal steps when `slots` >= 1 inputs may be kept at once, the first step's among them. The
+/// closed form: r n - C(s + r, s + 1) with the least r for which C(s + r, s) >= n.
+std::int64_t revolve_forwards(int steps, int slots);
+
+/// A program that does it: layers first..last, each taped right before its backward.
+program::StageProgram revolve_program(int first, int last, int slots);
+
+}  // namespace trireme::solve

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_command.h"
+
+#include "exit_code.h"
+#include "one_rank.h"
+#include "planned.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
+#include "trireme/config/job.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/node.h"
+#include "trireme/report/text.h"
+
+#include <iostream>
+#include <string_view>
+
+namespace trireme::app {
+namespace {
+
+/// The `format` that the file says it has; a job says none.
+std::string format_of(const std::string& file);
+int check_job(const CheckArguments& arguments);
+int check_plan(const CheckArguments& arguments);
+int check_chain(const CheckArguments& arguments);
+int check_platform(const CheckArguments& arguments);
+/// Throws InputError where an option has no use for a file of this kind.
+void refuse(const std::string& value, std::string_view option, std::string_view kind);
+
+}  // namespace
+
+int check(const CheckArguments& arguments) {
+  const std::string format = format_of(arguments.file);
+  const bool is_plan = format.starts_with("trireme-plan/");
+  if (is_plan || (format.empty() && !arguments.chain.empty())) return check_plan(arguments);
+  refuse(arguments.chain, "--chain", "a plan");
+  refuse(arguments.platform, "--platform", "a plan");
+  if (format.starts_with("trireme-chain/")) return check_chain(arguments);
+  if (format.starts_with("trireme-platform/")) return check_platform(arguments);
+  return check_job(arguments);
+}
+
+namespace {
+
+std::string format_of(const std::string& file) {
+  const io::Node document = io::load(file);
+  if (document.kind() != io::Node::Kind::kMap) return "";
+  const auto format = document.find("format");
+  return format && format->kind() == io::Node::Kind::kScalar ? format->text() : "";
+}
+
+int check_job(const CheckArguments& arguments) {
+  const config::JobSpec job =
+      config::load_job(arguments.file, {.settings = arguments.settings, .own_models = {}});
+  const std::string resolved = config::to_yaml(job);
+  if (arguments.json) {
+    std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"job\", \"micro_batches\": "
+              << config::micro_batches(job) << ", \"job\": " << io::json_text(resolved) << "}\n";
+  } else {
+    std::cout << resolved;
+  }
+  std::cerr << arguments.file << " is a good job: " << config::micro_batches(job)
+            << " micro-batches per step and replica\n";
+  return kDone;
+}
+
+int check_plan(const CheckArguments& arguments) {
+  if (arguments.chain.empty())
+    throw InputError(concat(arguments.file,
+                            ": is a plan; the chain that it is for must be given "
+                            "beside it: --chain chain.yaml"));
+  if (!arguments.settings.empty()) refuse(arguments.settings.front(), "--set", "a job");
+  const Planned planned = load_planned({arguments.file, arguments.chain, arguments.platform});
+  const simulate::Simulation forecast = simulated(planned, simulate::Detail::kSummary);
+  if (const auto infeasible = over_budget(planned, forecast))
+    return report_over_budget(*infeasible, arguments.json);
+  std::size_t actions = 0;
+  for (const auto& rank : planned.program.ranks) actions += rank.size();
+  std::cerr << arguments.file << " is a good plan for " << arguments.chain << ": " << actions
+            << " actions in legal order, every rank within its budget\n";
+  std::cout << (arguments.json ? report::to_json(planned.plan, forecast)
+                               : report::simulation_text(planned.plan, forecast));
+  return kDone;
+}
+
+int check_chain(const CheckArguments& arguments) {
+  const chain::Chain chain = chain::load_chain(arguments.file);
+  OneRank alone{.chain = chain, .platform = chain::uniform_platform(1, Bytes(0))};
+  const Bytes fixed = static_bytes(chain, 1, chain.length());
+  const Bytes needed = keep_all_budget(alone);
+  if (arguments.json) {
+    std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"chain\", \"layers\": "
+              << chain.length() << ", \"digest\": " << io::json_text(chain::digest(chain))
+              << ", \"ideal_s\": " << to_text(ideal_step(alone).count())
+              << ", \"static_bytes\": " << fixed.count()
+              << ", \"keep_all_bytes\": " << needed.count() << "}\n";
+  } else {
+    std::cout << "layers    " << chain.length() << "\ndigest    " << chain::digest(chain)
+              << "\nideal     " << to_text(ideal_step(alone)) << " per micro-batch\nstatic    "
+              << report::exact_text(fixed) << "\nkeep_all  " << report::exact_text(needed) << "\n";
+  }
+  std::cerr << arguments.file << " is a good chain\n";
+  return kDone;
+}
+
+int check_platform(const CheckArguments& arguments) {
+  const chain::Platform platform = chain::load_platform(arguments.file);
+  if (arguments.json) {
+    std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"platform\", \"ranks\": "
+              << platform.ranks.size() << "}\n";
+  } else {
+    std::cout << chain::to_yaml(platform);
+  }
+  std::cerr << arguments.file << " is a good platform of " << platform.ranks.size() << " ranks\n";
+  return kDone;
+}
+
+void refuse(const std::string& value, std::string_view option, std::string_view kind) {
+  if (!value.empty())
+    throw InputError(concat(option, ": is only for ", kind, ", leave it out here"));
+}
+
+}  // namespace
+}  // namespace trireme::app

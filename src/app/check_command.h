@@ -1,0 +1,20 @@
+// `trireme check`: is this file good, and what would come of it? Changes nothing.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+
+struct CheckArguments {
+  std::string file;
+  std::vector<std::string> settings;  ///< of a job
+  std::string chain, platform;        ///< of a plan
+  bool json = false;
+};
+
+/// Returns the exit code; throws InputError.
+int check(const CheckArguments& arguments);
+
+}  // namespace trireme::app

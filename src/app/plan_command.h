@@ -1,0 +1,25 @@
+// `trireme plan`: from a chain and a budget to a plan, or to why there is none.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace trireme::app {
+
+struct PlanArguments {
+  std::string chain, platform;
+  std::string memory;  ///< empty: the platform's; a size wins over it
+  int stages = 1;
+  int micro_batches = 1;
+  std::string solver = "auto";
+  int slots = 500;
+  std::string output, report;
+  bool json = false;
+  int sweep = 0;  ///< budgets to try; 0: one plan
+  std::string csv, plot;
+};
+
+/// Returns the exit code; throws InputError.
+int plan(const PlanArguments& arguments);
+
+}  // namespace trireme::app

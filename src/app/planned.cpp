@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planned.h"
+
+#include "exit_code.h"
+#include "one_rank.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/report/text.h"
+
+#include <algorithm>
+#include <iostream>
+
+namespace trireme::app {
+namespace {
+
+int ranks_of(const plan::Plan& plan);
+chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan);
+bool moves_anything(const plan::Plan& plan);
+/// Gives the stages the platform's budgets, and as static bytes what the plan says but at least
+/// what the chain says; returns these by rank.
+std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
+                           const chain::Platform& platform);
+/// As much memory as anyone may want: budgets are a question of their own.
+chain::Platform without_limits(chain::Platform platform);
+plan::Infeasible overflow(const Planned& planned, int rank, const simulate::RankResult& result);
+
+}  // namespace
+
+Planned load_planned(const PlanFiles& files) {
+  Planned planned;
+  planned.plan = plan::load_plan(files.plan);
+  planned.chain = chain::load_chain(files.chain);
+  try {
+    plan::require_same_chain(planned.plan, planned.chain);
+  } catch (const InputError& error) {
+    throw InputError(concat(files.plan, ": ", error.what()));
+  }
+  planned.platform = platform_of(files, planned.plan);
+  planned.static_bytes = take_up(planned.plan, planned.chain, planned.platform);
+  try {
+    planned.program = plan::compile(planned.plan);
+  } catch (const InputError& error) {
+    throw InputError(concat(files.plan, ": ", error.what()));
+  }
+  const chain::Platform free = without_limits(planned.platform);
+  const auto fault = simulate::validate(
+      planned.program,
+      {.chain = &planned.chain, .platform = &free, .static_bytes = planned.static_bytes});
+  if (fault) throw InputError(concat(files.plan, ": ", simulate::to_text(*fault)));
+  return planned;
+}
+
+simulate::Simulation simulated(const Planned& planned, simulate::Detail detail) {
+  simulate::Simulation simulation = simulate::simulate(planned.program,
+                                                       {.chain = &planned.chain,
+                                                        .platform = &planned.platform,
+                                                        .static_bytes = planned.static_bytes},
+                                                       detail);
+  ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
+  return simulation;
+}
+
+std::optional<plan::Infeasible> over_budget(const Planned& planned,
+                                            const simulate::Simulation& simulation) {
+  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
+    const simulate::RankResult& result = simulation.ranks[rank];
+    const chain::RankSpec& spec = planned.platform.ranks[rank];
+    const bool device = spec.memory > Bytes(0) && result.peak.size > spec.memory;
+    if (device || result.outer_peak > spec.host + spec.disk)
+      return overflow(planned, static_cast<int>(rank), result);
+  }
+  return std::nullopt;
+}
+
+int report_over_budget(const plan::Infeasible& infeasible, bool json) {
+  if (json) std::cout << plan::to_json(infeasible);
+  std::cerr << "trireme: infeasible: rank " << infeasible.rank << " needs "
+            << report::exact_text(infeasible.needed) << " (" << infeasible.where << "), it has "
+            << report::exact_text(infeasible.available) << "; the smallest budget that works for "
+            << "this plan is " << report::exact_text(infeasible.least_budget) << "\n";
+  return kInfeasible;
+}
+
+namespace {
+
+int ranks_of(const plan::Plan& plan) {
+  int ranks = 0;
+  for (const plan::StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);
+  return ranks;
+}
+
+chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
+  const int ranks = ranks_of(plan);
+  if (!files.platform.empty()) {
+    chain::Platform platform = chain::load_platform(files.platform);
+    if (platform.ranks.size() < static_cast<std::size_t>(ranks))
+      throw InputError(concat(files.platform, ": has ", platform.ranks.size(), " ranks, but ",
+                              files.plan, " needs ", ranks));
+    return platform;
+  }
+  if (moves_anything(plan))
+    throw InputError(concat(files.plan,
+                            ": moves values to the outer tier, so the rates of copies "
+                            "are needed: give --platform platform.yaml"));
+  chain::Platform platform = chain::uniform_platform(ranks, Bytes(0));
+  for (const plan::StagePlan& stage : plan.stages) {
+    Bytes& memory = platform.ranks[static_cast<std::size_t>(stage.rank)].memory;
+    memory = std::max(memory, stage.budget);
+  }
+  return platform;
+}
+
+bool moves_anything(const plan::Plan& plan) {
+  const auto is_copy = [](const program::Action& action) {
+    return action.op == program::Op::kOffload || action.op == program::Op::kOffloadTape;
+  };
+  for (const plan::StagePlan& stage : plan.stages) {
+    for (const auto* const actions : {&stage.program.forward, &stage.program.backward}) {
+      if (std::any_of(actions->begin(), actions->end(), is_copy)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
+                           const chain::Platform& platform) {
+  std::vector<Bytes> sizes(static_cast<std::size_t>(ranks_of(plan)));
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    const Bytes least = static_bytes(chain, stage.program.first_layer, stage.program.last_layer);
+    stage.budget = platform.ranks[rank].memory;
+    stage.static_bytes = std::max(stage.static_bytes, least);
+    sizes[rank] += stage.static_bytes;
+  }
+  return sizes;
+}
+
+chain::Platform without_limits(chain::Platform platform) {
+  for (chain::RankSpec& rank : platform.ranks) {
+    rank.memory = Bytes(0);
+    rank.host = Bytes(std::int64_t{1} << 62);
+    rank.disk = Bytes(0);
+  }
+  return platform;
+}
+
+plan::Infeasible overflow(const Planned& planned, int rank, const simulate::RankResult& result) {
+  const chain::RankSpec& spec = planned.platform.ranks[static_cast<std::size_t>(rank)];
+  plan::Infeasible infeasible{.rank = rank,
+                              .needed = result.peak.size,
+                              .available = spec.memory,
+                              .least_budget = result.peak.size,
+                              .where = ""};
+  bool first = true;
+  for (const plan::StagePlan& stage : planned.plan.stages) {
+    if (stage.rank != rank) continue;
+    if (first) infeasible.first_layer = stage.program.first_layer;
+    infeasible.last_layer = stage.program.last_layer;
+    first = false;
+  }
+  if (spec.memory > Bytes(0) && result.peak.size > spec.memory) {
+    if (result.peak.action) infeasible.where = concat("at ", program::to_text(*result.peak.action));
+    return infeasible;
+  }
+  infeasible.needed = infeasible.least_budget = result.outer_peak;
+  infeasible.available = spec.host + spec.disk;
+  infeasible.where = "in its outer tier";
+  return infeasible;
+}
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,43 @@
+// A plan file with the chain and the platform that it is looked at with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
+#include "trireme/plan/plan.h"
+#include "trireme/program/action.h"
+#include "trireme/simulate/simulate.h"
+#include "trireme/simulate/validate.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+
+struct PlanFiles {
+  std::string plan, chain, platform;  ///< platform empty: the plan's budgets, free links
+};
+
+struct Planned {
+  plan::Plan plan;  ///< budgets are those of the platform
+  chain::Chain chain;
+  chain::Platform platform;
+  program::Program program;
+  std::vector<Bytes> static_bytes;  ///< by rank
+};
+
+/// Reads the files and proves the program legal, budgets aside. Throws InputError otherwise: a
+/// broken file, a plan for another chain, an action out of order.
+Planned load_planned(const PlanFiles& files);
+
+simulate::Simulation simulated(const Planned& planned, simulate::Detail detail);
+
+/// The first rank that does not keep its budget; nothing if all do.
+std::optional<plan::Infeasible> over_budget(const Planned& planned,
+                                            const simulate::Simulation& simulation);
+
+/// Says so on standard error, with `json` also on standard output; returns the exit code.
+int report_over_budget(const plan::Infeasible& infeasible, bool json);
+
+}  // namespace trireme::app

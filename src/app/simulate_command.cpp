@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulate_command.h"
+
+#include "exit_code.h"
+
+#include "trireme/io/file.h"
+#include "trireme/report/chrome_trace.h"
+#include "trireme/report/plan_page.h"
+#include "trireme/report/text.h"
+
+#include <iostream>
+
+namespace trireme::app {
+
+int simulate_plan(const SimulateArguments& arguments) {
+  const bool wants_timeline = !arguments.trace.empty() || !arguments.report.empty();
+  const Planned planned = load_planned(arguments.files);
+  const simulate::Simulation simulation =
+      simulated(planned, wants_timeline ? simulate::Detail::kTimeline : simulate::Detail::kSummary);
+  if (const auto infeasible = over_budget(planned, simulation))
+    return report_over_budget(*infeasible, arguments.json);
+  if (!arguments.trace.empty())
+    io::write_file(arguments.trace, report::chrome_trace(simulation, planned.chain));
+  if (!arguments.report.empty())
+    io::write_file(arguments.report, report::plan_page(planned.plan, planned.chain, simulation));
+  if (arguments.json) {
+    std::cout << report::to_json(planned.plan, simulation);
+    return kDone;
+  }
+  std::cout << report::simulation_text(planned.plan, simulation);
+  if (!arguments.trace.empty())
+    std::cout << "written: " << arguments.trace << " (for ui.perfetto.dev)\n";
+  if (!arguments.report.empty()) std::cout << "written: " << arguments.report << "\n";
+  return kDone;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,20 @@
+// `trireme simulate`: what a plan does, rank by rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planned.h"
+
+#include <string>
+
+namespace trireme::app {
+
+struct SimulateArguments {
+  PlanFiles files;
+  std::string trace, report;
+  bool json = false;
+};
+
+/// Returns the exit code; throws InputError.
+int simulate_plan(const SimulateArguments& arguments);
+
+}  // namespace trireme::app

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange.h"
+
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trireme::comm {
+
+using State = LocalMessage::State;
+
+Exchange::Exchange(int ranks, ChannelOptions options)
+    : options_(std::move(options)),
+      ranks_(static_cast<std::size_t>(ranks)),
+      lanes_(ranks_.size() * ranks_.size() * kStreams) {}
+
+void Exchange::start(const std::shared_ptr<LocalMessage>& message) {
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<LocalMessage> other = take_match(message);
+  if (!other) return;
+  LocalMessage& sent = message->outgoing ? *message : *other;
+  LocalMessage& received = message->outgoing ? *other : *message;
+  if (sent.size != received.size) {
+    sent.problem = sizes_differ_at_sender(received.rank, sent.size, received.size);
+    received.problem = sizes_differ_at_receiver(sent.rank, sent.size, received.size);
+    end(sent, State::kFailed);
+    end(received, State::kFailed);
+    give_up(lane_of(*message));
+    return;
+  }
+  sent.state = received.state = State::kCopying;
+  lock.unlock();
+  if (sent.size > 0) std::memcpy(received.data, sent.data, sent.size);
+  lock.lock();
+  end(sent, State::kDone);
+  end(received, State::kDone);
+}
+
+bool Exchange::ended(const LocalMessage& message) {
+  const std::lock_guard lock(mutex_);
+  if (message.state == State::kDone || message.state == State::kFailed) return true;
+  return message.state == State::kWaiting &&
+         (failure_ || ranks_[static_cast<std::size_t>(message.peer)].part != Part::kWorking);
+}
+
+void Exchange::wait(const LocalMessage& message, std::string_view what) {
+  std::unique_lock lock(mutex_);
+  Rank& self = ranks_[static_cast<std::size_t>(message.rank)];
+  const Rank& peer = ranks_[static_cast<std::size_t>(message.peer)];
+  self.state = {RankState::Kind::kWaiting, message.peer, std::string(what)};
+  const WaitEnd end = wait_until(lock, self.changed, options_, [&] {
+    if (message.state == State::kWaiting) return failure_ || peer.part != Part::kWorking;
+    return message.state != State::kCopying;
+  });
+  self.state = {RankState::Kind::kBusy, 0, ""};
+  if (message.state == State::kDone) return;
+  if (message.state == State::kFailed)
+    throw CommError(concat("rank ", message.rank, ": ", message.problem, ": ", what));
+  if (failure_) throw failed(failure_->rank, failure_->reason);
+  if (end == WaitEnd::kEnded)
+    throw CommError(concat("rank ", message.rank, ": rank ", message.peer,
+                           " has ended, nobody answers any more: ", what));
+  if (end == WaitEnd::kStopped) throw stopped(message.rank, message.peer, what);
+  const std::string why = explain_wait(message.rank, message.peer, [&](int rank) {
+    return ranks_[static_cast<std::size_t>(rank)].state;
+  });
+  throw waited_in_vain(message.rank, options_.timeout, message.peer, what, why);
+}
+
+void Exchange::withdraw(const std::shared_ptr<LocalMessage>& message) {
+  std::unique_lock lock(mutex_);
+  // The copy runs on the other side's thread and ends without waiting for anybody.
+  ranks_[static_cast<std::size_t>(message->rank)].changed.wait(
+      lock, [&] { return message->state != State::kCopying; });
+  if (message->state != State::kWaiting) return;
+  Lane& lane = lane_of(*message);
+  std::erase(lane.sends, message);
+  std::erase(lane.receives, message);
+  message->state = State::kFailed;
+  give_up(lane);
+}
+
+void Exchange::fail(int rank, std::string_view reason) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = Failure{rank, std::string(reason)};
+  notify_all();
+}
+
+std::optional<int> Exchange::failed_rank() {
+  const std::lock_guard lock(mutex_);
+  return failure_ ? std::optional(failure_->rank) : std::nullopt;
+}
+
+void Exchange::close(int rank) {
+  std::unique_lock lock(mutex_);
+  ensure(!under_way(rank), concat("rank ", rank, " closes with no transfer under way"));
+  Rank& self = ranks_[static_cast<std::size_t>(rank)];
+  self.part = Part::kClosed;
+  self.state.kind = RankState::Kind::kEnded;
+  notify_all();
+  const WaitEnd end = wait_until(lock, self.changed, options_,
+                                 [&] { return failure_ || all_closed() || left_unclosed(); });
+  if (failure_) throw failed(failure_->rank, failure_->reason);
+  if (all_closed()) return;
+  if (end == WaitEnd::kEnded)
+    throw CommError(
+        concat("rank ", rank, ": rank ", *left_unclosed(), " has ended without closing: close"));
+  const std::vector<int> missing = not_closed();
+  if (end == WaitEnd::kStopped) throw stopped(rank, missing.front(), "close");
+  throw closed_in_vain(rank, options_.timeout, missing);
+}
+
+void Exchange::leave(int rank) {
+  const std::lock_guard lock(mutex_);
+  Rank& self = ranks_[static_cast<std::size_t>(rank)];
+  if (self.part == Part::kWorking) self.part = Part::kLeft;
+  self.state.kind = RankState::Kind::kEnded;
+  notify_all();
+}
+
+Exchange::Lane& Exchange::lane_of(const LocalMessage& message) {
+  const auto sender = static_cast<std::size_t>(message.outgoing ? message.rank : message.peer);
+  const auto receiver = static_cast<std::size_t>(message.outgoing ? message.peer : message.rank);
+  return lanes_[(sender * ranks_.size() + receiver) * kStreams +
+                static_cast<std::size_t>(message.stream)];
+}
+
+std::shared_ptr<LocalMessage> Exchange::take_match(const std::shared_ptr<LocalMessage>& message) {
+  Lane& lane = lane_of(*message);
+  if (lane.given_up) {
+    message->problem = stream_given_up(message->peer);
+    end(*message, State::kFailed);
+    return nullptr;
+  }
+  auto& others = message->outgoing ? lane.receives : lane.sends;
+  if (others.empty()) {
+    (message->outgoing ? lane.sends : lane.receives).push_back(message);
+    return nullptr;
+  }
+  std::shared_ptr<LocalMessage> other = std::move(others.front());
+  others.pop_front();
+  return other;
+}
+
+void Exchange::give_up(Lane& lane) {
+  lane.given_up = true;
+  for (auto* queue : {&lane.sends, &lane.receives}) {
+    for (const auto& message : *queue) {
+      message->problem = stream_given_up(message->peer);
+      end(*message, State::kFailed);
+    }
+    queue->clear();
+  }
+}
+
+void Exchange::end(LocalMessage& message, State state) {
+  message.state = state;
+  ranks_[static_cast<std::size_t>(message.rank)].changed.notify_all();
+}
+
+void Exchange::notify_all() {
+  for (Rank& rank : ranks_) rank.changed.notify_all();
+}
+
+bool Exchange::under_way(int rank) {
+  const auto is_ours = [&](const auto& message) { return message->rank == rank; };
+  return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+    return std::any_of(lane.sends.begin(), lane.sends.end(), is_ours) ||
+           std::any_of(lane.receives.begin(), lane.receives.end(), is_ours);
+  });
+}
+
+bool Exchange::all_closed() const {
+  return not_closed().empty();
+}
+
+std::vector<int> Exchange::not_closed() const {
+  std::vector<int> missing;
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    if (ranks_[r].part != Part::kClosed) missing.push_back(static_cast<int>(r));
+  return missing;
+}
+
+std::optional<int> Exchange::left_unclosed() const {
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    if (ranks_[r].part == Part::kLeft) return static_cast<int>(r);
+  return std::nullopt;
+}
+
+}  // namespace trireme::comm

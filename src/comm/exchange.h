@@ -1,0 +1,90 @@
+// Where the ranks of the local transport meet: one queue per sender, receiver and stream, in which
+// a send waits for its receive or the other way round. Whoever comes second copies, straight from
+// buffer to buffer.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/waits.h"
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::comm {
+
+/// One side of a message: a send or a receive of `rank`.
+struct LocalMessage {
+  enum class State { kWaiting, kCopying, kDone, kFailed };
+
+  int rank = 0;
+  int peer = 0;
+  bool outgoing = false;
+  Stream stream{};
+  std::byte* data = nullptr;  ///< never written through by a send
+  std::size_t size = 0;
+  State state = State::kWaiting;  ///< guarded by the exchange, as is `problem`
+  std::string problem;
+};
+
+class Exchange {
+ public:
+  Exchange(int ranks, ChannelOptions options);
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  /// Matches the message with the other side's, or leaves it until that comes.
+  void start(const std::shared_ptr<LocalMessage>& message);
+  bool ended(const LocalMessage& message);
+  void wait(const LocalMessage& message, std::string_view what);
+  /// Returns when the message's buffer is no longer used.
+  void withdraw(const std::shared_ptr<LocalMessage>& message);
+  /// The first call counts.
+  void fail(int rank, std::string_view reason);
+  std::optional<int> failed_rank();
+  void close(int rank);
+  /// The rank's body has returned or thrown.
+  void leave(int rank);
+
+ private:
+  enum class Part { kWorking, kClosed, kLeft };
+  struct Failure {
+    int rank = 0;
+    std::string reason;
+  };
+  struct Rank {
+    std::condition_variable changed;
+    RankState state{RankState::Kind::kBusy, 0, ""};
+    Part part = Part::kWorking;
+  };
+  /// At most one of the two is non-empty: what found no other side yet.
+  struct Lane {
+    std::deque<std::shared_ptr<LocalMessage>> sends;
+    std::deque<std::shared_ptr<LocalMessage>> receives;
+    bool given_up = false;
+  };
+
+  Lane& lane_of(const LocalMessage& message);
+  /// The other side, taken out of its queue; nothing if it has not come.
+  std::shared_ptr<LocalMessage> take_match(const std::shared_ptr<LocalMessage>& message);
+  /// Order is lost: what is left in the lane fails, and so does all that comes.
+  void give_up(Lane& lane);
+  void end(LocalMessage& message, LocalMessage::State state);
+  void notify_all();
+  bool under_way(int rank);
+  bool all_closed() const;
+  std::vector<int> not_closed() const;
+  std::optional<int> left_unclosed() const;
+
+  ChannelOptions options_;
+  std::mutex mutex_;  // guards all below, and the states of messages
+  std::deque<Rank> ranks_;
+  std::vector<Lane> lanes_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace trireme::comm

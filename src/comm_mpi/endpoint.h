@@ -1,0 +1,99 @@
+// One rank's end of the MPI transport: what its own thread and the progress thread share. The own
+// thread starts messages and waits here; the progress thread moves them and hears from the others.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lanes.h"
+#include "mailbox.h"
+#include "mpi_calls.h"
+#include "progress_thread.h"
+#include "requests.h"
+
+#include "trireme/comm/waits.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::comm {
+
+/// How long a rank that gives up takes at most to get its word out to the others.
+inline constexpr Seconds kAbandonPatience{0.2};
+
+class Endpoint {
+ public:
+  Endpoint(const Communicators& world, ChannelOptions options, std::size_t piece);
+
+  int rank() const { return world_.rank; }
+  int size() const { return world_.size; }
+  void set_options(const ChannelOptions& options) { options_ = options; }
+
+  MessagePtr start(Message message);
+  bool ended(const Message& message);
+  void wait(const Message& message, std::string_view what);
+  /// Returns when MPI no longer uses the message's buffer.
+  void withdraw(const MessagePtr& message);
+  void abandon(std::string_view reason);
+  /// Every rank; no MPI request is left afterwards.
+  void close();
+  /// No MPI call is made from here on.
+  void stop();
+  /// MPI_Abort, once the others have had the chance to say what they know.
+  [[noreturn]] void kill_job(int exit_code);
+
+ private:
+  struct Failure {
+    int rank = 0;
+    std::string reason;
+  };
+  enum class Farewell { kNone, kClosing, kLeaving };
+
+  // On the own thread.
+  /// The lowest of the ranks that are about to exit, once all are or their time is over.
+  int first_to_leave();
+  RankState state_of(int peer);
+  std::string why_waiting(int peer);
+  void throw_if_failed();  ///< under the lock
+  /// Until `reached` holds, asked on the progress thread; whether it came to that.
+  bool wait_on_progress(std::function<bool()> reached, Seconds patience);
+  bool all_said(Farewell farewell) const;
+
+  // On the progress thread.
+  bool poll();
+  void hear(int from, const ControlMessage& message);
+  void end(Message& message, Message::State state, std::string problem);
+  void give_up_overdue();
+  void broke(const std::exception& error);
+
+  const Communicators world_;
+  ChannelOptions options_;  // of the own thread
+
+  // Of the progress thread.
+  Requests requests_;
+  Mailbox mailbox_;
+  Lanes lanes_;
+  std::function<bool()> reached_;  ///< what wait_on_progress() waits for
+
+  std::mutex mutex_;  // guards what follows, and the state of messages
+  std::condition_variable changed_;
+  RankState own_state_{RankState::Kind::kBusy, 0, ""};
+  std::optional<Failure> failure_;     ///< a rank, this one too, gave up
+  std::optional<std::string> broken_;  ///< no MPI call is made any more, because of this
+  std::string last_error_;             ///< of the own thread's last wait
+  std::vector<bool> given_up_;         ///< streams, per peer and direction
+  std::vector<Farewell> farewells_;    ///< of every rank
+  std::map<std::uint64_t, RankState> answers_;
+  std::uint64_t next_question_ = 0;
+  std::size_t under_way_ = 0;
+  bool has_reached_ = false;
+
+  ProgressThread thread_;  // last: it uses all of the above
+};
+
+}  // namespace trireme::comm

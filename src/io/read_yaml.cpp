@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tree_builder.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <istream>
+#include <streambuf>
+#include <utility>
+
+namespace trireme::io {
+namespace {
+
+/// Hands a text over in pieces and stops a parser that reads far without an event. To yaml-cpp
+/// every list may turn out to be a key when it ends, and until then all of its tokens are kept, at
+/// a hundred bytes for each of the text.
+class PacedText : public std::streambuf {
+ public:
+  explicit PacedText(std::string text) : text_(std::move(text)) {}
+
+  struct TooFar {};
+  static constexpr std::size_t kMostAhead = 1 << 20;
+
+  void progress() { seen_ = given_; }
+
+ protected:
+  int_type underflow() override {
+    if (given_ == text_.size()) return traits_type::eof();
+    if (given_ - seen_ > kMostAhead) throw TooFar{};
+    const std::size_t count = std::min<std::size_t>(1 << 14, text_.size() - given_);
+    char* const piece = text_.data() + given_;
+    setg(piece, piece, piece + count);
+    given_ += count;
+    return traits_type::to_int_type(*piece);
+  }
+
+ private:
+  std::string text_;
+  std::size_t given_ = 0;
+  std::size_t seen_ = 0;
+};
+
+/// The parser's events, handed on to the builder.
+class YamlEvents : public YAML::EventHandler {
+ public:
+  YamlEvents(const Source& source, PacedText& text) : builder_(source), text_(text) {}
+
+  Element take() { return builder_.take(); }
+  int line() const { return line_; }
+  [[noreturn]] void fail(int line, std::string_view message) const { builder_.fail(line, message); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override;
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override;
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override;
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override;
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override;
+  void OnSequenceEnd() override { builder_.end(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override;
+  void OnMapEnd() override { builder_.end(); }
+
+ private:
+  int enter(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor);
+
+  TreeBuilder builder_;
+  PacedText& text_;
+  int documents_ = 0;
+  int line_ = 1;
+};
+
+std::string_view without_byte_order_mark(std::string_view text);
+/// Throws InputError unless the text is UTF-8 without control characters. One of them (0x04) is
+/// yaml-cpp's own sign for the end of the text.
+void require_readable(std::string_view text, const Source& source);
+bool is_utf8(std::string_view text);
+/// Length of the UTF-8 character at the beginning of `text`, 0 if there is none.
+std::size_t character_size(std::string_view text);
+
+}  // namespace
+
+Element read_text(std::string_view text, const Source& source) {
+  text = without_byte_order_mark(text);
+  require_readable(text, source);
+  const bool json = source.name.ends_with(".json") || is_json(text);
+  return json ? read_json(text, source) : read_yaml(text, source);
+}
+
+Element read_yaml(std::string_view text, const Source& source) {
+  // A comment without a line break at the end: after a line break yaml-cpp takes a text in quotes
+  // that is never closed for complete.
+  PacedText paced(concat(text, text.ends_with('\n') ? "#" : "\n#"));
+  YamlEvents events(source, paced);
+  try {
+    std::istream stream(&paced);
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(events)) {
+    }
+  } catch (const PacedText::TooFar&) {
+    events.fail(events.line(), concat("no value is complete within ",
+                                      to_text(Bytes(PacedText::kMostAhead)), " from here on"));
+  } catch (const YAML::ParserException& failure) {
+    const auto breaks = std::count(text.begin(), text.end(), '\n');
+    const int last = static_cast<int>(breaks) + (text.ends_with('\n') ? 0 : 1);
+    events.fail(std::clamp(failure.mark.line + 1, 1, std::max(last, 1)),
+                concat("not YAML: ", failure.msg));
+  }
+  return events.take();
+}
+
+namespace {
+
+void YamlEvents::OnDocumentStart(const YAML::Mark& mark) {
+  if (++documents_ > 1) fail(mark.line + 1, "something follows the end of the document");
+}
+
+void YamlEvents::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
+  builder_.null(enter(mark, "", anchor));
+}
+
+void YamlEvents::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
+  enter(mark, "", anchor);
+}
+
+void YamlEvents::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                          const std::string& value) {
+  const int line = enter(mark, tag, anchor);
+  // yaml-cpp makes a lone byte of "\N" and "\_".
+  if (tag == "!" && !is_utf8(value)) fail(line, "a text in quotes with an escape that is not read");
+  if (builder_.awaits_key()) {
+    builder_.key(value, line);
+  } else {
+    builder_.scalar(value, tag == "!", line);
+  }
+}
+
+void YamlEvents::OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
+                                 YAML::anchor_t anchor, YAML::EmitterStyle::value) {
+  builder_.begin(Node::Kind::kList, enter(mark, tag, anchor));
+}
+
+void YamlEvents::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                            YAML::EmitterStyle::value) {
+  builder_.begin(Node::Kind::kMap, enter(mark, tag, anchor));
+}
+
+int YamlEvents::enter(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
+  text_.progress();
+  line_ = std::max(mark.line + 1, 1);
+  if (anchor != YAML::NullAnchor)
+    fail(line_, "anchors and aliases (&, *) are not read: write it out, or put text in quotes");
+  // "!" and "?" are yaml-cpp's for text in quotes and for all else without a tag.
+  if (!tag.empty() && tag != "!" && tag != "?")
+    fail(line_, concat("tags (", shown(tag), ") are not read: put text in quotes"));
+  return line_;
+}
+
+std::string_view without_byte_order_mark(std::string_view text) {
+  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
+}
+
+void require_readable(std::string_view text, const Source& source) {
+  int line = 1;
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const bool is_control =
+        (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
+    if (is_control)
+      throw InputError(concat(source.at(line), "not a text: holds control character ", int{byte}));
+    const std::size_t size = character_size(text);
+    if (size == 0) throw InputError(concat(source.at(line), "not a text in UTF-8"));
+    line += byte == '\n' ? 1 : 0;
+    text.remove_prefix(size);
+  }
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::size_t character_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead < 0xE0) return continues(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead < 0xF0) {
+    const bool overlong = lead == 0xE0 && byte(1) < 0xA0;
+    const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
+    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead < 0xF5) {
+    const bool overlong = lead == 0xF0 && byte(1) < 0x90;
+    const bool beyond = lead == 0xF4 && byte(1) >= 0x90;
+    return continues(1) && continues(2) && continues(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace trireme::io

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/text.h"
+#include "trireme/plan/plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace trireme::plan {
+namespace {
+
+using program::Action;
+using program::Op;
+
+constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+
+/// What is predicted for a whole plan; nothing has to be.
+void read_prediction(Plan& plan, const io::Node& node);
+/// The stages in the order of their layers, without gaps.
+std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan);
+StagePlan read_stage(const io::Node& node);
+std::pair<int, int> read_layers(const io::Node& node);
+std::vector<Action> read_actions(const io::Node& node, const program::StageProgram& stage);
+Action read_action(const io::Node& node, const program::StageProgram& stage);
+/// x[first - 1], which the stage only borrows, may be dropped or moved too.
+bool takes_input(Op op);
+/// What a stage itself may do; the rest is placed by lowering.
+const std::vector<std::string>& stage_ops();
+StagePrediction read_stage_prediction(const io::Node& node);
+int in_flight(const Plan& plan, std::size_t stage, std::size_t stages);
+
+Alternative read_alternative(const io::Node& node);
+Infeasible read_infeasible(const io::Node& node);
+
+/// Reads `key` of the map into `value` where it is there.
+void read(io::MapReader& map, std::string_view key, int& value);
+void read(io::MapReader& map, std::string_view key, Bytes& value);
+void read(io::MapReader& map, std::string_view key, Seconds& value);
+
+}  // namespace
+
+Plan load_plan(const std::filesystem::path& file) {
+  return read_plan(io::load(file));
+}
+
+Plan read_plan(const io::Node& document) {
+  io::MapReader map(document);
+  map.required("format").choice({"trireme-plan/1"});
+  Plan plan;
+  io::MapReader chain(map.required("chain"));
+  plan.chain_name = chain.required("name").text();
+  plan.chain_digest = chain.required("digest").text();
+  chain.finish();
+  plan.schedule = map.required("schedule").choice({"1f1b", "gpipe"});
+  if (const auto solver = map.optional("solver")) plan.solver = solver->text();
+  plan.micro_batches = static_cast<int>(map.required("micro_batches").integer(1, kMaxMicroBatches));
+  if (const auto predicted = map.optional("predicted")) read_prediction(plan, *predicted);
+  const io::Node stages = map.required("stages");
+  const auto alternatives = map.optional("alternatives");
+  map.finish();
+
+  plan.stages = read_stages(stages, plan);
+  if (alternatives) {
+    for (const io::Node& node : alternatives->list())
+      plan.alternatives.push_back(read_alternative(node));
+  }
+  return plan;
+}
+
+namespace {
+
+void read_prediction(Plan& plan, const io::Node& node) {
+  io::MapReader map(node);
+  read(map, "step_s", plan.step);
+  if (const auto bubble = map.optional("bubble")) plan.bubble = bubble->number(-1, 1);
+  read(map, "recompute_s", plan.recompute);
+  map.finish();
+}
+
+std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
+  std::vector<std::pair<StagePlan, io::Node>> unsorted;
+  for (const io::Node& element : node.list()) unsorted.emplace_back(read_stage(element), element);
+  if (unsorted.empty()) node.fail("is an empty list, must have at least one stage");
+  std::stable_sort(unsorted.begin(), unsorted.end(), [](const auto& a, const auto& b) {
+    return a.first.program.first_layer < b.first.program.first_layer;
+  });
+
+  std::vector<StagePlan> stages;
+  int next = 1;
+  for (auto& [stage, place] : unsorted) {
+    if (stage.program.first_layer != next)
+      place.fail_at("layers",
+                    concat("begins with ", stage.program.first_layer, ", must begin with ", next,
+                           ": stages follow each other without gaps from layer 1"));
+    next = stage.program.last_layer + 1;
+    if (stage.rank < 0) stage.rank = static_cast<int>(stages.size());
+    if (stage.in_flight < 1) stage.in_flight = in_flight(plan, stages.size(), unsorted.size());
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+StagePlan read_stage(const io::Node& node) {
+  io::MapReader map(node);
+  StagePlan stage;
+  std::tie(stage.program.first_layer, stage.program.last_layer) =
+      read_layers(map.required("layers"));
+  stage.rank = -1;
+  stage.in_flight = 0;
+  read(map, "rank", stage.rank);
+  if (const auto count = map.optional("in_flight"))
+    stage.in_flight = static_cast<int>(count->integer(1, kMaxMicroBatches));
+  read(map, "budget_bytes", stage.budget);
+  read(map, "static_bytes", stage.static_bytes);
+  stage.program.forward = read_actions(map.required("forward"), stage.program);
+  stage.program.backward = read_actions(map.required("backward"), stage.program);
+  if (const auto predicted = map.optional("predicted"))
+    stage.predicted = read_stage_prediction(*predicted);
+  map.finish();
+  return stage;
+}
+
+std::pair<int, int> read_layers(const io::Node& node) {
+  const std::vector<io::Node> ends = node.list();
+  if (ends.size() != 2)
+    node.fail(concat("has ", ends.size(), " entries, must be [first layer, last layer]"));
+  const std::int64_t first = ends[0].integer(1, chain::kMaxLayers);
+  return {static_cast<int>(first), static_cast<int>(ends[1].integer(first, chain::kMaxLayers))};
+}
+
+std::vector<Action> read_actions(const io::Node& node, const program::StageProgram& stage) {
+  std::vector<Action> actions;
+  for (const io::Node& element : node.list()) actions.push_back(read_action(element, stage));
+  return actions;
+}
+
+Action read_action(const io::Node& node, const program::StageProgram& stage) {
+  const std::vector<io::Node> parts = node.list();
+  if (parts.size() != 2)
+    node.fail(concat("has ", parts.size(),
+                     " entries, must be [op, layer] such as [\"forward_tape\", ", stage.first_layer,
+                     "]"));
+  const Op op = *program::op_named(parts[0].choice(stage_ops()));
+  const int least = stage.first_layer - (takes_input(op) ? 1 : 0);
+  return {.op = op, .layer = static_cast<int>(parts[1].integer(least, stage.last_layer))};
+}
+
+bool takes_input(Op op) {
+  return op == Op::kDrop || op == Op::kOffload || op == Op::kPrefetch;
+}
+
+const std::vector<std::string>& stage_ops() {
+  static const std::vector<std::string> ops = [] {
+    std::vector<std::string> names;
+    for (const Op op : {Op::kForward, Op::kForwardKeep, Op::kForwardTape, Op::kBackward, Op::kDrop,
+                        Op::kOffload, Op::kPrefetch, Op::kOffloadTape, Op::kPrefetchTape})
+      names.emplace_back(program::name(op));
+    return names;
+  }();
+  return ops;
+}
+
+StagePrediction read_stage_prediction(const io::Node& node) {
+  io::MapReader map(node);
+  StagePrediction predicted;
+  read(map, "forward_s", predicted.forward);
+  read(map, "backward_s", predicted.backward);
+  read(map, "kept_bytes", predicted.kept);
+  read(map, "peak_bytes", predicted.peak);
+  read(map, "offloaded_bytes", predicted.offloaded);
+  map.finish();
+  return predicted;
+}
+
+int in_flight(const Plan& plan, std::size_t stage, std::size_t stages) {
+  const auto from_the_end = static_cast<int>(stages - stage);
+  return plan.schedule == "gpipe" ? plan.micro_batches : std::min(from_the_end, plan.micro_batches);
+}
+
+Alternative read_alternative(const io::Node& node) {
+  io::MapReader map(node);
+  Alternative alternative;
+  alternative.policy = map.required("policy").text();
+  if (const auto step = map.optional("step_s")) alternative.step = step->seconds();
+  if (const auto infeasible = map.optional("infeasible"))
+    alternative.infeasible = read_infeasible(*infeasible);
+  map.finish();
+  return alternative;
+}
+
+Infeasible read_infeasible(const io::Node& node) {
+  io::MapReader map(node);
+  Infeasible infeasible;
+  read(map, "rank", infeasible.rank);
+  std::tie(infeasible.first_layer, infeasible.last_layer) = read_layers(map.required("layers"));
+  infeasible.needed = map.required("needed_bytes").bytes();
+  infeasible.available = map.required("available_bytes").bytes();
+  infeasible.least_budget = map.required("least_budget_bytes").bytes();
+  if (const auto where = map.optional("where")) infeasible.where = where->text();
+  map.finish();
+  return infeasible;
+}
+
+void read(io::MapReader& map, std::string_view key, int& value) {
+  if (const auto node = map.optional(key)) value = static_cast<int>(node->integer(0, kMost));
+}
+
+void read(io::MapReader& map, std::string_view key, Bytes& value) {
+  if (const auto node = map.optional(key)) value = node->bytes();
+}
+
+void read(io::MapReader& map, std::string_view key, Seconds& value) {
+  if (const auto node = map.optional(key)) value = node->seconds();
+}
+
+}  // namespace
+}  // namespace trireme::plan

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/plan/plan.h"
+
+#include <cmath>
+
+namespace trireme::plan {
+namespace {
+
+std::string stage_text(const StagePlan& stage);
+/// `[["forward_tape", 1], ["forward_tape", 2]]`.
+std::string actions_text(const std::vector<program::Action>& actions);
+std::string prediction_text(const StagePrediction& predicted);
+std::string alternative_text(const Alternative& alternative);
+std::string infeasible_text(const Infeasible& infeasible);
+
+/// A number as JSON has it: infinity and not-a-number are none.
+std::string number(double value);
+/// The texts, one per line and indented, in brackets.
+std::string block(const std::vector<std::string>& texts);
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  std::vector<std::string> stages;
+  for (const StagePlan& stage : plan.stages) stages.push_back(stage_text(stage));
+  std::vector<std::string> alternatives;
+  for (const Alternative& other : plan.alternatives)
+    alternatives.push_back(alternative_text(other));
+  return concat(
+      "{\"format\": \"trireme-plan/1\",\n \"chain\": {\"name\": ", io::json_text(plan.chain_name),
+      ", \"digest\": ", io::json_text(plan.chain_digest),
+      "},\n \"schedule\": ", io::json_text(plan.schedule),
+      ",\n \"solver\": ", io::json_text(plan.solver), ",\n \"micro_batches\": ", plan.micro_batches,
+      ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
+      ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
+      "},\n \"stages\": ", block(stages), ",\n \"alternatives\": ", block(alternatives), "}\n");
+}
+
+std::string to_json(const Infeasible& infeasible) {
+  return concat("{\"infeasible\": ", infeasible_text(infeasible), "}\n");
+}
+
+namespace {
+
+std::string stage_text(const StagePlan& stage) {
+  const program::StageProgram& program = stage.program;
+  return concat("{\"layers\": [", program.first_layer, ", ", program.last_layer,
+                "], \"rank\": ", stage.rank, ", \"in_flight\": ", stage.in_flight,
+                ", \"budget_bytes\": ", stage.budget.count(),
+                ", \"static_bytes\": ", stage.static_bytes.count(),
+                ",\n   \"forward\": ", actions_text(program.forward),
+                ",\n   \"backward\": ", actions_text(program.backward),
+                ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
+}
+
+std::string actions_text(const std::vector<program::Action>& actions) {
+  std::string text = "[";
+  for (const program::Action& action : actions) {
+    if (text.size() > 1) text += ", ";
+    text += concat("[\"", program::name(action.op), "\", ", action.layer, "]");
+  }
+  return text + "]";
+}
+
+std::string prediction_text(const StagePrediction& predicted) {
+  return concat("{\"forward_s\": ", number(predicted.forward.count()),
+                ", \"backward_s\": ", number(predicted.backward.count()),
+                ", \"kept_bytes\": ", predicted.kept.count(),
+                ", \"peak_bytes\": ", predicted.peak.count(),
+                ", \"offloaded_bytes\": ", predicted.offloaded.count(), "}");
+}
+
+std::string alternative_text(const Alternative& alternative) {
+  std::string text = concat("{\"policy\": ", io::json_text(alternative.policy));
+  if (alternative.step) text += concat(", \"step_s\": ", number(alternative.step->count()));
+  if (alternative.infeasible)
+    text += concat(", \"infeasible\": ", infeasible_text(*alternative.infeasible));
+  return text + "}";
+}
+
+std::string infeasible_text(const Infeasible& infeasible) {
+  return concat("{\"rank\": ", infeasible.rank, ", \"layers\": [", infeasible.first_layer, ", ",
+                infeasible.last_layer, "], \"needed_bytes\": ", infeasible.needed.count(),
+                ", \"available_bytes\": ", infeasible.available.count(),
+                ", \"least_budget_bytes\": ", infeasible.least_budget.count(),
+                ", \"where\": ", io::json_text(infeasible.where), "}");
+}
+
+std::string number(double value) {
+  ensure(std::isfinite(value), "every prediction in a plan is a finite number");
+  return to_text(value);
+}
+
+std::string block(const std::vector<std::string>& texts) {
+  return texts.empty() ? "[]" : concat("[\n  ", join(texts, ",\n  "), "\n ]");
+}
+
+}  // namespace
+}  // namespace trireme::plan

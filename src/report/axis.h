@@ -1,0 +1,39 @@
+// Axes: from quantities to pixels, with round ticks in a unit that suits them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <string>
+#include <vector>
+
+namespace trireme::report {
+
+/// A range of values on a range of pixels; straight, or by logarithm.
+struct Scale {
+  double from = 0, to = 1;    ///< values, from < to
+  double begin = 0, end = 1;  ///< pixels
+  bool logarithmic = false;   ///< from > 0
+
+  double at(double value) const;
+};
+
+struct Tick {
+  double value = 0;  ///< bytes, seconds
+  std::string text;  ///< the number alone
+};
+
+/// Ticks that share a unit: "memory (GiB)" says it once.
+struct Ticks {
+  std::string unit;
+  std::vector<Tick> ticks;
+};
+
+/// At most about `most` ticks within the scale.
+Ticks byte_ticks(const Scale& scale, int most);
+Ticks time_ticks(const Scale& scale, int most);
+
+/// The greatest number below or at `value` out of 1, 2, 5, 10, 20 ... and 0.5, 0.2 ...
+double round_below(double value);
+
+}  // namespace trireme::report

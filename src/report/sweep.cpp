@@ -1,0 +1,71 @@
+// A sweep as data: CSV and JSON.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/report/sweep.h"
+
+#include "trireme/core/text.h"
+
+#include <nlohmann/json.hpp>
+
+namespace trireme::report {
+namespace {
+
+std::string csv_cell(const std::string& text);
+double overhead(Seconds step, Seconds ideal) {
+  return ideal > Seconds(0) ? step / ideal - 1 : 0;
+}
+
+}  // namespace
+
+std::string to_csv(const Sweep& sweep) {
+  std::string text =
+      "budget_bytes,solver,step_s,overhead,peak_bytes,kept_bytes,recompute_s,moved_bytes,"
+      "least_budget_bytes\n";
+  for (const SweepPoint& point : sweep.points) {
+    text += concat(point.budget.count(), ",", csv_cell(point.solver), ",");
+    if (const auto& cost = point.cost) {
+      text += concat(to_text(cost->step.count()), ",", to_text(overhead(cost->step, sweep.ideal)),
+                     ",", cost->peak.count(), ",", cost->kept.count(), ",",
+                     to_text(cost->recompute.count()), ",", cost->moved.count(), ",\n");
+    } else {
+      text += concat(",,,,,,", point.least_budget.count(), "\n");
+    }
+  }
+  return text;
+}
+
+std::string to_json(const Sweep& sweep) {
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (const SweepPoint& point : sweep.points) {
+    nlohmann::ordered_json entry{{"budget_bytes", point.budget.count()}, {"solver", point.solver}};
+    if (const auto& cost = point.cost) {
+      entry["step_s"] = cost->step.count();
+      entry["recompute_s"] = cost->recompute.count();
+      entry["peak_bytes"] = cost->peak.count();
+      entry["kept_bytes"] = cost->kept.count();
+      entry["moved_bytes"] = cost->moved.count();
+    } else {
+      entry["least_budget_bytes"] = point.least_budget.count();
+    }
+    points.push_back(std::move(entry));
+  }
+  return nlohmann::ordered_json{{"format", "trireme-sweep/1"},
+                                {"chain", sweep.chain_name},
+                                {"micro_batches", sweep.micro_batches},
+                                {"ideal_s", sweep.ideal.count()},
+                                {"solvers", sweep.solvers},
+                                {"points", std::move(points)}}
+             .dump(1) +
+         "\n";
+}
+
+namespace {
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace
+}  // namespace trireme::report

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/report/text.h"
+
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+
+namespace trireme::report {
+namespace {
+
+using program::Action;
+
+constexpr std::size_t kWidth = 100;
+/// Shorter runs are as short in full.
+constexpr std::size_t kWorthFolding = 4;
+
+/// Actions from `begin` on that are the same op on neighbouring layers, all up or all down.
+std::size_t run_length(const std::vector<Action>& actions, std::size_t begin);
+std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult& rank);
+std::string listed(std::string_view name, std::string_view text);
+
+}  // namespace
+
+std::string exact_text(Bytes size) {
+  const std::string exact = concat(size.count(), " B");
+  return size < Bytes(1024) ? exact : concat(exact, " (", to_text(size), ")");
+}
+
+std::string time_text(Seconds time) {
+  return time == Seconds(0) ? "0 s" : to_text(time);
+}
+
+std::string percent_text(double share) {
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.1f %%", 100 * share);
+  return buffer.data();
+}
+
+std::string overhead_text(Seconds time, Seconds ideal) {
+  if (ideal <= Seconds(0)) return "+0.0 %";
+  std::array<char, 48> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%+.1f %%", 100 * (time / ideal - 1));
+  return buffer.data();
+}
+
+std::string actions_text(const std::vector<Action>& actions) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < actions.size();) {
+    const std::size_t run = run_length(actions, i);
+    const std::string_view op = program::name(actions[i].op);
+    if (run >= kWorthFolding) {
+      parts.push_back(concat(op, " ", actions[i].layer, "..", actions[i + run - 1].layer));
+      i += run;
+    } else {
+      parts.push_back(concat(op, " ", actions[i].layer));
+      ++i;
+    }
+  }
+  return join(parts, ", ");
+}
+
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string out;
+  while (text.size() > width) {
+    std::size_t end = text.rfind(", ", width - 1);
+    if (end == std::string_view::npos) end = text.find(", ");
+    if (end == std::string_view::npos) break;
+    out += concat(text.substr(0, end + 1), "\n", std::string(indent, ' '));
+    text.remove_prefix(end + 2);
+  }
+  return out + std::string(text);
+}
+
+Seconds ideal_step(const simulate::Simulation& simulation) {
+  Seconds work;
+  for (const simulate::RankResult& rank : simulation.ranks) work += rank.busy - rank.recompute;
+  return simulation.ranks.empty() ? work : work / static_cast<double>(simulation.ranks.size());
+}
+
+std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan) {
+  std::vector<std::vector<std::string>> rows{{"instead", "step", "than this plan", "needs"}};
+  for (const plan::Alternative& other : plan.alternatives) {
+    rows.push_back({other.policy, other.step ? time_text(*other.step) : "-",
+                    other.step ? overhead_text(*other.step, plan.step) : "",
+                    other.infeasible ? exact_text(other.infeasible->least_budget) : ""});
+  }
+  return rows;
+}
+
+std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
+                      const simulate::Simulation& simulation) {
+  const Seconds ideal = ideal_step(simulation);
+  std::string text =
+      concat("chain     ", chain.name, ": ", chain.length(), " layers, ", plan.micro_batches,
+             plan.micro_batches == 1 ? " micro-batch" : " micro-batches", " per step, ",
+             plan.stages.size() == 1 ? "one stage" : concat(plan.stages.size(), " stages"), "\n");
+  text += concat("solver    ", plan.solver, "\n");
+  text += concat("time      ", time_text(plan.step), " per step; ideal ", time_text(ideal), " (",
+                 overhead_text(plan.step, ideal), "); recompute ", time_text(plan.recompute), "\n");
+  for (const plan::StagePlan& stage : plan.stages)
+    text += stage_text(stage, simulation.ranks[static_cast<std::size_t>(stage.rank)]);
+  if (!plan.alternatives.empty()) text += "\n" + table(alternative_rows(plan));
+  return text;
+}
+
+namespace {
+
+std::size_t run_length(const std::vector<Action>& actions, std::size_t begin) {
+  std::size_t end = begin + 1;
+  int step = 0;
+  for (; end < actions.size() && actions[end].op == actions[begin].op; ++end) {
+    const int next = actions[end].layer - actions[end - 1].layer;
+    if (std::abs(next) != 1 || (step != 0 && next != step)) break;
+    step = next;
+  }
+  return end - begin;
+}
+
+std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult& rank) {
+  const plan::StagePrediction& predicted = stage.predicted;
+  const program::StageProgram& program = stage.program;
+  std::string text;
+  if (stage.in_flight > 1 || stage.rank > 0)
+    text += concat("\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..",
+                   program.last_layer, ", ", stage.in_flight, " in flight\n");
+  text += concat("peak      ", exact_text(predicted.peak));
+  if (stage.budget > Bytes(0)) {
+    text +=
+        concat(" of ", exact_text(stage.budget), ", ", percent_text(predicted.peak / stage.budget));
+  }
+  if (rank.peak.action) text += concat(", at ", program::to_text(*rank.peak.action));
+  text += concat("\nstatic    ", exact_text(stage.static_bytes),
+                 " of parameters, gradients, optimizer");
+  if (stage.budget > Bytes(0))
+    text += concat("; leaves ", exact_text(stage.budget - stage.static_bytes));
+  text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
+  text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");
+  text += listed("forward", actions_text(program.forward));
+  return text + listed("backward", actions_text(program.backward));
+}
+
+std::string listed(std::string_view name, std::string_view text) {
+  constexpr std::size_t kIndent = 10;
+  return concat(name, std::string(kIndent - name.size(), ' '),
+                wrapped(text, kWidth - kIndent, kIndent), "\n");
+}
+
+}  // namespace
+}  // namespace trireme::report

@@ -1,0 +1,174 @@
+// From decisions to actions. SPDX-License-Identifier: Apache-2.0
+#include "copy_program.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/simulate/ledger.h"
+#include "trireme/simulate/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::solve {
+namespace {
+
+using program::Action;
+using program::Op;
+using program::StageProgram;
+
+// A tensor that comes back.
+struct Return {
+  Action action;
+  Bytes size;
+  std::size_t before = 0;  // which action of the backward list it must stand before
+};
+
+class Builder {
+ public:
+  explicit Builder(const Problem& problem) : problem_(problem), chain_(*problem.chain) {}
+  CopyProgram build(const std::vector<CopyPart>& parts);
+
+ private:
+  void add_forward(const CopyPart& part, bool taped_input);
+  void add_backward(const CopyPart& part, bool taped_input);
+  void run_ledger();
+  void move_forward();
+  StageProgram merged() const;
+  Bytes during(simulate::Ledger& ledger, const Action& action);
+
+  const Problem& problem_;
+  const chain::Chain& chain_;
+  std::vector<Action> forward_, backward_;
+  std::vector<Return> returns_;   // in the order of need
+  std::vector<Bytes> during_;     // of the backward actions, returns as late as can be
+  Bytes needed_;
+};
+
+}  // namespace
+
+std::vector<CopyPart> parts_of(const std::vector<CopyStep>& steps, const RedoTable* redo) {
+  std::vector<CopyPart> parts;
+  for (const CopyStep& step : steps) {
+    const Part part = step.taped ? Part::kResumed : Part::kWhole;
+    parts.push_back({step.first, step.last, step.taped, step.leaves,
+                     step.redo == nullptr
+                         ? std::vector<Action>{{Op::kBackward, step.first}}
+                         : redo->actions(part, step.first, step.last, *step.redo)});
+  }
+  return parts;
+}
+
+CopyProgram copy_program(const Problem& problem, const std::vector<CopyPart>& parts) {
+  return Builder(problem).build(parts);
+}
+
+std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram program) {
+  simulate::CopyLanes lanes;
+  if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
+  lanes.budget = problem.budget;
+  const simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
+  if (replay.fault) {
+    throw LogicError(concat("a solver made a program that may not run: ", to_text(*replay.fault)));
+  }
+  if (replay.peak > problem.budget) return std::nullopt;
+  if (problem.link && replay.moved > problem.link->capacity) return std::nullopt;
+  return Solution{.program = std::move(program),
+                  .time = replay.time,
+                  .peak = replay.peak,
+                  .kept = replay.kept,
+                  .recompute = replay.recompute,
+                  .moved = replay.moved};
+}
+
+bool can_copy(const Problem& problem) {
+  return problem.link && problem.link->out.count() > 0 && problem.link->in.count() > 0 &&
+         problem.link->capacity.count() > 0;
+}
+
+namespace {
+
+CopyProgram Builder::build(const std::vector<CopyPart>& parts) {
+  for (std::size_t k = 0; k < parts.size(); ++k) add_forward(parts[k], k > 0 && parts[k - 1].taped);
+  for (std::size_t k = parts.size(); k-- > 0;) add_backward(parts[k], k > 0 && parts[k - 1].taped);
+  run_ledger();
+  move_forward();
+  return {merged(), needed_};
+}
+
+void Builder::add_forward(const CopyPart& part, bool taped_input) {
+  const int i = part.first, j = part.last;
+  for (int k = i; k <= j; ++k) {
+    const bool taped = part.taped && k == j;
+    const Op untaped = k == i ? Op::kForwardKeep : Op::kForward;
+    forward_.push_back({taped ? Op::kForwardTape : untaped, k});
+    if (taped && k > i) forward_.push_back({Op::kDrop, k - 1});
+    if (k == i && part.leaves) {
+      forward_.push_back({taped_input ? Op::kOffloadTape : Op::kOffload, i - 1});
+    }
+  }
+}
+
+void Builder::add_backward(const CopyPart& part, bool taped_input) {
+  if (part.leaves) {
+    const int i = part.first - 1;
+    returns_.push_back({{taped_input ? Op::kPrefetchTape : Op::kPrefetch, i},
+                        taped_input ? chain_.layer(i).tape : chain_.output(i),
+                        backward_.size()});
+  }
+  backward_.insert(backward_.end(), part.backward.begin(), part.backward.end());
+}
+
+Bytes Builder::during(simulate::Ledger& ledger, const Action& action) {
+  const simulate::Ledger::Outcome outcome = ledger.apply(action);
+  ensure(!outcome.fault, outcome.fault ? *outcome.fault : "");
+  needed_ = std::max(needed_, outcome.effect.during);
+  return outcome.effect.during;
+}
+
+// Bytes of every action with copies taken as instant and each return at the last moment. The ends of
+// the stage as replay runs them.
+void Builder::run_ledger() {
+  const int first = problem_.first_layer, last = problem_.last_layer;
+  simulate::Ledger ledger(chain_, {.first_layer = first, .last_layer = last});
+  during(ledger, {Op::kReceiveInput, first - 1});
+  const bool with_loss = last == chain_.length();
+  if (with_loss) during(ledger, {Op::kLoadTarget, last});
+  for (const Action& action : forward_) {
+    during(ledger, action);
+    if (action.layer != last || !program::is_forward(action.op)) continue;
+    during(ledger, {with_loss ? Op::kReadLoss : Op::kSendOutput, last});
+  }
+  if (!with_loss) during(ledger, {Op::kReceiveGradient, last});
+  auto back = returns_.begin();
+  for (std::size_t k = 0; k < backward_.size(); ++k) {
+    for (; back != returns_.end() && back->before == k; ++back) during(ledger, back->action);
+    during_.push_back(during(ledger, backward_[k]));
+  }
+}
+
+void Builder::move_forward() {
+  std::size_t earliest = 0;
+  for (Return& back : returns_) {
+    std::size_t& at = back.before;
+    while (at > earliest && during_[at - 1] + back.size <= problem_.budget) {
+      during_[--at] += back.size;
+    }
+    earliest = at;
+  }
+}
+
+StageProgram Builder::merged() const {
+  StageProgram program{.first_layer = problem_.first_layer, .last_layer = problem_.last_layer};
+  program.forward = forward_;
+  auto back = returns_.begin();
+  for (std::size_t k = 0; k < backward_.size(); ++k) {
+    for (; back != returns_.end() && back->before == k; ++back) {
+      program.backward.push_back(back->action);
+    }
+    program.backward.push_back(backward_[k]);
+  }
+  return program;
+}
+
+}  // namespace
+}  // namespace trireme::solve

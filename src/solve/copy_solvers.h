@@ -1,0 +1,15 @@
+// The solvers that move what is kept to the outer tier and back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/solve/solve.h"
+
+#include <string_view>
+
+namespace trireme::solve {
+
+Result solve_capuchin(const Problem& problem, std::string_view argument);
+Result solve_offload(const Problem& problem, std::string_view argument);
+Result solve_pofo(const Problem& problem, std::string_view argument);
+
+}  // namespace trireme::solve

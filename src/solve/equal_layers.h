@@ -1,0 +1,35 @@
+// Sub-chains of equal layers (the blocks of a transformer) have equal tables: for each the one that
+// stands for it. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trireme::solve {
+
+/// Classes of the sub-chains of first..last by what the recurrences read: forward times and all
+/// sizes. Backward times are left out on purpose, a table holds recomputation alone.
+class EqualLayers {
+ public:
+  /// O(L^2) time, two bytes per sub-chain.
+  EqualLayers(const chain::Chain& chain, int first, int last);
+
+  /// The last s' with layers s'..s'+(t-s) equal to s..t.
+  int twin(int s, int t) const {
+    return first_ + twins_[row_[static_cast<std::size_t>(s - first_)] +
+                           static_cast<std::size_t>(t - s)];
+  }
+  /// Number of different sub-chains.
+  std::size_t different() const { return different_; }
+
+ private:
+  int first_;
+  std::size_t different_ = 0;
+  std::vector<std::size_t> row_;
+  std::vector<std::uint16_t> twins_;
+};
+
+}  // namespace trireme::solve

@@ -1,0 +1,299 @@
+// Shortest path from "x[first-1] is held" to "nothing is left", one edge per action. A state says of every layer whether its output or its
+// tape is held, and which gradient there is. Tapes cannot be thrown away, so each layer is taped
+// exactly once, and the length of a path is the time of its untaped forwards.
+// Needs nothing but the rules of the memory model, so that it can judge the table solvers.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/solve/exhaustive.h"
+
+#include "solvers.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <utility>
+
+namespace trireme::solve {
+namespace {
+
+using program::Action;
+using program::Op;
+
+constexpr int kMostLayers = 12;
+constexpr std::int64_t kMostStates = 16'000'000;
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+
+enum class Wanted { kLeastTime, kLeastPeak };
+enum class Held : std::uint8_t { kNothing, kOutput, kTape };
+
+// What is held. Layers are counted from 1 within the problem; x[0] stays to the end.
+struct State {
+  std::array<Held, kMostLayers + 1> held{};
+  bool turned = false;  // past the pause
+  int gradient = 0;     // past the pause: which x[i] has its gradient there
+  int fresh = 0;        // persistent: the output that the last action made, 0 for none
+};
+
+struct Edge {
+  State to;
+  Action action;       // kDrop of layer 0 stands for the pause
+  double runs = 0;     // seconds
+  std::int64_t peak = 0;
+};
+
+class Search {
+ public:
+  Search(const Problem& problem, const ExhaustiveLimits& limits, Wanted wanted);
+  std::optional<program::StageProgram> run();
+
+ private:
+  struct Visit {
+    double cost = std::numeric_limits<double>::infinity();
+    std::int32_t from = -1;
+    std::int8_t op = 0, layer = 0;
+  };
+
+  std::int32_t number(const State& state) const;
+  State state(std::int32_t number) const;
+  std::int64_t weight(const State& state) const;
+  const chain::LayerCost& layer(int i) const { return chain_.layer(first_ + i - 1); }
+  std::int64_t output(int i) const { return chain_.output(first_ + i - 1).count(); }
+
+  template <class Take>
+  void each_edge(const State& state, Take&& take) const;
+  template <class Take>
+  void run_layer(const State& state, int i, std::int64_t weight, Take&& take) const;
+  template <class Take>
+  void turn(const State& state, std::int64_t weight, Take&& take) const;
+  template <class Take>
+  void backward(const State& state, std::int64_t weight, Take&& take) const;
+  program::StageProgram program(std::int32_t goal) const;
+
+  const chain::Chain& chain_;
+  int first_, layers_;
+  std::int64_t budget_, most_kept_;
+  bool persistent_;
+  bool with_loss_;  // the chain's last layer is inside: x[last] gives way to its gradient at once
+  Wanted wanted_;
+  std::array<std::int32_t, kMostLayers + 1> power_{};  // of 3
+  std::vector<Visit> visits_;
+};
+
+bool available(const State& state, int i) {
+  return i == 0 || state.held[static_cast<std::size_t>(i)] != Held::kNothing;
+}
+Held& held(State& state, int i) { return state.held[static_cast<std::size_t>(i)]; }
+Held held(const State& state, int i) { return state.held[static_cast<std::size_t>(i)]; }
+
+}  // namespace
+
+Result solve_exhaustive(const Problem& problem, std::string_view argument) {
+  if (!argument.empty() && argument != "persistent") refuse_argument("exhaustive", argument);
+  const ExhaustiveLimits limits{.persistent = !argument.empty()};
+  if (auto program = search_fastest(problem, limits)) {
+    return judged(problem, *std::move(program));
+  }
+  const auto leanest = search_leanest(problem, limits);
+  ensure(leanest.has_value(), "without a budget something always runs");
+  return infeasible(problem, *leanest);
+}
+
+std::optional<program::StageProgram> search_fastest(const Problem& problem,
+                                                    const ExhaustiveLimits& limits) {
+  return Search(problem, limits, Wanted::kLeastTime).run();
+}
+
+std::optional<program::StageProgram> search_leanest(const Problem& problem,
+                                                    const ExhaustiveLimits& limits) {
+  return Search(problem, limits, Wanted::kLeastPeak).run();
+}
+
+namespace {
+
+Search::Search(const Problem& problem, const ExhaustiveLimits& limits, Wanted wanted)
+    : chain_(*problem.chain),
+      first_(problem.first_layer),
+      layers_(problem.last_layer - problem.first_layer + 1),
+      budget_(wanted == Wanted::kLeastTime ? problem.budget.count() : kUnbounded),
+      most_kept_(limits.most_kept ? limits.most_kept->count() : kUnbounded),
+      persistent_(limits.persistent),
+      with_loss_(problem.last_layer == problem.chain->length()),
+      wanted_(wanted) {
+  std::int64_t states = (layers_ + 2) * (persistent_ ? layers_ + 1 : 1);
+  for (int i = 0; i < layers_ && states <= kMostStates; ++i) states *= 3;
+  if (layers_ > kMostLayers || states > kMostStates) {
+    throw InputError(concat("exhaustive: ", layers_, " layers have too many states; it takes up to ",
+                            persistent_ ? 10 : kMostLayers, ", use rotor_free instead"));
+  }
+  power_[0] = 1;
+  for (std::size_t i = 1; i < power_.size(); ++i) power_[i] = power_[i - 1] * 3;
+  visits_.resize(static_cast<std::size_t>(states));
+}
+
+std::optional<program::StageProgram> Search::run() {
+  using Entry = std::pair<double, std::int32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
+  const std::int32_t start = number(State{});
+  visits_[static_cast<std::size_t>(start)].cost = 0;
+  open.emplace(0, start);
+  while (!open.empty()) {
+    const auto [cost, at] = open.top();
+    open.pop();
+    if (cost > visits_[static_cast<std::size_t>(at)].cost) continue;
+    const State here = state(at);
+    if (here.turned && here.gradient == 0) return program(at);
+    each_edge(here, [&, cost = cost, at = at](const Edge& edge) {
+      if (edge.peak > budget_) return;
+      const double reached = wanted_ == Wanted::kLeastTime
+                                 ? cost + edge.runs
+                                 : std::max(cost, static_cast<double>(edge.peak));
+      const std::int32_t to = number(edge.to);
+      Visit& visit = visits_[static_cast<std::size_t>(to)];
+      if (reached >= visit.cost) return;
+      visit = {.cost = reached,
+               .from = at,
+               .op = static_cast<std::int8_t>(edge.action.op),
+               .layer = static_cast<std::int8_t>(edge.action.layer)};
+      open.emplace(reached, to);
+    });
+  }
+  return std::nullopt;
+}
+
+template <class Take>
+void Search::each_edge(const State& state, Take&& take) const {
+  const std::int64_t bytes = weight(state);
+  const int last = state.turned ? state.gradient : layers_;
+  const bool pausing = !state.turned && available(state, layers_);
+  for (int i = 1; i <= last && !(pausing && with_loss_); ++i) {
+    if (held(state, i) == Held::kNothing && available(state, i - 1)) {
+      if (!pausing) run_layer(state, i, bytes, take);
+    } else if (held(state, i) == Held::kOutput && !persistent_) {
+      Edge edge{.to = state, .action = {Op::kDrop, i}, .peak = bytes};
+      held(edge.to, i) = Held::kNothing;
+      take(edge);
+    }
+  }
+  if (pausing) turn(state, bytes, take);
+  if (state.turned && available(state, state.gradient - 1) &&
+      held(state, state.gradient) == Held::kTape) {
+    backward(state, bytes, take);
+  }
+}
+
+template <class Take>
+void Search::run_layer(const State& state, int i, std::int64_t weight, Take&& take) const {
+  Edge taped{.to = state, .action = {Op::kForwardTape, i}};
+  taped.peak = weight + (layer(i).tape + layer(i).tape_transient).count();
+  held(taped.to, i) = Held::kTape;
+  taped.to.fresh = 0;
+  take(taped);
+  if (state.turned && i == state.gradient) return;  // nobody would read it
+  Edge untaped{.to = state, .action = {Op::kForwardKeep, i}, .runs = layer(i).forward.count()};
+  untaped.peak = weight + (layer(i).output + layer(i).forward_transient).count();
+  held(untaped.to, i) = Held::kOutput;
+  untaped.to.fresh = persistent_ ? i : 0;
+  take(untaped);
+  if (persistent_ && i > 1 && state.fresh == i - 1) {
+    untaped.action.op = Op::kForward;
+    held(untaped.to, i - 1) = Held::kNothing;
+    take(untaped);
+  }
+}
+
+// The pause: the forward ends with x[last] made, and drops. x[last] is given away, its gradient
+// comes: with the loss at once, else after the drops.
+template <class Take>
+void Search::turn(const State& state, std::int64_t bytes, Take&& take) const {
+  Edge edge{.to = state, .action = {Op::kDrop, 0}};
+  edge.peak = bytes;
+  if (held(state, layers_) == Held::kOutput) {
+    held(edge.to, layers_) = Held::kNothing;
+  } else {
+    edge.peak += output(layers_);
+  }
+  if (weight(edge.to) > most_kept_) return;
+  edge.to.turned = true;
+  edge.to.gradient = layers_;
+  edge.to.fresh = 0;
+  take(edge);
+}
+
+template <class Take>
+void Search::backward(const State& state, std::int64_t bytes, Take&& take) const {
+  const int i = state.gradient;
+  Edge edge{.to = state, .action = {Op::kBackward, i}};
+  held(edge.to, i) = Held::kNothing;
+  if (held(state, i - 1) == Held::kOutput) held(edge.to, i - 1) = Held::kNothing;
+  edge.to.gradient = i - 1;
+  edge.to.fresh = 0;
+  edge.peak = std::max(bytes + layer(i).backward_transient.count(), weight(edge.to));
+  take(edge);
+}
+
+// x[0] is held until its gradient takes its place.
+std::int64_t Search::weight(const State& state) const {
+  std::int64_t bytes = output(0);
+  if (state.turned && state.gradient > 0) bytes += output(state.gradient);
+  for (int i = 1; i <= layers_; ++i) {
+    if (held(state, i) == Held::kOutput) bytes += output(i);
+    if (held(state, i) == Held::kTape) bytes += layer(i).tape.count();
+  }
+  return bytes;
+}
+
+std::int32_t Search::number(const State& state) const {
+  std::int32_t number = state.turned ? layers_ - state.gradient + 1 : 0;
+  if (persistent_) number = number * (layers_ + 1) + state.fresh;
+  number *= power_[static_cast<std::size_t>(layers_)];
+  for (int i = 1; i <= layers_; ++i) {
+    number += static_cast<std::int32_t>(held(state, i)) * power_[static_cast<std::size_t>(i - 1)];
+  }
+  return number;
+}
+
+State Search::state(std::int32_t number) const {
+  State state;
+  for (int i = 1; i <= layers_; ++i, number /= 3) held(state, i) = static_cast<Held>(number % 3);
+  if (persistent_) {
+    state.fresh = number % (layers_ + 1);
+    number /= layers_ + 1;
+  }
+  state.turned = number > 0;
+  state.gradient = state.turned ? layers_ - number + 1 : 0;
+  return state;
+}
+
+program::StageProgram Search::program(std::int32_t goal) const {
+  std::vector<Action> actions;
+  for (std::int32_t at = goal; visits_[static_cast<std::size_t>(at)].from >= 0;) {
+    const Visit& visit = visits_[static_cast<std::size_t>(at)];
+    actions.push_back({static_cast<Op>(visit.op), visit.layer, 0});
+    at = visit.from;
+  }
+  std::reverse(actions.begin(), actions.end());
+  program::StageProgram program{.first_layer = first_, .last_layer = first_ + layers_ - 1};
+  std::vector<Action>* list = &program.forward;
+  for (const Action& action : actions) {
+    if (action.op == Op::kDrop && action.layer == 0) {
+      list = &program.backward;
+      continue;
+    }
+    const int i = first_ + action.layer - 1;
+    if (action.op == Op::kDrop && !list->empty() &&
+        list->back() == Action{Op::kForwardKeep, i + 1, 0}) {
+      list->back().op = Op::kForward;
+    } else {
+      list->push_back({action.op, i, 0});
+    }
+  }
+  return program;
+}
+
+}  // namespace
+}  // namespace trireme::solve

@@ -1,0 +1,76 @@
+// Replay decides what a program costs, and what a budget lacks. SPDX-License-Identifier: Apache-2.0
+#include "solvers.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/simulate/replay.h"
+
+#include <charconv>
+#include <utility>
+
+namespace trireme::solve {
+namespace {
+
+simulate::Replay replayed(const Problem& problem, const program::StageProgram& program);
+std::string place_of(const chain::Chain& chain, const std::string& peak_at);
+
+}  // namespace
+
+Solution judged(const Problem& problem, program::StageProgram program) {
+  const simulate::Replay replay = replayed(problem, program);
+  return {.program = std::move(program),
+          .time = replay.time,
+          .peak = replay.peak,
+          .kept = replay.kept,
+          .recompute = replay.recompute,
+          .moved = replay.moved};
+}
+
+Result within_budget(const Problem& problem, program::StageProgram leanest) {
+  Solution solution = judged(problem, std::move(leanest));
+  if (solution.peak <= problem.budget) return solution;
+  return infeasible(problem, solution.program);
+}
+
+plan::Infeasible infeasible(const Problem& problem, const program::StageProgram& leanest) {
+  const simulate::Replay replay = replayed(problem, leanest);
+  return {.rank = 0,
+          .first_layer = problem.first_layer,
+          .last_layer = problem.last_layer,
+          .needed = replay.peak,
+          .available = problem.budget,
+          .least_budget = replay.peak,
+          .where = place_of(*problem.chain, replay.peak_at)};
+}
+
+namespace {
+
+simulate::Replay replayed(const Problem& problem, const program::StageProgram& program) {
+  simulate::CopyLanes lanes;
+  if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
+  simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
+  if (replay.fault) {
+    throw LogicError(concat("a solver made a program that may not run: ",
+                            program::to_text(replay.fault->action), " (number ",
+                            replay.fault->index, " of the ",
+                            replay.fault->in_backward ? "backward" : "forward", " list): ",
+                            replay.fault->reason));
+  }
+  return replay;
+}
+
+// "backward 7" -> "layer 7 (head): backward".
+std::string place_of(const chain::Chain& chain, const std::string& peak_at) {
+  const std::size_t space = peak_at.rfind(' ');
+  int layer = 0;
+  if (space != std::string::npos) {
+    std::from_chars(peak_at.data() + space + 1, peak_at.data() + peak_at.size(), layer);
+  }
+  if (layer < 1 || layer > chain.length()) return peak_at;
+  const std::string& name = chain.layer(layer).name;
+  return concat("layer ", layer, name.empty() ? "" : concat(" (", name, ")"), ": ",
+                peak_at.substr(0, space));
+}
+
+}  // namespace
+}  // namespace trireme::solve

@@ -1,0 +1,106 @@
+// Programs out of tables: the decision at each sub-chain is found again by comparing its few
+// alternatives, so that no table of choices is needed. Ties go to keeping an output, the earliest.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/error.h"
+#include "trireme/solve/tables.h"
+
+#include <limits>
+#include <optional>
+
+namespace trireme::solve {
+namespace {
+
+using program::Action;
+using program::Op;
+
+class Rebuild {
+ public:
+  Rebuild(const CostReader& reader, std::vector<Action>& before, std::vector<Action>& after)
+      : reader_(reader), list_(&before), after_(&after) {}
+
+  void emit(Part part, int s, int t, Slots m);
+
+ private:
+  std::optional<Split> best(Part part, int s, int t, Slots m) const;
+  double value(const Split& split, Part part, int s, int t, Slots m) const;
+  void run_forward(const Split& split, int s);
+  void add(Op op, int layer) { list_->push_back({op, layer, 0}); }
+
+  const CostReader& reader_;
+  std::vector<Action>* list_;
+  std::vector<Action>* after_;  ///< where the pause leads
+};
+
+}  // namespace
+
+std::vector<Action> rebuild(const CostReader& reader, int s, int t, Slots m) {
+  std::vector<Action> actions;
+  Rebuild(reader, actions, actions).emit(Part::kWhole, s, t, m);
+  return actions;
+}
+
+std::vector<Action> rebuild_resumed(const CostReader& reader, int s, int t, Slots m) {
+  std::vector<Action> actions;
+  Rebuild(reader, actions, actions).emit(Part::kResumed, s, t, m);
+  return actions;
+}
+
+program::StageProgram rebuild_stage(const CostReader& reader, int first, int last, Slots m) {
+  program::StageProgram program{.first_layer = first, .last_layer = last};
+  Rebuild(reader, program.forward, program.backward).emit(Part::kFirst, first, last, m);
+  return program;
+}
+
+namespace {
+
+void Rebuild::emit(Part part, int s, int t, Slots m) {
+  if (part == Part::kResumed && s == t) {
+    add(Op::kBackward, t);
+    return;
+  }
+  const std::optional<Split> split = best(part, s, t, m);
+  ensure(split.has_value(), "nothing to rebuild: the sub-chain does not fit");
+  run_forward(*split, s);
+  if (split->at < t) {
+    emit(part, split->at + 1, t, m - split->holds);
+  } else if (part == Part::kFirst) {
+    list_ = after_;
+  }
+  emit(split->keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed, s, split->at, m);
+}
+
+std::optional<Split> Rebuild::best(Part part, int s, int t, Slots m) const {
+  double least = std::numeric_limits<double>::infinity();
+  std::optional<Split> found;
+  each_split(reader_.costs(), reader_.freedom(), part, s, t, [&](const Split& split) {
+    if (split.runs >= least || m < split.needs) return;
+    const double time = value(split, part, s, t, m);
+    if (time < least) {
+      least = time;
+      found = split;
+    }
+  });
+  return found;
+}
+
+double Rebuild::value(const Split& split, Part part, int s, int t, Slots m) const {
+  if (part == Part::kFirst && m < split.holds + reader_.slack()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const Part left = split.keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed;
+  double time = split.runs + reader_.extra(left, s, split.at, m);
+  if (split.at < t) time += reader_.extra(part, split.at + 1, t, m - split.holds);
+  return time;
+}
+
+void Rebuild::run_forward(const Split& split, int s) {
+  const bool tape = split.keeps == Split::Keeps::kTape;
+  const int untaped = tape ? split.at - 1 : split.at;
+  for (int i = s; i <= untaped; ++i) add(i == s ? Op::kForwardKeep : Op::kForward, i);
+  if (!tape) return;
+  add(Op::kForwardTape, split.at);
+  if (split.at > s) add(Op::kDrop, split.at - 1);
+}
+
+}  // namespace
+}  // namespace trireme::solve

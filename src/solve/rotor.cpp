@@ -1,0 +1,157 @@
+// The solvers by tables: rotor (Beaumont et al. 2019, RR-9302) and rotor_free. Both plan in slots,
+// then spend in bytes what rounding left over, and never call infeasible what is feasible in bytes.
+// SPDX-License-Identifier: Apache-2.0
+#include "interval_table.h"
+#include "least_column.h"
+#include "solvers.h"
+#include "step_column.h"
+#include "trireme/core/error.h"
+#include "trireme/solve/tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace trireme::solve {
+namespace {
+
+// Breakpoints up to which exact tables are worth it, and the slots that stand in for them beyond.
+constexpr std::size_t kMostBreakpoints = 400'000;
+constexpr int kManySlots = 2000;
+// Replays spent on finding the most slots whose program still fits in bytes.
+constexpr int kTries = 8;
+// Additions from which on a second thread is worth its start.
+constexpr double kWorthThreads = 5e9;
+
+Result solve_by_tables(const Problem& problem, Freedom freedom);
+std::optional<Solution> exact(const Problem& problem, Freedom freedom);
+std::optional<Solution> in_slots(const Problem& problem, Freedom freedom, int slots);
+Slots worth_trying(const Problem& problem, Bytes unit, Slots available);
+Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots available);
+std::optional<Solution> fitting(const Problem& problem, const CostReader& reader, Slots m);
+Result leanest(const Problem& problem, Freedom freedom);
+
+}  // namespace
+
+Result solve_rotor(const Problem& problem, std::string_view argument) {
+  if (!argument.empty()) refuse_argument("rotor", argument);
+  return solve_by_tables(problem, Freedom::kInputStays);
+}
+
+Result solve_rotor_free(const Problem& problem, std::string_view argument) {
+  if (!argument.empty()) refuse_argument("rotor_free", argument);
+  return solve_by_tables(problem, Freedom::kInputMayLeave);
+}
+
+namespace {
+
+Result solve_by_tables(const Problem& problem, Freedom freedom) {
+  std::optional<Solution> found;
+  if (problem.budget.count() > 0) {
+    if (problem.slots == 0) found = exact(problem, freedom);
+    if (!found) found = in_slots(problem, freedom, problem.slots > 0 ? problem.slots : kManySlots);
+  }
+  if (found) return *std::move(found);
+  Result result = leanest(problem, freedom);
+  if (auto* solution = std::get_if<Solution>(&result)) {
+    // It fits in bytes but not in these slots: the leanest program is slow, so look closer.
+    found = exact(problem, freedom);
+    if (!found) found = in_slots(problem, freedom, kManySlots);
+    if (found && found->time < solution->time) return *std::move(found);
+  }
+  return result;
+}
+
+std::optional<Solution> exact(const Problem& problem, Freedom freedom) {
+  const auto costs = std::make_shared<const Costs>(*problem.chain, problem.first_layer,
+                                                   problem.last_layer, Bytes(1));
+  const Slots available = costs->available(problem.budget);
+  const IntervalTable<StepColumn> table(costs, freedom, available, kMostBreakpoints);
+  if (!table.complete()) return std::nullopt;
+  return fitting(problem, table, available);
+}
+
+std::optional<Solution> in_slots(const Problem& problem, Freedom freedom, int slots) {
+  const Bytes unit(std::max<std::int64_t>(1, problem.budget.count() / slots));
+  const int layers = problem.last_layer - problem.first_layer + 1;
+  const Slots available =
+      (problem.budget - problem.chain->output(problem.first_layer - 1)).count() / unit.count();
+  if (available < 0) return std::nullopt;
+  const int top = static_cast<int>(available + worth_trying(problem, unit, available));
+  const double work = std::pow(layers, 3) / 6 * top;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const Tables tables(*problem.chain, problem.first_layer, problem.last_layer,
+                      {.freedom = freedom,
+                       .unit = unit,
+                       .top = top,
+                       .threads = work < kWorthThreads ? 1 : std::clamp(cores, 1, 8)});
+  const FirstPass pass(tables, problem.last_layer);
+  for (Slots m = available; m <= top; ++m) {
+    if (std::isfinite(pass.extra(Part::kFirst, problem.first_layer, problem.last_layer, m))) {
+      if (m == available) return spend_remainder(problem, pass, available);
+      return fitting(problem, pass, m);
+    }
+  }
+  return std::nullopt;
+}
+
+// Slots beyond the budget's own: as many as rounding up takes if tapes are what is kept, a little
+// more, and at most as many again.
+Slots worth_trying(const Problem& problem, Bytes unit, Slots available) {
+  if (unit == Bytes(1)) return 0;
+  double exact = 0, rounded = 0;
+  for (int i = problem.first_layer; i <= problem.last_layer; ++i) {
+    const double slots = problem.chain->layer(i).tape / unit;
+    exact += slots;
+    rounded += std::ceil(slots);
+  }
+  const double waste = exact > 0 ? std::min(1.0, 1.05 * rounded / exact - 1) : 0;
+  return static_cast<Slots>(waste * static_cast<double>(available));
+}
+
+// More slots than the budget has give a faster program, which may fit all the same: sizes were
+// rounded up. Bisection for the most that fit; each try is judged in bytes, so it need not be
+// monotone to be right.
+Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots available) {
+  const auto extra = [&](Slots m) {
+    return pass.extra(Part::kFirst, problem.first_layer, problem.last_layer, m);
+  };
+  std::optional<Solution> best = fitting(problem, pass, available);
+  ensure(best.has_value(), "a program that fits in slots fits in bytes");
+  Slots fits = available, beyond = pass.top() + 1;
+  for (int k = 0; k < kTries && beyond - fits > 1; ++k) {
+    const Slots m = k == 0 ? beyond - 1 : std::midpoint(fits, beyond);
+    if (!(extra(m) < extra(fits))) {
+      fits = m;
+      continue;
+    }
+    std::optional<Solution> next = fitting(problem, pass, m);
+    (next ? fits : beyond) = m;
+    if (next && next->time < best->time) best = std::move(next);
+  }
+  return *std::move(best);
+}
+
+std::optional<Solution> fitting(const Problem& problem, const CostReader& reader, Slots m) {
+  const int first = problem.first_layer, last = problem.last_layer;
+  if (!std::isfinite(reader.extra(Part::kFirst, first, last, m))) return std::nullopt;
+  Solution solution = judged(problem, rebuild_stage(reader, first, last, m));
+  if (solution.peak > problem.budget) return std::nullopt;
+  return solution;
+}
+
+// The least budget, exactly: the recurrence in bytes with "least m" for "least time".
+Result leanest(const Problem& problem, Freedom freedom) {
+  const int first = problem.first_layer, last = problem.last_layer;
+  const auto costs = std::make_shared<const Costs>(*problem.chain, first, last, Bytes(1));
+  const IntervalTable<LeastColumn> table(costs, freedom, 0);
+  const Slots least = table.column(Part::kFirst, first, last).needs;
+  return within_budget(problem, rebuild_stage(table, first, last, least));
+}
+
+}  // namespace
+}  // namespace trireme::solve

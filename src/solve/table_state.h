@@ -1,0 +1,60 @@
+// What a slot table holds, and who fills it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "relax.h"
+#include "equal_layers.h"
+#include "trireme/solve/tables.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace trireme::solve {
+
+/// Columns of kWhole and kResumed for all s <= t, twice: by first layer and by last layer, so that
+/// both sides of a decision lie one after the other.
+class Directory {
+ public:
+  Directory(int first, int last);
+
+  const Column& of(int s, int t) const { return by_start_[start(s) + index(t - s)]; }
+  /// Columns of (s, s), (s, s+1), ...
+  const Column* from(int s) const { return by_start_.data() + start(s); }
+  /// Columns of (first, t), (first+1, t), ...
+  const Column* until(int t) const { return by_end_.data() + end(t); }
+  void set(int s, int t, const Column& column);
+  std::size_t size() const { return 2 * by_start_.size() * sizeof(Column); }
+
+ private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  std::size_t start(int s) const;
+  std::size_t end(int t) const { return index(t - first_) * (index(t - first_) + 1) / 2; }
+
+  int first_, layers_;
+  std::vector<Column> by_start_, by_end_;
+};
+
+struct Tables::State {
+  State(int first, int last, int most, bool with_resumed);
+
+  int top;
+  Directory whole;
+  std::optional<Directory> resumed;  ///< absent where inputs stay: then only its one-layer columns
+  std::vector<Column> own;           ///< G_i(i) of every layer, from `first` on
+  std::vector<Arena> arenas;         ///< one per thread
+
+  const Column& column(Part part, int s, int t) const;
+  int first;
+};
+
+/// Fills an empty state.
+void fill_tables(const Costs& costs, Freedom freedom, const EqualLayers& equal, int threads,
+                 Tables::State& state);
+
+/// A slot number that fits an int: what exceeds the table is as good as anything that does.
+inline int clipped(Slots slots, int top) {
+  return slots > top ? top + 1 : static_cast<int>(slots);
+}
+
+}  // namespace trireme::solve

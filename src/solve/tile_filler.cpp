@@ -1,0 +1,183 @@
+// One tile: first the splits outside of it, whose sides are both done, group by group; then,
+// sub-chain by sub-chain from the shortest on, those with a side inside of it.
+//
+// Only what can matter is computed: a draft ends where everything can be kept, and equal sub-chains
+// share one column. SPDX-License-Identifier: Apache-2.0
+#include "tile_filler.h"
+
+#include <algorithm>
+
+namespace trireme::solve {
+namespace {
+
+// Floats of one draft, whole blocks.
+std::size_t stride(int top) { return static_cast<std::size_t>(block_of(top + kBlock)); }
+
+}  // namespace
+
+FillJob::FillJob(const Costs& costs, Freedom freedom, const EqualLayers* equal,
+                 Tables::State& state)
+    : costs_(costs), freedom_(freedom), equal_(equal), state_(state) {
+  const int first = costs.first(), last = costs.last(), top = state.top;
+  nothing_.assign(index(last - first) + 1, 0);
+  forward_.push_back(0);
+  for (int i = first; i <= last; ++i) {
+    output_.push_back(clipped(costs.output(i), top));
+    tape_.push_back(clipped(costs.tape(i), top));
+    taping_.push_back(clipped(costs.taping_with_input(i), top));
+    forward_.push_back(costs.forward(first, i));
+    for (int j = i; j <= last; ++j) run_.push_back(clipped(costs.run(i, j), top));
+  }
+  fill_ends(Part::kWhole, whole_end_);
+  if (resumes()) fill_ends(Part::kResumed, resumed_end_);
+}
+
+int FillJob::load(Part part, int t) const {
+  return clipped(solve::load(costs_, part, t), state_.top);
+}
+
+std::size_t FillJob::row(int s) const {
+  const std::size_t k = index(s - costs_.first()), n = nothing_.size();
+  return k * n - k * (k - 1) / 2;
+}
+
+// Row by row from the end: the tape of s fits, and with it those of s+1..t.
+void FillJob::fill_ends(Part part, std::vector<int>& ends) const {
+  ends.resize(run_.size());
+  for (int s = costs_.last(); s >= costs_.first(); --s) {
+    for (int t = s; t <= costs_.last(); ++t) {
+      Slots most = costs_.backward(s);
+      if (part == Part::kWhole || s < t) {
+        most = std::max(most, solve::load(costs_, part, t) + costs_.taping(s));
+      }
+      if (s < t) most = std::max<Slots>(most, costs_.tape(s) + ends[row(s + 1) + index(t - s - 1)] - 1);
+      ends[row(s) + index(t - s)] = static_cast<int>(std::min<Slots>(most, state_.top)) + 1;
+    }
+  }
+}
+
+TileFiller::TileFiller(const FillJob& job, Arena& arena)
+    : job_(job),
+      costs_(job.costs()),
+      state_(job.state()),
+      arena_(arena),
+      memory_(aligned_floats(places_.size() * (job.resumes() ? 2 : 1) * stride(state_.top))) {}
+
+void TileFiller::fill(int row, int column) {
+  s0_ = costs_.first() + row * kTile;
+  s1_ = std::min(s0_ + kTile - 1, costs_.last());
+  t0_ = costs_.first() + column * kTile;
+  t1_ = std::min(t0_ + kTile - 1, costs_.last());
+  open_drafts();
+  if (row != column) add_outer_splits();
+  for (int s = s1_; s >= s0_; --s) {
+    for (int t = std::max(s, t0_); t <= t1_; ++t) {
+      if (place(s, t).open) close(s, t);
+    }
+  }
+}
+
+void TileFiller::open_drafts() {
+  float* memory = memory_.get();
+  for (int s = s0_; s <= s1_; ++s) {
+    for (int t = std::max(s, t0_); t <= t1_; ++t) {
+      Place& here = place(s, t);
+      here.open = !take_twin(s, t);
+      if (!here.open) continue;
+      here.whole.clear(memory, job_.end(Part::kWhole, s, t));
+      memory += stride(state_.top);
+      if (!job_.resumes()) continue;
+      here.resumed.clear(memory, job_.end(Part::kResumed, s, t));
+      memory += stride(state_.top);
+    }
+  }
+}
+
+// Whether an equal sub-chain was done before; an infeasible one is not told from one not done, and
+// costs next to nothing.
+bool TileFiller::take_twin(int s, int t) {
+  if (job_.equal() == nullptr) return false;
+  const int twin = job_.equal()->twin(s, t), end = twin + t - s;
+  if (!state_.whole.of(twin, end).feasible()) return false;
+  state_.whole.set(s, t, state_.whole.of(twin, end));
+  if (state_.resumed) state_.resumed->set(s, t, state_.resumed->of(twin, end));
+  return true;
+}
+
+void TileFiller::add_outer_splits() {
+  for (int from = s1_; from < t0_; from += kGroup) {
+    const int until = std::min(from + kGroup, t0_) - 1;
+    for (int s = s0_; s <= s1_; ++s) {
+      for (int t = t0_; t <= t1_; ++t) {
+        if (place(s, t).open) add_splits(s, t, from, until);
+      }
+    }
+  }
+}
+
+void TileFiller::close(int s, int t) {
+  if (t0_ <= s1_) {
+    add_splits(s, t, s, t - 1);
+  } else {
+    add_splits(s, t, s, s1_ - 1);
+    add_splits(s, t, t0_, t - 1);
+  }
+  Place& here = place(s, t);
+  if (job_.resumes()) {
+    set(Part::kResumed, s, t,
+        s == t ? state_.column(Part::kResumed, s, s) : finish(here.resumed, arena_));
+  }
+  if (job_.resumes() || s == t) add_tape_of(t, here.whole, Part::kWhole, s, t);
+  set(Part::kWhole, s, t, finish(here.whole, arena_));
+}
+
+void TileFiller::add_splits(int s, int t, int from, int until) {
+  if (from > until) return;
+  Place& here = place(s, t);
+  add_splits(here.whole, Part::kWhole, s, t, from, until);
+  if (job_.resumes()) add_splits(here.resumed, Part::kResumed, s, t, from, until);
+}
+
+void TileFiller::add_splits(Draft& draft, Part part, int s, int t, int from, int until) {
+  if (from == s) add_tape_of(s, draft, part, s, t);
+  Steps steps{.left = state_.whole.from(s) + (from - s),
+              .right = directory(part).until(t) + (from + 1 - costs_.first()),
+              .holds = job_.output(from),
+              .run = job_.run(s, from),
+              .least = job_.nothing(),
+              .prefix = job_.forward(from),
+              .before = *job_.forward(s - 1),
+              .load = job_.load(part, t),
+              .count = until - from + 1};
+  relax(draft, steps);
+  from = std::max(from, s + 1);
+  if (!job_.resumes() || from > until) return;
+  steps.left = state_.resumed->from(s) + (from - s);
+  steps.right = directory(part).until(t) + (from + 1 - costs_.first());
+  steps.holds = job_.tape(from);
+  steps.run = job_.run(s, from - 1);
+  steps.least = job_.taping_with_input(from);
+  steps.prefix = job_.forward(from - 1);
+  steps.count = until - from + 1;
+  relax(draft, steps);
+}
+
+void TileFiller::add_tape_of(int at, Draft& draft, Part part, int s, int t) {
+  const Split split = keep_tape(costs_, part, s, t, at);
+  const Column right =
+      at == t ? free_column(0) : directory(part).until(t)[at + 1 - costs_.first()];
+  relax(draft, Step{.left = state_.column(Part::kResumed, s, at),
+                    .right = right,
+                    .holds = clipped(split.holds, state_.top),
+                    .needs = clipped(split.needs, state_.top),
+                    .runs = static_cast<float>(split.runs)});
+}
+
+void TileFiller::set(Part part, int s, int t, const Column& column) {
+  directory(part).set(s, t, column);
+  if (job_.equal() == nullptr) return;
+  const int twin = job_.equal()->twin(s, t);
+  directory(part).set(twin, twin + t - s, column);
+}
+
+}  // namespace trireme::solve

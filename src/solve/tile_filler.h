@@ -1,0 +1,98 @@
+// Computes slot tables tile by tile. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "relax.h"
+#include "equal_layers.h"
+#include "table_state.h"
+#include "trireme/solve/costs.h"
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace trireme::solve {
+
+/// Sub-chains (s,t) are done in tiles of 16 x 16. For one group of eight split points a tile reads
+/// 16 x 8 columns on either side; at 500 slots that and its drafts stay in a second-level cache of
+/// 1 MiB, and every column that comes from further away is used sixteen times.
+inline constexpr int kTile = 16;
+inline constexpr int kGroup = 8;
+
+/// What all threads read: the costs as plain arrays, clipped to the table.
+class FillJob {
+ public:
+  /// `equal` null: every sub-chain on its own.
+  FillJob(const Costs& costs, Freedom freedom, const EqualLayers* equal, Tables::State& state);
+
+  const Costs& costs() const { return costs_; }
+  const EqualLayers* equal() const { return equal_; }
+  Tables::State& state() const { return state_; }
+  bool resumes() const { return freedom_ == Freedom::kInputMayLeave; }
+  int load(Part part, int t) const;
+
+  /// One past the last m that matters: from there on all tapes of s..t can be kept.
+  int end(Part part, int s, int t) const {
+    return (part == Part::kWhole ? whole_end_ : resumed_end_)[row(s) + index(t - s)];
+  }
+
+  // Arrays over layers, from `first` on.
+  const int* output(int i) const { return output_.data() + index(i - costs_.first()); }
+  const int* tape(int i) const { return tape_.data() + index(i - costs_.first()); }
+  const int* taping_with_input(int i) const { return taping_.data() + index(i - costs_.first()); }
+  const int* nothing() const { return nothing_.data(); }
+  /// Forward times of first..i, summed.
+  const double* forward(int i) const { return forward_.data() + index(i - costs_.first() + 1); }
+  /// costs().run(s, j), costs().run(s, j+1), ...
+  const int* run(int s, int j) const { return run_.data() + row(s) + index(j - s); }
+
+ private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  std::size_t row(int s) const;
+  void fill_ends(Part part, std::vector<int>& ends) const;
+
+  const Costs& costs_;
+  Freedom freedom_;
+  const EqualLayers* equal_;
+  Tables::State& state_;
+  std::vector<int> output_, tape_, taping_, nothing_, run_, whole_end_, resumed_end_;
+  std::vector<double> forward_;
+};
+
+/// One thread's work: tiles, one after the other, into its own arena.
+class TileFiller {
+ public:
+  TileFiller(const FillJob& job, Arena& arena);
+  /// All tiles left of it in its row and below it in its column are done.
+  void fill(int row, int column);
+
+ private:
+  struct Place {
+    bool open = false;  // to be computed in this tile
+    Draft whole, resumed;
+  };
+
+  void open_drafts();
+  bool take_twin(int s, int t);
+  void add_outer_splits();
+  void close(int s, int t);
+  void add_splits(int s, int t, int from, int until);
+  void add_splits(Draft& draft, Part part, int s, int t, int from, int until);
+  void add_tape_of(int at, Draft& draft, Part part, int s, int t);
+  void set(Part part, int s, int t, const Column& column);
+  Directory& directory(Part part) const {
+    return part == Part::kWhole ? state_.whole : *state_.resumed;
+  }
+  Place& place(int s, int t) {
+    return places_[static_cast<std::size_t>((s - s0_) * kTile + (t - t0_))];
+  }
+
+  const FillJob& job_;
+  const Costs& costs_;
+  Tables::State& state_;
+  Arena& arena_;
+  AlignedFloats memory_;
+  std::array<Place, kTile * kTile> places_;
+  int s0_ = 0, s1_ = 0, t0_ = 0, t1_ = 0;  // the tile: layers s0..s1 and t0..t1
+};
+
+}  // namespace trireme::solve

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/chain/platform.h"
+
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/io/file.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace trireme::chain {
+namespace {
+
+using support::input_error;
+
+Platform read(const std::string& text) {
+  return read_platform(io::parse(text, "p.yaml"));
+}
+
+const std::string kTwoRanks =
+    "format: trireme-platform/1\nranks: [{memory_bytes: 10}, {memory_bytes: 20}]\n";
+
+TEST(ReadPlatform, ReadsEveryField) {
+  const Platform platform = read(
+      "format: trireme-platform/1\n"
+      "ranks:\n"
+      "  - {memory_bytes: 24GiB, host_bytes: 1KiB, disk_bytes: 2KiB, out_bytes_per_s: 12e9,\n"
+      "     in_bytes_per_s: 11GB/s, speed: 0.5}\n"
+      "  - {memory_bytes: 7}\n"
+      "channel_buffers: 1.5\n"
+      "links:\n"
+      "  default: {bytes_per_s: 1MiB/s, latency_s: 5us}\n"
+      "  overrides:\n"
+      "    - {between: [1, 0], bytes_per_s: 2e9, latency_s: 0}\n");
+
+  const RankSpec first{.memory = Bytes(std::int64_t{24} << 30),
+                       .host = Bytes(1024),
+                       .disk = Bytes(2048),
+                       .out = BytesPerSecond(12e9),
+                       .in = BytesPerSecond(11e9),
+                       .speed = 0.5};
+  const LinkSpec common{.rate = BytesPerSecond(1048576), .latency = Seconds(5e-6)};
+  const LinkOverride other{.from = 1, .to = 0, .link = {BytesPerSecond(2e9), Seconds(0)}};
+  EXPECT_EQ(platform, (Platform{.ranks = {first, RankSpec{.memory = Bytes(7)}},
+                                .default_link = common,
+                                .overrides = {other},
+                                .channel_buffers = 1.5}));
+}
+
+TEST(ReadPlatform, TakesOneFlatLinkForAll) {
+  const Platform platform = read(kTwoRanks + "links: {bytes_per_s: 100, latency_s: 1}\n");
+
+  EXPECT_EQ(platform.link(0, 1), (LinkSpec{BytesPerSecond(100), Seconds(1)}));
+}
+
+TEST(ReadPlatform, TakesAMissingLinkForFree) {
+  EXPECT_EQ(read(kTwoRanks).link(0, 1).time(Bytes(1 << 30)), Seconds(0));
+}
+
+TEST(Platform, LinksWorkBothWays) {
+  Platform platform = uniform_platform(3, Bytes(1));
+  platform.default_link = {BytesPerSecond(1), Seconds(0)};
+  const LinkSpec fast{BytesPerSecond(100), Seconds(0)};
+  platform.overrides = {{.from = 2, .to = 0, .link = fast}};
+
+  EXPECT_EQ(platform.link(0, 2), fast);
+  EXPECT_EQ(platform.link(2, 0), fast);
+  EXPECT_EQ(platform.link(0, 1), platform.default_link);
+  EXPECT_EQ(platform.link(1, 1), LinkSpec{});
+}
+
+TEST(LinkSpec, TakesItsLatencyAndThenItsRate) {
+  EXPECT_EQ((LinkSpec{BytesPerSecond(100), Seconds(3)}).time(Bytes(1000)), Seconds(13));
+  EXPECT_EQ(LinkSpec{}.time(Bytes(1000)), Seconds(0));
+}
+
+TEST(UniformPlatform, HasEqualRanks) {
+  const Platform platform = uniform_platform(3, Bytes(5));
+
+  EXPECT_EQ(platform.ranks, std::vector<RankSpec>(3, RankSpec{.memory = Bytes(5)}));
+  EXPECT_EQ(platform.default_link, LinkSpec{});
+}
+
+TEST(ToYaml, ReadsBackAsTheSamePlatform) {
+  std::mt19937_64 random(5);
+  const auto size = [&] {
+    return Bytes(static_cast<std::int64_t>(random() >> (2 + random() % 60)));
+  };
+  const auto rate = [&] { return BytesPerSecond(static_cast<double>(random() % 1000) / 7 + 0.1); };
+  for (int i = 0; i < 200; ++i) {
+    Platform platform;
+    const int count = static_cast<int>(1 + random() % 5);
+    for (int r = 0; r < count; ++r)
+      platform.ranks.push_back({size(), size(), size(), rate(), rate(), 1.0 / (1.0 + r)});
+    platform.channel_buffers = static_cast<double>(random() % 3) / 3;
+    if (i % 2 == 0) platform.default_link = {rate(), Seconds(1.0 / 3)};
+    for (int r = 1; r < count; ++r)
+      platform.overrides.push_back({r, 0, {rate(), Seconds(1e-6 / r)}});
+    EXPECT_EQ(read(to_yaml(platform)), platform) << to_yaml(platform);
+  }
+}
+
+TEST(LoadPlatform, ReadsWhatWasSaved) {
+  const support::TemporaryFolder folder;
+  const Platform platform = uniform_platform(4, Bytes(std::int64_t{80} << 30));
+
+  io::write_file(folder / "platform.yaml", to_yaml(platform));
+
+  EXPECT_EQ(load_platform(folder / "platform.yaml"), platform);
+}
+
+TEST(LoadPlatform, ReadsEveryPlatformThatComesWithTrireme) {
+  const std::filesystem::path folder = TRIREME_SOURCE_DIR "/configs/platforms";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  for (const auto& file : io::expand((folder / "*.yaml").string()))
+    EXPECT_NO_THROW(load_platform(file)) << file;
+}
+
+TEST(ReadPlatform, RefusesWhatIsBroken) {
+  struct Broken {
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Broken> table{
+      {"", "1: format is missing"},
+      {"format: trireme-chain/1\n", "1: format is trireme-chain/1, must be trireme-platform/1"},
+      {"format: trireme-platform/1\n", "1: ranks is missing"},
+      {"format: trireme-platform/1\nranks: []\n",
+       "2: ranks has 0 ranks, must have from 1 to 65536"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1}\n- {host_bytes: 1}\n",
+       "4: ranks[1].memory_bytes is missing"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 80%}\n",
+       "3: ranks[0].memory_bytes is 80%, must be a size such as 2GiB or 4096 (bytes)"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, speed: 0}\n",
+       "3: ranks[0].speed is 0, must be a number from 1e-06 to 1e+06"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, out_bytes_per_s: -1}\n",
+       "3: ranks[0].out_bytes_per_s is -1, must be a number from 0 to 1e+18"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: x/s}\n",
+       "3: ranks[0].in_bytes_per_s is x/s, must be a rate such as 12e9 or 12GB/s"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, disc_bytes: 1}\n",
+       "3: ranks[0].disc_bytes is not a key here (did you mean 'disk_bytes'?)"},
+      {kTwoRanks + "channel_buffers: -1\n",
+       "3: channel_buffers is -1, must be a number from 0 to 1000"},
+      {kTwoRanks + "link: {}\n", "3: link is not a key here (did you mean 'links'?)"},
+      {kTwoRanks + "links: {default: {bytes_per_s: 1}, latency_s: 1}\n",
+       "3: links.latency_s is not a key here (known: default, overrides)"},
+      {kTwoRanks + "links: {latency_s: 1us}\n",
+       "3: links.latency_s is 1us, must be 0 where bytes_per_s is 0 or missing: that is a free "
+       "link"},
+      {kTwoRanks + "links:\n  overrides:\n    - {bytes_per_s: 1}\n",
+       "5: links.overrides[0].between is missing"},
+      {kTwoRanks + "links:\n  overrides:\n    - {between: [0]}\n",
+       "5: links.overrides[0].between has 1 entries, must be two ranks such as [0, 1]"},
+      {kTwoRanks + "links:\n  overrides:\n    - {between: [0, 2]}\n",
+       "5: links.overrides[0].between[1] is 2, must be a whole number from 0 to 1"},
+      {kTwoRanks + "links:\n  overrides:\n    - {between: [1, 1]}\n",
+       "5: links.overrides[0].between names rank 1 twice"},
+      {kTwoRanks + "links:\n  overrides:\n    - {between: [0, 1]}\n    - {between: [1, 0]}\n",
+       "6: links.overrides[1] is a second link between 1 and 0"}};
+
+  for (const auto& [text, message] : table)
+    EXPECT_EQ(input_error([&] { read(text); }), "p.yaml:" + message);
+}
+
+}  // namespace
+}  // namespace trireme::chain

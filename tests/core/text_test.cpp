@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/text.h"
+
+#include "trireme/core/error.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+TEST(Join, PutsTheSeparatorBetweenAllParts) {
+  const std::vector<std::string> parts{"", "a", "", "b"};
+  EXPECT_EQ(join(parts, ", "), ", a, , b");
+  EXPECT_EQ(join(std::vector<std::string>{}, ", "), "");
+}
+
+TEST(Split, KeepsEmptyPieces) {
+  EXPECT_EQ(split("a.b", '.'), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(split(".a.", '.'), (std::vector<std::string>{"", "a", ""}));
+  EXPECT_EQ(split("", '.'), (std::vector<std::string>{""}));
+}
+
+TEST(ToText, ShowsSizesWithThreeDigits) {
+  EXPECT_EQ(to_text(Bytes(0)), "0 B");
+  EXPECT_EQ(to_text(Bytes(1023)), "1023 B");
+  EXPECT_EQ(to_text(Bytes(1024)), "1.00 KiB");
+  EXPECT_EQ(to_text(Bytes(3 << 19)), "1.50 MiB");
+  EXPECT_EQ(to_text(Bytes(std::int64_t{12} << 30)), "12.0 GiB");
+  EXPECT_EQ(to_text(Bytes(std::int64_t{300} << 40)), "300 TiB");
+  EXPECT_EQ(to_text(Bytes(-2048)), "-2.00 KiB");
+  EXPECT_EQ(to_text(Bytes(std::numeric_limits<std::int64_t>::min())), "-8.00 EiB");
+}
+
+TEST(ToText, ShowsTimesInTheUnitThatFits) {
+  EXPECT_EQ(to_text(Seconds(1.5)), "1.50 s");
+  EXPECT_EQ(to_text(Seconds(0.0032)), "3.20 ms");
+  EXPECT_EQ(to_text(Seconds(4.5e-5)), "45.0 us");
+  EXPECT_EQ(to_text(Seconds(7e-9)), "7.00 ns");
+  EXPECT_EQ(to_text(Seconds(61)), "1:01 min");
+  EXPECT_EQ(to_text(Seconds(3 * 3600 + 4 * 60 + 5)), "3:04:05 h");
+}
+
+TEST(ToText, ShowsRatesInPowersOfAThousand) {
+  EXPECT_EQ(to_text(BytesPerSecond(1.25e9)), "1.25 GB/s");
+  EXPECT_EQ(to_text(BytesPerSecond(12)), "12.0 B/s");
+}
+
+TEST(ToText, OfADoubleReadsBackAsTheSameDouble) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> exponent(-300, 300);
+  for (int i = 0; i < 1000; ++i) {
+    const double value = std::pow(10.0, exponent(random));
+    EXPECT_EQ(std::stod(to_text(value)), value);
+  }
+  EXPECT_EQ(to_text(0.1), "0.1");
+  EXPECT_EQ(to_text(3.0), "3");
+}
+
+TEST(ParseBytes, KnowsBinaryAndDecimalUnits) {
+  EXPECT_EQ(parse_bytes("4096"), Bytes(4096));
+  EXPECT_EQ(parse_bytes("0"), Bytes(0));
+  EXPECT_EQ(parse_bytes("12GiB"), Bytes(std::int64_t{12} << 30));
+  EXPECT_EQ(parse_bytes("1.5 MB"), Bytes(1'500'000));
+  EXPECT_EQ(parse_bytes("80KiB"), Bytes(80 * 1024));
+  EXPECT_EQ(parse_bytes("2TB"), Bytes(2'000'000'000'000));
+  EXPECT_EQ(parse_bytes(" 7 B "), Bytes(7));
+}
+
+TEST(ParseBytes, IsExactForWholeBytes) {
+  EXPECT_EQ(parse_bytes("9007199254740993"), Bytes(9007199254740993));
+  EXPECT_EQ(parse_bytes("4611686018427387904"), Bytes(std::int64_t{1} << 62));
+}
+
+TEST(ParseBytes, RefusesWhatIsNoSize) {
+  for (const char* text : {"",
+                           " ",
+                           "-1",
+                           "-1KiB",
+                           "x",
+                           "1 KiBs",
+                           "1gib",
+                           "GiB",
+                           "1e",
+                           "nan",
+                           "inf",
+                           "1,5",
+                           "0x10",
+                           "1_000",
+                           "4611686018427387905",
+                           "5EB",
+                           "1e30",
+                           "8192PiB",
+                           "99999999999999999999",
+                           "--1",
+                           "1 2"}) {
+    EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
+  }
+}
+
+TEST(ParseSeconds, KnowsUnitsFromNanosecondsToHours) {
+  EXPECT_EQ(parse_seconds("60s"), Seconds(60));
+  EXPECT_EQ(parse_seconds("1.5 ms"), Seconds(1.5e-3));
+  EXPECT_EQ(parse_seconds("2min"), Seconds(120));
+  EXPECT_EQ(parse_seconds("1h"), Seconds(3600));
+  EXPECT_EQ(parse_seconds("250us"), Seconds(250e-6));
+  EXPECT_EQ(parse_seconds("0.25"), Seconds(0.25));
+  EXPECT_EQ(parse_seconds("5us"), Seconds(5e-6));
+  EXPECT_EQ(parse_seconds("3 ns"), Seconds(3e-9));
+}
+
+TEST(ParseSeconds, RefusesWhatIsNoTime) {
+  for (const char* text : {"", "-1", "-1s", "1 S", "1 sec", "s", "inf", "nan", "1e999", "1e308h"})
+    EXPECT_EQ(parse_seconds(text), std::nullopt) << text;
+}
+
+TEST(NearestWord, FindsASlipOfTheFinger) {
+  const std::vector<std::string> words{"steps", "batch", "seed"};
+  EXPECT_EQ(nearest_word("stepz", words), "steps");
+  EXPECT_EQ(nearest_word("step", words), "steps");
+  EXPECT_EQ(nearest_word("tseps", words), "steps");
+  EXPECT_EQ(nearest_word("esed", words), "seed");
+  EXPECT_EQ(did_you_mean("bach", words), " (did you mean 'batch'?)");
+}
+
+TEST(NearestWord, IsEmptyForAnotherWord) {
+  const std::vector<std::string> words{"steps", "batch"};
+  EXPECT_EQ(nearest_word("momentum", words), "");
+  EXPECT_EQ(did_you_mean("momentum", words), "");
+  EXPECT_EQ(did_you_mean("x", std::vector<std::string>{"y", "z"}), "");
+  EXPECT_EQ(did_you_mean("", std::vector<std::string>{"y"}), "");
+}
+
+TEST(Table, AlignsNumbersToTheRight) {
+  EXPECT_EQ(table({{"layer", "bytes"}, {"embed", "5"}, {"h", "12"}}),
+            "layer  bytes\n"
+            "-----  -----\n"
+            "embed      5\n"
+            "h         12\n");
+}
+
+TEST(Table, CountsCharactersNotBytes) {
+  EXPECT_EQ(table({{"a", "b"}, {"µs", "x"}}),
+            "a   b\n"
+            "--  -\n"
+            "µs  x\n");
+}
+
+TEST(Table, RefusesARowOfAnotherLength) {
+  EXPECT_THROW(table({{"a", "b"}, {"c"}}), LogicError);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/io/file.h"
+
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/core/error.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace trireme::io {
+namespace {
+
+namespace fs = std::filesystem;
+using support::input_error;
+using support::TemporaryFolder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<fs::path> contents_of(const fs::path& folder) {
+  std::vector<fs::path> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(WriteFile, GivesBackEveryByte) {
+  const TemporaryFolder folder;
+  std::string content = "a\r\n\n";
+  for (int i = 0; i < 300'000; ++i) content.push_back(static_cast<char>(i * 7));
+
+  write_file(folder / "x", content);
+
+  EXPECT_EQ(read_file(folder / "x"), content);
+}
+
+TEST(WriteFile, MakesMissingFolders) {
+  const TemporaryFolder folder;
+
+  write_file(folder / "a/b/c.txt", "x");
+
+  EXPECT_EQ(read_file(folder / "a/b/c.txt"), "x");
+}
+
+TEST(WriteFile, LeavesNothingButTheFile) {
+  const TemporaryFolder folder;
+
+  write_file(folder / "x", "old");
+  write_file(folder / "x", "new");
+
+  EXPECT_EQ(read_file(folder / "x"), "new");
+  EXPECT_THAT(contents_of(folder.path()), ElementsAre("x"));
+}
+
+// A reader that runs beside the writer sees the old or the new content, whole.
+TEST(WriteFile, NeverShowsAHalf) {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "x";
+  const std::string old_content(200'000, 'a');
+  const std::string new_content(300'000, 'b');
+  write_file(file, old_content);
+
+  std::thread writer([&] {
+    for (int i = 0; i < 20; ++i) write_file(file, i % 2 == 0 ? new_content : old_content);
+  });
+  int halves = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string seen = read_file(file);
+    halves += seen == old_content || seen == new_content ? 0 : 1;
+  }
+  writer.join();
+
+  EXPECT_EQ(halves, 0);
+}
+
+TEST(WriteFile, KeepsTheOldFileWhenTheDiskRefuses) {
+  const TemporaryFolder folder;
+  write_file(folder / "x", "old");
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old_limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = old_limit.rlim_max};
+
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(write_file(folder / "x", std::string(5000, 'n')), Error);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  std::signal(SIGXFSZ, old_handler);
+
+  EXPECT_EQ(read_file(folder / "x"), "old");
+  EXPECT_THAT(contents_of(folder.path()), ElementsAre("x"));
+}
+
+TEST(WriteFile, FollowsASymbolicLink) {
+  const TemporaryFolder folder;
+  write_file(folder / "real", "old");
+  fs::create_symlink("real", folder / "link");
+
+  write_file(folder / "link", "new");
+
+  EXPECT_EQ(read_file(folder / "real"), "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+}
+
+TEST(WriteFile, WritesIntoADeviceItself) {
+  EXPECT_NO_THROW(write_file("/dev/null", "x"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(WriteFile, NamesTheFileAndTheReason) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "x");
+  const auto message = [](const fs::path& file) -> std::string {
+    try {
+      write_file(file, "x");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+
+  EXPECT_EQ(message(folder.path()), folder.path().string() + ": cannot be written: it is a folder");
+  EXPECT_EQ(message(folder / "file/below"),
+            (folder / "file/below").string() + ": cannot be written: Not a directory");
+  EXPECT_EQ(message("/dev/full"), "/dev/full: cannot be written: No space left on device");
+}
+
+TEST(ReadFile, NamesTheFileAndTheReason) {
+  const TemporaryFolder folder;
+  const std::string missing = (folder / "missing").string();
+  const std::string path = folder.path().string();
+
+  EXPECT_EQ(input_error([&] { read_file(missing); }),
+            missing + ": cannot be read: No such file or directory");
+  EXPECT_EQ(input_error([&] { read_file(path); }), path + ": is a folder, must be a file");
+}
+
+TEST(ReadFile, RefusesALargeFileBeforeReadingIt) {
+  const TemporaryFolder folder;
+  write_file(folder / "x", "");
+  fs::resize_file(folder / "x", std::uintmax_t{1} << 40);  // a hole: it takes no space
+
+  EXPECT_EQ(input_error([&] { read_file(folder / "x", Bytes(1 << 20)); }),
+            (folder / "x").string() + ": is 1.00 TiB, must be at most 1.00 MiB");
+}
+
+TEST(ReadFile, StopsAnEndlessDevice) {
+  EXPECT_EQ(input_error([] { read_file("/dev/zero", Bytes(1 << 20)); }),
+            "/dev/zero: is larger, must be at most 1.00 MiB");
+}
+
+TEST(ReadFile, ReadsAPipe) {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+
+  std::thread writer([&] { std::ofstream(pipe) << "through the pipe"; });
+  const std::string content = read_file(pipe);
+  writer.join();
+
+  EXPECT_EQ(content, "through the pipe");
+}
+
+TEST(Expand, ListsMatchingFilesInOrder) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b.txt", "a.txt", "c.bin", "sub/d.txt", "sub2/e.txt"})
+    write_file(folder / name, "x");
+  fs::create_directory(folder / "folder.txt");
+
+  const std::string root = folder.path().string();
+  EXPECT_THAT(expand(root + "/*.txt"), ElementsAre(folder / "a.txt", folder / "b.txt"));
+  EXPECT_THAT(expand(root + "/sub*/?.txt"),
+              ElementsAre(folder / "sub/d.txt", folder / "sub2/e.txt"));
+  EXPECT_THAT(expand(root + "/[bc].*"), ElementsAre(folder / "b.txt", folder / "c.bin"));
+  EXPECT_THAT(expand(root + "/*.png"), ElementsAre());
+}
+
+TEST(Expand, LeavesAPlainPathAlone) {
+  EXPECT_THAT(expand("no/such/file"), ElementsAre("no/such/file"));
+}
+
+TEST(Expand, TakesAnExistingNameForWhatItIs) {
+  const TemporaryFolder folder;
+  write_file(folder / "a[1].txt", "x");
+  write_file(folder / "a1.txt", "x");
+
+  EXPECT_THAT(expand((folder / "a[1].txt").string()), ElementsAre(folder / "a[1].txt"));
+}
+
+}  // namespace
+}  // namespace trireme::io

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/plan/plan.h"
+
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/io/file.h"
+#include "trireme/program/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace trireme::plan {
+namespace {
+
+using program::Action;
+using program::Op;
+
+/// Two stages of two layers, one of them with every kind of action.
+Plan small_plan() {
+  Plan plan;
+  plan.chain_name = "c";
+  plan.chain_digest = "0123456789abcdef0123456789abcdef";
+  plan.solver = "rotor";
+  plan.micro_batches = 2;
+  plan.step = Seconds(1.25);
+  plan.bubble = 0.2;
+  plan.recompute = Seconds(0.5);
+  StagePlan first{.rank = 1, .in_flight = 2, .budget = Bytes(100), .static_bytes = Bytes(7)};
+  first.program = {.first_layer = 1,
+                   .last_layer = 2,
+                   .forward = {{Op::kForwardKeep, 1},
+                               {Op::kOffload, 0},
+                               {Op::kForwardTape, 2},
+                               {Op::kOffloadTape, 2},
+                               {Op::kDrop, 1}},
+                   .backward = {{Op::kPrefetch, 0},
+                                {Op::kForward, 1},
+                                {Op::kPrefetchTape, 2},
+                                {Op::kBackward, 2},
+                                {Op::kForwardTape, 1},
+                                {Op::kBackward, 1}}};
+  first.predicted = {Seconds(0.1), Seconds(1.0 / 3), Bytes(5), Bytes(99), Bytes(11)};
+  StagePlan second;
+  second.program = program::keep_all(3, 4);
+  plan.stages = {first, second};
+  plan.alternatives = {{.policy = "recompute_all", .step = Seconds(1.5), .infeasible = {}},
+                       {.policy = "keep_all",
+                        .step = {},
+                        .infeasible = Infeasible{.rank = 1,
+                                                 .first_layer = 1,
+                                                 .last_layer = 2,
+                                                 .needed = Bytes(120),
+                                                 .available = Bytes(100),
+                                                 .least_budget = Bytes(110),
+                                                 .where = "layer 2 (\"b\"): its backward alone"}}};
+  return plan;
+}
+
+TEST(ToJson, IsReadableByHand) {
+  EXPECT_EQ(to_json(small_plan()),
+            "{\"format\": \"trireme-plan/1\",\n"
+            " \"chain\": {\"name\": \"c\", \"digest\": \"0123456789abcdef0123456789abcdef\"},\n"
+            " \"schedule\": \"1f1b\",\n"
+            " \"solver\": \"rotor\",\n"
+            " \"micro_batches\": 2,\n"
+            " \"predicted\": {\"step_s\": 1.25, \"bubble\": 0.2, \"recompute_s\": 0.5},\n"
+            " \"stages\": [\n"
+            "  {\"layers\": [1, 2], \"rank\": 1, \"in_flight\": 2, \"budget_bytes\": 100, "
+            "\"static_bytes\": 7,\n"
+            "   \"forward\": [[\"forward_keep\", 1], [\"offload\", 0], [\"forward_tape\", 2], "
+            "[\"offload_tape\", 2], [\"drop\", 1]],\n"
+            "   \"backward\": [[\"prefetch\", 0], [\"forward\", 1], [\"prefetch_tape\", 2], "
+            "[\"backward\", 2], [\"forward_tape\", 1], [\"backward\", 1]],\n"
+            "   \"predicted\": {\"forward_s\": 0.1, \"backward_s\": 0.3333333333333333, "
+            "\"kept_bytes\": 5, \"peak_bytes\": 99, \"offloaded_bytes\": 11}},\n"
+            "  {\"layers\": [3, 4], \"rank\": 0, \"in_flight\": 1, \"budget_bytes\": 0, "
+            "\"static_bytes\": 0,\n"
+            "   \"forward\": [[\"forward_tape\", 3], [\"forward_tape\", 4]],\n"
+            "   \"backward\": [[\"backward\", 4], [\"backward\", 3]],\n"
+            "   \"predicted\": {\"forward_s\": 0, \"backward_s\": 0, \"kept_bytes\": 0, "
+            "\"peak_bytes\": 0, \"offloaded_bytes\": 0}}\n"
+            " ],\n"
+            " \"alternatives\": [\n"
+            "  {\"policy\": \"recompute_all\", \"step_s\": 1.5},\n"
+            "  {\"policy\": \"keep_all\", \"infeasible\": {\"rank\": 1, \"layers\": [1, 2], "
+            "\"needed_bytes\": 120, \"available_bytes\": 100, \"least_budget_bytes\": 110, "
+            "\"where\": \"layer 2 (\\\"b\\\"): its backward alone\"}}\n"
+            " ]}\n");
+}
+
+TEST(ToJson, OfAnInfeasibleJobIsADocumentOfItsOwn) {
+  const Infeasible infeasible{.rank = 0,
+                              .first_layer = 1,
+                              .last_layer = 9,
+                              .needed = Bytes(5),
+                              .available = Bytes(4),
+                              .least_budget = Bytes(5),
+                              .where = "x"};
+  EXPECT_EQ(to_json(infeasible),
+            "{\"infeasible\": {\"rank\": 0, \"layers\": [1, 9], \"needed_bytes\": 5, "
+            "\"available_bytes\": 4, \"least_budget_bytes\": 5, \"where\": \"x\"}}\n");
+}
+
+TEST(ReadPlan, GivesBackWhatWasWritten) {
+  const Plan plan = small_plan();
+  EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
+}
+
+TEST(ReadPlan, GivesBackEmptyListsAndNames) {
+  Plan plan = small_plan();
+  plan.chain_name = plan.solver = "";
+  plan.schedule = "gpipe";
+  plan.alternatives.clear();
+  plan.stages[1].program.backward.clear();
+  EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
+}
+
+TEST(ReadPlan, GivesBackRandomPlans) {
+  std::mt19937_64 random(3);
+  const auto size = [&] {
+    return Bytes(static_cast<std::int64_t>(random() >> (2 + random() % 60)));
+  };
+  const auto time = [&] { return Seconds(static_cast<double>(random()) * 0x1p-60); };
+  const std::vector<Op> ops{Op::kForward, Op::kForwardKeep, Op::kForwardTape, Op::kBackward,
+                            Op::kDrop,    Op::kOffload,     Op::kPrefetch};
+  for (int i = 0; i < 200; ++i) {
+    Plan plan = small_plan();
+    plan.micro_batches = static_cast<int>(1 + random() % 50);
+    plan.step = time();
+    plan.stages.clear();
+    int next = 1;
+    for (std::size_t k = 1 + random() % 4; k > 0; --k) {
+      StagePlan stage{static_cast<int>(random() % 4),
+                      static_cast<int>(1 + random() % 4),
+                      size(),
+                      size(),
+                      {},
+                      {time(), time(), size(), size(), size()}};
+      stage.program.first_layer = next;
+      stage.program.last_layer = next + static_cast<int>(random() % 5);
+      next = stage.program.last_layer + 1;
+      for (std::size_t a = random() % 30; a > 0; --a) {
+        const auto length = static_cast<std::size_t>(next - stage.program.first_layer);
+        const Action action{ops[random() % ops.size()],
+                            stage.program.first_layer + static_cast<int>(random() % length)};
+        (a % 2 == 0 ? stage.program.forward : stage.program.backward).push_back(action);
+      }
+      plan.stages.push_back(stage);
+    }
+    EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan) << to_json(plan);
+  }
+}
+
+TEST(LoadPlan, ReadsWhatWasSaved) {
+  const support::TemporaryFolder folder;
+  io::write_file(folder / "plan.json", to_json(small_plan()));
+  EXPECT_EQ(load_plan(folder / "plan.json"), small_plan());
+}
+
+TEST(LoadPlan, ReadsAPlanOfManyActionsFromAnyFile) {
+  const support::TemporaryFolder folder;
+  Plan plan = small_plan();
+  plan.stages = {StagePlan{.program = program::keep_all(1, 30'000)}};
+  io::write_file(folder / "plan", to_json(plan));
+  EXPECT_EQ(load_plan(folder / "plan"), plan);
+}
+
+chain::Chain chain_of(int layers) {
+  chain::Chain chain{.name = "mine", .input = Bytes(1), .layers = {}};
+  chain.layers.resize(static_cast<std::size_t>(layers), {.name = "x", .output = Bytes(2)});
+  return chain;
+}
+
+TEST(RequireSameChain, AcceptsTheChainOfThePlan) {
+  Plan plan = small_plan();
+  plan.chain_digest = chain::digest(chain_of(4));
+  EXPECT_NO_THROW(require_same_chain(plan, chain_of(4)));
+}
+
+TEST(RequireSameChain, NamesBothChains) {
+  const chain::Chain other = chain_of(5);
+  EXPECT_EQ(
+      support::input_error([&] { require_same_chain(small_plan(), other); }),
+      "the plan was made for chain 'c' (digest 0123456789abcdef0123456789abcdef), but this is "
+      "chain 'mine' (digest " +
+          chain::digest(other) + "): plan again for this chain, or give the plan's own");
+}
+
+TEST(RequireSameChain, RefusesStagesThatDoNotCoverTheChain) {
+  Plan plan = small_plan();
+  plan.chain_digest = chain::digest(chain_of(5));
+  EXPECT_EQ(
+      support::input_error([&] { require_same_chain(plan, chain_of(5)); }),
+      "the plan ends with layer 4, but chain 'mine' has 5 layers: its stages must cover all of "
+      "them");
+}
+
+TEST(Digest, IsThatOfTheWholePlan) {
+  Plan plan = small_plan();
+  const std::string before = digest(plan);
+
+  EXPECT_EQ(digest(small_plan()), before);
+  plan.stages[1].program.backward.pop_back();
+  EXPECT_NE(digest(plan), before);
+}
+
+/// One layer per stage, everything kept.
+Plan two_stages(const std::string& schedule) {
+  Plan plan;
+  plan.schedule = schedule;
+  plan.micro_batches = 2;
+  plan.stages = {StagePlan{.rank = 1, .program = program::keep_all(1, 1)},
+                 StagePlan{.rank = 0, .program = program::keep_all(2, 2)}};
+  return plan;
+}
+
+// The passes of a rank: forwards and backwards of its layer, e.g. "F0 F1 B0 B1".
+std::string passes(const program::Program& program, std::size_t rank) {
+  std::string text;
+  for (const Action& action : program.ranks[rank]) {
+    if (action.op == Op::kForwardTape) text += " F" + std::to_string(action.micro_batch);
+    if (action.op == Op::kBackward) text += " B" + std::to_string(action.micro_batch);
+  }
+  return text;
+}
+
+TEST(Compile, RunsEveryStageOnItsRankInTheOrderOfTheSchedule) {
+  const program::Program one_f_one_b = compile(two_stages("1f1b"));
+  const program::Program gpipe = compile(two_stages("gpipe"));
+
+  EXPECT_EQ(one_f_one_b.rank_of_layer, (std::vector<int>{1, 1, 0}));
+  EXPECT_EQ(one_f_one_b.micro_batches, 2);
+  EXPECT_EQ(passes(one_f_one_b, 1), " F0 F1 B0 B1");
+  EXPECT_EQ(passes(one_f_one_b, 0), " F0 B0 F1 B1");
+  EXPECT_EQ(passes(gpipe, 0), " F0 F1 B0 B1");
+}
+
+}  // namespace
+}  // namespace trireme::plan

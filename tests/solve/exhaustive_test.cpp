@@ -1,0 +1,182 @@
+// The table solvers against the exhaustive search, on random chains with temporaries up to four
+// times an output, outputs of no bytes and lean tapes. SPDX-License-Identifier: Apache-2.0
+#include "solve/chains.h"
+#include "trireme/core/text.h"
+#include "trireme/simulate/replay.h"
+#include "trireme/solve/exhaustive.h"
+#include "trireme/solve/tables.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <iostream>
+#include <random>
+
+namespace trireme::solve {
+namespace {
+
+// Budgets from what the leanest program needs to what keeps everything.
+struct Range {
+  std::int64_t least, most;
+};
+
+Range budgets(Problem problem) {
+  problem.budget = Bytes(-1);
+  const auto none = std::get<plan::Infeasible>(solve("exhaustive", problem));
+  problem.budget = Bytes(std::int64_t{1} << 40);
+  const auto all = std::get<Solution>(solve("keep_all", problem));
+  return {none.least_budget.count(), all.peak.count()};
+}
+
+// The whole chain, or all but its last layer: then x[last] is sent away, and its gradient comes.
+Problem part(const chain::Chain& chain, int number) {
+  Problem problem = whole(chain, 0, number % 2 == 0 ? 0 : 500);
+  if (number % 5 < 2 && chain.length() > 3) --problem.last_layer;
+  return problem;
+}
+
+// Lengths from three to seven: shorter chains leave nothing to choose.
+int some_length(std::mt19937& random) {
+  std::discrete_distribution<int> lengths{0, 0, 0, 3, 4, 5, 4, 3};
+  return lengths(random);
+}
+
+chain::Chain next_chain(std::mt19937& random, int number) {
+  Shape shape;
+  shape.lean_tapes = number % 4 == 3;
+  if (number % 3 == 0) shape.extra_per_output = 0;
+  shape.most_tape_beyond = std::array{0, 2, 6, 12}[static_cast<std::size_t>(number % 4)];
+  return random_chain(random, shape, some_length(random));
+}
+
+TEST(Rotor, EqualsTheBestPersistentSchedule) {
+  std::mt19937 random(1);
+  int cases = 0, infeasible = 0;
+  for (int k = 0; k < 1500; ++k) {
+    const chain::Chain chain = next_chain(random, k);
+    Problem problem = part(chain, k);
+    const Range range = budgets(problem);
+    std::uniform_int_distribution<std::int64_t> pick(range.least, range.most);
+    for (const std::int64_t budget : {pick(random), pick(random), range.least}) {
+      problem.budget = Bytes(budget);
+      const Result oracle = solve("exhaustive persistent", problem);
+      const Result rotor = solve("rotor", problem);
+      ASSERT_EQ(time_of(rotor), time_of(oracle)) << chain::to_yaml(chain) << budget;
+      if (!feasible(oracle)) {
+        ++infeasible;
+        EXPECT_EQ(std::get<plan::Infeasible>(rotor).least_budget,
+                  std::get<plan::Infeasible>(oracle).least_budget);
+      }
+      ++cases;
+    }
+  }
+  std::cout << "rotor: " << cases - infeasible << " feasible and " << infeasible
+            << " infeasible cases, all equal to the best persistent schedule\n";
+  EXPECT_GT(cases - infeasible, 1000);
+}
+
+TEST(RotorFree, IsNearlyAlwaysTheBestOfAllSchedules) {
+  std::mt19937 random(2);
+  int cases = 0, equal = 0, rotor_feasible = 0;
+  double gap = 0, worst = 0, rotor_gap = 0;
+  for (int k = 0; k < 1500; ++k) {
+    const chain::Chain chain = next_chain(random, k);
+    Problem problem = part(chain, k);
+    const Range range = budgets(problem);
+    std::uniform_int_distribution<std::int64_t> pick(range.least, range.most);
+    std::uniform_int_distribution<std::int64_t> tight(range.least, (3 * range.least + range.most) / 4);
+    for (const std::int64_t budget : {pick(random), tight(random)}) {
+      problem.budget = Bytes(budget);
+      const double best = time_of(solve("exhaustive", problem));
+      const double free = time_of(solve("rotor_free", problem));
+      const double rotor = time_of(solve("rotor", problem));
+      ASSERT_GE(best, 0);  // the range begins where the oracle is feasible
+      if (free < 0) continue;
+      ASSERT_GE(free, best) << chain::to_yaml(chain) << budget;
+      ++cases;
+      equal += free == best ? 1 : 0;
+      if (best > 0) {
+        gap += free / best - 1;
+        worst = std::max(worst, free / best - 1);
+      }
+      if (rotor >= 0) {
+        ASSERT_LE(free, rotor) << chain::to_yaml(chain) << budget;
+        ++rotor_feasible;
+        if (best > 0) rotor_gap += rotor / best - 1;
+      }
+    }
+  }
+  std::cout << "rotor_free: " << equal << " of " << cases << " feasible cases are optimal ("
+            << 100.0 * equal / cases << " %), mean gap " << 100 * gap / cases << " %, worst "
+            << 100 * worst << " %; rotor: feasible in " << rotor_feasible << ", mean gap "
+            << 100 * rotor_gap / rotor_feasible << " %\n";
+  EXPECT_GT(cases, 1000);
+  EXPECT_GE(equal, 0.97 * cases);
+  EXPECT_LE(gap / cases, 0.0015);
+}
+
+// A stage with w micro-batches in flight: (w-1) K + peak <= M for the best K. The oracle tries every
+// K, too, and all programs that keep no more than that.
+TEST(FirstPass, IsNearlyAlwaysTheBestOfAllStagesWithAPause) {
+  std::mt19937 random(5);
+  int cases = 0, equal = 0;
+  double gap = 0, worst = 0;
+  for (int k = 0; k < 500; ++k) {
+    const chain::Chain chain = random_chain(
+        random, {.most_tape_beyond = k % 7, .extra_per_output = k % 5}, 4 + k % 3);
+    Problem problem = whole(chain, 0);
+    --problem.last_layer;
+    const int last = problem.last_layer, in_flight = 2 + k % 3;
+    const std::int64_t all = budgets(problem).most;
+    const std::int64_t memory =
+        std::uniform_int_distribution<std::int64_t>(all / 2, all * in_flight)(random);
+    const Tables tables(chain, 1, last, {.top = static_cast<int>(memory)});
+    double best = -1, found = -1;
+    for (std::int64_t kept = chain.input.count(); (in_flight - 1) * kept <= memory; ++kept) {
+      problem.budget = Bytes(memory - (in_flight - 1) * kept);
+      const auto program = search_fastest(problem, {.most_kept = Bytes(kept)});
+      if (program) {
+        const double time = simulate::replay(chain, *program).time.count();
+        best = best < 0 ? time : std::min(best, time);
+      }
+      const Slots m = tables.costs().available(problem.budget);
+      const FirstPass pass(tables, last, std::max<Slots>(0, m + chain.input.count() - kept));
+      const double time = pass.time(1, m).count();
+      if (std::isfinite(time)) found = found < 0 ? time : std::min(found, time);
+    }
+    if (found < 0) continue;
+    ASSERT_GE(found, best) << chain::to_yaml(chain) << memory;
+    ++cases;
+    equal += found == best ? 1 : 0;
+    if (best > 0) {
+      gap += found / best - 1;
+      worst = std::max(worst, found / best - 1);
+    }
+  }
+  std::cout << "stages with a pause: " << equal << " of " << cases << " feasible cases optimal, mean gap "
+            << 100 * gap / cases << " %, worst " << 100 * worst << " %\n";
+  EXPECT_GT(cases, 100);
+  EXPECT_GE(equal, 0.97 * cases);
+  EXPECT_LE(gap / cases, 0.0015);
+}
+
+TEST(Exhaustive, IsNeverSlowerThanAnybody) {
+  std::mt19937 random(3);
+  for (int k = 0; k < 150; ++k) {
+    const chain::Chain chain = next_chain(random, k);
+    const Range range = budgets(whole(chain, 0));
+    const auto budget = std::uniform_int_distribution(range.least, range.most)(random);
+    const double best = time_of(solve("exhaustive", whole(chain, budget)));
+    for (const std::string& name : solver_names()) {
+      const double time = time_of(solve(name, whole(chain, budget)));
+      if (time < 0) continue;
+      EXPECT_LE(best, time) << name << '\n' << chain::to_yaml(chain) << budget;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::solve
