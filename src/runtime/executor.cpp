@@ -118,7 +118,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   parts_.boundary.expect(actions);
   for (const Action& action : actions) {
     if (options_.stop_requested && options_.stop_requested())
-      throw Interrupted("stopped on request");
+      throw Interrupted(concat("stopped on request in step ", step_ + 1));
     perform(action);
   }
   return std::move(result_);
