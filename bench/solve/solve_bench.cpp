@@ -1,5 +1,7 @@
 // How long planning takes: table and plan of one budget, on chains where every layer differs (the
-// worst case) and on chains of equal blocks (a transformer). SPDX-License-Identifier: Apache-2.0
+// worst case) and on chains of equal blocks (a transformer).
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/solve.h"
 #include "trireme/solve/tables.h"
 
@@ -69,25 +71,33 @@ void tables(benchmark::State& state, Freedom freedom, int threads) {
   const Bytes budget = budget_of(chain, 0.01 * static_cast<double>(state.range(3)));
   double size = 0;
   for (auto _ : state) {
-    const Tables made(chain, 1, layers,
-                      {.freedom = freedom, .unit = budget / slots, .top = slots,
-                       .threads = threads});
+    const Tables made(
+        chain, 1, layers,
+        {.freedom = freedom, .unit = budget / slots, .top = slots, .threads = threads});
     size = static_cast<double>(made.size());
   }
   state.counters["MB"] = size / 1e6;
 }
 
 // Layers, slots, layers that differ, budget in percent of keeping everything.
-#define TRIREME_CHAINS \
-  Args({50, 500, 50, 25})->Args({339, 500, 339, 25})->Args({339, 500, 339, 50})->Args({339, 500, 12, 25})
-BENCHMARK_CAPTURE(plan, rotor, "rotor")->TRIREME_CHAINS->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(plan, rotor_free, "rotor_free")->TRIREME_CHAINS->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(tables, rotor, Freedom::kInputStays, 1)
-    ->TRIREME_CHAINS->Args({1000, 250, 1000, 25})->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(tables, rotor_on_two_threads, Freedom::kInputStays, 2)
-    ->Args({1000, 250, 1000, 25})->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK_CAPTURE(tables, rotor_free, Freedom::kInputMayLeave, 1)
-    ->TRIREME_CHAINS->Unit(benchmark::kMillisecond);
+void chains(benchmark::internal::Benchmark* cases) {
+  cases->Unit(benchmark::kMillisecond)
+      ->Args({50, 500, 50, 25})
+      ->Args({339, 500, 339, 25})
+      ->Args({339, 500, 339, 50})
+      ->Args({339, 500, 12, 25});
+}
+
+void long_chain(benchmark::internal::Benchmark* cases) {
+  cases->Unit(benchmark::kMillisecond)->UseRealTime()->Args({1000, 250, 1000, 25});
+}
+
+BENCHMARK_CAPTURE(plan, rotor, "rotor")->Apply(chains);
+BENCHMARK_CAPTURE(plan, rotor_free, "rotor_free")->Apply(chains);
+BENCHMARK_CAPTURE(tables, rotor, Freedom::kInputStays, 1)->Apply(chains);
+BENCHMARK_CAPTURE(tables, rotor_free, Freedom::kInputMayLeave, 1)->Apply(chains);
+BENCHMARK_CAPTURE(tables, rotor_long, Freedom::kInputStays, 1)->Apply(long_chain);
+BENCHMARK_CAPTURE(tables, rotor_long_on_two_threads, Freedom::kInputStays, 2)->Apply(long_chain);
 
 }  // namespace
 }  // namespace trireme::solve

@@ -1,7 +1,9 @@
 // The policies that everybody uses: nothing is searched, the budget only says yes or no.
 // Segments as in Chen et al. 2016; a number of segments as torch's checkpoint_sequential cuts them.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "solvers.h"
+
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
 
@@ -15,7 +17,9 @@ namespace {
 using program::Op;
 
 int read_count(std::string_view solver, std::string_view argument);
-int layers_of(const Problem& problem) { return problem.last_layer - problem.first_layer + 1; }
+int layers_of(const Problem& problem) {
+  return problem.last_layer - problem.first_layer + 1;
+}
 
 }  // namespace
 

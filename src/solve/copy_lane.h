@@ -1,27 +1,24 @@
 // What is on its way between device and outer tier, as a plan that is being made sees it. The out
 // lane is followed forward in time from the start of the step, the in lane backward in time from its
-// end: there a tensor "leaves" when its copy in begins, so that both sides obey the same rules, and
-// a first forward pass and the backward pass can be planned together, layer by layer.
+// end: there a tensor "leaves" when its copy in begins. So both sides obey the same rules, and a
+// first forward pass and the backward pass can be planned together, layer by layer.
 //
-// Two kinds: FluidLane frees bytes continuously, the relaxation with which Beaumont et al. 2021
-// (POFO) plan; TensorLane frees a whole tensor when its copy ends, which is what replay does.
+// Two kinds. FluidLane frees bytes continuously, the relaxation in which Beaumont et al. 2021 (POFO)
+// plan; TensorLane frees a whole tensor when its copy has ended, which is what replay does.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 namespace trireme::solve {
 
-/// A clock with bytes that are still leaving. Both kinds offer: time passes (`pass`), time passes
-/// until at most `limit` >= 0 bytes are leaving (`wait`), an item begins to leave (`leave`),
-/// `settle` ends a run of layers, and `lag`: how long this lane must idle until nothing is worse on
-/// it than on `other` (clocks are not compared). For a lane that is followed from the end of the
-/// step (`Side::kIn`) it also counts how long it has been idle: so much later may the turn come.
 enum class Side { kOut, kIn };
 
+/// A clock with bytes that are still leaving. Both kinds offer the same functions.
 class FluidLane {
  public:
   /// What all lanes of one direction share.
@@ -29,38 +26,48 @@ class FluidLane {
     explicit Track(double bytes_per_s) : rate(bytes_per_s) {}
     double rate;
   };
-  /// What leaves counts in full until the run of layers that reads it first has ended, though its
-  /// copy begins with that run (POFO's convention, formulas of section 4.3).
+  /// An item's copy begins with the run of forwards that reads it first; its bytes count as held
+  /// until that run has ended (POFO's convention).
   static constexpr bool kFreesWithinRun = false;
 
   double now() const { return now_; }
+  /// Time passes.
   void pass(const Track& track, double duration) {
     now_ += duration;
     left_ -= track.rate * duration;
   }
+  /// Time passes until at most `limit` >= 0 bytes are leaving.
   void wait(const Track& track, std::int64_t limit) {
     const double over = left_ - static_cast<double>(limit);
     if (over > 0) pass(track, over / track.rate);
   }
-  void leave(Track&, std::int64_t size) { left_ += static_cast<double>(size); }
+  /// An item begins to leave.
+  void leave(const Track&, std::int64_t size) { left_ += static_cast<double>(size); }
+  /// A run of layers has ended.
   void settle() { left_ = std::max(left_, 0.0); }
+  /// How long it must idle until nothing is worse on it than on `other`, clocks aside.
   double lag(const Track& track, const FluidLane& other, Side) const {
     return std::max(0.0, left_ - other.left_) / track.rate;
   }
+  /// Bytes that it can move in `duration` from now on, less those that are leaving.
+  double spare(const Track& track, double duration) const { return track.rate * duration - left_; }
 
-  /// Idle time at the turn: the last copy out ends before the first copy in begins.
-  static double turn(const Track& out_track, const FluidLane& out, const Track& in_track,
-                     const FluidLane& in) {
+  /// Idle time at the turn from forward to backward: the last copy out ends before the first copy
+  /// in begins, and all copies out end before the turn.
+  static double at_turn(const Track& out_track, const FluidLane& out, const Track& in_track,
+                        const FluidLane& in) {
     return out.left_ / out_track.rate + in.left_ / in_track.rate;
   }
 
  private:
-  double now_ = 0, left_ = 0;
+  double now_ = 0;
+  double left_ = 0;  // negative within a run: what could have been moved beside
 };
 
 class TensorLane {
  public:
-  /// Tensors that ever left, each with the one before it: lanes share their pasts.
+  /// The copies that lanes of one direction ever began, each with the one before it: lanes that
+  /// part share their past.
   class Track {
    public:
     explicit Track(double bytes_per_s) : rate_(bytes_per_s) {}
@@ -77,7 +84,7 @@ class TensorLane {
     double rate_;
     std::vector<Copy> copies_;
   };
-  /// An item leaves after the first layer that reads it, and its bytes may be used once it has left.
+  /// An item leaves after the first layer that reads it; its bytes are free once it has left.
   static constexpr bool kFreesWithinRun = true;
 
   double now() const { return now_; }
@@ -86,19 +93,25 @@ class TensorLane {
   void leave(Track& track, std::int64_t size);
   void settle() {}
   double lag(const Track& track, const TensorLane& other, Side side) const;
+  double spare(const Track& track, double duration) const {
+    return track.rate_ * (duration - std::max(0.0, free_ - now_));
+  }
 
-  /// At least this much idle time at the turn: a copy in begins when all copies out have ended.
-  static double turn(const Track&, const TensorLane& out, const Track&, const TensorLane& in) {
+  /// The least idle time at the turn: a copy in begins when all copies out have ended, but these may
+  /// go on after the turn.
+  static double at_turn(const Track&, const TensorLane& out, const Track&, const TensorLane& in) {
     return std::max(0.0, std::max(0.0, out.free_ - out.now_) + (in.free_ - in.now_));
   }
 
  private:
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+
   double now_ = 0;
-  double free_ = -std::numeric_limits<double>::infinity();  // when the last copy ends
+  double free_ = kNever;  // when the last copy ends
   std::int32_t newest_ = -1;
 };
 
-// The newest copies are the last to end: what is leaving at any time is a run of them.
+// Copies end in the order in which they began: what is leaving at any time are the newest.
 inline void TensorLane::wait(const Track& track, std::int64_t limit) {
   std::int64_t leaving = 0;
   for (std::int32_t k = newest_; k >= 0 && track.copy(k).end > now_; k = track.copy(k).before) {
@@ -118,7 +131,7 @@ inline void TensorLane::leave(Track& track, std::int64_t size) {
 
 inline double TensorLane::lag(const Track& track, const TensorLane& other, Side side) const {
   double lag = 0;
-  // For each of its copies, newest first: until when does the other one hold as much?
+  // With each of its copies, newest first, so much is leaving; until when is as much on the other?
   std::int64_t leaving = 0, others = 0;
   double until = 0;
   std::int32_t l = other.newest_;
@@ -130,6 +143,7 @@ inline double TensorLane::lag(const Track& track, const TensorLane& other, Side 
     }
     lag = std::max(lag, track.copy(k).end - now_ - (others < leaving ? 0 : until));
   }
+  // How long the in lane has been idle is how far copies out may reach into the backward.
   if (side == Side::kIn && newest_ >= 0) {
     lag = std::max(lag, (free_ - now_) - (other.newest_ < 0 ? 0 : other.free_ - other.now_));
   }

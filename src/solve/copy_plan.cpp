@@ -1,21 +1,45 @@
-// Searching for copies. SPDX-License-Identifier: Apache-2.0
+// Searching for copies: the relaxation first, then whole tensors with ever lower bounds.
+// SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 
-#include "interval_table.h"
-#include "least_column.h"
+#include "trireme/solve/costs.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <utility>
 
 namespace trireme::solve {
 namespace {
 
-// Plans of the fluid relaxation that are replayed: they are close to each other in value, and whole
-// tensors treat them differently.
+// Plans of the relaxation that are replayed: close to each other in value, but whole tensors treat
+// them differently.
 constexpr std::size_t kFluidPlans = 8;
+// Searches with whole tensors, each with its bound a quarter of the way down to what is known to be
+// out of reach; until no more than this share is to be gained.
+constexpr int kSearches = 6;
+constexpr double kLower = 0.25, kWorthIt = 1e-3;
+
+constexpr double kLabelsTimesLayers = 10'000;
+constexpr double kLeastLabels = 20, kMostLabels = 4000;
+constexpr double kManySlots = 100;
+
+void offer_fluid(const CopySetting& setting, BestProgram& best) {
+  CopySearch<FluidLane> search(setting);
+  search.run(best.bound());
+  auto ends = search.ends();
+  ends.resize(std::min(ends.size(), kFluidPlans));
+  for (const auto& end : ends) best.offer(parts_of(search.steps(end), setting.redo));
+}
+
+// Whether everything below the bound was looked at.
+bool offer_tensors(const CopySetting& setting, double bound, BestProgram& best) {
+  CopySearch<TensorLane> search(setting);
+  search.run(bound);
+  for (const auto& end : search.ends()) {
+    if (end.time >= best.bound()) break;
+    best.offer(parts_of(search.steps(end), setting.redo));
+  }
+  return search.complete();
+}
 
 }  // namespace
 
@@ -31,24 +55,26 @@ void BestProgram::offer(std::optional<Solution> solution) {
 }
 
 void search_copies(const CopySetting& setting, BestProgram& best) {
-  {
-    CopySearch<FluidLane> search(setting);
-    search.run(best.bound());
-    std::vector<CopySearch<FluidLane>::End> ends = search.ends();
-    if (getenv("DBG")) fprintf(stderr, "[%d] bound %.6g fluid %.6g labels %zu ends %zu\n", (int)search.complete(), best.bound(), ends.empty()?-1:ends[0].time, search.most_seen_, ends.size());
-    ends.resize(std::min(ends.size(), kFluidPlans));
-    for (const auto& end : ends) best.offer(parts_of(search.steps(end), setting.redo));
-    if (getenv("DBG")) fprintf(stderr, "after fluid %.6g\n", best.bound());
+  const Problem& problem = setting.problem;
+  const Costs costs(*problem.chain, problem.first_layer, problem.last_layer, Bytes(1));
+  // No plan takes less.
+  double least = costs.work(problem.first_layer, problem.last_layer).count();
+  const auto settled = [&] { return best.bound() <= least * (1 + kWorthIt); };
+  if (best.bound() <= least) return;
+  offer_fluid(setting, best);
+  if (offer_tensors(setting, best.bound(), best) || !best.best()) return;
+  for (int k = 1; k < kSearches && !settled(); ++k) {
+    const double before = best.bound(), bound = before - kLower * (before - least);
+    offer_tensors(setting, bound, best);
+    if (best.bound() == before) least = bound;
   }
-  CopySearch<TensorLane> search(setting);
-  search.run(best.bound());
-  int n = 0;
-  auto ends = search.ends();
-  for (const auto& end : ends) {
-    if (end.time >= best.bound()) break;
-    best.offer(parts_of(search.steps(end), setting.redo)); ++n;
-  }
-  if (getenv("DBG")) fprintf(stderr, "[%d] tensor %.6g (lb %.6g) labels %zu ends %zu replayed %d\n", (int)search.complete(), best.bound(), ends.empty()?-1:ends[0].time, search.most_seen_, ends.size(), n);
+}
+
+std::size_t most_labels(const Problem& problem) {
+  const double layers = problem.last_layer - problem.first_layer + 1;
+  const double share = problem.slots == 0 ? 4 : std::min(problem.slots / kManySlots, 1.0);
+  return static_cast<std::size_t>(
+      std::clamp(share * kLabelsTimesLayers / layers, kLeastLabels, kMostLabels));
 }
 
 }  // namespace trireme::solve

@@ -1,11 +1,12 @@
-// What the solvers that search for copies share: the best program so far, the two searches, and the
-// leanest program. SPDX-License-Identifier: Apache-2.0
+// What the solvers that search for copies share: the best program so far, the searches, the leanest
+// program. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "copy_program.h"
 #include "copy_search.h"
 
 #include "trireme/solve/solve.h"
+#include "trireme/solve/tables.h"
 
 #include <limits>
 #include <optional>
@@ -31,11 +32,17 @@ class BestProgram {
   std::optional<Solution> best_;
 };
 
-/// Offers what the fluid relaxation plans, then what the search with whole tensors does.
+/// Offers what the fluid relaxation plans, then what the search with whole tensors finds. Where the
+/// latter cannot look at everything, it tries again with the bound set lower, which leaves it more
+/// room for what is promising.
 void search_copies(const CopySetting& setting, BestProgram& best);
 
-/// The decisions with the least peak when everything that is kept may leave, whatever the time.
-/// Without `recompute`, every layer is taped once.
-std::vector<CopyPart> leanest_parts(const Problem& problem, Freedom freedom, bool recompute);
+/// Labels that a search may go on with: more for short chains, fewer where the problem asks for
+/// coarser slots.
+std::size_t most_labels(const Problem& problem);
+
+/// The decisions with the least peak when all that is kept may leave, whatever the time. Without a
+/// freedom every layer is taped once.
+std::vector<CopyPart> leanest_parts(const Problem& problem, std::optional<Freedom> freedom);
 
 }  // namespace trireme::solve

@@ -9,6 +9,8 @@ namespace {
 
 // Sums of the same times in different orders differ by less.
 constexpr double kSame = 1e-12;
+// The first margin by which labels must be better when there are too many, and its growth.
+constexpr double kFirstMargin = 1e-4, kGrowth = 1.5;
 
 }  // namespace
 
@@ -20,15 +22,17 @@ CopySearch<Lane>::CopySearch(const CopySetting& setting)
       last_(setting.problem.last_layer),
       capacity_(setting.problem.link->capacity.count()),
       out_(setting.problem.link->out.count()),
-      in_(setting.problem.link->in.count()) {
-  const auto layers = static_cast<std::size_t>(last_ - first_) + 1;
+      in_(setting.problem.link->in.count()),
+      all_kept_(keep_all_bytes(setting.problem)) {
+  const std::size_t layers = at(last_) + 1;
   places_.resize(2 * (layers + 1));
   work_.assign(layers + 1, 0);
+  forward_.assign(layers + 1, 0);
   std::int64_t all = chain_.output(first_ - 1).count();
   for (int i = last_; i >= first_; --i) {
     const chain::LayerCost& layer = chain_.layer(i);
-    const auto k = static_cast<std::size_t>(i - first_);
-    work_[k] = work_[k + 1] + layer.forward.count() + layer.backward.count();
+    forward_[at(i)] = forward_[at(i + 1)] + layer.forward.count();
+    work_[at(i)] = work_[at(i + 1)] + layer.forward.count() + layer.backward.count();
     all += std::max(layer.tape, layer.output).count();
   }
   scarce_ = all > capacity_;
@@ -44,8 +48,7 @@ void CopySearch<Lane>::run(double bound) {
       prune(labels);
       const std::size_t begin = labels_.size();
       labels_.insert(labels_.end(), labels.begin(), labels.end());
-      if (i > last_) continue;
-      for (std::size_t k = begin; k < labels_.size(); ++k) {
+      for (std::size_t k = begin; i <= last_ && k < labels_.size(); ++k) {
         expand(i, static_cast<std::int32_t>(k), taped_input);
       }
     }
@@ -58,7 +61,7 @@ auto CopySearch<Lane>::ends() const -> std::vector<End> {
   for (std::size_t k = 0; k < labels_.size(); ++k) {
     const Label& label = labels_[k];
     if (label.step.last != last_) continue;
-    ends.push_back({label.time() + Lane::turn(out_, label.out, in_, label.in),
+    ends.push_back({label.time() + Lane::at_turn(out_, label.out, in_, label.in),
                     static_cast<std::int32_t>(k)});
   }
   std::stable_sort(ends.begin(), ends.end(),
@@ -81,7 +84,7 @@ std::vector<CopyStep> CopySearch<Lane>::steps(const End& end) const {
 template <class Lane>
 void CopySearch<Lane>::expand(int i, std::int32_t from, bool taped_input) {
   Run stays{.label = labels_[static_cast<std::size_t>(from)]};
-  item_ = (taped_input ? chain_.layer(i - 1).tape : chain_.output(i - 1)).count();
+  item_ = input_bytes(i, taped_input);
   stays.room = setting_.problem.budget.count() - stays.label.kept - item_;
   if (stays.room < 0) return;
   stays.label.from = from;
@@ -106,7 +109,7 @@ void CopySearch<Lane>::keep_tape(Run run, int i) {
   Lane in = run.label.in;
   in.wait(in_, room - needs);
   in.pass(in_, chain_.layer(i).backward.count());
-  add(run, {.first = i, .last = i, .taped = true, .leaves = run.label.step.leaves}, in);
+  add(run.label, {.first = i, .last = i, .taped = true}, in);
 }
 
 // F_ck i, F_none i+1..j: layers i..j untaped, all to be done again; or, where the input of a tape
@@ -120,7 +123,7 @@ void CopySearch<Lane>::run_again(std::array<Run, 2>& runs, int i) {
       if (!run.open) continue;
       if (free && j > i) add_taped(run, i, j, room);
       run.open = j < last_ && run_layer(run, i, j, run_bytes(chain_, i, j)) &&
-                 run.label.time() + work(i) < bound_;
+                 run.label.time() + work_[at(i)] < bound_;
       if (run.open) add_untaped(run, i, j, room);
     }
   }
@@ -130,7 +133,7 @@ template <class Lane>
 void CopySearch<Lane>::add_untaped(const Run& run, int i, int j, std::int64_t room) {
   Lane in = run.label.in;
   if (const Redo* redo = best_redo(Part::kWhole, i, j, room, in)) {
-    add(run, {.first = i, .last = j, .leaves = run.label.step.leaves, .redo = redo}, in);
+    add(run.label, {.first = i, .last = j, .redo = redo}, in);
   }
 }
 
@@ -139,8 +142,7 @@ void CopySearch<Lane>::add_taped(Run run, int i, int j, std::int64_t room) {
   if (!run_layer(run, i, j, chain_.output(j - 1).count() + taping_bytes(chain_, j))) return;
   Lane in = run.label.in;
   if (const Redo* redo = best_redo(Part::kResumed, i, j, room, in)) {
-    add(run, {.first = i, .last = j, .taped = true, .leaves = run.label.step.leaves, .redo = redo},
-        in);
+    add(run.label, {.first = i, .last = j, .taped = true, .redo = redo}, in);
   }
 }
 
@@ -148,17 +150,19 @@ void CopySearch<Lane>::add_taped(Run run, int i, int j, std::int64_t room) {
 template <class Lane>
 bool CopySearch<Lane>::run_layer(Run& run, int i, int k, std::int64_t bytes) {
   if (bytes > run.room) return false;
-  run.label.out.wait(out_, run.room - bytes);
-  run.label.out.pass(out_, chain_.layer(k).forward.count());
+  Lane& out = run.label.out;
+  out.wait(out_, run.room - bytes);
+  out.pass(out_, chain_.layer(k).forward.count());
   if (Lane::kFreesWithinRun && k == i && run.label.step.leaves) {
-    run.label.out.leave(out_, item_);
+    out.leave(out_, item_);
     run.room += item_;
   }
   return true;
 }
 
 // The way that is done first, waits for room inside (Lemma 1), and the in lane after it. None is
-// better than the one done first: whatever a longer way gains, idling after a shorter one gains too.
+// better than the one that is done first: what is left to copy after a longer way is left as well
+// after a shorter one and idling for the difference.
 template <class Lane>
 const Redo* CopySearch<Lane>::best_redo(Part part, int i, int j, std::int64_t room, Lane& in) {
   const Redo* best = nullptr;
@@ -183,28 +187,40 @@ const Redo* CopySearch<Lane>::best_redo(Part part, int i, int j, std::int64_t ro
 }
 
 template <class Lane>
-void CopySearch<Lane>::add(const Run& run, const CopyStep& step, const Lane& in) {
-  const double rest = step.last < last_ ? work(step.last + 1) : 0;
-  if (run.label.out.now() + in.now() + rest >= bound_) return;
-  Label label = run.label;
+void CopySearch<Lane>::add(Label label, const CopyStep& step, const Lane& in) {
+  const bool leaves = label.step.leaves;
   label.step = step;
+  label.step.leaves = leaves;
   label.in = in;
   label.in.settle();
-  if (step.leaves) {
+  if (leaves) {
     if (!Lane::kFreesWithinRun) label.out.leave(out_, item_);
     label.in.leave(in_, item_);
   } else {
     label.kept += item_;
   }
   label.out.settle();
+  if (hopeless(label)) return;
   std::vector<Label>& labels = place(step.last + 1, step.taped);
   labels.push_back(label);
   if (labels.size() >= 4 * setting_.most_labels) prune(labels);
 }
 
+// Whether the label leads to nothing below the bound. In the time that the bound leaves, only so
+// many bytes can leave, and only so many come back; with so much more memory, recomputation alone
+// would have to do.
 template <class Lane>
-auto CopySearch<Lane>::place(int i, bool taped_input) -> std::vector<Label>& {
-  return places_[2 * static_cast<std::size_t>(i - first_) + (taped_input ? 1 : 0)];
+bool CopySearch<Lane>::hopeless(const Label& label) const {
+  const int i = label.step.last + 1;
+  const double left = bound_ - label.time() - work_[at(i)];
+  if (i > last_ || left <= 0 || std::isinf(bound_)) return left <= 0;
+  const double out = label.out.spare(out_, left + forward_[at(i)]);
+  const double in = label.in.spare(in_, left + work_[at(i)] - forward_[at(i)]);
+  const double bytes = std::min(out, in) + static_cast<double>(setting_.problem.budget.count() -
+                                                               label.kept -
+                                                               input_bytes(i, label.step.taped));
+  if (setting_.redo != nullptr) return setting_.redo->least_extra(i, bytes) >= left;
+  return bytes < static_cast<double>(all_kept_[at(i)]);
 }
 
 // Drops what is no better than another label; if that leaves too many, also what is hardly better.
@@ -212,16 +228,16 @@ template <class Lane>
 void CopySearch<Lane>::prune(std::vector<Label>& labels) {
   std::stable_sort(labels.begin(), labels.end(),
                    [](const Label& a, const Label& b) { return a.time() < b.time(); });
-  keep_best(labels, {.time = kSame * (bound_ < 1e300 ? bound_ : work(first_)), .bytes = 0});
-  for (; labels.size() > setting_.most_labels; coarse_ *= 1.5) {
-    complete_ = false;
-    const double spare = bound_ < 1e300 ? bound_ - work(first_) : work(first_);
-    keep_best(labels, {.time = coarse_ * spare,
-                       .bytes = static_cast<std::int64_t>(
-                           coarse_ * static_cast<double>(setting_.problem.budget.count()))});
+  const double all = work_.front(), budget = static_cast<double>(setting_.problem.budget.count());
+  keep_best(labels, {.time = kSame * all, .bytes = 0});
+  if (labels.size() <= setting_.most_labels) return;
+  const double spread = std::isinf(bound_) ? all : bound_ - all;
+  for (double coarse = std::max(kFirstMargin, coarse_ / kGrowth);
+       labels.size() > setting_.most_labels; coarse *= kGrowth) {
+    coarse_ = coarse;
+    keep_best(labels,
+              {.time = coarse * spread, .bytes = static_cast<std::int64_t>(coarse * budget)});
   }
-  if (!complete_) coarse_ /= 1.5;
-  most_seen_ = std::max(most_seen_, labels.size());
 }
 
 template <class Lane>
@@ -230,7 +246,7 @@ void CopySearch<Lane>::keep_best(std::vector<Label>& labels, const Margin& margi
   for (std::size_t k = 0; k < labels.size(); ++k) {
     const auto end = labels.begin() + static_cast<std::ptrdiff_t>(kept);
     if (std::none_of(labels.begin(), end,
-                     [&](const Label& l) { return no_worse(l, labels[k], margin); })) {
+                     [&](const Label& label) { return no_worse(label, labels[k], margin); })) {
       labels[kept++] = labels[k];
     }
   }
@@ -239,11 +255,22 @@ void CopySearch<Lane>::keep_best(std::vector<Label>& labels, const Margin& margi
 
 template <class Lane>
 bool CopySearch<Lane>::no_worse(const Label& a, const Label& b, const Margin& margin) const {
-  if (a.kept > b.kept + margin.bytes || (scarce_ && a.moved > b.moved + margin.bytes)) return false;
+  if (a.kept > b.kept + margin.bytes) return false;
+  if (scarce_ && a.moved > b.moved + margin.bytes) return false;
   const double spare = b.time() - a.time() + margin.time;
   if (spare < 0) return false;
   const double out = a.out.lag(out_, b.out, Side::kOut);
   return out <= spare && out + a.in.lag(in_, b.in, Side::kIn) <= spare;
+}
+
+template <class Lane>
+auto CopySearch<Lane>::place(int i, bool taped_input) -> std::vector<Label>& {
+  return places_[2 * at(i) + (taped_input ? 1 : 0)];
+}
+
+template <class Lane>
+std::int64_t CopySearch<Lane>::input_bytes(int i, bool taped_input) const {
+  return (taped_input ? chain_.layer(i - 1).tape : chain_.output(i - 1)).count();
 }
 
 template class CopySearch<FluidLane>;

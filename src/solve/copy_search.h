@@ -1,12 +1,12 @@
 // The search for programs that copy what they keep to the outer tier and back: layer by layer, what
-// becomes of its input and how far it is run untaped, with the first forward pass and the backward
-// pass planned at once (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
+// becomes of its input and how far it is run untaped, the first forward pass and the backward pass
+// planned at once (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
 //
 // A label stands for one way to do the layers before i: the bytes that stay (the paper's A), what is
 // still leaving when the forward of i begins (d_F), what must be back when the backward of i ends
 // (d_B), and the time spent on both sides, waits inside. Sizes are exact: nothing is rounded. A label
-// is dropped when another one, idling a little, is no worse in any respect, so that what is left
-// contains an optimum unless labels had to be left out for their number.
+// is dropped when another one, idling a little, is no worse in any respect. What is left contains an
+// optimum unless labels had to be left out for their number; then the search says so.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,11 +32,11 @@ struct CopyStep {
   const Redo* redo = nullptr;  ///< how they are done again; null: all taped, i.e. first == last
 };
 
-/// What plans are made for. The link's rates and capacity are positive.
+/// What to plan for. The link's rates and its capacity are positive.
 struct CopySetting {
   const Problem& problem;
-  RedoTable* redo = nullptr;  ///< null: every layer is taped once
-  std::size_t most_labels = 1000;  ///< per layer and kind of input
+  RedoTable* redo = nullptr;      ///< null: every layer is taped once
+  std::size_t most_labels = 100;  ///< that go on from one layer and one kind of input
 };
 
 template <class Lane>
@@ -44,13 +44,14 @@ class CopySearch {
  public:
   explicit CopySearch(const CopySetting& setting);
 
-  /// Finds plans that take less than `bound` seconds.
+  /// Finds plans that take less than `bound` seconds. To be called once.
   void run(double bound = std::numeric_limits<double>::infinity());
-  /// Whether no label was left out for its number: then among `ends` is an optimum.
-  bool complete() const { return complete_; }
+  /// Whether no label was left out for its number: then an optimum is among `ends`, if any plan
+  /// takes less than the bound.
+  bool complete() const { return coarse_ == 0; }
 
   struct End {
-    double time;  ///< of FluidLane: the plan's; of TensorLane: a lower bound of what replay finds
+    double time;  ///< with FluidLane the plan's; with TensorLane replay finds no less
     std::int32_t label;
   };
   /// Plans, fastest first.
@@ -72,6 +73,11 @@ class CopySearch {
     std::int64_t room = 0;  // beside what is kept and what is leaving
     bool open = true;
   };
+  // By how much a label must be better than the others to stay.
+  struct Margin {
+    double time = 0;
+    std::int64_t bytes = 0;
+  };
 
   void expand(int i, std::int32_t from, bool taped_input);
   void keep_tape(Run run, int i);
@@ -80,30 +86,28 @@ class CopySearch {
   void add_taped(Run run, int i, int j, std::int64_t room);
   bool run_layer(Run& run, int i, int k, std::int64_t bytes);
   const Redo* best_redo(Part part, int i, int j, std::int64_t room, Lane& in);
-  void add(const Run& run, const CopyStep& step, const Lane& in);
-  std::vector<Label>& place(int i, bool taped_input);
-  double work(int i) const { return work_[static_cast<std::size_t>(i - first_)]; }
+  void add(Label label, const CopyStep& step, const Lane& in);
+  bool hopeless(const Label& label) const;
+
   void prune(std::vector<Label>& labels);
-  // By how much a label must be better to stay.
-  struct Margin {
-    double time = 0;
-    std::int64_t bytes = 0;
-  };
   void keep_best(std::vector<Label>& labels, const Margin& margin) const;
   bool no_worse(const Label& a, const Label& b, const Margin& margin) const;
+
+  std::vector<Label>& place(int i, bool taped_input);
+  std::size_t at(int i) const { return static_cast<std::size_t>(i - first_); }
+  std::int64_t input_bytes(int i, bool taped_input) const;
 
   const CopySetting setting_;
   const chain::Chain& chain_;
   int first_, last_;
   std::int64_t capacity_;
-  bool scarce_;  // all that could move would not fit in the outer tier
+  bool scarce_ = false;  // all that could move would not fit in the outer tier
   typename Lane::Track out_, in_;
-  std::vector<double> work_;  // by layer: seconds of it and all later ones, done once
+  std::vector<double> work_, forward_;  // by layer: seconds of it and all later ones, done once
+  std::vector<std::int64_t> all_kept_;
   double bound_ = 0;
-  std::int64_t item_ = 0;     // bytes of the input that is being decided on
-  bool complete_ = true;
-  double coarse_ = 1e-4;
- public: std::size_t most_seen_ = 0; private:
+  std::int64_t item_ = 0;  // bytes of the input that is being decided on
+  double coarse_ = 0;      // margin in use, as a share
   std::vector<std::vector<Label>> places_;
   std::vector<Label> labels_;
 };

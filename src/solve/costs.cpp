@@ -1,4 +1,5 @@
 // Sizes in slots and the thresholds of the recurrences.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/costs.h"
 
@@ -49,8 +50,8 @@ void Costs::fill_runs(const chain::Chain& chain) {
     for (int k = s; k <= last_; ++k) {
       const std::int64_t input = k == s ? 0 : chain.output(k - 1).count();
       const chain::LayerCost& layer = chain.layer(k);
-      most = std::max(most, rounded_up(input + layer.output.count() +
-                                       layer.forward_transient.count()));
+      most = std::max(most,
+                      rounded_up(input + layer.output.count() + layer.forward_transient.count()));
       run_.push_back(most);
     }
   }

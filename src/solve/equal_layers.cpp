@@ -1,4 +1,5 @@
 // Longest common prefixes of all pairs of layers, row by row.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "equal_layers.h"
 

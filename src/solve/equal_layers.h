@@ -1,5 +1,7 @@
 // Sub-chains of equal layers (the blocks of a transformer) have equal tables: for each the one that
-// stands for it. SPDX-License-Identifier: Apache-2.0
+// stands for it.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"
@@ -19,8 +21,8 @@ class EqualLayers {
 
   /// The last s' with layers s'..s'+(t-s) equal to s..t.
   int twin(int s, int t) const {
-    return first_ + twins_[row_[static_cast<std::size_t>(s - first_)] +
-                           static_cast<std::size_t>(t - s)];
+    return first_ +
+           twins_[row_[static_cast<std::size_t>(s - first_)] + static_cast<std::size_t>(t - s)];
   }
   /// Number of different sub-chains.
   std::size_t different() const { return different_; }

@@ -1,11 +1,14 @@
-// Shortest path from "x[first-1] is held" to "nothing is left", one edge per action. A state says of every layer whether its output or its
-// tape is held, and which gradient there is. Tapes cannot be thrown away, so each layer is taped
-// exactly once, and the length of a path is the time of its untaped forwards.
-// Needs nothing but the rules of the memory model, so that it can judge the table solvers.
+// Shortest path from "x[first-1] is held" to "nothing is left", one edge per action. A state says
+// of every layer whether its output or its tape is held, and which gradient there is. Tapes cannot
+// be thrown away, so each layer is taped exactly once, and the length of a path is the time of its
+// untaped forwards. Needs nothing but the rules of the memory model, so that it can judge the table
+// solvers.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/exhaustive.h"
 
 #include "solvers.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -41,8 +44,8 @@ struct State {
 
 struct Edge {
   State to;
-  Action action;       // kDrop of layer 0 stands for the pause
-  double runs = 0;     // seconds
+  Action action;    // kDrop of layer 0 stands for the pause
+  double runs = 0;  // seconds
   std::int64_t peak = 0;
 };
 
@@ -87,8 +90,12 @@ class Search {
 bool available(const State& state, int i) {
   return i == 0 || state.held[static_cast<std::size_t>(i)] != Held::kNothing;
 }
-Held& held(State& state, int i) { return state.held[static_cast<std::size_t>(i)]; }
-Held held(const State& state, int i) { return state.held[static_cast<std::size_t>(i)]; }
+Held& held(State& state, int i) {
+  return state.held[static_cast<std::size_t>(i)];
+}
+Held held(const State& state, int i) {
+  return state.held[static_cast<std::size_t>(i)];
+}
 
 }  // namespace
 
@@ -127,7 +134,8 @@ Search::Search(const Problem& problem, const ExhaustiveLimits& limits, Wanted wa
   std::int64_t states = (layers_ + 2) * (persistent_ ? layers_ + 1 : 1);
   for (int i = 0; i < layers_ && states <= kMostStates; ++i) states *= 3;
   if (layers_ > kMostLayers || states > kMostStates) {
-    throw InputError(concat("exhaustive: ", layers_, " layers have too many states; it takes up to ",
+    throw InputError(concat("exhaustive: ", layers_,
+                            " layers have too many states; it takes up to ",
                             persistent_ ? 10 : kMostLayers, ", use rotor_free instead"));
   }
   power_[0] = 1;

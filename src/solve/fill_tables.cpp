@@ -1,8 +1,9 @@
 // Who fills which tile when: O(L^3 top) additions, so order decides the speed.
 //
-//        t ->   J           a tile (I,J) needs the tiles left of it in its row and those below it in
-//     s  I  [ . . . X ]     its column: rows are done from the last layer up, and several threads may
-//     |         . . |       work on rows next to each other as long as the lower one is ahead.
+//        t ->   J           a tile (I,J) needs the tiles left of it in its row and those below it
+//        in
+//     s  I  [ . . . X ]     its column: rows are done from the last layer up, and several threads
+//     may |         . . |       work on rows next to each other as long as the lower one is ahead.
 //     v           . v
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -40,7 +41,9 @@ class Rows {
 };
 
 void add_backwards(const Costs& costs, Tables::State& state);
-constexpr int tiles(int layers) { return (layers + kTile - 1) / kTile; }
+constexpr int tiles(int layers) {
+  return (layers + kTile - 1) / kTile;
+}
 
 }  // namespace
 

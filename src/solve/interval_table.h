@@ -1,6 +1,7 @@
 // The recurrences of tables.h once more, without slots: for any kind of column that can take the
 // least over decisions. Two kinds exist: exact step functions and least memory (step_column.h,
 // least_column.h). For short chains and single questions; speed lives in fill_tables.cpp.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +14,9 @@
 
 namespace trireme::solve {
 
-/// A column is made by a draft: `Column::Draft draft(top)`, `draft.free_from(m)` (costs nothing from
-/// m on), `draft.add(left, right or null, split)`, `draft.finish()`; it is read by `at(m)`, and
-/// `size()` counts what it stores.
+/// A column is made by a draft: `Column::Draft draft(top)`, `draft.free_from(m)` (costs nothing
+/// from m on), `draft.add(left, right or null, split)`, `draft.finish()`; it is read by `at(m)`,
+/// and `size()` counts what it stores.
 template <class Column>
 class IntervalTable final : public CostReader {
  public:
@@ -41,8 +42,8 @@ class IntervalTable final : public CostReader {
 };
 
 template <class Column>
-IntervalTable<Column>::IntervalTable(std::shared_ptr<const Costs> shared, Freedom freedom, Slots top,
-                                     std::size_t limit)
+IntervalTable<Column>::IntervalTable(std::shared_ptr<const Costs> shared, Freedom freedom,
+                                     Slots top, std::size_t limit)
     : CostReader(std::move(shared), freedom), limit_(limit) {
   const int first = costs().first(), last = costs().last();
   const auto n = static_cast<std::size_t>(last - first) + 1;

@@ -1,4 +1,6 @@
-// Replay decides what a program costs, and what a budget lacks. SPDX-License-Identifier: Apache-2.0
+// Replay decides what a program costs, and what a budget lacks.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "solvers.h"
 
 #include "trireme/core/error.h"
@@ -50,11 +52,10 @@ simulate::Replay replayed(const Problem& problem, const program::StageProgram& p
   if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
   simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
   if (replay.fault) {
-    throw LogicError(concat("a solver made a program that may not run: ",
-                            program::to_text(replay.fault->action), " (number ",
-                            replay.fault->index, " of the ",
-                            replay.fault->in_backward ? "backward" : "forward", " list): ",
-                            replay.fault->reason));
+    throw LogicError(concat(
+        "a solver made a program that may not run: ", program::to_text(replay.fault->action),
+        " (number ", replay.fault->index, " of the ",
+        replay.fault->in_backward ? "backward" : "forward", " list): ", replay.fault->reason));
   }
   return replay;
 }

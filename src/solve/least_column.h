@@ -1,5 +1,6 @@
 // Least memory of a sub-chain, whatever the time: one number per sub-chain, exact in the unit of
 // the costs. Among decisions with the same need the fastest is remembered.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

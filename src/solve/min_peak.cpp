@@ -7,10 +7,12 @@
 //             there is a gradient.
 //
 // U grows with j and is updated from j to j + 1 in constant time.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/min_peak.h"
 
 #include "solvers.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -153,7 +155,9 @@ Bytes BoundedSegments::solve(Bytes bound) {
   return kept_[0];
 }
 
-std::vector<int> BoundedSegments::starts() const { return follow(next_, first_, last_); }
+std::vector<int> BoundedSegments::starts() const {
+  return follow(next_, first_, last_);
+}
 
 std::vector<int> follow(const std::vector<int>& ends, int first, int last) {
   std::vector<int> starts;

@@ -1,62 +1,81 @@
-// pofo
+// The solvers that search for copies: `offload` (Beaumont et al. 2020, EuroPar: every layer taped
+// once) and `pofo` (Beaumont et al. 2021, NeurIPS: with recomputation). Both problems are NP-hard
+// with whole tensors; plans are judged by replay.
+// SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 #include "copy_solvers.h"
-#include "interval_table.h"
 #include "solvers.h"
-#include "step_column.h"
 
-#include <algorithm>
+#include "trireme/core/error.h"
+#include "trireme/solve/fluid.h"
+
+#include <limits>
+#include <utility>
 
 namespace trireme::solve {
 namespace {
-constexpr std::size_t kMostBreakpoints = 20'000;
-constexpr int kMostSlots = 100;
-}
 
-Result solve_pofo(const Problem& problem, std::string_view argument) {
-  if (!argument.empty() && argument != "free") refuse_argument("pofo", argument);
-  const Freedom freedom = argument.empty() ? Freedom::kInputStays : Freedom::kInputMayLeave;
-  Result alone = argument.empty() ? solve_rotor(problem, "") : solve_rotor_free(problem, "");
-  if (!can_copy(problem)) return alone;
-  BestProgram best(problem);
-  if (auto* solution = std::get_if<Solution>(&alone)) best.offer(*solution);
-  const auto costs = std::make_shared<const Costs>(*problem.chain, problem.first_layer, problem.last_layer, Bytes(1));
-  const IntervalTable<StepColumn> table(costs, freedom, problem.budget.count(), kMostBreakpoints);
-  if (table.complete()) {
-    RedoTable redo(*problem.chain, table, [&](Part part, int s, int t) {
-      std::vector<Slots> points;
-      for (const auto& point : table.column(part, s, t).points()) points.push_back(point.m);
-      return points;
-    });
-    search_copies({problem, &redo, getenv("ML")?(std::size_t)atoi(getenv("ML")):1000}, best);
-  } else {
-    const Bytes unit(std::max<std::int64_t>(1, problem.budget.count() / std::min(problem.slots == 0 ? kMostSlots : problem.slots, kMostSlots)));
-    const int top = static_cast<int>(problem.budget.count() / unit.count()) * 9 / 8;
-    const Tables tables(*problem.chain, problem.first_layer, problem.last_layer, {.freedom = freedom, .unit = unit, .top = top});
-    RedoTable redo(*problem.chain, tables, [&](Part part, int s, int t) {
-      std::vector<Slots> points;
-      double before = std::numeric_limits<double>::infinity();
-      for (Slots m = 0; m <= top; ++m) {
-        const double now = tables.extra(part, s, t, m);
-        if (now < before) points.push_back(m);
-        before = now;
-      }
-      return points;
-    });
-    search_copies({problem, &redo, getenv("ML")?(std::size_t)atoi(getenv("ML")):1000}, best);
-  }
-  if (best.best()) return *best.best();
-  return alone;
-}
+// `alone`: what is possible without copies; `freedom`: none where nothing is run again.
+Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> freedom);
+plan::Infeasible infeasible_with_copies(const Problem& problem, const Result& alone,
+                                        const std::vector<CopyPart>& leanest);
+
+}  // namespace
 
 Result solve_offload(const Problem& problem, std::string_view argument) {
   if (!argument.empty()) refuse_argument("offload", argument);
-  Result alone = solve_keep_all(problem, "");
+  return with_copies(problem, solve_keep_all(problem, ""), std::nullopt);
+}
+
+Result solve_pofo(const Problem& problem, std::string_view argument) {
+  if (argument == "free") {
+    return with_copies(problem, solve_rotor_free(problem, ""), Freedom::kInputMayLeave);
+  }
+  if (!argument.empty()) refuse_argument("pofo", argument);
+  return with_copies(problem, solve_rotor(problem, ""), Freedom::kInputStays);
+}
+
+std::optional<FluidPlan> plan_fluid(const Problem& problem, FluidChoices choices) {
+  ensure(can_copy(problem), "copies need a link");
+  std::optional<RedoTable> redo;
+  if (choices == FluidChoices::kOffloadAndRecompute) {
+    redo.emplace(make_redo_table(problem, Freedom::kInputStays));
+  }
+  RedoTable* table = redo ? &*redo : nullptr;
+  CopySearch<FluidLane> search(
+      {problem, table, std::numeric_limits<std::size_t>::max() / 8});
+  search.run();
+  const auto ends = search.ends();
+  if (ends.empty()) return std::nullopt;
+  CopyProgram made = copy_program(problem, parts_of(search.steps(ends.front()), table));
+  return FluidPlan{Seconds(ends.front().time), std::move(made.program)};
+}
+
+namespace {
+
+Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> freedom) {
   if (!can_copy(problem)) return alone;
   BestProgram best(problem);
-  if (auto* solution = std::get_if<Solution>(&alone)) best.offer(*solution);
-  search_copies({problem, nullptr, getenv("ML")?(std::size_t)atoi(getenv("ML")):1000}, best);
+  if (const auto* solution = std::get_if<Solution>(&alone)) best.offer(*solution);
+  const std::vector<CopyPart> leanest = leanest_parts(problem, freedom);
+  best.offer(leanest);
+  std::optional<RedoTable> redo;
+  if (freedom) redo.emplace(make_redo_table(problem, *freedom));
+  search_copies({problem, redo ? &*redo : nullptr, most_labels(problem)}, best);
   if (best.best()) return *best.best();
-  return alone;
+  return infeasible_with_copies(problem, alone, leanest);
 }
+
+// Where the outer tier is too small for the leanest program, what is known to work without it.
+plan::Infeasible infeasible_with_copies(const Problem& problem, const Result& alone,
+                                        const std::vector<CopyPart>& leanest) {
+  Problem instant = problem;
+  instant.link->out = instant.link->in = BytesPerSecond(std::numeric_limits<double>::infinity());
+  const CopyProgram made = copy_program(problem, leanest);
+  const Solution least = judged(instant, made.program);
+  if (least.moved > problem.link->capacity) return std::get<plan::Infeasible>(alone);
+  return infeasible(instant, made.program);
+}
+
+}  // namespace
 }  // namespace trireme::solve

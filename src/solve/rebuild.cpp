@@ -1,5 +1,6 @@
 // Programs out of tables: the decision at each sub-chain is found again by comparing its few
 // alternatives, so that no table of choices is needed. Ties go to keeping an output, the earliest.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/error.h"
 #include "trireme/solve/tables.h"

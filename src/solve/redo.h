@@ -1,14 +1,14 @@
 // Ways to do a run of layers again from its kept input, with what each needs when: the choices of a
-// plan that copies bytes back while layers are run again. A leaner way takes longer, but leaves room
-// for what is coming back. The ways of a sub-chain are those of its cost table, one for each number
-// of slots at which its time changes. SPDX-License-Identifier: Apache-2.0
+// plan that copies bytes back while layers are run again. A leaner way takes longer but leaves room
+// for what is coming back. The ways of a sub-chain are those of a cost table, one for every number
+// of slots from which on it takes less time. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"
+#include "trireme/solve/solve.h"
 #include "trireme/solve/tables.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,8 +17,8 @@
 
 namespace trireme::solve {
 
-/// So many bytes must be there when `after` seconds of the way are still to come; later actions
-/// need no more. Bytes as in the recurrences: the input of the first layer not counted.
+/// So many bytes must be there when `after` seconds are still to come; all later actions need
+/// less. Bytes as in the recurrences: the input of the first layer is not counted.
 struct Need {
   double after = 0;
   std::int64_t bytes = 0;
@@ -27,41 +27,55 @@ struct Need {
 struct Redo {
   Slots m = 0;              ///< what it was planned for
   double duration = 0;      ///< seconds, backwards inside
-  std::vector<Need> needs;  ///< from the last action to the first, rising
+  std::vector<Need> needs;  ///< from the last action back to the first
 
   std::int64_t most() const { return needs.back().bytes; }
 };
 
 class RedoTable {
  public:
-  /// Values of m where the cost of a part changes, ascending, the least feasible one first.
-  using Breakpoints = std::function<std::vector<Slots>(Part part, int s, int t)>;
-  /// `reader` and `chain` must outlive it.
-  RedoTable(const chain::Chain& chain, const CostReader& reader, Breakpoints breakpoints);
+  /// The cost tables behind the ways.
+  struct Source {
+    std::shared_ptr<const CostReader> parts;       ///< knows kWhole and kResumed
+    std::shared_ptr<const CostReader> first_pass;  ///< knows kFirst of the last layer
+    Slots top = 0;                                 ///< up to which both are known
+    /// Values of m from which on a part takes less time, ascending, the least feasible one first.
+    std::function<std::vector<Slots>(Part part, int s, int t)> breakpoints;
+  };
+  RedoTable(const chain::Chain& chain, Source source) : chain_(chain), source_(std::move(source)) {}
 
   /// Ways of C(s,t,.) or G_t(s,.), fastest first; made when first asked for. The reference holds
-  /// until the table ends.
+  /// as long as the table.
   const std::vector<Redo>& ways(Part part, int s, int t);
   std::vector<program::Action> actions(Part part, int s, int t, const Redo& way) const;
-  Freedom freedom() const { return reader_.freedom(); }
+
+  /// Seconds of forwards that layers i..last run again when all that is ever held beside the input
+  /// of i fits in `bytes`: at least so much in a table of bytes, about so much in one of slots.
+  double least_extra(int i, double bytes) const;
+
+  Freedom freedom() const { return source_.parts->freedom(); }
 
  private:
-  std::vector<Redo>& made(Part part, int s, int t);
-  const Redo& way(Part part, int s, int t, Slots m);
+  std::vector<Redo>& planned(Part part, int s, int t);
+  const Redo& in_force(Part part, int s, int t, Slots m);
   Redo compose(Part part, int s, int t, Slots m);
   Split best(Part part, int s, int t, Slots m) const;
-  std::int64_t load(Part part, int t) const;
 
   const chain::Chain& chain_;
-  const CostReader& reader_;
-  Breakpoints breakpoints_;
+  Source source_;
   std::unordered_map<std::uint64_t, std::unique_ptr<std::vector<Redo>>> ways_;
 };
 
-/// The bytes of one untaped forward of k in a run that began at s, x[s-1] not counted.
+/// Ways from exact tables where those are small, else with sizes rounded up to a share of the
+/// budget: 1 / slots of it, 1 / 100 at least, since they serve to plan more than their own time.
+RedoTable make_redo_table(const Problem& problem, Freedom freedom);
+
+/// Bytes of an untaped forward of k in a run that began at s, x[s-1] not counted.
 std::int64_t run_bytes(const chain::Chain& chain, int s, int k);
 /// a[i] + tt[i] and x[i] + a[i] + tb[i].
 std::int64_t taping_bytes(const chain::Chain& chain, int i);
 std::int64_t backward_bytes(const chain::Chain& chain, int i);
+/// max over i of what layers i.. need when all their tapes are kept, x[i-1] not counted.
+std::vector<std::int64_t> keep_all_bytes(const Problem& problem);
 
 }  // namespace trireme::solve

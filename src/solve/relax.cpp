@@ -1,7 +1,9 @@
 // The min-plus step on columns. Loops run along m over whole aligned blocks, so that the compiler
 // turns them into vector instructions without remainders. A sum is always rounded in the same
 // order, so that it falls with m as its parts do. On x86 the loops are compiled for three
-// instruction sets and the loader picks one. SPDX-License-Identifier: Apache-2.0
+// instruction sets and the loader picks one.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "relax.h"
 
 #include "trireme/core/error.h"
@@ -16,25 +18,25 @@
 #else
 #define TRIREME_VECTOR_VERSIONS
 #endif
-// The helpers are compiled once per version, as part of it.
-#define TRIREME_WITHIN inline __attribute__((always_inline))
 
 namespace trireme::solve {
 namespace {
 
+// What follows is always inlined, so that it is compiled once per version, as part of it.
+
 template <class Float>
-TRIREME_WITHIN Float* aligned(Float* values) {
+[[gnu::always_inline]] inline Float* aligned(Float* values) {
   return static_cast<Float*>(__builtin_assume_aligned(values, kBlock * sizeof(float)));
 }
 
 // Values of the block at m, or where the column is flat a block of its last value.
-TRIREME_WITHIN const float* block_at(const Column& column, int m) {
+[[gnu::always_inline]] inline const float* block_at(const Column& column, int m) {
   return column.values + (std::min(m, block_of(column.hi) + kBlock) - column.base());
 }
 
 // One block, of which only from element `first` on counts.
-TRIREME_WITHIN void head(float* __restrict best, const float* left, const float* right, float runs,
-                         int first) {
+[[gnu::always_inline]] inline void head(float* __restrict best, const float* left,
+                                        const float* right, float runs, int first) {
   best = aligned(best);
 #pragma GCC unroll 1  // else it is unrolled before it can become a vector
   for (int k = 0; k < kBlock; ++k) {
@@ -44,8 +46,10 @@ TRIREME_WITHIN void head(float* __restrict best, const float* left, const float*
   }
 }
 
-TRIREME_WITHIN void least_of_sums(float* __restrict best, const float* __restrict left,
-                                  const float* __restrict right, float runs, int blocks) {
+[[gnu::always_inline]] inline void least_of_sums(float* __restrict best,
+                                                 const float* __restrict left,
+                                                 const float* __restrict right, float runs,
+                                                 int blocks) {
   best = aligned(best);
   left = aligned(left);
 #pragma GCC unroll 2
@@ -55,8 +59,9 @@ TRIREME_WITHIN void least_of_sums(float* __restrict best, const float* __restric
   }
 }
 
-TRIREME_WITHIN void least_of_shifted(float* __restrict best, const float* __restrict values,
-                                     float constant, float runs, int blocks) {
+[[gnu::always_inline]] inline void least_of_shifted(float* __restrict best,
+                                                    const float* __restrict values, float constant,
+                                                    float runs, int blocks) {
   best = aligned(best);
 #pragma GCC unroll 2
   for (int k = 0; k < blocks * kBlock; ++k) {
@@ -65,7 +70,7 @@ TRIREME_WITHIN void least_of_shifted(float* __restrict best, const float* __rest
   }
 }
 
-TRIREME_WITHIN void least_of_constant(float* __restrict best, float constant) {
+[[gnu::always_inline]] inline void least_of_constant(float* __restrict best, float constant) {
   best = aligned(best);
 #pragma GCC unroll 1
   for (int k = 0; k < kBlock; ++k) best[k] = constant < best[k] ? constant : best[k];
@@ -73,8 +78,8 @@ TRIREME_WITHIN void least_of_constant(float* __restrict best, float constant) {
 
 // Where a draft is already at or below the least of what the step can give, counted back from its
 // end in strides, nothing needs to be added.
-TRIREME_WITHIN int useful_end(const Draft& draft, const Column& left, const Column& right,
-                              int holds, float runs, int from) {
+[[gnu::always_inline]] inline int useful_end(const Draft& draft, const Column& left,
+                                             const Column& right, int holds, float runs, int from) {
   constexpr int kStride = 8 * kBlock;
   int end = draft.end;
   while (end - from > kStride) {
@@ -85,8 +90,8 @@ TRIREME_WITHIN int useful_end(const Draft& draft, const Column& left, const Colu
   return end;
 }
 
-TRIREME_WITHIN void relax_one(Draft& draft, const Column& left, const Column& right, int holds,
-                              int needs, float runs) {
+[[gnu::always_inline]] inline void relax_one(Draft& draft, const Column& left, const Column& right,
+                                             int holds, int needs, float runs) {
   const int from = std::max({needs, left.lo, right.lo + holds});
   if (from >= draft.end) return;
   draft.lo = std::min(draft.lo, from);
@@ -112,8 +117,7 @@ TRIREME_WITHIN void relax_one(Draft& draft, const Column& left, const Column& ri
     m += blocks * kBlock;
   } else if (m < right_flat) {
     const int blocks = (right_flat - m + kBlock - 1) / kBlock;
-    least_of_shifted(best + m, right.values + (m - holds - right.base()), left.least, runs,
-                     blocks);
+    least_of_shifted(best + m, right.values + (m - holds - right.base()), left.least, runs, blocks);
     m += blocks * kBlock;
   }
   for (; m < end && best[m] > tail; m += kBlock) least_of_constant(best + m, tail);
@@ -157,17 +161,17 @@ AlignedFloats aligned_floats(std::size_t count) {
 Column Arena::store(const float* values, int lo, int hi) {
   ensure(hi < kLongest, "a column has more slots than a table takes");
   const int base = block_of(lo), end = block_of(hi) + kBlock;
-  const std::size_t count = static_cast<std::size_t>(end - base) + 2 * kBlock;
+  const std::size_t count = static_cast<std::size_t>(end - base) + kBlock;
   if (used_ + count > kChunk) {
     chunks_.push_back(aligned_floats(kChunk));
-    used_ = 0;
+    std::fill_n(chunks_.back().get(), kBlock, kNever);
+    used_ = kBlock;
   }
   float* place = chunks_.back().get() + used_;
   used_ += count;
-  std::fill_n(place, kBlock + lo - base, kNever);
-  place += kBlock;
+  std::fill_n(place, lo - base, kNever);
   std::copy(values + lo, values + hi + 1, place + (lo - base));
-  std::fill(place + (hi + 1 - base), place + (end - base) + kBlock, values[hi]);
+  std::fill(place + (hi + 1 - base), place + count, values[hi]);
   return {.values = place, .lo = lo, .hi = hi, .least = values[hi]};
 }
 

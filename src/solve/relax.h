@@ -1,4 +1,5 @@
 // The min-plus step on columns, where nearly all planning time goes, and the memory of columns.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,8 +35,8 @@ struct Steps {
   int load = 0, count = 0;
 };
 
-/// A column while it is computed, in memory of its owner: blocks up to `end`, aligned. Every step is
-/// non-increasing in m, so their least is, too.
+/// A column while it is computed, in memory of its owner: blocks up to `end`, aligned. Every step
+/// is non-increasing in m, so their least is, too.
 struct Draft {
   float* values = nullptr;  ///< of m = 0, 1, ...
   int end = 0;              ///< nothing at `end` or beyond matters

@@ -2,10 +2,12 @@
 // k + T(n-k, s-1) + T(k, s): advance k steps, keep that input, reverse the right part with one slot
 // less, then the left part. On a chain of unequal layers many numbers of slots are tried and the
 // fastest that keeps the budget taken: the counts are optimal, the seconds are what they are.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/revolve.h"
 
 #include "solvers.h"
+
 #include "trireme/core/error.h"
 
 #include <algorithm>

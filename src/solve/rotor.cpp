@@ -1,10 +1,12 @@
 // The solvers by tables: rotor (Beaumont et al. 2019, RR-9302) and rotor_free. Both plan in slots,
 // then spend in bytes what rounding left over, and never call infeasible what is feasible in bytes.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "interval_table.h"
 #include "least_column.h"
 #include "solvers.h"
 #include "step_column.h"
+
 #include "trireme/core/error.h"
 #include "trireme/solve/tables.h"
 

@@ -1,4 +1,6 @@
-// The table of solvers, and the one entrance to them. SPDX-License-Identifier: Apache-2.0
+// The table of solvers, and the one entrance to them.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "solvers.h"
 
 #include "trireme/core/error.h"
@@ -13,7 +15,7 @@ namespace {
 constexpr int kMostSlots = 20'000;
 
 const Solver& solver_named(std::string_view name);
-void require_problem(const Problem& problem);
+Problem complete(Problem problem);
 
 }  // namespace
 
@@ -41,8 +43,8 @@ const std::vector<std::string>& solver_names() {
   return kNames;
 }
 
-Result solve(std::string_view solver, const Problem& problem) {
-  require_problem(problem);
+Result solve(std::string_view solver, const Problem& asked) {
+  const Problem problem = complete(asked);
   const std::size_t space = solver.find(' ');
   const std::string_view name = solver.substr(0, space);
   std::string_view argument = space == std::string_view::npos ? "" : solver.substr(space + 1);
@@ -60,16 +62,16 @@ void refuse_argument(std::string_view solver, std::string_view argument) {
 namespace {
 
 const Solver& solver_named(std::string_view name) {
-  const auto found =
-      std::find_if(solvers().begin(), solvers().end(),
-                   [name](const Solver& solver) { return solver.name == name; });
+  const auto found = std::find_if(solvers().begin(), solvers().end(),
+                                  [name](const Solver& solver) { return solver.name == name; });
   if (found != solvers().end()) return *found;
   throw InputError(concat("no solver is called '", name, "'", did_you_mean(name, solver_names()),
                           "; there are ", join(solver_names(), ", ")));
 }
 
-void require_problem(const Problem& problem) {
+Problem complete(Problem problem) {
   ensure(problem.chain != nullptr, "a problem has a chain");
+  if (problem.last_layer == 0) problem.last_layer = problem.chain->length();
   ensure(problem.first_layer >= 1 && problem.first_layer <= problem.last_layer &&
              problem.last_layer <= problem.chain->length(),
          "a problem's layers lie in its chain");
@@ -77,6 +79,7 @@ void require_problem(const Problem& problem) {
     throw InputError(concat("slots: found ", problem.slots, ", expected 0 (exact) or 1..",
                             kMostSlots, ", e.g. 500"));
   }
+  return problem;
 }
 
 }  // namespace

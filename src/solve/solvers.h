@@ -1,5 +1,7 @@
 // The solvers of this module and what they share: judging a program by replay, and saying why none
-// fits. SPDX-License-Identifier: Apache-2.0
+// fits.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/program/action.h"

@@ -1,4 +1,6 @@
-// Sums and least of step functions. SPDX-License-Identifier: Apache-2.0
+// Sums and least of step functions.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "step_column.h"
 
 #include <algorithm>
@@ -7,8 +9,9 @@
 namespace trireme::solve {
 
 double StepColumn::at(Slots m) const {
-  const auto after = std::upper_bound(points_.begin(), points_.end(), m,
-                                      [](Slots value, const Point& point) { return value < point.m; });
+  const auto after =
+      std::upper_bound(points_.begin(), points_.end(), m,
+                       [](Slots value, const Point& point) { return value < point.m; });
   return after == points_.begin() ? std::numeric_limits<double>::infinity() : (after - 1)->time;
 }
 

@@ -1,5 +1,7 @@
 // Cost of a sub-chain as an exact step function of m: its breakpoints, ascending in m, strictly
-// falling in time. SPDX-License-Identifier: Apache-2.0
+// falling in time.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/solve/costs.h"

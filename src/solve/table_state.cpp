@@ -1,4 +1,6 @@
-// The directory of a slot table. SPDX-License-Identifier: Apache-2.0
+// The directory of a slot table.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "table_state.h"
 
 namespace trireme::solve {

@@ -1,9 +1,11 @@
 // What a slot table holds, and who fills it.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "relax.h"
 #include "equal_layers.h"
+#include "relax.h"
+
 #include "trireme/solve/tables.h"
 
 #include <cstddef>

@@ -1,9 +1,11 @@
 // Reading of slot tables, and the first pass over one.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/tables.h"
 
 #include "relax.h"
 #include "table_state.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -23,7 +25,9 @@ void require_table_size(int first, int last) {
 }
 
 // All negative m are the same.
-int below_zero(Slots m) { return m < 0 ? -1 : static_cast<int>(m); }
+int below_zero(Slots m) {
+  return m < 0 ? -1 : static_cast<int>(m);
+}
 
 }  // namespace
 
@@ -31,9 +35,10 @@ Tables::Tables(const chain::Chain& chain, int first, int last, const Options& op
     : CostReader((require_table_size(first, last),
                   std::make_shared<const Costs>(chain, first, last, options.unit)),
                  options.freedom) {
-  ensure(options.top >= 0 && options.threads >= 1, "a table has slots and somebody who fills it");
-  state_ = std::make_unique<State>(first, last, options.top,
-                                   options.freedom == Freedom::kInputMayLeave);
+  ensure(options.top >= 0 && options.top < Arena::kLongest, "a table has 0..65535 slots");
+  ensure(options.threads >= 1, "somebody fills a table");
+  state_ =
+      std::make_unique<State>(first, last, options.top, options.freedom == Freedom::kInputMayLeave);
   fill_tables(costs(), freedom(), EqualLayers(chain, first, last), options.threads, *state_);
 }
 
@@ -69,7 +74,9 @@ double Tables::extra(Part part, int s, int t, Slots m) const {
   return static_cast<double>(column(part, s, t).at(below_zero(m)));
 }
 
-int Tables::top() const { return state_->top; }
+int Tables::top() const {
+  return state_->top;
+}
 
 std::size_t Tables::size() const {
   std::size_t total = state_->whole.size();
@@ -99,10 +106,10 @@ FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
                                ? free_column(0)
                                : columns_->of[static_cast<std::size_t>(split.at + 1 - first)];
       relax(draft, Step{.left = tables.state().column(left, s, split.at),
-                    .right = right,
-                    .holds = clipped(split.holds, top),
-                    .needs = clipped(std::max(split.needs, split.holds + slack), top),
-                    .runs = static_cast<float>(split.runs)});
+                        .right = right,
+                        .holds = clipped(split.holds, top),
+                        .needs = clipped(std::max(split.needs, split.holds + slack), top),
+                        .runs = static_cast<float>(split.runs)});
     });
     columns_->of[static_cast<std::size_t>(s - first)] = finish(draft, columns_->arena);
   }

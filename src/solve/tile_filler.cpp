@@ -2,7 +2,9 @@
 // sub-chain by sub-chain from the shortest on, those with a side inside of it.
 //
 // Only what can matter is computed: a draft ends where everything can be kept, and equal sub-chains
-// share one column. SPDX-License-Identifier: Apache-2.0
+// share one column.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "tile_filler.h"
 
 #include <algorithm>
@@ -11,7 +13,9 @@ namespace trireme::solve {
 namespace {
 
 // Floats of one draft, whole blocks.
-std::size_t stride(int top) { return static_cast<std::size_t>(block_of(top + kBlock)); }
+std::size_t stride(int top) {
+  return static_cast<std::size_t>(block_of(top + kBlock));
+}
 
 }  // namespace
 
@@ -50,7 +54,8 @@ void FillJob::fill_ends(Part part, std::vector<int>& ends) const {
       if (part == Part::kWhole || s < t) {
         most = std::max(most, solve::load(costs_, part, t) + costs_.taping(s));
       }
-      if (s < t) most = std::max<Slots>(most, costs_.tape(s) + ends[row(s + 1) + index(t - s - 1)] - 1);
+      if (s < t)
+        most = std::max<Slots>(most, costs_.tape(s) + ends[row(s + 1) + index(t - s - 1)] - 1);
       ends[row(s) + index(t - s)] = static_cast<int>(std::min<Slots>(most, state_.top)) + 1;
     }
   }
@@ -164,8 +169,7 @@ void TileFiller::add_splits(Draft& draft, Part part, int s, int t, int from, int
 
 void TileFiller::add_tape_of(int at, Draft& draft, Part part, int s, int t) {
   const Split split = keep_tape(costs_, part, s, t, at);
-  const Column right =
-      at == t ? free_column(0) : directory(part).until(t)[at + 1 - costs_.first()];
+  const Column right = at == t ? free_column(0) : directory(part).until(t)[at + 1 - costs_.first()];
   relax(draft, Step{.left = state_.column(Part::kResumed, s, at),
                     .right = right,
                     .holds = clipped(split.holds, state_.top),

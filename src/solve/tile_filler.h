@@ -1,9 +1,12 @@
-// Computes slot tables tile by tile. SPDX-License-Identifier: Apache-2.0
+// Computes slot tables tile by tile.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "relax.h"
 #include "equal_layers.h"
+#include "relax.h"
 #include "table_state.h"
+
 #include "trireme/solve/costs.h"
 
 #include <array>

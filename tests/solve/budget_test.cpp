@@ -1,6 +1,9 @@
-// Laws that hold for every solver: no program exceeds its budget, what is called infeasible is, more
-// memory never costs time. SPDX-License-Identifier: Apache-2.0
+// Laws that hold for every solver: no program exceeds its budget, what is called infeasible is,
+// more memory never costs time.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
+
 #include "trireme/core/text.h"
 #include "trireme/simulate/replay.h"
 
@@ -19,7 +22,9 @@ namespace {
 chain::Chain adversarial(std::mt19937& random, int number, int most_layers) {
   const Shape shape{.most_layers = most_layers,
                     .most_output = number % 2 == 0 ? 7 : 1'000'003,
-                    .most_tape_beyond = number % 5 == 0 ? 0 : number % 2 == 0 ? 20 : 3'000'017,
+                    .most_tape_beyond = number % 5 == 0   ? 0
+                                        : number % 2 == 0 ? 20
+                                                          : 3'000'017,
                     .extra_per_output = number % 3,
                     .lean_tapes = number % 7 == 3,
                     .most_time = 50};
@@ -93,9 +98,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Infeasible, NamesTheLeastBudgetExactly) {
   std::mt19937 random(22);
-  const std::vector<std::string> solvers{"keep_all", "recompute_all", "periodic 2", "sqrt",
-                                         "revolve",  "min_peak",      "rotor",      "rotor_free",
-                                         "exhaustive"};
+  const std::vector<std::string> solvers{"keep_all", "recompute_all", "periodic 2",
+                                         "sqrt",     "revolve",       "min_peak",
+                                         "rotor",    "rotor_free",    "exhaustive"};
   for (int k = 0; k < 300; ++k) {
     const chain::Chain chain = adversarial(random, k, 5);
     for (const std::string& solver : solvers) {

@@ -1,4 +1,6 @@
-// Chains for the solvers' tests. SPDX-License-Identifier: Apache-2.0
+// Chains for the solvers' tests.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"
@@ -94,9 +96,9 @@ inline Problem whole(const chain::Chain& chain, std::int64_t budget, int slots =
 struct Shape {
   int most_layers = 7;
   std::int64_t most_output = 4;
-  std::int64_t most_tape_beyond = 6;   ///< tape above the output
-  std::int64_t extra_per_output = 4;   ///< transients up to this many times the largest output
-  bool lean_tapes = false;             ///< tapes below the output, as views leave
+  std::int64_t most_tape_beyond = 6;  ///< tape above the output
+  std::int64_t extra_per_output = 4;  ///< transients up to this many times the largest output
+  bool lean_tapes = false;            ///< tapes below the output, as views leave
   int most_time = 9;
 };
 
@@ -108,10 +110,9 @@ inline chain::Chain random_chain(std::mt19937& random, const Shape& shape, int l
   const std::int64_t extra = pick(shape.extra_per_output) * shape.most_output;
   for (int i = 1; i <= layers; ++i) {
     const std::int64_t x = pick(3) == 0 ? 0 : pick(shape.most_output);
-    chain::LayerCost cost = layer(static_cast<double>(pick(shape.most_time)),
-                                  static_cast<double>(pick(shape.most_time)), x,
-                                  shape.lean_tapes ? pick(shape.most_output)
-                                                   : x + pick(shape.most_tape_beyond));
+    chain::LayerCost cost = layer(
+        static_cast<double>(pick(shape.most_time)), static_cast<double>(pick(shape.most_time)), x,
+        shape.lean_tapes ? pick(shape.most_output) : x + pick(shape.most_tape_beyond));
     cost.name = "layer" + std::to_string(i);
     cost.forward_transient = Bytes(pick(extra));
     cost.tape_transient = Bytes(pick(extra));
@@ -126,7 +127,9 @@ inline chain::Chain random_chain(std::mt19937& random, const Shape& shape) {
                       std::uniform_int_distribution<int>(1, shape.most_layers)(random));
 }
 
-inline bool feasible(const Result& result) { return std::holds_alternative<Solution>(result); }
+inline bool feasible(const Result& result) {
+  return std::holds_alternative<Solution>(result);
+}
 
 /// Its time, or -1 if infeasible.
 inline double time_of(const Result& result) {

@@ -1,6 +1,9 @@
 // Special cases with a formula: revolve (Griewank and Walther 2000) and mixed restart-or-tape
-// reversal of unit steps (Maddison 2024; the recursion of checkpoint_schedules). SPDX-License-Identifier: Apache-2.0
+// reversal of unit steps (the recursion of the package checkpoint_schedules).
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
+
 #include "trireme/core/error.h"
 #include "trireme/solve/revolve.h"
 
@@ -64,8 +67,8 @@ chain::Chain tape_shy(int layers, std::int64_t tape) {
 
 TEST(Revolve, CountsAsTheBinomialFormulaSays) {
   const std::vector<std::pair<std::pair<int, int>, std::int64_t>> expected{
-      {{10, 1}, 45},  {{10, 2}, 20},  {{10, 3}, 15},  {{10, 4}, 14},   {{10, 5}, 13},
-      {{20, 2}, 65},  {{20, 3}, 45},  {{20, 4}, 39},  {{50, 3}, 180},  {{50, 5}, 122},
+      {{10, 1}, 45},   {{10, 2}, 20},    {{10, 3}, 15},     {{10, 4}, 14},  {{10, 5}, 13},
+      {{20, 2}, 65},   {{20, 3}, 45},    {{20, 4}, 39},     {{50, 3}, 180}, {{50, 5}, 122},
       {{100, 5}, 316}, {{100, 10}, 222}, {{1000, 10}, 3636}};
   for (const auto& [what, count] : expected) {
     EXPECT_EQ(revolve_forwards(what.first, what.second), count)
@@ -77,7 +80,8 @@ TEST(Revolve, CountsAsTheRecursionSays) {
   const auto table = revolve_by_recursion(59, 11);
   for (int s = 1; s <= 11; ++s) {
     for (int n = 1; n <= 59; ++n) {
-      EXPECT_EQ(revolve_forwards(n, s), table[static_cast<std::size_t>(s)][static_cast<std::size_t>(n)])
+      EXPECT_EQ(revolve_forwards(n, s),
+                table[static_cast<std::size_t>(s)][static_cast<std::size_t>(n)])
           << n << ' ' << s;
     }
   }
@@ -121,8 +125,12 @@ TEST(Rotor, ReducesToMixedReversalWhereTapesWeighAsOutputs) {
       const double time = time_of(solve("rotor", whole(chain, slots + 4)));
       EXPECT_EQ(time, static_cast<double>(mixed(layers, slots))) << layers << ' ' << slots;
       const auto index = static_cast<std::size_t>(slots) - 1;
-      if (layers == 6) { EXPECT_EQ(time, static_cast<double>(six[index])); }
-      if (layers == 10) { EXPECT_EQ(time, static_cast<double>(ten[index])); }
+      if (layers == 6) {
+        EXPECT_EQ(time, static_cast<double>(six[index]));
+      }
+      if (layers == 10) {
+        EXPECT_EQ(time, static_cast<double>(ten[index]));
+      }
     }
   }
 }

@@ -1,8 +1,11 @@
 // Least-peak subsets against known values and against all subsets.
+//
 // SPDX-License-Identifier: Apache-2.0
-#include "solve/chains.h"
-#include "trireme/simulate/replay.h"
 #include "trireme/solve/min_peak.h"
+
+#include "solve/chains.h"
+
+#include "trireme/simulate/replay.h"
 
 #include <gtest/gtest.h>
 
@@ -69,12 +72,10 @@ struct Known {
 };
 
 // Found by trying all subsets with a simulator of the memory model.
-const std::vector<Known> kKnown{{std::vector<std::int64_t>(10, 1), 7, 12},
-                                {std::vector<std::int64_t>(17, 1), 9, 19},
-                                {std::vector<std::int64_t>(7, 4), 24, 36},
-                                {{8, 6, 5, 3, 2, 1, 1}, 30, 30},
-                                {{2, 6, 3, 3, 2, 2, 1}, 20, 22},
-                                {{5, 1, 7, 2, 6, 3, 4, 1}, 25, 35}};
+const std::vector<Known> kKnown{
+    {std::vector<std::int64_t>(10, 1), 7, 12}, {std::vector<std::int64_t>(17, 1), 9, 19},
+    {std::vector<std::int64_t>(7, 4), 24, 36}, {{8, 6, 5, 3, 2, 1, 1}, 30, 30},
+    {{2, 6, 3, 3, 2, 2, 1}, 20, 22},           {{5, 1, 7, 2, 6, 3, 4, 1}, 25, 35}};
 
 TEST(MinPeak, ReachesTheKnownLeastPeaks) {
   for (const Known& known : kKnown) {

@@ -1,6 +1,8 @@
 // Known results on small chains. Sources: the unit tests of rotor as merged into a branch of
 // PyTorch by its authors (the two chains of "OwnTests"), and values computed by running that code
-// and by exhaustive search (the others). SPDX-License-Identifier: Apache-2.0
+// and by exhaustive search (the others).
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
 
 #include <gmock/gmock.h>
@@ -45,15 +47,26 @@ PaperChain chain_c() {
 TEST(Rotor, AgreesWithItsOwnTestsOnEqualLayers) {
   const chain::Chain chain = with_loss(homogeneous(10));
   expect_times("rotor", chain,
-               {{6, -1}, {7, 75}, {8, 50}, {9, 45}, {10, 42}, {11, 40}, {12, 39}, {13, 38},
-                {15, 37}, {20, 35}, {31, 31}, {33, 30}, {50, 30}});
+               {{6, -1},
+                {7, 75},
+                {8, 50},
+                {9, 45},
+                {10, 42},
+                {11, 40},
+                {12, 39},
+                {13, 38},
+                {15, 37},
+                {20, 35},
+                {31, 31},
+                {33, 30},
+                {50, 30}});
 }
 
 TEST(Rotor, NeedsAsManyOperationsAsItsOwnTestsOnEqualLayers) {
   const chain::Chain chain = with_loss(homogeneous(10));
   const std::vector<std::pair<std::int64_t, std::size_t>> expected{
-      {7, 66}, {8, 41}, {9, 36}, {10, 33}, {11, 31}, {12, 30}, {13, 29}, {15, 28}, {20, 26},
-      {31, 22}, {33, 21}};
+      {7, 66},  {8, 41},  {9, 36},  {10, 33}, {11, 31}, {12, 30},
+      {13, 29}, {15, 28}, {20, 26}, {31, 22}, {33, 21}};
   for (const auto& [budget, count] : expected) {
     EXPECT_EQ(operations(solve("rotor", whole(chain, budget))), count) << budget;
   }
@@ -61,8 +74,21 @@ TEST(Rotor, NeedsAsManyOperationsAsItsOwnTestsOnEqualLayers) {
 
 TEST(Rotor, AgreesWithItsOwnTestsOnUnequalLayers) {
   expect_times("rotor", with_loss(chain_c()),
-               {{15, -1}, {16, 178}, {17, 147}, {18, 133}, {19, 121}, {20, 113}, {21, 110},
-                {22, 104}, {23, 101}, {25, 96}, {26, 93}, {29, 91}, {30, 88}, {32, 83}, {36, 78},
+               {{15, -1},
+                {16, 178},
+                {17, 147},
+                {18, 133},
+                {19, 121},
+                {20, 113},
+                {21, 110},
+                {22, 104},
+                {23, 101},
+                {25, 96},
+                {26, 93},
+                {29, 91},
+                {30, 88},
+                {32, 83},
+                {36, 78},
                 {40, 75}});
 }
 
@@ -75,8 +101,8 @@ TEST(Rotor, NeedsAsManyOperationsAsItsOwnTestsOnUnequalLayers) {
 TEST(Rotor, HoldsAtTheLossWhatItsOwnTestsHold) {
   const chain::Chain chain = with_loss(chain_c());
   const std::vector<std::pair<std::int64_t, std::int64_t>> expected{
-      {16, 9}, {17, 8}, {18, 11}, {19, 12}, {20, 13}, {21, 14}, {22, 15}, {23, 16}, {25, 18},
-      {26, 19}, {29, 22}, {30, 23}, {32, 25}, {36, 29}, {40, 33}};
+      {16, 9},  {17, 8},  {18, 11}, {19, 12}, {20, 13}, {21, 14}, {22, 15}, {23, 16},
+      {25, 18}, {26, 19}, {29, 22}, {30, 23}, {32, 25}, {36, 29}, {40, 33}};
   for (const auto& [budget, held] : expected) {
     EXPECT_EQ(held_at_loss(chain, budget), held) << budget;
   }
@@ -95,8 +121,17 @@ TEST(Rotor, TakesItemsOfNoBytes) {
 TEST(Rotor, AgreesWithTheOriginalOnChainA) {
   const chain::Chain chain = with_loss(chain_a());
   expect_times("rotor", chain,
-               {{9, -1}, {10, 34}, {11, 32}, {12, 31}, {13, 31}, {14, 29}, {15, 29}, {16, 27},
-                {17, 27}, {18, 26}, {30, 26}});
+               {{9, -1},
+                {10, 34},
+                {11, 32},
+                {12, 31},
+                {13, 31},
+                {14, 29},
+                {15, 29},
+                {16, 27},
+                {17, 27},
+                {18, 26},
+                {30, 26}});
   const std::vector<std::pair<std::int64_t, std::int64_t>> held{
       {10, 6}, {11, 6}, {12, 9}, {13, 9}, {14, 10}, {15, 10}, {16, 12}, {17, 12}, {18, 15}};
   for (const auto& [budget, bytes] : held) EXPECT_EQ(held_at_loss(chain, budget), bytes) << budget;
@@ -112,9 +147,9 @@ TEST(Rotor, FindsTheOriginalsScheduleOnChainA) {
                                              {Op::kForwardTape, 4},
                                              {Op::kForwardTape, 5}};
   const std::vector<program::Action> backward{
-      {Op::kBackward, 5},    {Op::kBackward, 4},    {Op::kForwardTape, 3}, {Op::kBackward, 3},
-      {Op::kForwardKeep, 1}, {Op::kForwardTape, 2}, {Op::kBackward, 2},    {Op::kForwardTape, 1},
-      {Op::kBackward, 1}};
+      {Op::kBackward, 5}, {Op::kBackward, 4},    {Op::kForwardTape, 3},
+      {Op::kBackward, 3}, {Op::kForwardKeep, 1}, {Op::kForwardTape, 2},
+      {Op::kBackward, 2}, {Op::kForwardTape, 1}, {Op::kBackward, 1}};
   EXPECT_EQ(program.forward, forward);
   EXPECT_EQ(program.backward, backward);
 }
@@ -123,8 +158,8 @@ TEST(Rotor, AgreesWithTheOriginalOnChainB) {
   const chain::Chain chain = with_loss(chain_b());
   expect_times("rotor", chain,
                {{24, -1}, {25, 95}, {28, 94}, {29, 89}, {31, 88}, {33, 83}, {37, 79}});
-  const std::vector<std::pair<std::int64_t, std::int64_t>> held{
-      {25, 21}, {28, 24}, {29, 26}, {31, 28}, {33, 30}, {37, 34}};
+  const std::vector<std::pair<std::int64_t, std::int64_t>> held{{25, 21}, {28, 24}, {29, 26},
+                                                                {31, 28}, {33, 30}, {37, 34}};
   for (const auto& [budget, bytes] : held) EXPECT_EQ(held_at_loss(chain, budget), bytes) << budget;
 }
 
@@ -164,8 +199,16 @@ TEST(Rotor, IsSlowerThanSchedulesThatAreNotPersistent) {
 
 TEST(RotorFree, ReachesTheExhaustiveOptimumOnChainsAAndB) {
   expect_times("rotor_free", with_loss(chain_a()),
-               {{9, -1}, {10, 34}, {11, 32}, {12, 29}, {13, 29}, {14, 28}, {15, 28}, {16, 27},
-                {17, 27}, {18, 26}});
+               {{9, -1},
+                {10, 34},
+                {11, 32},
+                {12, 29},
+                {13, 29},
+                {14, 28},
+                {15, 28},
+                {16, 27},
+                {17, 27},
+                {18, 26}});
   expect_times("rotor_free", with_loss(chain_b()),
                {{24, -1}, {25, 92}, {26, 92}, {27, 87}, {28, 87}, {29, 83}, {36, 83}, {37, 79}});
   expect_times("exhaustive", with_loss(chain_b()), {{25, 92}, {27, 87}, {29, 83}, {37, 79}});

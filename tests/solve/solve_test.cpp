@@ -1,8 +1,10 @@
 // The entrance to the solvers: names, arguments, sub-chains.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/solve.h"
 
 #include "solve/chains.h"
+
 #include "trireme/core/error.h"
 #include "trireme/simulate/replay.h"
 

@@ -1,4 +1,5 @@
 // A column of a table: the cost of one sub-chain as a function of m, stored only where it changes.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,12 +12,14 @@ inline constexpr float kNever = std::numeric_limits<float>::infinity();
 /// Loops run over whole blocks of this many m, aligned to a multiple of it: one vector of the
 /// widest kind, four of the narrowest.
 inline constexpr int kBlock = 16;
-constexpr int block_of(int m) { return m / kBlock * kBlock; }
+constexpr int block_of(int m) {
+  return m / kBlock * kBlock;
+}
 
 /// Seconds beyond sum(f + b). Infinite below `lo`, constant from `hi` on, non-increasing between.
 /// Does not own its values: those stand in memory as of m = base.. with base a multiple of kBlock
-/// at an aligned address, with a block of infinity before and a block of `least` after, so that
-/// whole blocks can be read at any shift.
+/// at an aligned address. A block of `least` follows, and a block that may be read but means
+/// nothing goes before, so that whole blocks can be read at any shift.
 struct Column {
   const float* values = nullptr;  ///< of m = base, base + 1, ...; null: infinite everywhere
   int lo = std::numeric_limits<int>::max() / 2;

@@ -6,7 +6,9 @@
 // program that fits in slots fits in bytes. With a unit of one byte everything is exact.
 //
 // Letters in comments: x[i] output, a[i] tape, tf, tt, tb the transients of untaped forward, taped
-// forward and backward, f[i] and b[i] the times. SPDX-License-Identifier: Apache-2.0
+// forward and backward, f[i] and b[i] the times.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"
@@ -46,7 +48,9 @@ class Costs {
   Slots backward(int i) const { return backward_[at(i)]; }
   /// Most that untaped forwards of s..j need when each drops its input, x[s-1] held outside: x[s] +
   /// tf[s], then x[k-1] + x[k] + tf[k]. 0 for an empty run.
-  Slots run(int s, int j) const { return j < s ? 0 : run_[row(s) + static_cast<std::size_t>(j - s)]; }
+  Slots run(int s, int j) const {
+    return j < s ? 0 : run_[row(s) + static_cast<std::size_t>(j - s)];
+  }
 
   /// Sum of f[s..j] in seconds; 0 for an empty run.
   double forward(int s, int j) const { return j < s ? 0.0 : forward_[at(j)] - forward_[at(s - 1)]; }

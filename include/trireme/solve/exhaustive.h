@@ -1,5 +1,7 @@
 // The true optimum over all programs of a short chain: the oracle of the tests, also where a stage
-// pauses between forward and backward. SPDX-License-Identifier: Apache-2.0
+// pauses between forward and backward.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/program/action.h"

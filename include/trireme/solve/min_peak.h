@@ -1,6 +1,8 @@
 // Which outputs to keep so that a chain needs least memory when everything else is run once more,
 // segment by segment (Hong, Tsai, Wang, Liu, Wu 2025, "GPU memory usage optimization for backward
-// propagation"). SPDX-License-Identifier: Apache-2.0
+// propagation").
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"

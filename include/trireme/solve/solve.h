@@ -1,4 +1,5 @@
 // Single-stage solvers: chain + budget (+ host link) in, program or Infeasible out.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,10 +24,10 @@ struct HostLink {
 };
 
 /// One micro-batch through layers first..last of a chain, forward then backward. The budget holds
-/// x[first-1] and all that design section 4 counts but the static bytes.
+/// x[first-1] and all else that the memory model counts, but not the static bytes.
 struct Problem {
   const chain::Chain* chain = nullptr;
-  int first_layer = 1, last_layer = 0;
+  int first_layer = 1, last_layer = 0;  ///< last_layer 0: the chain's last
   Bytes budget;
   std::optional<HostLink> link;
   int slots = 500;  ///< sizes are rounded up to budget / slots; 0: exact in bytes where feasible

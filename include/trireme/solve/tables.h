@@ -15,7 +15,9 @@
 // else a sum of at most 2 L rounded additions of non-negative numbers, so its relative error is
 // below 2 L / 2^24 of the recomputed time (4e-5 for 339 layers, in practice far less). Programs are
 // rebuilt from the tables without stored choices; their times are computed afresh in double by
-// replay. SPDX-License-Identifier: Apache-2.0
+// replay.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"

@@ -1,0 +1,30 @@
+// Planning of copies in the fluid relaxation: a tensor that leaves or returns frees or takes its
+// bytes continuously (Beaumont et al. 2021, POFO, section 4). It says how far copies could carry if
+// tensors had no grain; the solvers `offload` and `pofo` start from it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/program/action.h"
+#include "trireme/solve/solve.h"
+
+#include <optional>
+
+namespace trireme::solve {
+
+struct FluidPlan {
+  Seconds time;                   ///< in the relaxation; replay of the program takes another
+  program::StageProgram program;  ///< the same decisions with whole tensors
+};
+
+enum class FluidChoices {
+  kOffload,              ///< every layer is taped once
+  kOffloadAndRecompute,  ///< memory-persistent: a layer may also be run again
+};
+
+/// The fastest plan within the restrictions of POFO: each tensor moves once, out before the
+/// backward and in after the forward; only what the first forward keeps may move. Nothing if none
+/// fits. The problem must have a link with rates and a capacity. Exponential in layers in the worst
+/// case; meant for up to some ten.
+std::optional<FluidPlan> plan_fluid(const Problem& problem, FluidChoices choices);
+
+}  // namespace trireme::solve
