@@ -1,5 +1,6 @@
 // The ranks of mpirun. Built with or without MPI: without it, asking for MPI is an error that names
-// the option. SPDX-License-Identifier: Apache-2.0
+// the option.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/comm/channel.h"

@@ -1,5 +1,6 @@
 // Ctrl-C and SIGTERM end a run between two actions, with everything closed; a second one ends the
-// process at once. SPDX-License-Identifier: Apache-2.0
+// process at once.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace trireme::app {

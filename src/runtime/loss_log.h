@@ -1,5 +1,6 @@
 // Losses on their way to everyone: the ranks of the last layer collect them, every report interval
-// all ranks learn them. SPDX-License-Identifier: Apache-2.0
+// all ranks learn them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/comm/channel.h"

@@ -1,10 +1,10 @@
 // What is on its way between device and outer tier, as a plan that is being made sees it. The out
-// lane is followed forward in time from the start of the step, the in lane backward in time from its
-// end: there a tensor "leaves" when its copy in begins. So both sides obey the same rules, and a
-// first forward pass and the backward pass can be planned together, layer by layer.
+// lane is followed forward in time from the start of the step, the in lane backward in time from
+// its end: there a tensor "leaves" when its copy in begins. So both sides obey the same rules, and
+// a first forward pass and the backward pass can be planned together, layer by layer.
 //
-// Two kinds. FluidLane frees bytes continuously, the relaxation in which Beaumont et al. 2021 (POFO)
-// plan; TensorLane frees a whole tensor when its copy has ended, which is what replay does.
+// Two kinds. FluidLane frees bytes continuously, the relaxation in which Beaumont et al. 2021
+// (POFO) plan; TensorLane frees a whole tensor when its copy has ended, which is what replay does.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -97,8 +97,8 @@ class TensorLane {
     return track.rate_ * (duration - std::max(0.0, free_ - now_));
   }
 
-  /// The least idle time at the turn: a copy in begins when all copies out have ended, but these may
-  /// go on after the turn.
+  /// The least idle time at the turn: a copy in begins when all copies out have ended, but these
+  /// may go on after the turn.
   static double at_turn(const Track&, const TensorLane& out, const Track&, const TensorLane& in) {
     return std::max(0.0, std::max(0.0, out.free_ - out.now_) + (in.free_ - in.now_));
   }

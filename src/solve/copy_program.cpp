@@ -1,4 +1,5 @@
-// From decisions to actions. SPDX-License-Identifier: Apache-2.0
+// From decisions to actions.
+// SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
 
 #include "trireme/core/error.h"
@@ -39,8 +40,8 @@ class Builder {
   const Problem& problem_;
   const chain::Chain& chain_;
   std::vector<Action> forward_, backward_;
-  std::vector<Return> returns_;   // in the order of need
-  std::vector<Bytes> during_;     // of the backward actions, returns as late as can be
+  std::vector<Return> returns_;  // in the order of need
+  std::vector<Bytes> during_;    // of the backward actions, returns as late as can be
   Bytes needed_;
 };
 
@@ -125,8 +126,8 @@ Bytes Builder::during(simulate::Ledger& ledger, const Action& action) {
   return outcome.effect.during;
 }
 
-// Bytes of every action with copies taken as instant and each return at the last moment. The ends of
-// the stage as replay runs them.
+// Bytes of every action with copies taken as instant and each return at the last moment. The ends
+// of the stage as replay runs them.
 void Builder::run_ledger() {
   const int first = problem_.first_layer, last = problem_.last_layer;
   simulate::Ledger ledger(chain_, {.first_layer = first, .last_layer = last});

@@ -1,11 +1,12 @@
-// Programs of whole tensors that offload and prefetch, and what replay with copy lanes says of them.
+// Programs of whole tensors that offload and prefetch, and what replay with copy lanes says of
+// them.
 //
-// What leaves does so right after its last use of the first forward pass; what an action has no room
-// for waits for it. What comes back does so in the order of need, each tensor as early as every
-// action from there on fits with all bytes that are there by then. So a program fits whatever the
-// lanes do, and since tensors come back in the reverse of the order in which they left, no copy in
-// begins before the last copy out has ended: time and waits can only fall with a faster link and, as
-// copies in move forward, with a larger budget.
+// What leaves does so right after its last use of the first forward pass; what an action has no
+// room for waits for it. What comes back does so in the order of need, each tensor as early as
+// every action from there on fits with all bytes that are there by then. So a program fits whatever
+// the lanes do, and since tensors come back in the reverse of the order in which they left, no copy
+// in begins before the last copy out has ended: time and waits can only fall with a faster link
+// and, as copies in move forward, with a larger budget.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
-// Labels through the layers. SPDX-License-Identifier: Apache-2.0
+// Labels through the layers.
+// SPDX-License-Identifier: Apache-2.0
 #include "copy_search.h"
 
 #include <algorithm>
@@ -216,9 +217,9 @@ bool CopySearch<Lane>::hopeless(const Label& label) const {
   if (i > last_ || left <= 0 || std::isinf(bound_)) return left <= 0;
   const double out = label.out.spare(out_, left + forward_[at(i)]);
   const double in = label.in.spare(in_, left + work_[at(i)] - forward_[at(i)]);
-  const double bytes = std::min(out, in) + static_cast<double>(setting_.problem.budget.count() -
-                                                               label.kept -
-                                                               input_bytes(i, label.step.taped));
+  const double bytes =
+      std::min(out, in) + static_cast<double>(setting_.problem.budget.count() - label.kept -
+                                              input_bytes(i, label.step.taped));
   if (setting_.redo != nullptr) return setting_.redo->least_extra(i, bytes) >= left;
   return bytes < static_cast<double>(all_kept_[at(i)]);
 }

@@ -2,11 +2,11 @@
 // becomes of its input and how far it is run untaped, the first forward pass and the backward pass
 // planned at once (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
 //
-// A label stands for one way to do the layers before i: the bytes that stay (the paper's A), what is
-// still leaving when the forward of i begins (d_F), what must be back when the backward of i ends
-// (d_B), and the time spent on both sides, waits inside. Sizes are exact: nothing is rounded. A label
-// is dropped when another one, idling a little, is no worse in any respect. What is left contains an
-// optimum unless labels had to be left out for their number; then the search says so.
+// A label stands for one way to do the layers before i: the bytes that stay (the paper's A), what
+// is still leaving when the forward of i begins (d_F), what must be back when the backward of i
+// ends (d_B), and the time spent on both sides, waits inside. Sizes are exact: nothing is rounded.
+// A label is dropped when another one, idling a little, is no worse in any respect. What is left
+// contains an optimum unless labels had to be left out for their number; then the search says so.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

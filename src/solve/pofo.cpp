@@ -42,8 +42,7 @@ std::optional<FluidPlan> plan_fluid(const Problem& problem, FluidChoices choices
     redo.emplace(make_redo_table(problem, Freedom::kInputStays));
   }
   RedoTable* table = redo ? &*redo : nullptr;
-  CopySearch<FluidLane> search(
-      {problem, table, std::numeric_limits<std::size_t>::max() / 8});
+  CopySearch<FluidLane> search({problem, table, std::numeric_limits<std::size_t>::max() / 8});
   search.run();
   const auto ends = search.ends();
   if (ends.empty()) return std::nullopt;

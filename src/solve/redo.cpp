@@ -1,4 +1,5 @@
-// Needs of rebuilt programs, put together from those of their parts instead of walking each program.
+// Needs of rebuilt programs, put together from those of their parts instead of walking each
+// program.
 // SPDX-License-Identifier: Apache-2.0
 #include "redo.h"
 
@@ -62,7 +63,8 @@ std::vector<Redo>& RedoTable::planned(Part part, int s, int t) {
 
 const Redo& RedoTable::in_force(Part part, int s, int t, Slots m) {
   std::vector<Redo>& ways = planned(part, s, t);
-  const auto found = std::find_if(ways.begin(), ways.end(), [m](const Redo& way) { return way.m <= m; });
+  const auto found =
+      std::find_if(ways.begin(), ways.end(), [m](const Redo& way) { return way.m <= m; });
   ensure(found != ways.end(), "a part of a feasible sub-chain is feasible");
   if (found->needs.empty()) *found = compose(part, s, t, found->m);
   return *found;

@@ -1,7 +1,8 @@
 // Ways to do a run of layers again from its kept input, with what each needs when: the choices of a
 // plan that copies bytes back while layers are run again. A leaner way takes longer but leaves room
 // for what is coming back. The ways of a sub-chain are those of a cost table, one for every number
-// of slots from which on it takes less time. SPDX-License-Identifier: Apache-2.0
+// of slots from which on it takes less time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"

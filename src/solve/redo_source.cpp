@@ -1,4 +1,5 @@
-// The cost tables behind ways to do layers again. SPDX-License-Identifier: Apache-2.0
+// The cost tables behind ways to do layers again.
+// SPDX-License-Identifier: Apache-2.0
 #include "interval_table.h"
 #include "redo.h"
 #include "step_column.h"

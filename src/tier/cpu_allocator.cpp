@@ -1,12 +1,13 @@
 // A header of 64 bytes stands before every block: size, account, tag. The data pointer is its own
-// context, so that LibTorch's raw_allocate and copy-on-write keep working. SPDX-License-Identifier:
-// Apache-2.0
+// context, so that LibTorch's raw_allocate and copy-on-write keep working.
+// SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
+#include <malloc.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -63,6 +64,10 @@ class CountingAllocator final : public c10::Allocator {
 void install_cpu_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // A training step frees and takes the same blocks again and again: keep them in the process
+    // instead of paying a page fault for every 4 KiB of every activation.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     static auto* allocator = new CountingAllocator;  // never freed: it outlives every tensor
     c10::SetCPUAllocator(allocator, /*priority=*/255);
   });

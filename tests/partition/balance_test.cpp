@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/balance.h"
 
+#include "trireme/core/error.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +10,6 @@
 #include <limits>
 #include <random>
 #include <vector>
-
-#include "trireme/core/error.h"
 
 namespace trireme::partition {
 namespace {
@@ -19,7 +19,8 @@ double heaviest_run(const std::vector<double>& work, const std::vector<int>& cut
   double run = 0;
   for (std::size_t i = 0; i < work.size(); ++i) {
     run += work[i];
-    if (i + 1 == work.size() || std::find(cut.begin(), cut.end(), static_cast<int>(i + 1)) != cut.end()) {
+    if (i + 1 == work.size() ||
+        std::find(cut.begin(), cut.end(), static_cast<int>(i + 1)) != cut.end()) {
       heaviest = std::max(heaviest, run);
       run = 0;
     }
@@ -63,7 +64,9 @@ TEST(BalancedCut, EqualsTheBestOfAllCuts) {
   }
 }
 
-TEST(BalancedCut, RefusesMoreStagesThanLayers) { EXPECT_THROW(balanced_cut({1, 2}, 3), InputError); }
+TEST(BalancedCut, RefusesMoreStagesThanLayers) {
+  EXPECT_THROW(balanced_cut({1, 2}, 3), InputError);
+}
 
 }  // namespace
 }  // namespace trireme::partition

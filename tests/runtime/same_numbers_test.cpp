@@ -1,5 +1,6 @@
 // The same numbers, whatever the split: every run is compared bit for bit with one stage that keeps
-// everything. SPDX-License-Identifier: Apache-2.0
+// everything.
+// SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
-// The commands that need LibTorch, as a library: a program with layers of its own is this one call with its factories.
+// The commands that need LibTorch, as a library: a program with layers of its own is this one call
+// with its factories.
 //
-//     int main(int argc, char** argv) { return trireme::app::run(argc, argv, {{"mine", make_mine}}); }
+//     int main(int argc, char** argv) { return trireme::app::run(argc, argv, {{"mine",
+//     make_mine}}); }
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -9,8 +11,9 @@
 
 namespace trireme::app {
 
-/// `trireme train JOB.yaml [--set section.key=value ...]`, alone or under mpirun. Returns the exit code: 0; 1 failed; 2 wrong use
-/// or bad input; 3 infeasible; 130 stopped by the user. `own` maps kinds of `model.kind` to factories.
+/// `trireme train JOB.yaml [--set section.key=value ...]`, alone or under mpirun. Returns the exit
+/// code: 0; 1 failed; 2 wrong use or bad input; 3 infeasible; 130 stopped by the user. `own` maps
+/// kinds of `model.kind` to factories.
 int run(int argc, const char* const* argv, const model::ModelRegistry& own = {});
 
 }  // namespace trireme::app

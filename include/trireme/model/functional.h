@@ -1,5 +1,6 @@
 // What layers are made of beyond at:: operators: dropout that draws from the context's generator,
-// initial values. SPDX-License-Identifier: Apache-2.0
+// initial values.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/model/layer.h"

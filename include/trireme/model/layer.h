@@ -1,5 +1,6 @@
 // A layer of the chain: the user's interface. Write one, put it into a chain, and Trireme cuts,
-// recomputes and moves it without the layer knowing. SPDX-License-Identifier: Apache-2.0
+// recomputes and moves it without the layer knowing.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/core/Generator.h>

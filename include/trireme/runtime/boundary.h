@@ -2,7 +2,8 @@
 //
 // A receive is posted one message ahead, so that data arrives while the rank computes; a send may
 // be under way while the next value is made, and the one after that waits for it. The two together
-// bound what the transport holds. SPDX-License-Identifier: Apache-2.0
+// bound what the transport holds.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/comm/channel.h"

@@ -1,5 +1,6 @@
 // What one rank holds while the run lives: its layers, their parameters and one flat gradient
-// buffer. SPDX-License-Identifier: Apache-2.0
+// buffer.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"

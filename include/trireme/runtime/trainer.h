@@ -76,7 +76,7 @@ struct TrainSetup {
   comm::Channel& channel;
   tier::MemoryAccount& memory;
   int threads = 1;
-  int report_every = 10;  ///< steps between exchanges of losses; the same on every rank
+  int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
   bool owns_process = true;  ///< no other rank in this process
   std::function<bool()> stop_requested;
   std::function<Seconds()> since_start;  ///< the process's age

@@ -2,7 +2,8 @@
 // rank's tensors hold is counted, tagged and held against a budget.
 //
 // Not seen by it: scratch memory inside oneDNN and MKL, the transport's own buffers, containers of
-// the C++ library. SPDX-License-Identifier: Apache-2.0
+// the C++ library.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"
