@@ -26,16 +26,17 @@ int check_plan(const CheckArguments& arguments);
 int check_chain(const CheckArguments& arguments);
 int check_platform(const CheckArguments& arguments);
 /// Throws InputError where an option has no use for a file of this kind.
-void refuse(const std::string& value, std::string_view option, std::string_view kind);
+void refuse(bool is_given, std::string_view option, std::string_view kind);
 
 }  // namespace
 
 int check(const CheckArguments& arguments) {
   const std::string format = format_of(arguments.file);
   const bool is_plan = format.starts_with("trireme-plan/");
+  if (!format.empty()) refuse(!arguments.settings.empty(), "--set", "a job");
   if (is_plan || (format.empty() && !arguments.chain.empty())) return check_plan(arguments);
-  refuse(arguments.chain, "--chain", "a plan");
-  refuse(arguments.platform, "--platform", "a plan");
+  refuse(!arguments.chain.empty(), "--chain", "a plan");
+  refuse(!arguments.platform.empty(), "--platform", "a plan");
   if (format.starts_with("trireme-chain/")) return check_chain(arguments);
   if (format.starts_with("trireme-platform/")) return check_platform(arguments);
   return check_job(arguments);
@@ -70,7 +71,6 @@ int check_plan(const CheckArguments& arguments) {
     throw InputError(concat(arguments.file,
                             ": is a plan; the chain that it is for must be given "
                             "beside it: --chain chain.yaml"));
-  if (!arguments.settings.empty()) refuse(arguments.settings.front(), "--set", "a job");
   const Planned planned = load_planned({arguments.file, arguments.chain, arguments.platform});
   const simulate::Simulation forecast = simulated(planned, simulate::Detail::kSummary);
   if (const auto infeasible = over_budget(planned, forecast))
@@ -116,9 +116,8 @@ int check_platform(const CheckArguments& arguments) {
   return kDone;
 }
 
-void refuse(const std::string& value, std::string_view option, std::string_view kind) {
-  if (!value.empty())
-    throw InputError(concat(option, ": is only for ", kind, ", leave it out here"));
+void refuse(bool is_given, std::string_view option, std::string_view kind) {
+  if (is_given) throw InputError(concat(option, ": is only for ", kind, ", leave it out here"));
 }
 
 }  // namespace

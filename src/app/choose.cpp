@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
 
 namespace trireme::app {
 namespace {
@@ -28,6 +29,8 @@ bool moves(const std::string& solver);
 bool can_move(const chain::RankSpec& rank);
 /// Layers up to which tables take no time either.
 constexpr int kFewLayers = 200;
+/// Layers beyond which they take minutes.
+constexpr int kManyLayers = 1000;
 
 Tried try_one(const OneRank& question, const std::string& solver);
 std::vector<std::string> row_of(const Tried& tried, Seconds ideal);
@@ -39,13 +42,23 @@ std::vector<std::string> quick_solvers(const OneRank& question) {
   std::erase_if(names, [&](const std::string& name) {
     return effort_of(name) == Effort::kSearch || (moves(name) && !can_move(question.rank()));
   });
+  if (question.chain.length() <= kManyLayers) return names;
+  const auto slow = std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
+    return effort_of(name) == Effort::kNone;
+  });
+  std::cerr << "left out, " << question.chain.length() << " layers would take them minutes: "
+            << join(std::vector<std::string>(slow, names.end()), ", ")
+            << "; --solver NAME asks one of them\n";
+  names.erase(slow, names.end());
   return names;
 }
 
 std::vector<std::string> instant_solvers(const OneRank& question) {
-  std::vector<std::string> names = quick_solvers(question);
+  std::vector<std::string> names = solve::solver_names();
   std::erase_if(names, [&](const std::string& name) {
-    return effort_of(name) != Effort::kNone && question.chain.length() > kFewLayers;
+    if (moves(name)) return effort_of(name) != Effort::kNone || !can_move(question.rank());
+    return effort_of(name) == Effort::kSearch ||
+           (effort_of(name) == Effort::kTables && question.chain.length() > kFewLayers);
   });
   return names;
 }

@@ -23,7 +23,7 @@ struct Tried {
 };
 
 /// Solvers to ask when nobody is named: all that take seconds, and those that move values only
-/// where the rank can.
+/// where the rank can. Says on standard error which ones a long chain makes it leave out.
 std::vector<std::string> quick_solvers(const OneRank& question);
 /// Solvers whose times are worth knowing beside the named one's: those that take no time.
 std::vector<std::string> instant_solvers(const OneRank& question);

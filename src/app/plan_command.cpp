@@ -20,7 +20,8 @@
 namespace trireme::app {
 namespace {
 
-OneRank read_question(const PlanArguments& arguments, std::ostream& notes);
+/// Says on standard error what it had to assume.
+OneRank read_question(const PlanArguments& arguments);
 std::optional<Bytes> memory_of(const PlanArguments& arguments);
 /// The named solver first, then those whose times are worth knowing beside it. Throws InputError if
 /// the named one refuses, or all do.
@@ -41,7 +42,7 @@ int plan(const PlanArguments& arguments) {
     throw InputError(concat("--stages: is ", arguments.stages,
                             ", must be 1: the joint planner for several stages is not there yet"));
   std::ostream& out = arguments.json ? std::cerr : std::cout;
-  const OneRank question = read_question(arguments, out);
+  const OneRank question = read_question(arguments);
   if (arguments.sweep > 0) return sweep(arguments, question);
   const std::vector<Tried> tried = ask(question, arguments.solver);
   if (arguments.solver == "all") print_comparison(tried, question, out);
@@ -55,7 +56,7 @@ int plan(const PlanArguments& arguments) {
 
 namespace {
 
-OneRank read_question(const PlanArguments& arguments, std::ostream& notes) {
+OneRank read_question(const PlanArguments& arguments) {
   OneRank question;
   question.chain = chain::load_chain(arguments.chain);
   question.micro_batches = arguments.micro_batches;
@@ -63,8 +64,8 @@ OneRank read_question(const PlanArguments& arguments, std::ostream& notes) {
   question.platform = arguments.platform.empty() ? chain::uniform_platform(1, Bytes(0))
                                                  : chain::load_platform(arguments.platform);
   if (question.platform.ranks.size() > 1) {
-    notes << "planning for rank 0 of the " << question.platform.ranks.size() << " in "
-          << arguments.platform << "\n";
+    std::cerr << "planning for rank 0 of the " << question.platform.ranks.size() << " in "
+              << arguments.platform << "\n";
     question.platform.ranks.resize(1);
     question.platform.overrides.clear();
   }
@@ -75,8 +76,8 @@ OneRank read_question(const PlanArguments& arguments, std::ostream& notes) {
   } else if (memory == Bytes(0)) {
     memory = keep_all_budget(question);
     if (arguments.sweep == 0)
-      notes << "no memory given: taking what keep_all needs, " << report::exact_text(memory)
-            << "\n";
+      std::cerr << "no memory given: taking what keep_all needs, " << report::exact_text(memory)
+                << "\n";
   }
   return question;
 }

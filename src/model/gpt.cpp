@@ -147,10 +147,13 @@ class Head final : public GptLayer {
 };
 
 template <class L>
-LayerRecipe recipe(const config::GptSpec& spec, std::string name, double work) {
-  return {std::move(name), work, [spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
+LayerRecipe recipe(const config::GptSpec& spec, std::string name, std::string kind, double work) {
+  return {.name = std::move(name),
+          .work = work,
+          .build = [spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
             return std::make_unique<L>(spec, seeds);
-          }};
+          },
+          .kind = std::move(kind)};
 }
 
 }  // namespace
@@ -162,14 +165,14 @@ ChainModel make_gpt(const config::GptSpec& spec) {
                    .input = InputKind::kTokens,
                    .input_size = spec.context,
                    .classes = spec.vocabulary};
-  model.layers.push_back(recipe<Embedding>(spec, "embedding", 8 * T * C));
+  model.layers.push_back(recipe<Embedding>(spec, "embedding", "embedding", 8 * T * C));
   for (int block = 0; block < spec.blocks; ++block) {
+    model.layers.push_back(recipe<Attention>(spec, concat("block", block, ".attention"),
+                                             "attention", 4 * T * C * C + T * T * C));
     model.layers.push_back(
-        recipe<Attention>(spec, concat("block", block, ".attention"), 4 * T * C * C + T * T * C));
-    model.layers.push_back(
-        recipe<FeedForward>(spec, concat("block", block, ".mlp"), 8 * T * C * C));
+        recipe<FeedForward>(spec, concat("block", block, ".mlp"), "mlp", 8 * T * C * C));
   }
-  model.layers.push_back(recipe<Head>(spec, "head", T * C * V));
+  model.layers.push_back(recipe<Head>(spec, "head", "head", T * C * V));
   return model;
 }
 

@@ -77,16 +77,21 @@ ChainModel make_mlp(const config::MlpSpec& spec) {
                    .classes = spec.classes};
   std::int64_t in = spec.inputs;
   for (const int width : spec.widths) {
-    model.layers.push_back({concat("hidden", model.layers.size()), static_cast<double>(in) * width,
-                            [in, width, spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
-                              return std::make_unique<Hidden>(in, width, spec, seeds);
-                            }});
+    model.layers.push_back(
+        {.name = concat("hidden", model.layers.size()),
+         .work = static_cast<double>(in) * width,
+         .build = [in, width, spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
+           return std::make_unique<Hidden>(in, width, spec, seeds);
+         },
+         .kind = concat("hidden ", in, " to ", width)});
     in = width;
   }
-  model.layers.push_back({"classifier", static_cast<double>(in) * spec.classes,
-                          [in, spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
+  model.layers.push_back({.name = "classifier",
+                          .work = static_cast<double>(in) * spec.classes,
+                          .build = [in, spec](const Seeds& seeds) -> std::unique_ptr<Layer> {
                             return std::make_unique<Classifier>(in, spec.classes, seeds);
-                          }});
+                          },
+                          .kind = "classifier"});
   return model;
 }
 

@@ -4,14 +4,11 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/taped.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/autocast_mode.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <chrono>
 
@@ -35,28 +32,6 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Autocast to bfloat16 for one forward. The cache of cast weights is off: casts made without grad
-/// must not serve a taped forward.
-class AutocastScope {
- public:
-  explicit AutocastScope(bool on) : on_(on) {
-    if (!on_) return;
-    before_ = at::autocast::is_autocast_enabled(at::kCPU);
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~AutocastScope() {
-    if (on_) at::autocast::set_autocast_enabled(at::kCPU, before_);
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  bool on_;
-  bool before_ = false;
-};
-
 /// Undoes what a repeated forward does to a layer's buffers, so that statistics move once. Writes
 /// past the version counter: another micro-batch's tape may have saved the buffer without using its
 /// values.
@@ -77,18 +52,6 @@ class BufferGuard {
  private:
   std::vector<std::pair<at::Tensor, at::Tensor>> saved_;
 };
-
-/// The members that carry gradients, as leaves of a new tape. x[0] needs no gradient: nothing is
-/// below it.
-model::Values leaves_of(const model::Values& input, bool needs_gradient) {
-  model::Values leaves;
-  for (const at::Tensor& value : input) {
-    at::Tensor leaf = value.detach();
-    if (needs_gradient && leaf.is_floating_point()) leaf.set_requires_grad(true);
-    leaves.push_back(std::move(leaf));
-  }
-  return leaves;
-}
 
 }  // namespace
 
@@ -177,19 +140,19 @@ void Executor::forward(const Action& action, Taping taping) {
   const Stopwatch watch(repeated ? result_.times.recompute : result_.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
   const model::Values& input = values_.output({action.layer - 1, action.micro_batch});
+  model::Layer& layer = parts_.stage.layer(action.layer);
+  const auto precision =
+      options_.bfloat16 ? model::Precision::kBfloat16 : model::Precision::kFloat32;
   if (taping == Taping::kUntaped) {
-    const at::NoGradGuard no_grad;
-    values_.put_output(key, run_layer(action, input));
+    model::Values output = model::untaped_forward(layer, input, context_of(action), precision);
+    require_value(action, output);
+    values_.put_output(key, std::move(output));
   } else {
-    Tape tape;
-    tape.inputs = leaves_of(input, action.layer > 1);
-    const at::AutoGradMode grad(true);
     const tier::TagScope tag(tier::Tag::kKept);
-    for (const at::Tensor& output : run_layer(action, tape.inputs)) {
-      if (output.requires_grad())
-        tape.roots.push_back(torch::autograd::impl::gradient_edge(output));
-      tape.outputs.push_back(output.detach());
-    }
+    model::Tape tape = model::taped_forward(
+        layer, input, context_of(action), precision,
+        action.layer > 1 ? model::InputGradient::kNeeded : model::InputGradient::kNotNeeded);
+    require_value(action, tape.outputs);
     values_.drop_output(key);  // the tape's own output takes its place
     values_.put_tape(key, std::move(tape));
   }
@@ -200,18 +163,8 @@ void Executor::backward(const Action& action) {
   const Stopwatch watch(result_.times.backward);
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
-  Tape tape = values_.take_tape(key);
-  tape.outputs.clear();
   const model::Values gradients = values_.take_gradient(key);
-  ensure(gradients.size() == tape.roots.size(), "one gradient per floating output");
-  torch::autograd::Engine::get_default_engine().execute(tape.roots, gradients, /*keep_graph=*/false,
-                                                        /*create_graph=*/false,
-                                                        /*accumulate_grad=*/true);
-  model::Values input_gradients;
-  for (const at::Tensor& leaf : tape.inputs) {
-    if (!leaf.requires_grad()) continue;
-    input_gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
-  }
+  model::Values input_gradients = model::backward(values_.take_tape(key), gradients);
   const ValueStore::Key below{action.layer - 1, action.micro_batch};
   values_.drop_output(below);
   targets_.erase(key);
@@ -252,12 +205,9 @@ void Executor::clip() {
   for (const StageParameter& parameter : parts_.stage.parameters()) parameter.gradient.mul_(factor);
 }
 
-model::Values Executor::run_layer(const Action& action, const model::Values& input) {
-  const AutocastScope autocast(options_.bfloat16);
-  model::Values output = parts_.stage.layer(action.layer).forward(input, context_of(action));
+void Executor::require_value(const Action& action, const model::Values& output) const {
   ensure(!output.empty(), concat("layer ", action.layer, " (",
                                  parts_.stage.layer_name(action.layer), ") gives a value"));
-  return output;
 }
 
 model::Context Executor::context_of(const Action& action) {

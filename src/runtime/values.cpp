@@ -35,11 +35,11 @@ model::Values ValueStore::take_output(Key key) {
   return output(key);
 }
 
-void ValueStore::put_tape(Key key, Tape tape) {
+void ValueStore::put_tape(Key key, model::Tape tape) {
   tapes_[key] = std::move(tape);
 }
 
-Tape ValueStore::take_tape(Key key) {
+model::Tape ValueStore::take_tape(Key key) {
   return take(tapes_, key, "tape");
 }
 

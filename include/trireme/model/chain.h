@@ -39,6 +39,9 @@ struct LayerRecipe {
   double work =
       0;  ///< multiply-adds of a forward for one example; cuts the chain where nothing was measured
   std::function<std::unique_ptr<Layer>(const Seeds&)> build;
+  /// Layers of one chain with the same non-empty kind cost the same for inputs of the same shapes
+  /// and tie the same weights: profiling measures one of them. Empty: like no other.
+  std::string kind = {};
 };
 
 /// What the first layer takes and the last one compares with, for B examples.

@@ -1,5 +1,6 @@
 // The executor: reads one rank's program action by action. It decides no order and never asks which
-// rank it is. SPDX-License-Identifier: Apache-2.0
+// rank it is.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"
@@ -86,7 +87,7 @@ class Executor {
   void send(const Action& action, model::Values values);
   void receive(const Action& action);
   void clip();
-  model::Values run_layer(const Action& action, const model::Values& input);
+  void require_value(const Action& action, const model::Values& output) const;
   model::Context context_of(const Action& action);
 
   Parts parts_;

@@ -1,23 +1,14 @@
 // The values that a rank holds while a program runs: outputs, tapes, gradients, by layer and
-// micro-batch. SPDX-License-Identifier: Apache-2.0
+// micro-batch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/model/layer.h"
-
-#include <torch/csrc/autograd/edge.h>
+#include "trireme/model/taped.h"
 
 #include <map>
-#include <utility>
-#include <vector>
 
 namespace trireme::runtime {
-
-/// What a taped forward leaves behind.
-struct Tape {
-  model::Values inputs;                      ///< leaves that backward fills with gradients
-  std::vector<torch::autograd::Edge> roots;  ///< where backward begins, one per floating output
-  model::Values outputs;                     ///< detached: x[i] for whoever comes next
-};
 
 /// Holds what the program says is held; a value that is not there is a defect, since every program
 /// was validated.
@@ -37,8 +28,8 @@ class ValueStore {
   /// Frees a standalone x[i] if there is one.
   void drop_output(Key key) { outputs_.erase(key); }
 
-  void put_tape(Key key, Tape tape);
-  Tape take_tape(Key key);
+  void put_tape(Key key, model::Tape tape);
+  model::Tape take_tape(Key key);
 
   void put_gradient(Key key, model::Values gradients);
   model::Values take_gradient(Key key);
@@ -49,7 +40,7 @@ class ValueStore {
 
  private:
   std::map<Key, model::Values> outputs_;
-  std::map<Key, Tape> tapes_;
+  std::map<Key, model::Tape> tapes_;
   std::map<Key, model::Values> gradients_;
 };
 

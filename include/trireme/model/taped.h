@@ -1,0 +1,56 @@
+// One layer run alone: forward without or with a tape, and the backward of a tape. Whoever runs or
+// measures layers does it through these, so that what was measured is what happens.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/model/layer.h"
+
+#include <torch/csrc/autograd/edge.h>
+
+#include <vector>
+
+namespace trireme::model {
+
+/// How forwards compute.
+enum class Precision {
+  kFloat32,
+  kBfloat16,  ///< under autocast
+};
+
+/// Autocast to bfloat16 for one forward on this thread. The cache of cast weights is off: casts
+/// made without grad must not serve a taped forward.
+class AutocastScope {
+ public:
+  explicit AutocastScope(Precision precision);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  bool on_;
+  bool before_ = false;
+};
+
+/// What a taped forward leaves behind.
+struct Tape {
+  Values inputs;  ///< leaves that backward fills with gradients; they share the input's storage
+  std::vector<torch::autograd::Edge> roots;  ///< where backward begins, one per floating output
+  Values outputs;                            ///< detached: x[i] for whoever comes next
+};
+
+/// Whether the gradient of a layer's input is wanted; nothing is below layer 1.
+enum class InputGradient { kNeeded, kNotNeeded };
+
+/// x[i] from x[i-1]. Empty if the layer gives nothing, which its caller must refuse.
+Values untaped_forward(Layer& layer, const Values& input, const Context& context,
+                       Precision precision);
+/// The same with everything kept that the backward needs.
+Tape taped_forward(Layer& layer, const Values& input, const Context& context, Precision precision,
+                   InputGradient input_gradient);
+
+/// Spends `tape`: adds to the gradients of the layer's parameters, returns those of the input (one
+/// per member that carries one; empty for kNotNeeded). `gradients` are those of the floating
+/// outputs; they live as long as the caller holds them.
+Values backward(Tape tape, const Values& gradients);
+
+}  // namespace trireme::model
