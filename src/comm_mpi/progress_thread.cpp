@@ -27,7 +27,8 @@ constexpr milliseconds kMovingPatience{20};
 /// Transfers under way: the longer nothing happens, the rarer it looks. Somebody who waits loses
 /// one part in a hundred of the waiting, computing beside a transfer one part in sixteen.
 constexpr microseconds kShortestPause{50};
-constexpr microseconds kLongestPause{250};
+constexpr microseconds kLongestWatchedPause{250};
+constexpr microseconds kLongestPause{1000};
 constexpr int kQuietPerWatchedPause = 100;
 constexpr int kQuietPerPause = 16;
 /// Nothing under way: others may still ask, or fail.
@@ -148,7 +149,8 @@ Clock::duration pause_length(Pace pace, bool watched, Clock::duration quiet) {
   if (moving) return kMovingPause;
   if (pace == Pace::kIdle && !watched) return kIdlePause;
   return std::clamp<Clock::duration>(quiet / (watched ? kQuietPerWatchedPause : kQuietPerPause),
-                                     kShortestPause, kLongestPause);
+                                     kShortestPause,
+                                     watched ? kLongestWatchedPause : kLongestPause);
 }
 
 }  // namespace
