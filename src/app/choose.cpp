@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <limits>
 
 namespace trireme::app {
 namespace {
@@ -70,10 +71,16 @@ std::vector<Tried> try_all(const OneRank& question, const std::vector<std::strin
 }
 
 const Tried* fastest(const std::vector<Tried>& tried) {
+  constexpr double kSame = 1 + 1e-9;  // sums of the same times in another order
+  Seconds least(std::numeric_limits<double>::infinity());
+  for (const Tried& one : tried) {
+    if (one.plan() != nullptr) least = std::min(least, one.plan()->step);
+  }
+  const auto moved = [](const Tried& one) { return one.plan()->stages[0].predicted.offloaded; };
   const Tried* best = nullptr;
   for (const Tried& one : tried) {
-    if (one.plan() != nullptr && (best == nullptr || one.plan()->step < best->plan()->step))
-      best = &one;
+    if (one.plan() == nullptr || one.plan()->step > least * kSame) continue;
+    if (best == nullptr || moved(one) < moved(*best)) best = &one;
   }
   return best;
 }

@@ -31,7 +31,7 @@ std::vector<std::string> instant_solvers(const OneRank& question);
 /// In the order of `solvers`.
 std::vector<Tried> try_all(const OneRank& question, const std::vector<std::string>& solvers);
 
-/// The fastest plan, of equals the first; nullptr if there is none.
+/// The fastest plan, of equals the first that moves least; nullptr if there is none.
 const Tried* fastest(const std::vector<Tried>& tried);
 /// The least budget among those that do not fit; nullptr if there are none.
 const Tried* leanest(const std::vector<Tried>& tried);

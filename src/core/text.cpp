@@ -72,6 +72,7 @@ std::string to_text(Bytes size) {
 }
 
 std::string to_text(Seconds time) {
+  if (time.count() == 0) return "0 s";
   if (time.count() >= 60 && std::isfinite(time.count())) {
     const auto whole = static_cast<long long>(std::llround(time.count()));
     std::array<char, 48> buffer{};

@@ -158,7 +158,8 @@ TEST_P(LeastBudget, WorksAndNothingLessDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, LeastBudget,
                          testing::Values("keep_all", "recompute_all", "periodic", "sqrt", "revolve",
-                                         "min_peak", "rotor", "rotor_free", "auto", "all"),
+                                         "min_peak", "rotor", "rotor_free", "capuchin", "offload",
+                                         "pofo", "auto", "all"),
                          [](const auto& test) { return test.param; });
 
 TEST(PlanCommand, PlansForTheFirstRankOfAPlatform) {
@@ -170,6 +171,45 @@ TEST(PlanCommand, PlansForTheFirstRankOfAPlatform) {
 
   EXPECT_EQ(step_of(files, "--solver rotor --platform " + platform), 14.5);
   EXPECT_EQ(step_of(files, "--solver rotor --memory 16 --platform " + platform), 13.5);
+}
+
+std::string platform_with_link(const PlanFolder& files, int host_bytes) {
+  return files.folder.file("platform.yaml",
+                           "format: trireme-platform/1\n"
+                           "ranks: [{memory_bytes: 15, host_bytes: " +
+                               std::to_string(host_bytes) +
+                               ", out_bytes_per_s: 1, in_bytes_per_s: 1}]\n");
+}
+
+TEST(PlanCommand, MovesBytesWhereThePlatformHasALink) {
+  const PlanFolder files;
+  const std::string platform = platform_with_link(files, 100);
+  const std::string file = files.path("plan.json");
+
+  const CommandResult result =
+      plan(files, "--solver offload --platform " + platform + " -o " + file);
+  const json simulated =
+      json::parse(run_command(kTrireme + " simulate " + file + " --chain " + files.chain +
+                              " --platform " + platform + " --json")
+                      .out);
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const json planned = json::parse(text_of(file));
+  EXPECT_GT(simulated["ranks"][0]["moved_bytes"], 0);
+  EXPECT_EQ(planned["stages"][0]["predicted"]["offloaded_bytes"],
+            simulated["ranks"][0]["moved_bytes"]);
+  EXPECT_EQ(planned["predicted"]["step_s"], simulated["step_s"]);
+  EXPECT_LE(simulated["ranks"][0]["peak_bytes"], 15);
+}
+
+TEST(PlanCommand, MovesNothingWhereTheOuterTierHasNoRoom) {
+  const PlanFolder files;
+
+  const json planned =
+      json::parse(plan(files, "--json --platform " + platform_with_link(files, 0)).out);
+
+  EXPECT_EQ(planned["stages"][0]["predicted"]["offloaded_bytes"], 0);
+  EXPECT_EQ(planned["predicted"]["step_s"], 28);  // the optimum without copies, as within 14 bytes
 }
 
 struct WrongUse {
