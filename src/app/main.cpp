@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kRuntime = "trireme-runtime";
 
 bool needs_runtime(int argc, char** argv) {
-  return argc > 1 && std::strcmp(argv[1], "train") == 0;
+  return argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "profile") == 0);
 }
 
 /// Replaces this process; returns only when that failed.

@@ -47,6 +47,21 @@ data::ExampleShape shape_of(const model::ChainModel& model) {
           .classes = model.classes};
 }
 
+/// The job's data; an error about its files says where the job names them.
+std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
+                                         const model::ChainModel& model) {
+  try {
+    return data::open_dataset(job.data, shape_of(model), job.train.seed);
+  } catch (const InputError& error) {
+    const std::string key = "data.files";
+    const std::string message = error.what();
+    const auto section = job.document.find("data");
+    const auto files = section ? section->find("files") : std::nullopt;
+    if (!files || message.rfind(key, 0) != 0) throw;
+    throw InputError(files->where() + message.substr(key.size()));
+  }
+}
+
 /// Micro-batches per replica of one validation: no more than the validation part fills once.
 int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
   const std::int64_t examples = dataset.validation_examples();
@@ -197,7 +212,7 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
     const config::JobSpec job = config::load_job(arguments.job_file, options);
     require_supported(job);
     const model::ChainModel model = model::make_model(job.model, own);
-    const auto dataset = data::open_dataset(job.data, shape_of(model), job.train.seed);
+    const auto dataset = open_data(job, model);
     const Run run{.arguments = arguments, .job = job, .model = model, .dataset = *dataset};
     return launch(job, [&](const RankContext& context) { train_rank(run, context); });
   } catch (...) {

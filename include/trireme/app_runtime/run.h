@@ -11,9 +11,9 @@
 
 namespace trireme::app {
 
-/// `trireme train JOB.yaml [--set section.key=value ...]`, alone or under mpirun. Returns the exit
-/// code: 0; 1 failed; 2 wrong use or bad input; 3 infeasible; 130 stopped by the user. `own` maps
-/// kinds of `model.kind` to factories.
+/// `trireme train JOB.yaml [--set section.key=value ...]`, alone or under mpirun, and `trireme
+/// profile JOB.yaml [-o chain.yaml]`. Returns the exit code: 0; 1 failed; 2 wrong use or bad input;
+/// 3 infeasible; 130 stopped by the user. `own` maps kinds of `model.kind` to factories.
 int run(int argc, const char* const* argv, const model::ModelRegistry& own = {});
 
 }  // namespace trireme::app

@@ -1,0 +1,35 @@
+// Measured chains in files, found again by what they depend on.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/config/job.h"
+#include "trireme/model/chain.h"
+#include "trireme/profile/measure.h"
+
+#include <filesystem>
+#include <string>
+
+namespace trireme::profile {
+
+/// Everything that measured costs depend on, as text: model, micro-batch size, precision,
+/// optimiser, threads, LibTorch, processor, and the program itself (its digest: layers of its own
+/// may have changed).
+std::string dependencies(const config::JobSpec& job, int threads);
+
+/// A chain of measured costs with its place.
+struct Stored {
+  chain::Chain chain;
+  std::filesystem::path file;
+  bool was_there = false;  ///< nothing was measured
+};
+
+enum class Reuse { kAllowed, kForbidden };
+
+/// The chain stored in `folder` for these dependencies; where there is none, or none that can be
+/// read, or with kForbidden, measures it and stores it there.
+Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
+                       const MeasureOptions& options, const std::filesystem::path& folder,
+                       Reuse reuse);
+
+}  // namespace trireme::profile

@@ -1,0 +1,18 @@
+// A chain's costs for people and for programs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+
+#include <string>
+
+namespace trireme::profile {
+
+/// A table with a row for every group of layers that cost the same ("block0.mlp x 4", named after
+/// the first) and the sums over all layers.
+std::string to_table(const chain::Chain& chain);
+
+/// One JSON object with the fields of a chain file.
+std::string to_json(const chain::Chain& chain);
+
+}  // namespace trireme::profile

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile_command.h"
+
+#include "launch.h"
+#include "mpi_launch.h"
+#include "signals.h"
+
+#include "trireme/config/job.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/io/node.h"
+#include "trireme/profile/stored.h"
+#include "trireme/profile/text.h"
+
+#include <filesystem>
+#include <iostream>
+
+namespace trireme::app {
+namespace {
+
+config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own);
+/// Where profiles of this job's neighbours are, too: runs/.profiles for runs/quickstart.
+std::filesystem::path profiles_folder(const config::JobSpec& job);
+/// On one rank, with the threads that a rank of the job's run would have.
+void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
+                  const model::ChainModel& model, int threads);
+void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads);
+
+}  // namespace
+
+int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) {
+  watch_signals();
+  try {
+    const config::JobSpec job = load(arguments, own);
+    const model::ChainModel model = model::make_model(job.model, own);
+    return launch(job, [&](const RankContext& context) {
+      if (context.channel.rank() == 0) profile_rank(arguments, job, model, context.threads);
+    });
+  } catch (...) {
+    return exit_code_of_current_exception(is_speaker(), "");
+  }
+}
+
+namespace {
+
+config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own) {
+  config::LoadOptions options{.settings = arguments.settings, .own_models = {}};
+  for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
+  config::JobSpec job = config::load_job(arguments.job_file, options);
+  if (job.device != "cpu")
+    job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+  if (launched_ranks() > 1) {
+    throw InputError(concat("profile measures on one process, but mpirun started ",
+                            launched_ranks(), ": start it without mpirun"));
+  }
+  job.pipeline.transport = "local";
+  return job;
+}
+
+std::filesystem::path profiles_folder(const config::JobSpec& job) {
+  std::filesystem::path report = std::filesystem::absolute(job.report.directory).lexically_normal();
+  if (report.filename().empty()) report = report.parent_path();  // "runs/quickstart/"
+  return report.parent_path() / ".profiles";
+}
+
+void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
+                  const model::ChainModel& model, int threads) {
+  profile::MeasureOptions options{.threads = threads, .stop_requested = stop_requested};
+  options.progress = [&](int number, const chain::LayerCost& cost, bool measured) {
+    if (!measured) return;
+    std::cerr << "measured layer " << number << " of " << model.length() << ", " << cost.name
+              << "\n";
+  };
+  const profile::Stored stored = profile::load_or_measure(
+      model, job, options, profiles_folder(job),
+      arguments.fresh ? profile::Reuse::kForbidden : profile::Reuse::kAllowed);
+  if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
+  print(arguments, stored, threads);
+}
+
+void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads) {
+  if (arguments.json) {
+    std::cout << "{\"format\": \"trireme-profile/1\", \"file\": "
+              << io::json_text(stored.file.string())
+              << ", \"measured\": " << (stored.was_there ? "false" : "true")
+              << ", \"threads\": " << threads
+              << ", \"digest\": " << io::json_text(chain::digest(stored.chain))
+              << ", \"chain\": " << profile::to_json(stored.chain) << "}\n";
+    return;
+  }
+  std::cout << stored.chain.name << ", one micro-batch, " << threads
+            << (threads == 1 ? " thread" : " threads") << ", medians of warm runs:\n"
+            << profile::to_table(stored.chain)
+            << (stored.was_there ? "measured earlier (--fresh measures again): " : "stored in ")
+            << stored.file.string() << "\n";
+  if (!arguments.output.empty()) std::cout << "chain: " << arguments.output << "\n";
+}
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,40 @@
+// One layer under measurement.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/model/taped.h"
+#include "trireme/tier/memory.h"
+
+#include <functional>
+
+namespace trireme::profile {
+
+/// A layer with what it is run on. Its parameters have their gradients attached.
+struct Subject {
+  model::Layer& layer;
+  const model::Values& input;
+  const model::Context& context;
+  model::Precision precision{};
+  model::InputGradient input_gradient{};
+};
+
+/// Bytes of all distinct storages behind `values`.
+Bytes held_by(const model::Values& values);
+
+/// Runs the layer forward and backward once for warmth and once for `cost`: its output, tape and
+/// transients. Returns the output. The calling thread's tensors must count on `account`.
+model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account,
+                            chain::LayerCost& cost);
+
+/// How long one layer's runs are repeated.
+struct Sampling {
+  Seconds least_time{0};
+  int least_runs = 1;
+  std::function<void()> between;  ///< called between runs; may throw
+};
+
+/// Sets the medians of `forward` (taped) and `backward`.
+void measure_times(const Subject& subject, const Sampling& sampling, chain::LayerCost& cost);
+
+}  // namespace trireme::profile

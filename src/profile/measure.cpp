@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/profile/measure.h"
+
+#include "layer_cost.h"
+#include "static_bytes.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/tier/memory.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+
+#include <map>
+#include <optional>
+
+namespace trireme::profile {
+namespace {
+
+/// A layer that was measured, for those that are equal to it.
+struct Known {
+  chain::LayerCost cost;
+  std::string output_shape;
+};
+
+/// Goes along the chain with the output of the layer before.
+class Walk {
+ public:
+  Walk(const model::ChainModel& model, const config::JobSpec& job, const MeasureOptions& options);
+
+  Bytes input_bytes() const { return held_by(x_); }
+  /// Layers in order, from 1.
+  chain::LayerCost next();
+
+ private:
+  struct Static {
+    std::unique_ptr<model::Layer> layer;
+    at::Tensor gradients;
+  };
+  /// Builds the next layer and puts what it holds into `cost`.
+  Static build(chain::LayerCost& cost) const;
+  chain::LayerCost measure_layer();
+  void require_no_stop() const;
+  const model::LayerRecipe& recipe() const {
+    return model_.layers[static_cast<std::size_t>(number_ - 1)];
+  }
+  bool is_last() const { return number_ == model_.length(); }
+  std::string key() const;
+
+  const model::ChainModel& model_;
+  const config::JobSpec& job_;
+  const MeasureOptions& options_;
+  tier::MemoryAccount& account_ = tier::MemoryAccount::open("profile");
+  tier::AccountScope scope_{account_};
+  at::Generator generator_ = at::detail::createCPUGenerator();
+  std::map<std::string, Known> known_;
+  int number_ = 0;
+  model::Values x_;  ///< input of the next layer
+};
+
+/// What the data set would give, made up.
+at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples, at::Generator from);
+at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
+                          at::Generator from);
+/// Types, sizes and strides.
+std::string shape_text(const model::Values& values);
+
+}  // namespace
+
+chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,
+                     const MeasureOptions& options) {
+  tier::install_cpu_allocator();
+  at::set_num_threads(options.threads);
+  Walk walk(model, job, options);
+  chain::Chain chain{.name = model.name, .input = walk.input_bytes(), .layers = {}};
+  for (int i = 1; i <= model.length(); ++i) chain.layers.push_back(walk.next());
+  return chain;
+}
+
+namespace {
+
+Walk::Walk(const model::ChainModel& model, const config::JobSpec& job,
+           const MeasureOptions& options)
+    : model_(model), job_(job), options_(options) {
+  x_ = {made_up_input(model, job.train.micro_batch, generator_)};
+}
+
+chain::LayerCost Walk::next() {
+  ++number_;
+  require_no_stop();
+  const std::string of_input = shape_text(x_);
+  const std::string equal = recipe().kind.empty() ? "" : key();
+  const auto known = known_.find(equal);
+  // An equal layer's output serves as this one's where it has the shape of what is there anyway.
+  const bool skips = known != known_.end() && known->second.output_shape == of_input;
+  chain::LayerCost cost;
+  if (skips) {
+    cost = known->second.cost;
+    cost.name = recipe().name;
+  } else {
+    cost = measure_layer();
+    if (!equal.empty()) known_[equal] = {cost, shape_text(x_)};
+  }
+  if (options_.progress) options_.progress(number_, cost, !skips);
+  return cost;
+}
+
+chain::LayerCost Walk::measure_layer() {
+  chain::LayerCost cost{.name = recipe().name};
+  const Static held = build(cost);
+  model::Context context{.generator = generator_, .training = true, .target = {}};
+  if (is_last()) {
+    context.target = {made_up_target(model_, job_.train.micro_batch, generator_)};
+    // It is there from the beginning of a micro-batch's forwards on, long before the tape.
+    cost.parameters += held_by(context.target);
+  }
+  const Subject subject{.layer = *held.layer,
+                        .input = x_,
+                        .context = context,
+                        .precision = job_.train.precision == "bfloat16"
+                                         ? model::Precision::kBfloat16
+                                         : model::Precision::kFloat32,
+                        .input_gradient = number_ > 1 ? model::InputGradient::kNeeded
+                                                      : model::InputGradient::kNotNeeded};
+  model::Values output = measure_bytes(subject, account_, cost);
+  if (output.empty())
+    throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
+  measure_times(subject,
+                {.least_time = options_.least_time,
+                 .least_runs = options_.least_runs,
+                 .between = [this] { require_no_stop(); }},
+                cost);
+  x_ = std::move(output);
+  return cost;
+}
+
+Walk::Static Walk::build(chain::LayerCost& cost) const {
+  Static held;
+  const Bytes before = account_.live();
+  held.layer = recipe().build(model::Seeds(job_.train.seed, number_));
+  cost.parameters = account_.live() - before;
+  held.gradients = attach_gradients(*held.layer);
+  cost.gradients = held_by({held.gradients});
+  cost.optimizer = Bytes(0);
+  for (const model::Parameter& parameter : held.layer->parameters())
+    cost.optimizer += optimizer_bytes(parameter, job_.train.optimizer);
+  return held;
+}
+
+void Walk::require_no_stop() const {
+  if (options_.stop_requested && options_.stop_requested()) {
+    throw Interrupted(concat("stopped on request at layer ", number_, " (", recipe().name, ")"));
+  }
+}
+
+std::string Walk::key() const {
+  // Nothing is below layer 1, and the last one has a target: the same kind costs less or more
+  // there.
+  return concat(recipe().kind, '\n', number_ == 1, is_last(), '\n', shape_text(x_));
+}
+
+at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples,
+                         at::Generator from) {
+  const std::vector<std::int64_t> sizes{examples, model.input_size};
+  switch (model.input) {
+    case model::InputKind::kTokens:
+      return at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
+    case model::InputKind::kVectors:
+      return at::empty(sizes, at::kFloat).normal_(0, 1, std::move(from));
+  }
+  throw LogicError("an input of no kind");
+}
+
+at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
+                          at::Generator from) {
+  std::vector<std::int64_t> sizes{examples};
+  if (model.input == model::InputKind::kTokens) sizes.push_back(model.input_size);
+  return at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
+}
+
+std::string shape_text(const model::Values& values) {
+  std::string text;
+  for (const at::Tensor& value : values)
+    text += concat(value.scalar_type(), value.sizes(), value.strides(), ';');
+  return text;
+}
+
+}  // namespace
+}  // namespace trireme::profile

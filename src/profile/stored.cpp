@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/profile/stored.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/io/node.h"
+
+#include <torch/version.h>
+
+#include <fstream>
+#include <optional>
+
+namespace trireme::profile {
+namespace {
+
+/// To be raised when the same program text would give other costs (what is measured, how it is
+/// written).
+constexpr int kFormat = 1;
+
+std::string processor_name();
+/// Digest of the running program's file.
+std::string program_digest();
+std::optional<chain::Chain> read_stored(const std::filesystem::path& file);
+/// The lines of `text` as YAML comments.
+std::string commented(const std::string& text);
+
+}  // namespace
+
+std::string dependencies(const config::JobSpec& job, int threads) {
+  const io::Node resolved = io::parse(config::to_yaml(job), "job");
+  const config::OptimizerSpec& optimizer = job.train.optimizer;
+  const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
+  return concat("format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
+                "\nprocessor: ", processor_name(), "\nthreads: ", threads,
+                "\nmicro_batch: ", job.train.micro_batch, "\nprecision: ", job.train.precision,
+                "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "", "\nmodel:\n",
+                resolved.find("model")->to_yaml(), "\n");
+}
+
+Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
+                       const MeasureOptions& options, const std::filesystem::path& folder,
+                       Reuse reuse) {
+  const std::string known = dependencies(job, options.threads);
+  const std::filesystem::path file = folder / concat(digest(known), ".yaml");
+  if (reuse == Reuse::kAllowed) {
+    if (auto chain = read_stored(file))
+      return {.chain = std::move(*chain), .file = file, .was_there = true};
+  }
+  Stored stored{.chain = measure(model, job, options), .file = file, .was_there = false};
+  io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
+                              commented(known), chain::to_yaml(stored.chain)));
+  return stored;
+}
+
+namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string program_digest() {
+  return digest(io::read_file("/proc/self/exe"));
+}
+
+std::optional<chain::Chain> read_stored(const std::filesystem::path& file) {
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return std::nullopt;
+  try {
+    return chain::load_chain(file);
+  } catch (const InputError&) {
+    return std::nullopt;  // damaged: measured again and replaced
+  }
+}
+
+std::string commented(const std::string& text) {
+  std::string lines;
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.empty()) lines += "#   " + line + "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+}  // namespace trireme::profile

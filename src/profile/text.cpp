@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/profile/text.h"
+
+#include "trireme/core/text.h"
+#include "trireme/io/node.h"
+
+#include <algorithm>
+
+namespace trireme::profile {
+namespace {
+
+/// Layers that cost the same: what the first one costs, and how many there are.
+struct Group {
+  chain::LayerCost cost;
+  int count = 0;
+};
+
+std::vector<Group> groups_of(const chain::Chain& chain);
+chain::LayerCost sums_of(const chain::Chain& chain);
+std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost);
+
+}  // namespace
+
+std::string to_table(const chain::Chain& chain) {
+  std::vector<std::vector<std::string>> rows{{"layer", "forward", "backward", "output", "tape",
+                                              "forward +", "tape +", "backward +", "parameters",
+                                              "gradients", "optimizer"}};
+  for (const Group& group : groups_of(chain)) {
+    rows.push_back(
+        row_of(group.count == 1 ? group.cost.name : concat(group.cost.name, " x ", group.count),
+               group.cost));
+  }
+  rows.push_back(row_of(concat("all ", chain.length()), sums_of(chain)));
+  for (std::size_t transient = 5; transient <= 7; ++transient) rows.back()[transient] = "";
+  return table(rows) +
+         concat("input ", to_text(chain.input),
+                ". '+' is what a pass needs for a moment beside what it leaves; the sums count "
+                "every layer.\n");
+}
+
+std::string to_json(const chain::Chain& chain) {
+  std::vector<std::string> layers;
+  for (const chain::LayerCost& layer : chain.layers) {
+    layers.push_back(concat(
+        "{\"name\": ", io::json_text(layer.name), ", \"forward_s\": ",
+        to_text(layer.forward.count()), ", \"backward_s\": ", to_text(layer.backward.count()),
+        ", \"output_bytes\": ", layer.output.count(), ", \"tape_bytes\": ", layer.tape.count(),
+        ", \"forward_transient_bytes\": ", layer.forward_transient.count(),
+        ", \"tape_transient_bytes\": ", layer.tape_transient.count(),
+        ", \"backward_transient_bytes\": ", layer.backward_transient.count(),
+        ", \"parameter_bytes\": ", layer.parameters.count(), ", \"gradient_bytes\": ",
+        layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(), "}"));
+  }
+  return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
+                ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
+                "]}");
+}
+
+namespace {
+
+std::vector<Group> groups_of(const chain::Chain& chain) {
+  std::vector<Group> groups;
+  for (const chain::LayerCost& layer : chain.layers) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+      chain::LayerCost renamed = layer;
+      renamed.name = group.cost.name;
+      return renamed == group.cost;
+    });
+    if (same == groups.end()) {
+      groups.push_back({layer, 1});
+    } else {
+      ++same->count;
+    }
+  }
+  return groups;
+}
+
+chain::LayerCost sums_of(const chain::Chain& chain) {
+  chain::LayerCost sums;
+  for (const chain::LayerCost& layer : chain.layers) {
+    sums.forward += layer.forward;
+    sums.backward += layer.backward;
+    sums.output += layer.output;
+    sums.tape += layer.tape;
+    sums.parameters += layer.parameters;
+    sums.gradients += layer.gradients;
+    sums.optimizer += layer.optimizer;
+  }
+  return sums;
+}
+
+std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost) {
+  return {name,
+          to_text(cost.forward),
+          to_text(cost.backward),
+          to_text(cost.output),
+          to_text(cost.tape),
+          to_text(cost.forward_transient),
+          to_text(cost.tape_transient),
+          to_text(cost.backward_transient),
+          to_text(cost.parameters),
+          to_text(cost.gradients),
+          to_text(cost.optimizer)};
+}
+
+}  // namespace
+}  // namespace trireme::profile

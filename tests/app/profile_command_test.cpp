@@ -1,0 +1,95 @@
+// The command as a user meets it: real processes, real files.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kTrireme = TRIREME_BINARY;
+
+std::string small_job(const TemporaryFolder& folder) {
+  return folder.file("small.yaml",
+                     "model: {kind: gpt, blocks: 2, width: 32, heads: 2, context: 16, vocabulary: "
+                     "64, dropout: 0.1}\n"
+                     "data: {kind: synthetic}\n"
+                     "train: {steps: 3, batch: 8, micro_batch: 2, schedule: {warmup_steps: 1}}\n"
+                     "threads: 1\n"
+                     "report: {directory: " +
+                         (folder.path() / "runs" / "small").string() + "}\n");
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+TEST(ProfileCommand, WritesAChainThatCanBePlanned) {
+  const TemporaryFolder folder;
+  const std::string chain = (folder.path() / "chain.yaml").string();
+
+  const CommandResult run =
+      run_command(kTrireme + " profile " + small_job(folder) + " -o " + chain);
+  const CommandResult check = run_command(kTrireme + " check " + chain);
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("block0.attention x 2"));
+  EXPECT_THAT(run.out, HasSubstr("all 6"));
+  EXPECT_EQ(check.exit_code, 0) << check.errors;
+}
+
+TEST(ProfileCommand, UsesWhatWasMeasuredBefore) {
+  const TemporaryFolder folder;
+  const std::string command = kTrireme + " profile --json " + small_job(folder);
+
+  const auto first = nlohmann::json::parse(run_command(command).out);
+  const auto second = nlohmann::json::parse(run_command(command).out);
+  const auto fresh = nlohmann::json::parse(run_command(command + " --fresh").out);
+
+  EXPECT_TRUE(first["measured"]);
+  EXPECT_FALSE(second["measured"]);
+  EXPECT_EQ(second["chain"], first["chain"]);
+  EXPECT_TRUE(fresh["measured"]);
+  EXPECT_EQ(fresh["file"], first["file"]);
+  EXPECT_EQ(files_in(folder.path() / "runs" / ".profiles"), 1U);
+}
+
+TEST(ProfileCommand, MeasuresAgainForAnotherMicroBatch) {
+  const TemporaryFolder folder;
+  const std::string command = kTrireme + " profile --json " + small_job(folder);
+
+  const auto two = nlohmann::json::parse(run_command(command).out);
+  const auto four = nlohmann::json::parse(run_command(command + " --set train.micro_batch=4").out);
+
+  EXPECT_TRUE(four["measured"]);
+  EXPECT_EQ(four["chain"]["layers"][1]["output_bytes"],
+            2 * two["chain"]["layers"][1]["output_bytes"].get<int>());
+}
+
+TEST(ProfileCommand, DoesNotTouchTheRunFolder) {
+  const TemporaryFolder folder;
+
+  run_command(kTrireme + " profile " + small_job(folder));
+
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "runs" / "small"));
+}
+
+TEST(ProfileCommand, RefusesBadInput) {
+  const TemporaryFolder folder;
+  const std::string command = kTrireme + " profile " + small_job(folder);
+
+  const CommandResult cuda = run_command(command + " --set device=cuda");
+  const CommandResult missing = run_command(kTrireme + " profile /no/such/job.yaml");
+
+  EXPECT_EQ(cuda.exit_code, 2);
+  EXPECT_THAT(cuda.errors, HasSubstr("device"));
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.errors, HasSubstr("/no/such/job.yaml"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,150 @@
+// Bytes worked out by hand from what LibTorch's operators save for their backward.
+//
+// Letters: B examples, T tokens, C width, H heads, V vocabulary; 4 bytes per float.
+// SPDX-License-Identifier: Apache-2.0
+#include "small_jobs.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme::profile {
+namespace {
+
+constexpr std::int64_t B = 8;
+
+chain::Chain measured_mlp(const config::MlpSpec& spec, const char* precision = "float32") {
+  config::JobSpec job = job_of(spec, B);
+  job.train.precision = precision;
+  return measured(job);
+}
+
+TEST(MlpLayer, KeepsItsPreactivationAndItsOutput) {
+  const chain::Chain chain = measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5});
+
+  EXPECT_EQ(chain.input, Bytes(B * 12 * 4));
+  EXPECT_EQ(chain.layer(1).output, Bytes(B * 48 * 4));
+  EXPECT_EQ(chain.layer(2).output, Bytes(B * 32 * 4));
+  // The linear part saves its input, which is held anyway, and its weight; GELU saves its input.
+  EXPECT_EQ(chain.layer(1).tape, Bytes(2 * B * 48 * 4));
+  EXPECT_EQ(chain.layer(2).tape, Bytes(2 * B * 32 * 4));
+}
+
+TEST(MlpLayer, NeedsItsPreactivationForAMomentWhenUntaped) {
+  const chain::Chain chain = measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5});
+
+  EXPECT_EQ(chain.layer(2).forward_transient, Bytes(B * 32 * 4));
+  EXPECT_EQ(chain.layer(2).tape_transient, Bytes(0));
+}
+
+TEST(MlpLayer, DropoutKeepsOneByteForEachValue) {
+  const chain::Chain chain =
+      measured_mlp({.inputs = 12, .widths = {48}, .classes = 5, .dropout = 0.1});
+
+  EXPECT_EQ(chain.layer(1).tape, Bytes(2 * B * 48 * 4 + B * 48));
+}
+
+TEST(MlpLayer, BatchNormKeepsItsInputAndTwoNumbersForEachColumn) {
+  const chain::Chain chain =
+      measured_mlp({.inputs = 12, .widths = {48}, .classes = 5, .batch_norm = true});
+
+  EXPECT_EQ(chain.layer(1).tape, Bytes(3 * B * 48 * 4 + 2 * 48 * 4));
+  // Weight, bias, scale, shift; running mean and variance are held as well, but have no gradient.
+  EXPECT_EQ(chain.layer(1).parameters, Bytes((48 * 12 + 48 + 2 * 48 + 2 * 48) * 4));
+  EXPECT_EQ(chain.layer(1).gradients, Bytes((48 * 12 + 48 + 2 * 48) * 4));
+}
+
+TEST(MlpLayer, BatchNormIsCopiedForAMoment) {
+  const chain::Chain with =
+      measured_mlp({.inputs = 12, .widths = {48}, .classes = 5, .batch_norm = true});
+
+  // The tape of a repeated forward comes with a copy of mean and variance and nothing else.
+  EXPECT_EQ(with.layer(1).tape_transient, Bytes(2 * 48 * 4));
+}
+
+TEST(MlpLayer, HandsOnHalfTheBytesInBfloat16) {
+  const chain::Chain chain =
+      measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5}, "bfloat16");
+
+  EXPECT_EQ(chain.layer(1).output, Bytes(B * 48 * 2));
+  // The second layer saves the cast of its weight; its input is in bfloat16 already.
+  EXPECT_EQ(chain.layer(2).tape, Bytes(2 * B * 32 * 2 + 48 * 32 * 2));
+}
+
+/// C is chosen so that rows of gradients need padding to cache lines.
+constexpr std::int64_t T = 6, C = 20, H = 2, V = 30;
+
+chain::Chain measured_gpt(double dropout = 0, config::OptimizerSpec optimizer = {}) {
+  config::JobSpec job = job_of(config::GptSpec{.blocks = 2,
+                                               .width = C,
+                                               .heads = H,
+                                               .context = T,
+                                               .vocabulary = V,
+                                               .dropout = dropout,
+                                               .tied_head = true},
+                               B);
+  job.train.optimizer = optimizer;
+  return measured(job);
+}
+
+TEST(GptLayer, TapesWeighWhatTheirOperatorsSave) {
+  const chain::Chain chain = measured_gpt();
+
+  const std::int64_t norm = 2 * B * T * 4 + B * T * C * 4;  // mean, deviation, result
+  EXPECT_EQ(chain.input, Bytes(B * T * 8));
+  EXPECT_EQ(chain.layer(1).tape, Bytes(B * T * C * 4));
+  // Norm, q k v, what was attended to, its log-sum-exp, output.
+  EXPECT_EQ(chain.layer(2).tape,
+            Bytes(norm + 3 * B * T * C * 4 + B * T * C * 4 + B * H * T * 4 + B * T * C * 4));
+  // Norm, four times the width before and after GELU, output.
+  EXPECT_EQ(chain.layer(3).tape, Bytes(norm + 2 * B * T * 4 * C * 4 + B * T * C * 4));
+  // Norm, log-probabilities, their summed weight, loss; the target.
+  EXPECT_EQ(chain.layer(6).tape, Bytes(norm + B * T * V * 4 + 4 + 4 + B * T * 8));
+  EXPECT_EQ(chain.layer(6).output, Bytes(4));
+}
+
+TEST(GptLayer, DropoutAddsAByteForEachValueOfItsOutput) {
+  const chain::Chain with = measured_gpt(0.1), without = measured_gpt(0);
+
+  for (int i = 1; i <= 5; ++i)
+    EXPECT_EQ(with.layer(i).tape - without.layer(i).tape, Bytes(B * T * C)) << i;
+  EXPECT_EQ(with.layer(6).tape, without.layer(6).tape);
+}
+
+TEST(GptLayer, ParametersAreThoseOfThePaper) {
+  const chain::Chain chain = measured_gpt();
+
+  const std::int64_t norm = 2 * C;
+  EXPECT_EQ(chain.layer(1).parameters, Bytes((V * C + T * C) * 4));
+  EXPECT_EQ(chain.layer(2).parameters, Bytes((norm + 3 * C * C + 3 * C + C * C + C) * 4));
+  EXPECT_EQ(chain.layer(3).parameters, Bytes((norm + 4 * C * C + 4 * C + 4 * C * C + C) * 4));
+  EXPECT_EQ(chain.layer(6).parameters, Bytes((norm + V * C) * 4 + B * T * 8));  // and the target
+}
+
+TEST(GptLayer, GradientsBeginOnCacheLines) {
+  const chain::Chain chain = measured_gpt();
+
+  // Floats: norm 20 + 20, q k v 1200 + 60, projection 400 + 20, each up to a multiple of 16.
+  EXPECT_EQ(chain.layer(2).gradients, Bytes((32 + 32 + 1200 + 64 + 400 + 32) * 4));
+}
+
+TEST(GptLayer, AdamwHoldsTwoMomentsAndAStepPerParameter) {
+  EXPECT_EQ(measured_gpt().layer(2).optimizer, Bytes(2 * 1720 * 4 + 6 * 4));
+}
+
+TEST(GptLayer, SgdHoldsItsMomentumIfAny) {
+  EXPECT_EQ(measured_gpt(0, {.kind = "sgd", .momentum = 0.9}).layer(2).optimizer, Bytes(1720 * 4));
+  EXPECT_EQ(measured_gpt(0, {.kind = "sgd", .momentum = 0}).layer(2).optimizer, Bytes(0));
+}
+
+TEST(SharedBytes, AreThoseOfATiedWeightsSecondUse) {
+  config::GptSpec spec{.blocks = 2, .width = C, .heads = H, .context = T, .vocabulary = V};
+  const model::ChainModel tied = model::make_gpt(spec);
+  spec.tied_head = false;
+
+  const Bytes weight(V * C * 4);
+  EXPECT_EQ(shared_bytes(tied, {}, 1, 6), 3 * weight + Bytes(4));  // value, two moments, a step
+  EXPECT_EQ(shared_bytes(tied, {}, 2, 6), Bytes(0));               // the first use is elsewhere
+  EXPECT_EQ(shared_bytes(model::make_gpt(spec), {}, 1, 6), Bytes(0));
+}
+
+}  // namespace
+}  // namespace trireme::profile

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/profile/measure.h"
+
+#include "small_jobs.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <vector>
+
+namespace trireme::profile {
+namespace {
+
+using model::Context;
+using model::Values;
+
+constexpr std::int64_t kBallast = 10'000;  // bytes
+constexpr int kMicroBatch = 4;
+constexpr std::int64_t kWidth = 25;
+constexpr Bytes kRow{kMicroBatch * kWidth * 4};
+
+at::Tensor ballast(std::int64_t times = 1) {
+  return at::empty({times * kBallast}, at::kByte);
+}
+
+/// A copy of x, whose backward takes three times the ballast beside the new gradient.
+struct Heavy : torch::autograd::Function<Heavy> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& gradients) {
+    const at::Tensor heavy = ballast(3);
+    return {gradients[0].clone()};
+  }
+};
+
+/// Takes the ballast in its forward and three times as much in its backward.
+class Weighted final : public model::Layer {
+ public:
+  Weighted() { weight_ = add_parameter("weight", at::ones({1})); }
+  Values forward(const Values& input, const Context&) override {
+    const at::Tensor light = ballast();
+    return {Heavy::apply(input[0])};
+  }
+
+ private:
+  at::Tensor weight_;
+};
+
+/// Hands its input on as it is.
+class Same final : public model::Layer {
+ public:
+  Values forward(const Values& input, const Context&) override { return input; }
+};
+
+/// One number for the loss.
+class Loss final : public model::Layer {
+ public:
+  Loss() { weight_ = add_parameter("weight", at::ones({1})); }
+  Values forward(const Values& input, const Context&) override {
+    return {(input[0] * weight_).mean()};
+  }
+
+ private:
+  at::Tensor weight_;
+};
+
+/// x + weight; tells how many were built and how many are alive.
+class Counted final : public model::Layer {
+ public:
+  struct Count {
+    int built = 0, alive = 0, most_alive = 0;
+  };
+  explicit Counted(Count& count) : count_(count) {
+    weight_ = add_parameter("weight", at::ones({1}));
+    ++count_.built;
+    count_.most_alive = std::max(count_.most_alive, ++count_.alive);
+  }
+  ~Counted() override { --count_.alive; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  Values forward(const Values& input, const Context&) override { return {input[0] + weight_}; }
+
+ private:
+  Count& count_;
+  at::Tensor weight_;
+};
+
+model::ChainModel chain_of(std::vector<model::LayerRecipe> layers) {
+  return {.name = "chain",
+          .layers = std::move(layers),
+          .input = model::InputKind::kVectors,
+          .input_size = kWidth,
+          .classes = 2};
+}
+
+template <class L>
+model::LayerRecipe recipe(const std::string& name) {
+  return {.name = name, .build = [](const model::Seeds&) { return std::make_unique<L>(); }};
+}
+
+model::LayerRecipe counted(Counted::Count& count, const std::string& name,
+                           const std::string& kind) {
+  return {.name = name,
+          .build = [&count](const model::Seeds&) { return std::make_unique<Counted>(count); },
+          .kind = kind};
+}
+
+config::JobSpec some_job() {
+  return job_of(config::MlpSpec{}, kMicroBatch);
+}
+
+TEST(Transients, AreWhatAPassTakesForAMoment) {
+  Counted::Count count;
+  const chain::Chain chain = measure(
+      chain_of({counted(count, "first", ""), recipe<Weighted>("weighted"), recipe<Loss>("loss")}),
+      some_job(), quick());
+
+  const chain::LayerCost& cost = chain.layer(2);
+  EXPECT_EQ(cost.output, kRow);
+  EXPECT_EQ(cost.tape, kRow);
+  EXPECT_EQ(cost.forward_transient, Bytes(kBallast));
+  EXPECT_EQ(cost.tape_transient, Bytes(kBallast));
+  // The output goes when the backward begins, the new gradient is as large.
+  EXPECT_EQ(cost.backward_transient, Bytes(3 * kBallast));
+}
+
+TEST(Output, InTheStorageOfItsInputWeighsLikeOneOfItsOwn) {
+  Counted::Count count;
+  const chain::Chain chain =
+      measure(chain_of({counted(count, "first", ""), recipe<Same>("same"), recipe<Loss>("loss")}),
+              some_job(), quick());
+
+  EXPECT_EQ(chain.layer(2).output, kRow);
+  EXPECT_EQ(chain.layer(2).tape, Bytes(0));
+  EXPECT_EQ(chain.layer(2).forward_transient, Bytes(0));
+}
+
+TEST(EqualLayers, AreMeasuredOnce) {
+  Counted::Count count;
+  std::vector<model::LayerRecipe> layers;
+  for (int i = 0; i < 6; ++i) layers.push_back(counted(count, concat("l", i), "counted"));
+  layers.push_back(recipe<Loss>("loss"));
+  std::vector<int> measured_layers;
+  MeasureOptions options = quick();
+  options.progress = [&](int number, const chain::LayerCost&, bool measured) {
+    if (measured) measured_layers.push_back(number);
+  };
+
+  const chain::Chain chain = measure(chain_of(std::move(layers)), some_job(), options);
+
+  // Layer 1 makes no gradient of its input, so that it is like no other.
+  EXPECT_EQ(measured_layers, (std::vector{1, 2, 7}));
+  EXPECT_EQ(count.built, 2);
+  for (int i = 3; i <= 6; ++i) {
+    chain::LayerCost cost = chain.layer(i);
+    EXPECT_EQ(cost.name, concat("l", i - 1));
+    cost.name = chain.layer(2).name;
+    EXPECT_EQ(cost, chain.layer(2)) << i;
+  }
+}
+
+TEST(EqualLayers, WithoutAKindAreNotKnownToBeEqual) {
+  Counted::Count count;
+  const model::ChainModel model = chain_of({counted(count, "a", ""), counted(count, "b", ""),
+                                            counted(count, "c", ""), recipe<Loss>("loss")});
+
+  measure(model, some_job(), quick());
+
+  EXPECT_EQ(count.built, 3);
+}
+
+TEST(Measuring, HoldsOneLayerAtATime) {
+  Counted::Count count;
+  const model::ChainModel model = chain_of({counted(count, "a", ""), counted(count, "b", ""),
+                                            counted(count, "c", ""), recipe<Loss>("loss")});
+
+  measure(model, some_job(), quick());
+
+  EXPECT_EQ(count.most_alive, 1);
+}
+
+TEST(Measuring, IsTheSameInBytesEveryTime) {
+  const config::JobSpec job = job_of(
+      config::GptSpec{
+          .blocks = 2, .width = 32, .heads = 2, .context = 16, .vocabulary = 40, .dropout = 0.1},
+      4);
+  chain::Chain first = measured(job), second = measured(job);
+
+  for (chain::Chain* chain : {&first, &second}) {
+    for (chain::LayerCost& layer : chain->layers) {
+      EXPECT_GT(layer.forward.count(), 0) << layer.name;
+      EXPECT_GT(layer.backward.count(), 0) << layer.name;
+      layer.forward = layer.backward = Seconds(0);
+    }
+  }
+  EXPECT_EQ(first, second);
+}
+
+TEST(Measuring, EndsWhenAskedTo) {
+  MeasureOptions options = quick();
+  int asked = 0;
+  options.stop_requested = [&] { return ++asked > 3; };
+  const config::JobSpec job =
+      job_of(config::MlpSpec{.inputs = 4, .widths = {4, 5, 6}, .classes = 2}, 2);
+
+  EXPECT_THROW(measure(model::make_model(job.model), job, options), Interrupted);
+}
+
+TEST(Measuring, RepeatsUntilTheSampleIsLongEnough) {
+  int between = 0;
+  MeasureOptions options = quick();
+  options.least_runs = 7;
+  options.stop_requested = [&] {
+    ++between;
+    return false;
+  };
+  const config::JobSpec job = job_of(config::MlpSpec{.inputs = 4, .widths = {}, .classes = 2}, 2);
+
+  measure(model::make_model(job.model), job, options);
+
+  EXPECT_EQ(between, 1 + 7);  // before the layer, before every run
+}
+
+}  // namespace
+}  // namespace trireme::profile
