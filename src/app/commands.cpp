@@ -34,6 +34,8 @@ int run_pure(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.add_subcommand("train",
                      "Train a job, alone or under mpirun -n RANKS (see trireme train --help)");
+  app.add_subcommand("profile",
+                     "Measure what every layer of a job costs (see trireme profile --help)");
   PlanArguments plan_arguments;
   SimulateArguments simulate_arguments;
   CheckArguments check_arguments;

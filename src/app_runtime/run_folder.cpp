@@ -54,6 +54,7 @@ std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path&
 
 RunFolder::RunFolder(const Parts& parts)
     : job_(parts.job),
+      plan_(parts.plan),
       folder_(parts.job.report.directory),
       metrics_(folder_ / "metrics.jsonl", 0),
       progress_options_(progress_options(parts)),
@@ -111,6 +112,7 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
     summary.unigram_entropy = unigram->entropy;
     summary.unigram_cross_entropy = unigram->cross_entropy;
   }
+  if (plan_.step > Seconds(0)) summary.predicted_step = plan_.step;
   for (const runtime::RankFigures& rank : outcome.ranks) {
     summary.ranks.push_back({.rank = rank.rank,
                              .first_layer = rank.first_layer,
@@ -122,6 +124,13 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
                              .backward = rank.times.backward,
                              .recompute = rank.times.recompute,
                              .wait = rank.times.wait});
+  }
+  for (record::RankSummary& rank : summary.ranks) {
+    const int ranks_per_pipeline = static_cast<int>(plan_.stages.size());
+    for (const plan::StagePlan& stage : plan_.stages) {
+      if (stage.rank != rank.rank % ranks_per_pipeline) continue;
+      if (stage.predicted.peak > Bytes(0)) rank.predicted_peak = stage.predicted.peak;
+    }
   }
   record::write(summary, folder_ / "summary.json");
   return summary;

@@ -51,6 +51,7 @@ class RunFolder final : public runtime::Observer {
   void append(const record::StepMetrics& metrics);
 
   const config::JobSpec& job_;
+  const plan::Plan& plan_;
   std::filesystem::path folder_;
   record::MetricsFile metrics_;
   std::optional<record::EventFile> events_;
