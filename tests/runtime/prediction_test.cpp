@@ -4,6 +4,7 @@
 #include "peaks.h"
 
 #include "trireme/core/text.h"
+#include "trireme/profile/measure.h"
 
 #include <gtest/gtest.h>
 
@@ -154,6 +155,29 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) {
       return concat(std::get<0>(test.param).name, "_", name(std::get<1>(test.param)));
     });
+
+TEST(StaticBytes, AreThoseOfStageAndOptimizer) {
+  for (const config::ModelSpec& spec : {config::ModelSpec(small_gpt()), {small_mlp()}}) {
+    for (const config::OptimizerSpec& optimizer :
+         {config::OptimizerSpec{}, {.kind = "sgd"}, {.kind = "sgd", .momentum = 0}}) {
+      config::JobSpec job = small_job(spec);
+      job.train.optimizer = optimizer;
+      const model::ChainModel model = model::make_model(job.model);
+      const chain::Chain chain =
+          profile::measure(model, job, {.least_time = Seconds(0), .least_runs = 1});
+
+      for (int i = 1; i < model.length(); ++i) {
+        Stage stage(model, {i}, job.train.seed);
+        Bytes buffers{0};
+        for (const model::Buffer& buffer : stage.layer(i).buffers())
+          buffers += Bytes(static_cast<std::int64_t>(buffer.value.nbytes()));
+        EXPECT_EQ(chain.layer(i).parameters, stage.parameter_bytes() + buffers);
+        EXPECT_EQ(chain.layer(i).gradients, stage.gradient_bytes());
+        EXPECT_EQ(chain.layer(i).optimizer, Optimizer(optimizer, stage).state_bytes());
+      }
+    }
+  }
+}
 
 /// A whole run: its stages are built, it takes three steps and validates.
 TEST(TrainersPeak, IsThatOfOneStep) {
