@@ -58,6 +58,9 @@ class FluidLane {
                         const FluidLane& in) {
     return out.left_ / out_track.rate + in.left_ / in_track.rate;
   }
+  /// Time that copies out may share with the backward of layers that are decided on, if what is
+  /// left to decide takes `rest` seconds and nothing of it leaves.
+  static double shared(const FluidLane&, const FluidLane&, double) { return 0; }
 
  private:
   double now_ = 0;
@@ -101,6 +104,9 @@ class TensorLane {
   /// may go on after the turn.
   static double at_turn(const Track&, const TensorLane& out, const Track&, const TensorLane& in) {
     return std::max(0.0, std::max(0.0, out.free_ - out.now_) + (in.free_ - in.now_));
+  }
+  static double shared(const TensorLane& out, const TensorLane& in, double rest) {
+    return std::max(0.0, std::min(out.free_ - out.now_ - rest, in.now_ - in.free_));
   }
 
  private:

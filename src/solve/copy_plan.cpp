@@ -44,14 +44,33 @@ bool offer_tensors(const CopySetting& setting, double bound, BestProgram& best) 
 }  // namespace
 
 void BestProgram::offer(const std::vector<CopyPart>& parts) {
-  CopyProgram made = copy_program(problem_, parts);
-  if (made.needed <= problem_.budget) {
-    offer(judged_with_copies(problem_, std::move(made.program)));
+  std::optional<Solution> solution = judged(parts);
+  if (!solution || solution->time.count() >= bound()) return;
+  best_ = std::move(solution);
+  parts_ = parts;
+}
+
+void BestProgram::offer(Solution solution) {
+  if (solution.time.count() >= bound()) return;
+  best_ = std::move(solution);
+  parts_.clear();
+}
+
+// Late ones first: they have least time to be away.
+void BestProgram::drop_needless_copies() {
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
+    if (!part->leaves) continue;
+    part->leaves = false;
+    std::optional<Solution> solution = judged(parts_);
+    part->leaves = !solution || solution->time > best_->time;
+    if (!part->leaves) best_ = std::move(solution);
   }
 }
 
-void BestProgram::offer(std::optional<Solution> solution) {
-  if (solution && solution->time.count() < bound()) best_ = std::move(solution);
+std::optional<Solution> BestProgram::judged(const std::vector<CopyPart>& parts) const {
+  CopyProgram made = copy_program(problem_, parts);
+  if (made.needed > problem_.budget) return std::nullopt;
+  return judged_with_copies(problem_, std::move(made.program));
 }
 
 void search_copies(const CopySetting& setting, BestProgram& best) {

@@ -21,7 +21,10 @@ class BestProgram {
   explicit BestProgram(const Problem& problem) : problem_(problem) {}
 
   void offer(const std::vector<CopyPart>& parts);
-  void offer(std::optional<Solution> solution);
+  /// One that was made elsewhere.
+  void offer(Solution solution);
+  /// Keeps on the device what need not leave: as fast, with less to move.
+  void drop_needless_copies();
   const std::optional<Solution>& best() const { return best_; }
   /// Seconds that a program must beat.
   double bound() const {
@@ -29,8 +32,11 @@ class BestProgram {
   }
 
  private:
+  std::optional<Solution> judged(const std::vector<CopyPart>& parts) const;
+
   const Problem& problem_;
   std::optional<Solution> best_;
+  std::vector<CopyPart> parts_;  // of the best one; none if it was made elsewhere
 };
 
 /// Offers what the fluid relaxation plans, then what the search with whole tensors finds. Where the

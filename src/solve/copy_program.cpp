@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
 
+#include "solvers.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/simulate/ledger.h"
 #include "trireme/simulate/replay.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace trireme::solve {
@@ -81,6 +84,15 @@ std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram 
                   .moved = replay.moved};
 }
 
+plan::Infeasible infeasible_with_copies(const Problem& problem,
+                                        const std::vector<CopyPart>& leanest) {
+  Problem instant = problem;
+  if (instant.link) {
+    instant.link->out = instant.link->in = BytesPerSecond(std::numeric_limits<double>::infinity());
+  }
+  return infeasible(instant, copy_program(problem, leanest).program);
+}
+
 bool can_copy(const Problem& problem) {
   return problem.link && problem.link->out.count() > 0 && problem.link->in.count() > 0 &&
          problem.link->capacity.count() > 0;
@@ -93,7 +105,9 @@ CopyProgram Builder::build(const std::vector<CopyPart>& parts) {
   for (std::size_t k = parts.size(); k-- > 0;) add_backward(parts[k], k > 0 && parts[k - 1].taped);
   run_ledger();
   move_forward();
-  return {merged(), needed_};
+  Bytes moved;
+  for (const Return& back : returns_) moved += back.size;
+  return {merged(), needed_, moved};
 }
 
 void Builder::add_forward(const CopyPart& part, bool taped_input) {
@@ -147,11 +161,13 @@ void Builder::run_ledger() {
   }
 }
 
+// Each return as early as it fits, the one that is needed first before the others.
 void Builder::move_forward() {
+  const Bytes budget = std::max(problem_.budget, needed_);
   std::size_t earliest = 0;
   for (Return& back : returns_) {
     std::size_t& at = back.before;
-    while (at > earliest && during_[at - 1] + back.size <= problem_.budget) {
+    while (at > earliest && during_[at - 1] + back.size <= budget) {
       during_[--at] += back.size;
     }
     earliest = at;

@@ -12,6 +12,7 @@
 
 #include "copy_search.h"
 
+#include "trireme/plan/plan.h"
 #include "trireme/program/action.h"
 #include "trireme/solve/solve.h"
 
@@ -20,7 +21,7 @@
 
 namespace trireme::solve {
 
-/// A step with its backward actions, for programs that come from elsewhere than the search.
+/// A CopyStep with the actions that do its layers again or backward.
 struct CopyPart {
   int first = 0, last = 0;
   bool taped = false;
@@ -29,16 +30,23 @@ struct CopyPart {
 };
 std::vector<CopyPart> parts_of(const std::vector<CopyStep>& steps, const RedoTable* redo);
 
-/// The parts as a program, or what they need: some action does not fit even if all copies were
-/// instant. Parts follow each other and cover the problem's layers.
 struct CopyProgram {
   program::StageProgram program;
-  Bytes needed;  ///< most bytes of any action with everything away that may be
+  Bytes needed;  ///< the least budget that it fits: of every action, with all away that may be
+  Bytes moved;   ///< that go to the outer tier
 };
+/// Parts follow each other and cover the problem's layers. `program` is made for the budget, or for
+/// `needed` if that is more.
 CopyProgram copy_program(const Problem& problem, const std::vector<CopyPart>& parts);
 
-/// What replay says of a program when nothing may exceed the budget; nothing if it does.
+/// What replay says of a program when everything waits for room; nothing if it exceeds the budget
+/// or the outer tier all the same.
 std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program);
+
+/// Why no program of a kind fits whose leanest one these parts are: what they need with copies that
+/// take no time.
+plan::Infeasible infeasible_with_copies(const Problem& problem,
+                                        const std::vector<CopyPart>& leanest);
 
 /// Whether anything can be moved at all.
 bool can_copy(const Problem& problem);

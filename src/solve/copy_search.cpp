@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trireme::solve {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 constexpr double kSame = 1e-12;
 // The first margin by which labels must be better when there are too many, and its growth.
 constexpr double kFirstMargin = 1e-4, kGrowth = 1.5;
+// How a share of the budget compares with the same share of the time that is at stake.
+constexpr double kBytesToTime = 0.3;
+constexpr double kNoPlan = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -140,7 +144,7 @@ void CopySearch<Lane>::add_untaped(const Run& run, int i, int j, std::int64_t ro
 
 template <class Lane>
 void CopySearch<Lane>::add_taped(Run run, int i, int j, std::int64_t room) {
-  if (!run_layer(run, i, j, chain_.output(j - 1).count() + taping_bytes(chain_, j))) return;
+  if (!run_layer(run, i, j, taping_and_input_bytes(chain_, j))) return;
   Lane in = run.label.in;
   if (const Redo* redo = best_redo(Part::kResumed, i, j, room, in)) {
     add(run.label, {.first = i, .last = j, .taped = true, .redo = redo}, in);
@@ -166,14 +170,16 @@ bool CopySearch<Lane>::run_layer(Run& run, int i, int k, std::int64_t bytes) {
 // after a shorter one and idling for the difference.
 template <class Lane>
 const Redo* CopySearch<Lane>::best_redo(Part part, int i, int j, std::int64_t room, Lane& in) {
+  RedoTable& table = *setting_.redo;
   const Redo* best = nullptr;
   Lane found = in;
-  for (const Redo& redo : setting_.redo->ways(part, i, j)) {
+  for (std::size_t k = 0, ways = table.size(part, i, j); k < ways; ++k) {
+    const Redo& redo = table.way(part, i, j, k);
     if (best != nullptr && in.now() + redo.duration >= found.now()) break;
-    if (redo.most() > room) continue;
+    if (redo.most > room) continue;
     Lane lane = in;
     double passed = 0;
-    for (const Need& need : redo.needs) {
+    for (const Need& need : table.needs(redo)) {
       lane.pass(in_, need.after - passed);
       lane.wait(in_, room - need.bytes);
       passed = need.after;
@@ -201,30 +207,31 @@ void CopySearch<Lane>::add(Label label, const CopyStep& step, const Lane& in) {
     label.kept += item_;
   }
   label.out.settle();
-  if (hopeless(label)) return;
+  label.least = least_time(label);
+  if (label.least >= bound_) return;
   std::vector<Label>& labels = place(step.last + 1, step.taped);
   labels.push_back(label);
   if (labels.size() >= 4 * setting_.most_labels) prune(labels);
 }
 
-// Whether the label leads to nothing below the bound. In the time that the bound leaves, only so
-// many bytes can leave, and only so many come back; with so much more memory, recomputation alone
-// would have to do.
+// In the time that the bound leaves, only so many bytes can leave and only so many come back; with
+// so much more memory, recomputation alone would have to do.
 template <class Lane>
-bool CopySearch<Lane>::hopeless(const Label& label) const {
+double CopySearch<Lane>::least_time(const Label& label) const {
   const int i = label.step.last + 1;
-  const double left = bound_ - label.time() - work_[at(i)];
-  if (i > last_ || left <= 0 || std::isinf(bound_)) return left <= 0;
+  const double least = label.time() + work_[at(i)], left = bound_ - least;
+  if (i > last_ || left <= 0 || std::isinf(bound_)) return least;
   const double out = label.out.spare(out_, left + forward_[at(i)]);
   const double in = label.in.spare(in_, left + work_[at(i)] - forward_[at(i)]);
   const double bytes =
       std::min(out, in) + static_cast<double>(setting_.problem.budget.count() - label.kept -
                                               input_bytes(i, label.step.taped));
-  if (setting_.redo != nullptr) return setting_.redo->least_extra(i, bytes) >= left;
-  return bytes < static_cast<double>(all_kept_[at(i)]);
+  if (setting_.redo != nullptr) return least + setting_.redo->least_extra(i, bytes);
+  return bytes < static_cast<double>(all_kept_[at(i)]) ? kNoPlan : least;
 }
 
-// Drops what is no better than another label; if that leaves too many, also what is hardly better.
+// Drops what is no better than another label; if that leaves too many, also what is hardly better
+// than a more promising one.
 template <class Lane>
 void CopySearch<Lane>::prune(std::vector<Label>& labels) {
   std::stable_sort(labels.begin(), labels.end(),
@@ -232,12 +239,14 @@ void CopySearch<Lane>::prune(std::vector<Label>& labels) {
   const double all = work_.front(), budget = static_cast<double>(setting_.problem.budget.count());
   keep_best(labels, {.time = kSame * all, .bytes = 0});
   if (labels.size() <= setting_.most_labels) return;
+  std::stable_sort(labels.begin(), labels.end(),
+                   [](const Label& a, const Label& b) { return a.least < b.least; });
   const double spread = std::isinf(bound_) ? all : bound_ - all;
   for (double coarse = std::max(kFirstMargin, coarse_ / kGrowth);
        labels.size() > setting_.most_labels; coarse *= kGrowth) {
     coarse_ = coarse;
-    keep_best(labels,
-              {.time = coarse * spread, .bytes = static_cast<std::int64_t>(coarse * budget)});
+    keep_best(labels, {.time = coarse * spread,
+                       .bytes = static_cast<std::int64_t>(coarse * kBytesToTime * budget)});
   }
 }
 
@@ -254,12 +263,15 @@ void CopySearch<Lane>::keep_best(std::vector<Label>& labels, const Margin& margi
   labels.resize(kept);
 }
 
+// Copies out may go on after the turn. What they then share with layers that come before these
+// labels, b may have found room for and a not: so much may a have to wait.
 template <class Lane>
 bool CopySearch<Lane>::no_worse(const Label& a, const Label& b, const Margin& margin) const {
   if (a.kept > b.kept + margin.bytes) return false;
   if (scarce_ && a.moved > b.moved + margin.bytes) return false;
-  const double spare = b.time() - a.time() + margin.time;
+  double spare = b.time() - a.time() + margin.time;
   if (spare < 0) return false;
+  spare -= Lane::shared(b.out, b.in, work_[at(b.step.last + 1)]);
   const double out = a.out.lag(out_, b.out, Side::kOut);
   return out <= spare && out + a.in.lag(in_, b.in, Side::kIn) <= spare;
 }

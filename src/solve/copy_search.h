@@ -62,6 +62,7 @@ class CopySearch {
   struct Label {
     Lane out, in;
     std::int64_t kept = 0, moved = 0;
+    double least = 0;  // seconds of any plan that it leads to
     std::int32_t from = -1;
     CopyStep step;
 
@@ -87,7 +88,7 @@ class CopySearch {
   bool run_layer(Run& run, int i, int k, std::int64_t bytes);
   const Redo* best_redo(Part part, int i, int j, std::int64_t room, Lane& in);
   void add(Label label, const CopyStep& step, const Lane& in);
-  bool hopeless(const Label& label) const;
+  double least_time(const Label& label) const;
 
   void prune(std::vector<Label>& labels);
   void keep_best(std::vector<Label>& labels, const Margin& margin) const;

@@ -87,7 +87,7 @@ void Leanest::run_again(int i, std::int64_t item, Choice& best) const {
   std::int64_t runs = 0;
   for (int j = i; j <= problem_.last_layer; ++j) {
     if (j > i && table_->freedom() == Freedom::kInputMayLeave) {
-      const std::int64_t tapes = chain_.output(j - 1).count() + taping_bytes(chain_, j);
+      const std::int64_t tapes = taping_and_input_bytes(chain_, j);
       take(best, std::max({runs, tapes, item + redo(Part::kResumed, i, j)}), j, true);
     }
     if (j == problem_.last_layer) return;

@@ -17,8 +17,6 @@ namespace {
 
 // `alone`: what is possible without copies; `freedom`: none where nothing is run again.
 Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> freedom);
-plan::Infeasible infeasible_with_copies(const Problem& problem, const Result& alone,
-                                        const std::vector<CopyPart>& leanest);
 
 }  // namespace
 
@@ -59,21 +57,19 @@ Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> 
   const std::vector<CopyPart> leanest = leanest_parts(problem, freedom);
   best.offer(leanest);
   std::optional<RedoTable> redo;
-  if (freedom) redo.emplace(make_redo_table(problem, *freedom));
+  if (freedom) {
+    // The greedy plan is far from the searched ones, and sometimes better on long chains.
+    if (const auto greedy = solve_capuchin(problem, ""); std::holds_alternative<Solution>(greedy)) {
+      best.offer(std::get<Solution>(greedy));
+    }
+    redo.emplace(make_redo_table(problem, *freedom));
+  }
   search_copies({problem, redo ? &*redo : nullptr, most_labels(problem)}, best);
+  best.drop_needless_copies();
   if (best.best()) return *best.best();
-  return infeasible_with_copies(problem, alone, leanest);
-}
-
-// Where the outer tier is too small for the leanest program, what is known to work without it.
-plan::Infeasible infeasible_with_copies(const Problem& problem, const Result& alone,
-                                        const std::vector<CopyPart>& leanest) {
-  Problem instant = problem;
-  instant.link->out = instant.link->in = BytesPerSecond(std::numeric_limits<double>::infinity());
-  const CopyProgram made = copy_program(problem, leanest);
-  const Solution least = judged(instant, made.program);
-  if (least.moved > problem.link->capacity) return std::get<plan::Infeasible>(alone);
-  return infeasible(instant, made.program);
+  // Where the outer tier is too small for the leanest program: what works without it.
+  if (copy_program(problem, leanest).moved > problem.link->capacity) return alone;
+  return infeasible_with_copies(problem, leanest);
 }
 
 }  // namespace

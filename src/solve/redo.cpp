@@ -15,8 +15,20 @@ namespace trireme::solve {
 namespace {
 
 // What an earlier action needs matters only if it is more than all later ones need.
-void add_need(Redo& redo, double after, std::int64_t bytes) {
-  if (redo.needs.empty() || bytes > redo.needs.back().bytes) redo.needs.push_back({after, bytes});
+void add_need(std::vector<Need>& needs, double after, std::int64_t bytes) {
+  if (needs.empty() || bytes > needs.back().bytes) needs.push_back({after, bytes});
+}
+
+// Some needs stand for several: as much as the last of them, from the first on.
+void thin_out(std::vector<Need>& needs, std::size_t most) {
+  while (needs.size() > most) {
+    auto least = needs.begin();
+    for (auto need = needs.begin(); need + 1 != needs.end(); ++need) {
+      if (need[1].bytes - need[0].bytes < least[1].bytes - least[0].bytes) least = need;
+    }
+    least[1].after = least[0].after;
+    needs.erase(least);
+  }
 }
 
 Part left_of(const Split& split) {
@@ -25,12 +37,17 @@ Part left_of(const Split& split) {
 
 }  // namespace
 
-const std::vector<Redo>& RedoTable::ways(Part part, int s, int t) {
-  std::vector<Redo>& ways = planned(part, s, t);
-  for (Redo& redo : ways) {
-    if (redo.needs.empty()) redo = compose(part, s, t, redo.m);
-  }
-  return ways;
+RedoTable::RedoTable(const chain::Chain& chain, Source source)
+    : chain_(chain), source_(std::move(source)) {
+  const Costs& costs = source_.parts->costs();
+  const auto layers = static_cast<std::size_t>(costs.last() - costs.first()) + 1;
+  groups_.resize(layers * (layers + 1));
+}
+
+const Redo& RedoTable::way(Part part, int s, int t, std::size_t k) {
+  const std::size_t place = planned(part, s, t).first + k;
+  if (ways_[place].needs == 0) make(part, s, t, ways_[place]);
+  return ways_[place];
 }
 
 std::vector<program::Action> RedoTable::actions(Part part, int s, int t, const Redo& way) const {
@@ -49,57 +66,71 @@ double RedoTable::least_extra(int i, double bytes) const {
                                    static_cast<Slots>(slots) + wasted);
 }
 
-// Without their needs, which are filled in when somebody asks.
-std::vector<Redo>& RedoTable::planned(Part part, int s, int t) {
-  const std::uint64_t key = (static_cast<std::uint64_t>(s) << 32) |
-                            (static_cast<std::uint64_t>(t) << 1) | (part == Part::kWhole ? 0U : 1U);
-  std::unique_ptr<std::vector<Redo>>& place = ways_[key];
-  if (place) return *place;
-  place = std::make_unique<std::vector<Redo>>();
+// Numbers of slots only: what they mean is filled in when somebody asks.
+const RedoTable::Group& RedoTable::planned(Part part, int s, int t) {
+  const auto row = static_cast<std::size_t>(t - source_.parts->costs().first());
+  const auto column = static_cast<std::size_t>(s - source_.parts->costs().first());
+  Group& group = groups_[row * (row + 1) + 2 * column + (part == Part::kWhole ? 0 : 1)];
+  if (group.planned) return group;
   const std::vector<Slots> points = source_.breakpoints(part, s, t);
-  for (auto m = points.rbegin(); m != points.rend(); ++m) place->push_back({.m = *m, .needs = {}});
-  return *place;
+  group = {.first = ways_.size(), .count = points.size(), .planned = true};
+  for (auto m = points.rbegin(); m != points.rend(); ++m) ways_.push_back({.m = *m});
+  return group;
 }
 
 const Redo& RedoTable::in_force(Part part, int s, int t, Slots m) {
-  std::vector<Redo>& ways = planned(part, s, t);
-  const auto found =
-      std::find_if(ways.begin(), ways.end(), [m](const Redo& way) { return way.m <= m; });
-  ensure(found != ways.end(), "a part of a feasible sub-chain is feasible");
-  if (found->needs.empty()) *found = compose(part, s, t, found->m);
-  return *found;
+  const Group& group = planned(part, s, t);
+  const auto begin = ways_.begin() + static_cast<std::ptrdiff_t>(group.first);
+  const auto end = begin + static_cast<std::ptrdiff_t>(group.count);
+  const auto found = std::find_if(begin, end, [m](const Redo& way) { return way.m <= m; });
+  ensure(found != end, "a part of a feasible sub-chain is feasible");
+  return way(part, s, t, static_cast<std::size_t>(found - begin));
 }
 
-Redo RedoTable::compose(Part part, int s, int t, Slots m) {
-  Redo redo{.m = m, .needs = {}};
+void RedoTable::make(Part part, int s, int t, Redo& redo) {
+  std::vector<Need> needs;
   if (part == Part::kResumed && s == t) {
     redo.duration = chain_.layer(t).backward.count();
-    add_need(redo, 0, backward_bytes(chain_, t));
-    return redo;
+    add_need(needs, 0, backward_bytes(chain_, t));
+  } else {
+    const Split split = best(part, s, t, redo.m);
+    redo.duration = add_parts(split, part, s, t, redo.m, needs);
+    add_forwards(split, part, s, t, redo, needs);
   }
-  const Split split = best(part, s, t, m);
-  const bool tape = split.keeps == Split::Keeps::kTape;
+  if (source_.most_needs > 0) thin_out(needs, source_.most_needs);
+  redo.most = needs.back().bytes;
+  redo.first_need = static_cast<std::uint32_t>(needs_.size());
+  redo.needs = static_cast<std::uint32_t>(needs.size());
+  needs_.insert(needs_.end(), needs.begin(), needs.end());
+}
+
+// The left side is done last, the right side before it. Answers what both take.
+double RedoTable::add_parts(const Split& split, Part part, int s, int t, Slots m,
+                            std::vector<Need>& needs) {
   const Redo& left = in_force(left_of(split), s, split.at, m);
-  redo.duration = left.duration;
-  redo.needs = left.needs;
-  if (split.at < t) {
-    const Redo& right = in_force(part, split.at + 1, t, m - split.holds);
-    const Bytes held = tape ? chain_.layer(split.at).tape : chain_.output(split.at);
-    for (const Need& need : right.needs) {
-      add_need(redo, redo.duration + need.after, held.count() + need.bytes);
-    }
-    redo.duration += right.duration;
+  for (const Need& need : this->needs(left)) needs.push_back(need);
+  if (split.at == t) return left.duration;
+  const Redo& right = in_force(part, split.at + 1, t, m - split.holds);
+  const bool tape = split.keeps == Split::Keeps::kTape;
+  const Bytes held = tape ? chain_.layer(split.at).tape : chain_.output(split.at);
+  for (const Need& need : this->needs(right)) {
+    add_need(needs, left.duration + need.after, held.count() + need.bytes);
   }
+  return left.duration + right.duration;
+}
+
+void RedoTable::add_forwards(const Split& split, Part part, int s, int t, Redo& redo,
+                             std::vector<Need>& needs) const {
+  const bool tape = split.keeps == Split::Keeps::kTape;
   Bytes load = chain_.output(t);
   if (part == Part::kResumed) load += chain_.layer(t).tape;
   for (int k = split.at; k >= s; --k) {
     const bool taped = tape && k == split.at;
     const std::int64_t input = k > s ? chain_.output(k - 1).count() : 0;
-    add_need(redo, redo.duration,
+    add_need(needs, redo.duration,
              load.count() + (taped ? input + taping_bytes(chain_, k) : run_bytes(chain_, s, k)));
     redo.duration += chain_.layer(k).forward.count();
   }
-  return redo;
 }
 
 // The decision that `rebuild` takes.
@@ -125,6 +156,12 @@ std::int64_t run_bytes(const chain::Chain& chain, int s, int k) {
 
 std::int64_t taping_bytes(const chain::Chain& chain, int i) {
   return (chain.layer(i).tape + chain.layer(i).tape_transient).count();
+}
+
+std::int64_t taping_and_input_bytes(const chain::Chain& chain, int i) {
+  const chain::LayerCost& layer = chain.layer(i);
+  const Bytes gradient = i == chain.length() ? layer.output : Bytes(0);
+  return (chain.output(i - 1) + layer.tape + std::max(layer.tape_transient, gradient)).count();
 }
 
 std::int64_t backward_bytes(const chain::Chain& chain, int i) {

@@ -10,10 +10,12 @@
 #include "trireme/solve/solve.h"
 #include "trireme/solve/tables.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 namespace trireme::solve {
@@ -25,12 +27,12 @@ struct Need {
   std::int64_t bytes = 0;
 };
 
+/// One way; its needs are in the table.
 struct Redo {
-  Slots m = 0;              ///< what it was planned for
-  double duration = 0;      ///< seconds, backwards inside
-  std::vector<Need> needs;  ///< from the last action back to the first
-
-  std::int64_t most() const { return needs.back().bytes; }
+  Slots m = 0;            ///< what it was planned for
+  double duration = 0;    ///< seconds, backwards inside
+  std::int64_t most = 0;  ///< bytes that it needs at any time
+  std::uint32_t first_need = 0, needs = 0;
 };
 
 class RedoTable {
@@ -40,14 +42,20 @@ class RedoTable {
     std::shared_ptr<const CostReader> parts;       ///< knows kWhole and kResumed
     std::shared_ptr<const CostReader> first_pass;  ///< knows kFirst of the last layer
     Slots top = 0;                                 ///< up to which both are known
+    std::size_t most_needs = 0;                    ///< of one way, the others merged; 0: no limit
     /// Values of m from which on a part takes less time, ascending, the least feasible one first.
     std::function<std::vector<Slots>(Part part, int s, int t)> breakpoints;
   };
-  RedoTable(const chain::Chain& chain, Source source) : chain_(chain), source_(std::move(source)) {}
+  RedoTable(const chain::Chain& chain, Source source);
 
-  /// Ways of C(s,t,.) or G_t(s,.), fastest first; made when first asked for. The reference holds
-  /// as long as the table.
-  const std::vector<Redo>& ways(Part part, int s, int t);
+  /// Number of ways of C(s,t,.) or G_t(s,.).
+  std::size_t size(Part part, int s, int t) { return planned(part, s, t).count; }
+  /// Way k, fastest first; made when first asked for. Lives as long as the table.
+  const Redo& way(Part part, int s, int t, std::size_t k);
+  /// From its last action back to its first. Valid until another way is made.
+  std::span<const Need> needs(const Redo& way) const {
+    return {needs_.data() + way.first_need, way.needs};
+  }
   std::vector<program::Action> actions(Part part, int s, int t, const Redo& way) const;
 
   /// Seconds of forwards that layers i..last run again when all that is ever held beside the input
@@ -57,14 +65,24 @@ class RedoTable {
   Freedom freedom() const { return source_.parts->freedom(); }
 
  private:
-  std::vector<Redo>& planned(Part part, int s, int t);
+  // The ways of one part, one after the other in ways_.
+  struct Group {
+    std::size_t first = 0, count = 0;
+    bool planned = false;
+  };
+  const Group& planned(Part part, int s, int t);
   const Redo& in_force(Part part, int s, int t, Slots m);
-  Redo compose(Part part, int s, int t, Slots m);
+  void make(Part part, int s, int t, Redo& redo);
+  double add_parts(const Split& split, Part part, int s, int t, Slots m, std::vector<Need>& needs);
+  void add_forwards(const Split& split, Part part, int s, int t, Redo& redo,
+                    std::vector<Need>& needs) const;
   Split best(Part part, int s, int t, Slots m) const;
 
   const chain::Chain& chain_;
   Source source_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<std::vector<Redo>>> ways_;
+  std::vector<Group> groups_;
+  std::deque<Redo> ways_;
+  std::vector<Need> needs_;
 };
 
 /// Ways from exact tables where those are small, else with sizes rounded up to a share of the
@@ -75,6 +93,9 @@ RedoTable make_redo_table(const Problem& problem, Freedom freedom);
 std::int64_t run_bytes(const chain::Chain& chain, int s, int k);
 /// a[i] + tt[i] and x[i] + a[i] + tb[i].
 std::int64_t taping_bytes(const chain::Chain& chain, int i);
+/// A first taped forward of i whose input is there by itself and goes afterwards: x[i-1] + a[i] +
+/// tt[i], or with the gradient of the loss, which comes before the input goes.
+std::int64_t taping_and_input_bytes(const chain::Chain& chain, int i);
 std::int64_t backward_bytes(const chain::Chain& chain, int i);
 /// max over i of what layers i.. need when all their tapes are kept, x[i-1] not counted.
 std::vector<std::int64_t> keep_all_bytes(const Problem& problem);

@@ -15,6 +15,8 @@ namespace {
 // Exact tables beyond this are slower to search than they are better.
 constexpr std::size_t kMostBreakpoints = 20'000;
 constexpr int kMostSlots = 100;
+// Needs are most of what a long chain's ways take.
+constexpr std::size_t kMostNeeds = 8;
 // A table also bounds what more memory would save, up to this many times the budget.
 constexpr int kTimesBudget = 8;
 
@@ -60,6 +62,7 @@ RedoTable::Source slot_source(const Problem& problem, Freedom freedom) {
   return {.parts = tables,
           .first_pass = std::shared_ptr<const CostReader>(both, &both->pass),
           .top = top,
+          .most_needs = kMostNeeds,
           .breakpoints = [tables, most](Part part, int s, int t) {
             std::vector<Slots> points;
             double before = std::numeric_limits<double>::infinity();

@@ -1,6 +1,7 @@
 // The table of solvers, and the one entrance to them.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "copy_solvers.h"
 #include "solvers.h"
 
 #include "trireme/core/error.h"
@@ -21,15 +22,12 @@ Problem complete(Problem problem);
 
 const std::vector<Solver>& solvers() {
   static const std::vector<Solver> kSolvers{
-      {"keep_all", "", solve_keep_all},
-      {"recompute_all", "", solve_recompute_all},
-      {"periodic", "k", solve_periodic},
-      {"sqrt", "", solve_sqrt},
-      {"revolve", "", solve_revolve},
-      {"min_peak", "sum", solve_min_peak},
-      {"rotor", "", solve_rotor},
-      {"rotor_free", "", solve_rotor_free},
-      {"exhaustive", "persistent", solve_exhaustive},
+      {"keep_all", "", solve_keep_all},     {"recompute_all", "", solve_recompute_all},
+      {"periodic", "k", solve_periodic},    {"sqrt", "", solve_sqrt},
+      {"capuchin", "", solve_capuchin},     {"revolve", "", solve_revolve},
+      {"min_peak", "sum", solve_min_peak},  {"rotor", "", solve_rotor},
+      {"rotor_free", "", solve_rotor_free}, {"offload", "", solve_offload},
+      {"pofo", "free", solve_pofo},         {"exhaustive", "persistent", solve_exhaustive},
   };
   return kSolvers;
 }

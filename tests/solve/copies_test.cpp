@@ -1,0 +1,358 @@
+// The solvers that copy: against a search through all programs on tiny chains, their laws, and
+// their budgets on adversarial chains. SPDX-License-Identifier: Apache-2.0
+#include "solve/chains.h"
+#include "solve/copy_oracle.h"
+
+#include "trireme/core/text.h"
+#include "trireme/simulate/replay.h"
+#include "trireme/solve/solve.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iostream>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace trireme::solve {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr Bytes kPlenty{std::int64_t{1} << 50};
+
+Problem linked(const chain::Chain& chain, std::int64_t budget, double out, double in,
+               int slots = 0) {
+  Problem problem = whole(chain, budget, slots);
+  problem.link = HostLink{BytesPerSecond(out), BytesPerSecond(in), kPlenty};
+  return problem;
+}
+
+double seconds(const Result& result) {
+  return feasible(result) ? time_of(result) : kNone;
+}
+
+Solution kept_all(const chain::Chain& chain) {
+  return std::get<Solution>(solve("keep_all", whole(chain, kPlenty.count())));
+}
+
+// A rate at which all that a program holds moves while it runs.
+double bytes_per_second(const Solution& solution) {
+  const double time = solution.time.count();
+  return time > 0 ? static_cast<double>(solution.peak.count()) / time : 1;
+}
+
+double some_rate(std::mt19937& random) {
+  return std::exp2(static_cast<double>(random() % 40) / 8 - 2);
+}
+
+// Two fifths to all of what keeping everything needs.
+std::int64_t some_budget(std::mt19937& random, const chain::Chain& chain) {
+  return 1 + kept_all(chain).peak.count() * (40 + static_cast<int>(random() % 60)) / 100;
+}
+
+void expect_best(std::string_view solver, const Problem& problem, const std::string& where) {
+  const double found = seconds(solve(solver, problem));
+  const double best = CopyOracle(problem, solver != "offload", CopyOracle::Copies::kInOrder).best();
+  if (std::isinf(best)) {
+    EXPECT_EQ(found, best) << where;
+  } else {
+    EXPECT_NEAR(found, best, 1e-9 * (1 + best)) << where;
+  }
+}
+
+// From what copies need at least, to what keeping everything needs.
+std::int64_t tight_budget(std::mt19937& random, const Problem& problem) {
+  Problem none = problem, all = problem;
+  none.budget = Bytes(0);
+  all.budget = kPlenty;
+  const Result least = solve("pofo", none);
+  if (feasible(least)) return 0;
+  const std::int64_t from = std::get<plan::Infeasible>(least).least_budget.count();
+  const std::int64_t until = std::get<Solution>(solve("keep_all", all)).peak.count();
+  return std::uniform_int_distribution(from, std::max(from, until))(random);
+}
+
+TEST(Copies, AreTheBestOfAllProgramsOnTinyChains) {
+  constexpr int kChains = 500;
+  std::mt19937 random(51);
+  int fit = 0, faster = 0;
+  for (int k = 0; k < kChains; ++k) {
+    Shape shape{.most_layers = 3, .lean_tapes = k % 4 == 3};
+    if (k % 3 == 0) shape.extra_per_output = 0;
+    const int layers = k % 4 == 0 ? 3 : 2;
+    const chain::Chain chain = random_chain(random, shape, layers + k % 2);
+    const double out = some_rate(random), in = some_rate(random);
+    Problem problem = linked(chain, 0, out, in);
+    problem.last_layer = layers;  // with the chain's loss, or without
+    problem.budget = Bytes(tight_budget(random, problem));
+    if (k % 5 == 0) problem.link->capacity = Bytes(4);
+    const std::string where = concat("chain ", k);
+    expect_best("pofo", problem, where);
+    expect_best("offload", problem, where);
+    const double time = seconds(solve("pofo", problem));
+    fit += std::isfinite(time) ? 1 : 0;
+    faster += time < seconds(solve("rotor", problem)) ? 1 : 0;
+  }
+  std::cout << "tiny chains: " << fit << " of " << kChains << " fit, copies help in " << faster
+            << ", all equal to the best of all programs\n";
+  EXPECT_GT(fit, 400);
+  EXPECT_GT(faster, 50);
+}
+
+// Everything that a solver promises of its answer.
+void expect_honest(std::string_view solver, const Problem& problem, const Result& result,
+                   const std::string& where) {
+  if (const auto* none = std::get_if<plan::Infeasible>(&result)) {
+    EXPECT_GT(none->needed, problem.budget) << where;
+    EXPECT_EQ(none->least_budget, none->needed) << where;
+    Problem least = problem;
+    least.budget = none->least_budget;
+    EXPECT_TRUE(feasible(solve(solver, least))) << where;
+    return;
+  }
+  const auto& solution = std::get<Solution>(result);
+  const simulate::Replay replay = simulate::replay(
+      *problem.chain, solution.program, {problem.link->out, problem.link->in, problem.budget});
+  ASSERT_FALSE(replay.fault) << where << ": " << to_text(*replay.fault);
+  EXPECT_LE(replay.peak, problem.budget) << where;
+  EXPECT_LE(replay.moved, problem.link->capacity) << where;
+  EXPECT_EQ(replay.time, solution.time) << where;
+  EXPECT_EQ(replay.peak, solution.peak) << where;
+  EXPECT_EQ(replay.moved, solution.moved) << where;
+  EXPECT_EQ(replay.recompute, solution.recompute) << where;
+}
+
+chain::Chain adversarial(std::mt19937& random, int number) {
+  Shape shape{.most_layers = 20, .lean_tapes = number % 4 == 3};
+  if (number % 3 == 0) shape.extra_per_output = 0;
+  if (number % 5 == 0) {
+    shape = {.most_layers = 20,
+             .most_output = 1 << 20,
+             .most_tape_beyond = 3 << 20,
+             .extra_per_output = 1};
+  }
+  return random_chain(random, shape);
+}
+
+TEST(Copies, KeepBudgetAndOuterTierOnAdversarialChains) {
+  std::mt19937 random(52);
+  int solved = 0;
+  for (int k = 0; k < 2000; ++k) {
+    const chain::Chain chain = adversarial(random, k);
+    const Solution all = kept_all(chain);
+    const double scale = bytes_per_second(all);
+    Problem problem = linked(chain, some_budget(random, chain), scale * some_rate(random),
+                             scale * some_rate(random), 20);
+    if (k % 3 == 1) problem.link->capacity = all.peak / 4;
+    if (k % 4 == 1) problem.first_layer = std::min(1 + k % 7, chain.length());
+    const Result pofo = solve("pofo", problem);
+    expect_honest("pofo", problem, pofo, concat("pofo, chain ", k));
+    const std::string other = k % 3 == 0 ? "pofo free" : k % 3 == 1 ? "offload" : "capuchin";
+    const Result result = solve(other, problem);
+    expect_honest(other, problem, result, concat(other, ", chain ", k));
+    const char* alone = k % 3 == 0 ? "rotor_free" : "rotor";
+    EXPECT_LE(seconds(k % 3 == 0 ? result : pofo), seconds(solve(alone, problem))) << k;
+    if (other == "capuchin") {
+      EXPECT_LE(seconds(pofo), seconds(result)) << k;
+    }
+    solved += feasible(pofo) ? 1 : 0;
+  }
+  std::cout << "pofo: " << solved << " of 2000 solved, none over its budget\n";
+  EXPECT_GT(solved, 1000);
+}
+
+TEST(Copies, NeedExactlyTheBudgetThatTheyName) {
+  std::mt19937 random(53);
+  for (int k = 0; k < 200; ++k) {
+    const chain::Chain chain = adversarial(random, 4 * k + 1);
+    for (const std::string solver : {"offload", "pofo", "pofo free", "capuchin"}) {
+      Problem problem = linked(chain, 0, 1, 1, 7);
+      const Result none = solve(solver, problem);
+      if (feasible(none)) continue;  // nothing is ever held
+      problem.budget = std::get<plan::Infeasible>(none).least_budget;
+      EXPECT_TRUE(feasible(solve(solver, problem))) << solver << ' ' << k;
+      problem.budget -= Bytes(1);
+      EXPECT_FALSE(feasible(solve(solver, problem))) << solver << ' ' << k;
+    }
+  }
+}
+
+TEST(Copies, NeverCostTimeWithMoreMemory) {
+  std::mt19937 random(54);
+  for (int k = 0; k < 60; ++k) {
+    const chain::Chain chain = random_chain(random, {.most_layers = 8, .lean_tapes = k % 4 == 3});
+    const std::int64_t most = kept_all(chain).peak.count();
+    Problem problem = linked(chain, 0, some_rate(random), some_rate(random));
+    if (k % 5 == 0) problem.link->capacity = Bytes(8);
+    for (const std::string solver : {"offload", "pofo", "pofo free"}) {
+      double before = kNone;
+      for (std::int64_t budget = most / 4; budget <= most; ++budget) {
+        problem.budget = Bytes(budget);
+        const double time = seconds(solve(solver, problem));
+        EXPECT_LE(time, before * (1 + 1e-9)) << solver << ", chain " << k << ", " << budget;
+        before = time;
+      }
+      EXPECT_EQ(before, kept_all(chain).time.count());
+    }
+  }
+}
+
+TEST(Copies, NeverCostTimeWithAFasterLink) {
+  std::mt19937 random(55);
+  for (int k = 0; k < 80; ++k) {
+    const chain::Chain chain = random_chain(random, {.most_layers = 8, .lean_tapes = k % 4 == 3});
+    const std::int64_t budget = some_budget(random, chain);
+    const double fixed = some_rate(random);
+    for (const std::string solver : {"offload", "pofo", "pofo free"}) {
+      double both = kNone, out = kNone, in = kNone;
+      const auto expect_no_slower = [&](double& before, const Problem& problem) {
+        const double time = seconds(solve(solver, problem));
+        EXPECT_LE(time, before * (1 + 1e-9)) << solver << ", chain " << k;
+        before = time;
+      };
+      for (double rate = 0.05; rate < 100; rate *= 1.4) {
+        expect_no_slower(both, linked(chain, budget, rate, rate));
+        expect_no_slower(out, linked(chain, budget, rate, fixed));
+        expect_no_slower(in, linked(chain, budget, fixed, rate));
+      }
+    }
+  }
+}
+
+// Where not every plan can be looked at, the laws hold nearly.
+TEST(Pofo, HardlyEverCostsTimeWithMoreMemoryOnLongerChains) {
+  std::mt19937 random(56);
+  int rises = 0;
+  double worst = 0;
+  for (int k = 0; k < 8; ++k) {
+    const chain::Chain chain = adversarial(random, 5);
+    const double scale = bytes_per_second(kept_all(chain));
+    double before = kNone;
+    for (int share = 40; share <= 70; share += 3) {
+      const double time = seconds(solve(
+          "pofo", linked(chain, kept_all(chain).peak.count() * share / 100, scale, scale, 50)));
+      if (time > before * (1 + 1e-9)) ++rises;
+      worst = std::max(worst, time / before - 1);
+      before = time;
+    }
+  }
+  std::cout << "pofo with 50 slots: " << rises << " of 80 steps up in memory cost time, "
+            << 100 * worst << " % at worst\n";
+  EXPECT_LE(worst, 0.01);
+}
+
+TEST(Pofo, IsRotorWithoutALink) {
+  std::mt19937 random(57);
+  for (int k = 0; k < 100; ++k) {
+    const chain::Chain chain = random_chain(random, {.most_layers = 8});
+    const std::int64_t budget = some_budget(random, chain);
+    const Result rotor = solve("rotor", whole(chain, budget));
+    EXPECT_EQ(seconds(solve("pofo", whole(chain, budget))), seconds(rotor));
+    EXPECT_EQ(seconds(solve("pofo", linked(chain, budget, 0, 10))), seconds(rotor));
+    EXPECT_EQ(seconds(solve("pofo", linked(chain, budget, 10, 0))), seconds(rotor));
+    Problem full = linked(chain, budget, 10, 10);
+    full.link->capacity = Bytes(0);
+    EXPECT_EQ(seconds(solve("pofo", full)), seconds(rotor));
+    if (feasible(rotor)) {
+      EXPECT_EQ(seconds(solve("pofo", linked(chain, budget, 1e-6, 1e-6))), seconds(rotor));
+    }
+  }
+}
+
+TEST(Copies, CostNoTimeOnAnInstantLinkOnceTheLargestWorkingSetFits) {
+  std::mt19937 random(58);
+  for (int k = 0; k < 100; ++k) {
+    const chain::Chain chain = adversarial(random, k);
+    const double work = kept_all(chain).time.count();
+    Problem problem = linked(chain, 0, 1e18, 1e18, 20);
+    const Result none = solve("offload", problem);
+    if (feasible(none)) continue;
+    problem.budget = std::get<plan::Infeasible>(none).least_budget;
+    for (const std::string solver : {"offload", "pofo", "pofo free"}) {
+      EXPECT_NEAR(seconds(solve(solver, problem)), work, 1e-9 * (1 + work)) << solver << ' ' << k;
+    }
+  }
+}
+
+TEST(Offload, RunsNothingTwice) {
+  std::mt19937 random(59);
+  int moved = 0;
+  for (int k = 0; k < 100; ++k) {
+    const chain::Chain chain = random_chain(random, {.most_layers = 10});
+    const Result result = solve("offload", linked(chain, some_budget(random, chain), 2, 2));
+    if (!feasible(result)) continue;
+    EXPECT_EQ(std::get<Solution>(result).recompute, Seconds(0));
+    moved += std::get<Solution>(result).moved > Bytes(0) ? 1 : 0;
+  }
+  EXPECT_GT(moved, 30);
+}
+
+// Five layers of one second each way, tapes of 10 bytes, nothing else that weighs.
+chain::Chain five_equal() {
+  chain::Chain chain{.name = "equal", .input = Bytes(0), .layers = {}};
+  for (int i = 0; i < 5; ++i) chain.layers.push_back(layer(1, 1, 0, 10));
+  return chain;
+}
+
+TEST(Offload, MovesTheFirstTapeOutAndBackInTime) {
+  using program::Op;
+  const chain::Chain chain = five_equal();
+  // 40 bytes: tape 1 must be away while tapes 2..5 are there. At 10 bytes per second it leaves
+  // during the forward of 3 and returns during the backward of 4, when tape 5 is gone.
+  const auto solution = std::get<Solution>(solve("offload", linked(chain, 40, 10, 10)));
+  EXPECT_EQ(solution.time, Seconds(10));
+  EXPECT_EQ(solution.peak, Bytes(40));
+  const std::vector<program::Action> forward{{Op::kForwardTape, 1}, {Op::kForwardTape, 2},
+                                             {Op::kOffloadTape, 1}, {Op::kForwardTape, 3},
+                                             {Op::kForwardTape, 4}, {Op::kForwardTape, 5}};
+  const std::vector<program::Action> backward{{Op::kBackward, 5}, {Op::kPrefetchTape, 1},
+                                              {Op::kBackward, 4}, {Op::kBackward, 3},
+                                              {Op::kBackward, 2}, {Op::kBackward, 1}};
+  EXPECT_EQ(solution.program.forward, forward);
+  EXPECT_EQ(solution.program.backward, backward);
+}
+
+TEST(Offload, WaitsWhereTheLinkIsTooSlow) {
+  // Tape 1 begins to leave after 2 s and is gone after 12 s; layer 5, which could begin after 4 s,
+  // waits for that. Tape 1 begins to return after the backward of 5, at 14 s, and is back at 24 s:
+  // the backwards of 2, whose input it holds, and of 1 remain.
+  const auto solution = std::get<Solution>(solve("offload", linked(five_equal(), 40, 1, 1)));
+  EXPECT_EQ(solution.time, Seconds(26));
+}
+
+TEST(Capuchin, SwapsWhatIsFreeLongestIfThatHides) {
+  const auto solution = std::get<Solution>(solve("capuchin", linked(five_equal(), 40, 10, 10)));
+  EXPECT_EQ(solution.time, Seconds(10));
+  EXPECT_EQ(solution.moved, Bytes(10));
+  EXPECT_EQ(solution.program.forward[2], (program::Action{program::Op::kOffloadTape, 1}));
+}
+
+TEST(Capuchin, RecomputesWhereASwapWouldTakeLonger) {
+  const auto solution = std::get<Solution>(solve("capuchin", linked(five_equal(), 40, 1, 1)));
+  EXPECT_EQ(solution.time, Seconds(11));
+  EXPECT_EQ(solution.moved, Bytes(0));
+  EXPECT_EQ(solution.recompute, Seconds(1));
+}
+
+TEST(Capuchin, RecomputesTheLayerThatSavesMostPerSecond) {
+  chain::Chain chain = five_equal();
+  chain.layers[2].forward = Seconds(0.25);
+  chain.layers[1].tape = Bytes(12);
+  const auto solution = std::get<Solution>(solve("capuchin", whole(chain, 42)));
+  EXPECT_EQ(solution.recompute, Seconds(0.25));
+}
+
+TEST(Capuchin, SaysWhatItWouldNeed) {
+  chain::Chain chain = five_equal();
+  chain.layers.resize(2);
+  // The second layer's tape is gone when the first is run again.
+  const auto none = std::get<plan::Infeasible>(solve("capuchin", whole(chain, 9)));
+  EXPECT_EQ(none.least_budget, Bytes(10));
+}
+
+}  // namespace
+}  // namespace trireme::solve
