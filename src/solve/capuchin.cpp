@@ -2,6 +2,7 @@
 // behind the layers between their two uses are swapped first, those with the longest such time
 // before the others; when nothing hides any more, whatever saves most bytes per second that it adds
 // is done, a swap or a recomputation. What hides and what it adds is measured by replay.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
 #include "copy_solvers.h"
@@ -75,11 +76,11 @@ class Capuchin {
     while (policy.recomputed[at(i)] && policy.recomputed[at(i + 1)]) ++i;
     return i;
   }
-  std::size_t at(int i) const { return static_cast<std::size_t>(i - first_ + 1); }
+  std::size_t at(int i) const { return static_cast<std::size_t>(i - before_); }
 
   const Problem& problem_;
   const chain::Chain& chain_;
-  int first_, last_;
+  int first_, last_, before_;
 };
 
 }  // namespace
@@ -95,7 +96,8 @@ Capuchin::Capuchin(const Problem& problem)
     : problem_(problem),
       chain_(*problem.chain),
       first_(problem.first_layer),
-      last_(problem.last_layer) {}
+      last_(problem.last_layer),
+      before_(first_ - 1) {}
 
 Result Capuchin::run() {
   const std::vector<bool> none(at(last_) + 1, false);
@@ -123,7 +125,7 @@ Capuchin::State Capuchin::evaluated(Policy policy) const {
   state.needed = roomy.budget = made.needed;
   const auto solution = judged_with_copies(roomy, std::move(made.program));
   state.time = solution ? solution->time.count() : std::numeric_limits<double>::infinity();
-  for (int i = first_ - 1; i < last_; ++i) {
+  for (int i = before_; i < last_; ++i) {
     if (is_kept(state.policy, i) && !state.policy.swapped[at(i)]) {
       state.rests += size(state.policy, i).count();
     }
@@ -134,7 +136,7 @@ Capuchin::State Capuchin::evaluated(Policy policy) const {
 // The one with the longest free time that adds no time.
 std::optional<Capuchin::State> Capuchin::hidden_swap(const State& state) const {
   std::vector<Candidate> candidates;
-  for (int i = first_ - 1; i < last_; ++i) {
+  for (int i = before_; i < last_; ++i) {
     if (!can_swap(state.policy, i)) continue;
     const double free = free_time(state.policy, i);
     if (free >= 0) candidates.push_back({free, i, false});
@@ -151,7 +153,7 @@ std::optional<Capuchin::State> Capuchin::hidden_swap(const State& state) const {
 std::optional<Capuchin::State> Capuchin::best_saving(const State& state) const {
   const double instant = kSame * state.time;
   std::vector<Candidate> candidates, again;
-  for (int i = first_ - 1; i < last_; ++i) {
+  for (int i = before_; i < last_; ++i) {
     const double bytes = static_cast<double>(size(state.policy, i).count());
     if (can_swap(state.policy, i)) {
       candidates.push_back({bytes / std::max(-free_time(state.policy, i), instant), i, false});

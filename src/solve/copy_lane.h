@@ -5,6 +5,7 @@
 //
 // Two kinds. FluidLane frees bytes continuously, the relaxation in which Beaumont et al. 2021
 // (POFO) plan; TensorLane frees a whole tensor when its copy has ended, which is what replay does.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,15 +50,16 @@ class FluidLane {
   double lag(const Track& track, const FluidLane& other, Side) const {
     return std::max(0.0, left_ - other.left_) / track.rate;
   }
-  /// Bytes that it can move in `duration` from now on, less those that are leaving.
-  double spare(const Track& track, double duration) const { return track.rate * duration - left_; }
-
   /// Idle time at the turn from forward to backward: the last copy out ends before the first copy
   /// in begins, and all copies out end before the turn.
   static double at_turn(const Track& out_track, const FluidLane& out, const Track& in_track,
                         const FluidLane& in) {
     return out.left_ / out_track.rate + in.left_ / in_track.rate;
   }
+  /// Bytes of further items that can go out and come back, if what is left takes at most `forward`
+  /// and `backward` seconds, `both` in all.
+  static double movable(const Track& out_track, const FluidLane& out, const Track& in_track,
+                        const FluidLane& in, double forward, double backward, double both);
   /// Time that copies out may share with the backward of layers that are decided on, if what is
   /// left to decide takes `rest` seconds and nothing of it leaves.
   static double shared(const FluidLane&, const FluidLane&, double) { return 0; }
@@ -96,15 +98,13 @@ class TensorLane {
   void leave(Track& track, std::int64_t size);
   void settle() {}
   double lag(const Track& track, const TensorLane& other, Side side) const;
-  double spare(const Track& track, double duration) const {
-    return track.rate_ * (duration - std::max(0.0, free_ - now_));
-  }
-
   /// The least idle time at the turn: a copy in begins when all copies out have ended, but these
   /// may go on after the turn.
   static double at_turn(const Track&, const TensorLane& out, const Track&, const TensorLane& in) {
     return std::max(0.0, std::max(0.0, out.free_ - out.now_) + (in.free_ - in.now_));
   }
+  static double movable(const Track& out_track, const TensorLane& out, const Track& in_track,
+                        const TensorLane& in, double forward, double backward, double both);
   static double shared(const TensorLane& out, const TensorLane& in, double rest) {
     return std::max(0.0, std::min(out.free_ - out.now_ - rest, in.now_ - in.free_));
   }
@@ -116,6 +116,22 @@ class TensorLane {
   double free_ = kNever;  // when the last copy ends
   std::int32_t newest_ = -1;
 };
+
+inline double FluidLane::movable(const Track& out_track, const FluidLane& out,
+                                 const Track& in_track, const FluidLane& in, double forward,
+                                 double backward, double) {
+  return std::min(out_track.rate * forward - out.left_, in_track.rate * backward - in.left_);
+}
+
+// Copies in follow all copies out, but these may reach into the backward.
+inline double TensorLane::movable(const Track& out_track, const TensorLane& out,
+                                  const Track& in_track, const TensorLane& in, double,
+                                  double backward, double both) {
+  const double out_busy = std::max(0.0, out.free_ - out.now_);
+  const double in_busy = std::max(0.0, in.free_ - in.now_);
+  return std::min(in_track.rate_ * (backward - in_busy),
+                  (both - out_busy - in_busy) / (1 / out_track.rate_ + 1 / in_track.rate_));
+}
 
 // Copies end in the order in which they began: what is leaving at any time are the newest.
 inline void TensorLane::wait(const Track& track, std::int64_t limit) {

@@ -1,10 +1,12 @@
 // Searching for copies: the relaxation first, then whole tensors with ever lower bounds.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 
 #include "trireme/solve/costs.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace trireme::solve {
@@ -58,12 +60,13 @@ void BestProgram::offer(Solution solution) {
 
 // Late ones first: they have least time to be away.
 void BestProgram::drop_needless_copies() {
-  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
-    if (!part->leaves) continue;
-    part->leaves = false;
+  for (std::size_t k = parts_.size(); k-- > 0;) {
+    CopyPart& part = parts_[k];
+    if (!part.leaves) continue;
+    part.leaves = false;
     std::optional<Solution> solution = judged(parts_);
-    part->leaves = !solution || solution->time > best_->time;
-    if (!part->leaves) best_ = std::move(solution);
+    part.leaves = !solution || solution->time > best_->time;
+    if (!part.leaves) best_ = std::move(solution);
   }
 }
 

@@ -1,5 +1,6 @@
 // What the solvers that search for copies share: the best program so far, the searches, the leanest
 // program.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

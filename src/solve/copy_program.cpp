@@ -1,4 +1,5 @@
 // From decisions to actions.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
 
@@ -57,7 +58,7 @@ std::vector<CopyPart> parts_of(const std::vector<CopyStep>& steps, const RedoTab
     parts.push_back({step.first, step.last, step.taped, step.leaves,
                      step.redo == nullptr
                          ? std::vector<Action>{{Op::kBackward, step.first}}
-                         : redo->actions(part, step.first, step.last, *step.redo)});
+                         : redo->actions({part, step.first, step.last}, *step.redo)});
   }
   return parts;
 }

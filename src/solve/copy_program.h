@@ -3,10 +3,11 @@
 //
 // What leaves does so right after its last use of the first forward pass; what an action has no
 // room for waits for it. What comes back does so in the order of need, each tensor as early as
-// every action from there on fits with all bytes that are there by then. So a program fits whatever
-// the lanes do, and since tensors come back in the reverse of the order in which they left, no copy
-// in begins before the last copy out has ended: time and waits can only fall with a faster link
-// and, as copies in move forward, with a larger budget.
+// every action from there on fits beside all that is back by then. So a program fits whatever the
+// lanes do. Tensors come back in the reverse of the order in which they left, so no copy in begins
+// before the last copy out has ended; then nothing is ever won by starting later, and the time of
+// the same decisions can only fall with a faster link or a larger budget.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
 // Labels through the layers.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_search.h"
 
@@ -11,10 +12,12 @@ namespace {
 
 // Sums of the same times in different orders differ by less.
 constexpr double kSame = 1e-12;
-// The first margin by which labels must be better when there are too many, and its growth.
-constexpr double kFirstMargin = 1e-4, kGrowth = 1.5;
+// By what share labels must be better when there are too many: at first, at most, and in between.
+constexpr double kFirstMargin = 1e-4, kWidestMargin = 10, kGrowth = 1.5;
 // How a share of the budget compares with the same share of the time that is at stake.
 constexpr double kBytesToTime = 0.3;
+// Infinitely fast for no time would be nothing that one can reckon with.
+constexpr double kFastest = 1e300;
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -26,8 +29,8 @@ CopySearch<Lane>::CopySearch(const CopySetting& setting)
       first_(setting.problem.first_layer),
       last_(setting.problem.last_layer),
       capacity_(setting.problem.link->capacity.count()),
-      out_(setting.problem.link->out.count()),
-      in_(setting.problem.link->in.count()),
+      out_(std::min(setting.problem.link->out.count(), kFastest)),
+      in_(std::min(setting.problem.link->in.count(), kFastest)),
       all_kept_(keep_all_bytes(setting.problem)) {
   const std::size_t layers = at(last_) + 1;
   places_.resize(2 * (layers + 1));
@@ -137,7 +140,7 @@ void CopySearch<Lane>::run_again(std::array<Run, 2>& runs, int i) {
 template <class Lane>
 void CopySearch<Lane>::add_untaped(const Run& run, int i, int j, std::int64_t room) {
   Lane in = run.label.in;
-  if (const Redo* redo = best_redo(Part::kWhole, i, j, room, in)) {
+  if (const Redo* redo = best_redo({Part::kWhole, i, j}, room, in)) {
     add(run.label, {.first = i, .last = j, .redo = redo}, in);
   }
 }
@@ -146,7 +149,7 @@ template <class Lane>
 void CopySearch<Lane>::add_taped(Run run, int i, int j, std::int64_t room) {
   if (!run_layer(run, i, j, taping_and_input_bytes(chain_, j))) return;
   Lane in = run.label.in;
-  if (const Redo* redo = best_redo(Part::kResumed, i, j, room, in)) {
+  if (const Redo* redo = best_redo({Part::kResumed, i, j}, room, in)) {
     add(run.label, {.first = i, .last = j, .taped = true, .redo = redo}, in);
   }
 }
@@ -169,12 +172,12 @@ bool CopySearch<Lane>::run_layer(Run& run, int i, int k, std::int64_t bytes) {
 // better than the one that is done first: what is left to copy after a longer way is left as well
 // after a shorter one and idling for the difference.
 template <class Lane>
-const Redo* CopySearch<Lane>::best_redo(Part part, int i, int j, std::int64_t room, Lane& in) {
+const Redo* CopySearch<Lane>::best_redo(const SubChain& chain, std::int64_t room, Lane& in) {
   RedoTable& table = *setting_.redo;
   const Redo* best = nullptr;
   Lane found = in;
-  for (std::size_t k = 0, ways = table.size(part, i, j); k < ways; ++k) {
-    const Redo& redo = table.way(part, i, j, k);
+  for (std::size_t k = 0, ways = table.size(chain); k < ways; ++k) {
+    const Redo& redo = table.way(chain, k);
     if (best != nullptr && in.now() + redo.duration >= found.now()) break;
     if (redo.most > room) continue;
     Lane lane = in;
@@ -221,11 +224,11 @@ double CopySearch<Lane>::least_time(const Label& label) const {
   const int i = label.step.last + 1;
   const double least = label.time() + work_[at(i)], left = bound_ - least;
   if (i > last_ || left <= 0 || std::isinf(bound_)) return least;
-  const double out = label.out.spare(out_, left + forward_[at(i)]);
-  const double in = label.in.spare(in_, left + work_[at(i)] - forward_[at(i)]);
-  const double bytes =
-      std::min(out, in) + static_cast<double>(setting_.problem.budget.count() - label.kept -
-                                              input_bytes(i, label.step.taped));
+  const double backward = work_[at(i)] - forward_[at(i)];
+  const double moves = Lane::movable(out_, label.out, in_, label.in, left + forward_[at(i)],
+                                     left + backward, left + work_[at(i)]);
+  const double bytes = moves + static_cast<double>(setting_.problem.budget.count() - label.kept -
+                                                   input_bytes(i, label.step.taped));
   if (setting_.redo != nullptr) return least + setting_.redo->least_extra(i, bytes);
   return bytes < static_cast<double>(all_kept_[at(i)]) ? kNoPlan : least;
 }
@@ -243,11 +246,13 @@ void CopySearch<Lane>::prune(std::vector<Label>& labels) {
                    [](const Label& a, const Label& b) { return a.least < b.least; });
   const double spread = std::isinf(bound_) ? all : bound_ - all;
   for (double coarse = std::max(kFirstMargin, coarse_ / kGrowth);
-       labels.size() > setting_.most_labels; coarse *= kGrowth) {
+       labels.size() > setting_.most_labels && coarse < kWidestMargin; coarse *= kGrowth) {
     coarse_ = coarse;
     keep_best(labels, {.time = coarse * spread,
                        .bytes = static_cast<std::int64_t>(coarse * kBytesToTime * budget)});
   }
+  // No margin tells them apart where layers take no time at all.
+  labels.resize(std::min(labels.size(), setting_.most_labels));
 }
 
 template <class Lane>

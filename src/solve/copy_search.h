@@ -7,6 +7,7 @@
 // ends (d_B), and the time spent on both sides, waits inside. Sizes are exact: nothing is rounded.
 // A label is dropped when another one, idling a little, is no worse in any respect. What is left
 // contains an optimum unless labels had to be left out for their number; then the search says so.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -86,7 +87,7 @@ class CopySearch {
   void add_untaped(const Run& run, int i, int j, std::int64_t room);
   void add_taped(Run run, int i, int j, std::int64_t room);
   bool run_layer(Run& run, int i, int k, std::int64_t bytes);
-  const Redo* best_redo(Part part, int i, int j, std::int64_t room, Lane& in);
+  const Redo* best_redo(const SubChain& chain, std::int64_t room, Lane& in);
   void add(Label label, const CopyStep& step, const Lane& in);
   double least_time(const Label& label) const;
 

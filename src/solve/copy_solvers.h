@@ -1,4 +1,5 @@
 // The solvers that move what is kept to the outer tier and back.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
 // The least budget with which copies can do a chain: everything that is kept leaves as soon as it
 // may and returns as late as it may, so that only what an action touches counts.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 #include "interval_table.h"

@@ -1,6 +1,7 @@
 // The solvers that search for copies: `offload` (Beaumont et al. 2020, EuroPar: every layer taped
 // once) and `pofo` (Beaumont et al. 2021, NeurIPS: with recomputation). Both problems are NP-hard
 // with whole tensors; plans are judged by replay.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 #include "copy_solvers.h"
@@ -17,6 +18,7 @@ namespace {
 
 // `alone`: what is possible without copies; `freedom`: none where nothing is run again.
 Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> freedom);
+void offer_searched(const Problem& problem, std::optional<Freedom> freedom, BestProgram& best);
 
 }  // namespace
 
@@ -33,8 +35,10 @@ Result solve_pofo(const Problem& problem, std::string_view argument) {
   return with_copies(problem, solve_rotor(problem, ""), Freedom::kInputStays);
 }
 
-std::optional<FluidPlan> plan_fluid(const Problem& problem, FluidChoices choices) {
-  ensure(can_copy(problem), "copies need a link");
+std::optional<FluidPlan> plan_fluid(const Problem& asked, FluidChoices choices) {
+  ensure(asked.chain != nullptr && can_copy(asked), "copies need a chain and a link");
+  Problem problem = asked;
+  if (problem.last_layer == 0) problem.last_layer = problem.chain->length();
   std::optional<RedoTable> redo;
   if (choices == FluidChoices::kOffloadAndRecompute) {
     redo.emplace(make_redo_table(problem, Freedom::kInputStays));
@@ -55,21 +59,28 @@ Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> 
   BestProgram best(problem);
   if (const auto* solution = std::get_if<Solution>(&alone)) best.offer(*solution);
   const std::vector<CopyPart> leanest = leanest_parts(problem, freedom);
-  best.offer(leanest);
-  std::optional<RedoTable> redo;
-  if (freedom) {
-    // The greedy plan is far from the searched ones, and sometimes better on long chains.
-    if (const auto greedy = solve_capuchin(problem, ""); std::holds_alternative<Solution>(greedy)) {
-      best.offer(std::get<Solution>(greedy));
-    }
-    redo.emplace(make_redo_table(problem, *freedom));
+  const CopyProgram least = copy_program(problem, leanest);
+  if (best.best() || least.needed <= problem.budget) {
+    best.offer(leanest);
+    offer_searched(problem, freedom, best);
   }
-  search_copies({problem, redo ? &*redo : nullptr, most_labels(problem)}, best);
-  best.drop_needless_copies();
   if (best.best()) return *best.best();
   // Where the outer tier is too small for the leanest program: what works without it.
-  if (copy_program(problem, leanest).moved > problem.link->capacity) return alone;
+  if (least.moved > problem.link->capacity) return alone;
   return infeasible_with_copies(problem, leanest);
+}
+
+void offer_searched(const Problem& problem, std::optional<Freedom> freedom, BestProgram& best) {
+  if (!freedom) {
+    search_copies({problem, nullptr, most_labels(problem)}, best);
+  } else {
+    // The greedy plan is quick to make and a good bound, now and then the best on a long chain.
+    const Result greedy = solve_capuchin(problem, "");
+    if (const auto* solution = std::get_if<Solution>(&greedy)) best.offer(*solution);
+    RedoTable redo = make_redo_table(problem, *freedom);
+    search_copies({problem, &redo, most_labels(problem)}, best);
+  }
+  best.drop_needless_copies();
 }
 
 }  // namespace

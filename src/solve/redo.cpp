@@ -1,5 +1,6 @@
 // Needs of rebuilt programs, put together from those of their parts instead of walking each
 // program.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "redo.h"
 
@@ -44,15 +45,15 @@ RedoTable::RedoTable(const chain::Chain& chain, Source source)
   groups_.resize(layers * (layers + 1));
 }
 
-const Redo& RedoTable::way(Part part, int s, int t, std::size_t k) {
-  const std::size_t place = planned(part, s, t).first + k;
-  if (ways_[place].needs == 0) make(part, s, t, ways_[place]);
+const Redo& RedoTable::way(const SubChain& chain, std::size_t k) {
+  const std::size_t place = planned(chain).first + k;
+  if (ways_[place].needs == 0) make(chain, ways_[place]);
   return ways_[place];
 }
 
-std::vector<program::Action> RedoTable::actions(Part part, int s, int t, const Redo& way) const {
-  return part == Part::kWhole ? rebuild(*source_.parts, s, t, way.m)
-                              : rebuild_resumed(*source_.parts, s, t, way.m);
+std::vector<program::Action> RedoTable::actions(const SubChain& chain, const Redo& way) const {
+  return chain.part == Part::kWhole ? rebuild(*source_.parts, chain.s, chain.t, way.m)
+                                    : rebuild_resumed(*source_.parts, chain.s, chain.t, way.m);
 }
 
 double RedoTable::least_extra(int i, double bytes) const {
@@ -67,35 +68,36 @@ double RedoTable::least_extra(int i, double bytes) const {
 }
 
 // Numbers of slots only: what they mean is filled in when somebody asks.
-const RedoTable::Group& RedoTable::planned(Part part, int s, int t) {
-  const auto row = static_cast<std::size_t>(t - source_.parts->costs().first());
-  const auto column = static_cast<std::size_t>(s - source_.parts->costs().first());
-  Group& group = groups_[row * (row + 1) + 2 * column + (part == Part::kWhole ? 0 : 1)];
+const RedoTable::Group& RedoTable::planned(const SubChain& chain) {
+  const int first = source_.parts->costs().first();
+  const auto row = static_cast<std::size_t>(chain.t - first);
+  const auto column = static_cast<std::size_t>(chain.s - first);
+  Group& group = groups_[row * (row + 1) + 2 * column + (chain.part == Part::kWhole ? 0 : 1)];
   if (group.planned) return group;
-  const std::vector<Slots> points = source_.breakpoints(part, s, t);
+  const std::vector<Slots> points = source_.breakpoints(chain);
   group = {.first = ways_.size(), .count = points.size(), .planned = true};
-  for (auto m = points.rbegin(); m != points.rend(); ++m) ways_.push_back({.m = *m});
+  for (std::size_t k = points.size(); k-- > 0;) ways_.push_back({.m = points[k]});
   return group;
 }
 
-const Redo& RedoTable::in_force(Part part, int s, int t, Slots m) {
-  const Group& group = planned(part, s, t);
+const Redo& RedoTable::in_force(const SubChain& chain, Slots m) {
+  const Group& group = planned(chain);
   const auto begin = ways_.begin() + static_cast<std::ptrdiff_t>(group.first);
   const auto end = begin + static_cast<std::ptrdiff_t>(group.count);
   const auto found = std::find_if(begin, end, [m](const Redo& way) { return way.m <= m; });
   ensure(found != end, "a part of a feasible sub-chain is feasible");
-  return way(part, s, t, static_cast<std::size_t>(found - begin));
+  return way(chain, static_cast<std::size_t>(found - begin));
 }
 
-void RedoTable::make(Part part, int s, int t, Redo& redo) {
+void RedoTable::make(const SubChain& chain, Redo& redo) {
   std::vector<Need> needs;
-  if (part == Part::kResumed && s == t) {
-    redo.duration = chain_.layer(t).backward.count();
-    add_need(needs, 0, backward_bytes(chain_, t));
+  if (chain.part == Part::kResumed && chain.s == chain.t) {
+    redo.duration = chain_.layer(chain.t).backward.count();
+    add_need(needs, 0, backward_bytes(chain_, chain.t));
   } else {
-    const Split split = best(part, s, t, redo.m);
-    redo.duration = add_parts(split, part, s, t, redo.m, needs);
-    add_forwards(split, part, s, t, redo, needs);
+    const Split split = best(chain, redo.m);
+    const double later = add_parts(chain, split, redo.m, needs);
+    redo.duration = add_forwards(chain, split, later, needs);
   }
   if (source_.most_needs > 0) thin_out(needs, source_.most_needs);
   redo.most = needs.back().bytes;
@@ -104,13 +106,13 @@ void RedoTable::make(Part part, int s, int t, Redo& redo) {
   needs_.insert(needs_.end(), needs.begin(), needs.end());
 }
 
-// The left side is done last, the right side before it. Answers what both take.
-double RedoTable::add_parts(const Split& split, Part part, int s, int t, Slots m,
+// The left side is done last, the right side before it. Answers how long both take.
+double RedoTable::add_parts(const SubChain& chain, const Split& split, Slots m,
                             std::vector<Need>& needs) {
-  const Redo& left = in_force(left_of(split), s, split.at, m);
+  const Redo& left = in_force({left_of(split), chain.s, split.at}, m);
   for (const Need& need : this->needs(left)) needs.push_back(need);
-  if (split.at == t) return left.duration;
-  const Redo& right = in_force(part, split.at + 1, t, m - split.holds);
+  if (split.at == chain.t) return left.duration;
+  const Redo& right = in_force({chain.part, split.at + 1, chain.t}, m - split.holds);
   const bool tape = split.keeps == Split::Keeps::kTape;
   const Bytes held = tape ? chain_.layer(split.at).tape : chain_.output(split.at);
   for (const Need& need : this->needs(right)) {
@@ -119,28 +121,34 @@ double RedoTable::add_parts(const Split& split, Part part, int s, int t, Slots m
   return left.duration + right.duration;
 }
 
-void RedoTable::add_forwards(const Split& split, Part part, int s, int t, Redo& redo,
-                             std::vector<Need>& needs) const {
+// The forwards before the parts, which take `after`. Answers how long it all takes.
+double RedoTable::add_forwards(const SubChain& chain, const Split& split, double after,
+                               std::vector<Need>& needs) const {
   const bool tape = split.keeps == Split::Keeps::kTape;
-  Bytes load = chain_.output(t);
-  if (part == Part::kResumed) load += chain_.layer(t).tape;
-  for (int k = split.at; k >= s; --k) {
+  Bytes load = chain_.output(chain.t);
+  if (chain.part == Part::kResumed) load += chain_.layer(chain.t).tape;
+  for (int k = split.at; k >= chain.s; --k) {
+    const std::int64_t input = k > chain.s ? chain_.output(k - 1).count() : 0;
     const bool taped = tape && k == split.at;
-    const std::int64_t input = k > s ? chain_.output(k - 1).count() : 0;
-    add_need(needs, redo.duration,
-             load.count() + (taped ? input + taping_bytes(chain_, k) : run_bytes(chain_, s, k)));
-    redo.duration += chain_.layer(k).forward.count();
+    add_need(
+        needs, after,
+        load.count() + (taped ? input + taping_bytes(chain_, k) : run_bytes(chain_, chain.s, k)));
+    after += chain_.layer(k).forward.count();
   }
+  return after;
 }
 
 // The decision that `rebuild` takes.
-Split RedoTable::best(Part part, int s, int t, Slots m) const {
+Split RedoTable::best(const SubChain& chain, Slots m) const {
+  const auto& [part, s, t] = chain;
   double least = std::numeric_limits<double>::infinity();
   std::optional<Split> found;
   each_split(source_.parts->costs(), freedom(), part, s, t, [&](const Split& split) {
     if (split.runs >= least || m < split.needs) return;
-    double time = split.runs + source_.parts->extra(left_of(split), s, split.at, m);
-    if (split.at < t) time += source_.parts->extra(part, split.at + 1, t, m - split.holds);
+    double time = split.runs + source_.parts->extra(left_of(split), chain.s, split.at, m);
+    if (split.at < chain.t) {
+      time += source_.parts->extra(chain.part, split.at + 1, chain.t, m - split.holds);
+    }
     if (time >= least) return;
     least = time;
     found = split;

@@ -2,6 +2,7 @@
 // plan that copies bytes back while layers are run again. A leaner way takes longer but leaves room
 // for what is coming back. The ways of a sub-chain are those of a cost table, one for every number
 // of slots from which on it takes less time.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,6 +36,12 @@ struct Redo {
   std::uint32_t first_need = 0, needs = 0;
 };
 
+/// Layers s..t as the recurrences see them: C(s,t,.) or G_t(s,.).
+struct SubChain {
+  Part part{};
+  int s = 0, t = 0;
+};
+
 class RedoTable {
  public:
   /// The cost tables behind the ways.
@@ -44,19 +51,19 @@ class RedoTable {
     Slots top = 0;                                 ///< up to which both are known
     std::size_t most_needs = 0;                    ///< of one way, the others merged; 0: no limit
     /// Values of m from which on a part takes less time, ascending, the least feasible one first.
-    std::function<std::vector<Slots>(Part part, int s, int t)> breakpoints;
+    std::function<std::vector<Slots>(const SubChain&)> breakpoints;
   };
   RedoTable(const chain::Chain& chain, Source source);
 
-  /// Number of ways of C(s,t,.) or G_t(s,.).
-  std::size_t size(Part part, int s, int t) { return planned(part, s, t).count; }
+  /// Number of ways.
+  std::size_t size(const SubChain& chain) { return planned(chain).count; }
   /// Way k, fastest first; made when first asked for. Lives as long as the table.
-  const Redo& way(Part part, int s, int t, std::size_t k);
+  const Redo& way(const SubChain& chain, std::size_t k);
   /// From its last action back to its first. Valid until another way is made.
   std::span<const Need> needs(const Redo& way) const {
     return {needs_.data() + way.first_need, way.needs};
   }
-  std::vector<program::Action> actions(Part part, int s, int t, const Redo& way) const;
+  std::vector<program::Action> actions(const SubChain& chain, const Redo& way) const;
 
   /// Seconds of forwards that layers i..last run again when all that is ever held beside the input
   /// of i fits in `bytes`: at least so much in a table of bytes, about so much in one of slots.
@@ -70,13 +77,13 @@ class RedoTable {
     std::size_t first = 0, count = 0;
     bool planned = false;
   };
-  const Group& planned(Part part, int s, int t);
-  const Redo& in_force(Part part, int s, int t, Slots m);
-  void make(Part part, int s, int t, Redo& redo);
-  double add_parts(const Split& split, Part part, int s, int t, Slots m, std::vector<Need>& needs);
-  void add_forwards(const Split& split, Part part, int s, int t, Redo& redo,
-                    std::vector<Need>& needs) const;
-  Split best(Part part, int s, int t, Slots m) const;
+  const Group& planned(const SubChain& chain);
+  const Redo& in_force(const SubChain& chain, Slots m);
+  void make(const SubChain& chain, Redo& redo);
+  double add_parts(const SubChain& chain, const Split& split, Slots m, std::vector<Need>& needs);
+  double add_forwards(const SubChain& chain, const Split& split, double after,
+                      std::vector<Need>& needs) const;
+  Split best(const SubChain& chain, Slots m) const;
 
   const chain::Chain& chain_;
   Source source_;
@@ -97,7 +104,7 @@ std::int64_t taping_bytes(const chain::Chain& chain, int i);
 /// tt[i], or with the gradient of the loss, which comes before the input goes.
 std::int64_t taping_and_input_bytes(const chain::Chain& chain, int i);
 std::int64_t backward_bytes(const chain::Chain& chain, int i);
-/// max over i of what layers i.. need when all their tapes are kept, x[i-1] not counted.
+/// By layer: what it and all later ones need when every tape is kept, x[i-1] not counted.
 std::vector<std::int64_t> keep_all_bytes(const Problem& problem);
 
 }  // namespace trireme::solve

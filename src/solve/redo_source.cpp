@@ -1,4 +1,5 @@
 // The cost tables behind ways to do layers again.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "interval_table.h"
 #include "redo.h"
@@ -26,14 +27,15 @@ std::int64_t enough(const Problem& problem) {
 }
 
 RedoTable::Source exact_source(const Problem& problem,
-                               std::shared_ptr<const IntervalTable<StepColumn>> table) {
+                               const std::shared_ptr<const IntervalTable<StepColumn>>& table) {
   const Slots most = problem.budget.count();
   return {.parts = table,
           .first_pass = table,
           .top = enough(problem),
-          .breakpoints = [table, most](Part part, int s, int t) {
+          .breakpoints = [table, most](const SubChain& chain) {
             std::vector<Slots> points;
-            for (const StepColumn::Point& point : table->column(part, s, t).points()) {
+            for (const StepColumn::Point& point :
+                 table->column(chain.part, chain.s, chain.t).points()) {
               if (point.m <= most) points.push_back(point.m);
             }
             return points;
@@ -42,10 +44,11 @@ RedoTable::Source exact_source(const Problem& problem,
 
 RedoTable::Source slot_source(const Problem& problem, Freedom freedom) {
   const int slots = problem.slots > 0 ? std::min(problem.slots, kMostSlots) : kMostSlots;
-  const Bytes unit(std::max<std::int64_t>(1, problem.budget.count() / slots));
+  const std::int64_t budget = std::max<std::int64_t>(1, problem.budget.count());
+  const Bytes unit(std::max<std::int64_t>(1, budget / slots));
   const int layers = problem.last_layer - problem.first_layer + 1;
   // A way fits in bytes when it seems not to in slots, since those were rounded up.
-  const Slots available = problem.budget.count() / unit.count(), most = available + available / 8;
+  const Slots available = budget / unit.count(), most = available + available / 8;
   const Slots top = std::clamp<Slots>(enough(problem) / unit.count() + layers + 1, most,
                                       std::max(most, kTimesBudget * available));
   const auto tables = std::make_shared<const Tables>(
@@ -63,11 +66,11 @@ RedoTable::Source slot_source(const Problem& problem, Freedom freedom) {
           .first_pass = std::shared_ptr<const CostReader>(both, &both->pass),
           .top = top,
           .most_needs = kMostNeeds,
-          .breakpoints = [tables, most](Part part, int s, int t) {
+          .breakpoints = [tables, most](const SubChain& chain) {
             std::vector<Slots> points;
             double before = std::numeric_limits<double>::infinity();
             for (Slots m = 0; m <= most; ++m) {
-              const double time = tables->extra(part, s, t, m);
+              const double time = tables->extra(chain.part, chain.s, chain.t, m);
               if (time < before) points.push_back(m);
               before = time;
             }
@@ -80,9 +83,9 @@ RedoTable::Source slot_source(const Problem& problem, Freedom freedom) {
 RedoTable make_redo_table(const Problem& problem, Freedom freedom) {
   const auto costs = std::make_shared<const Costs>(*problem.chain, problem.first_layer,
                                                    problem.last_layer, Bytes(1));
-  auto exact = std::make_shared<const IntervalTable<StepColumn>>(costs, freedom, enough(problem),
-                                                                 kMostBreakpoints);
-  if (exact->complete()) return {*problem.chain, exact_source(problem, std::move(exact))};
+  const auto exact = std::make_shared<const IntervalTable<StepColumn>>(
+      costs, freedom, enough(problem), kMostBreakpoints);
+  if (exact->complete()) return {*problem.chain, exact_source(problem, exact)};
   return {*problem.chain, slot_source(problem, freedom)};
 }
 

@@ -1,7 +1,9 @@
 // The solvers that copy: against a search through all programs on tiny chains, their laws, and
-// their budgets on adversarial chains. SPDX-License-Identifier: Apache-2.0
-#include "solve/chains.h"
+// their budgets on adversarial chains.
+//
+// SPDX-License-Identifier: Apache-2.0
 #include "solve/copy_oracle.h"
+#include "solve/copy_problems.h"
 
 #include "trireme/core/text.h"
 #include "trireme/simulate/replay.h"
@@ -20,30 +22,6 @@
 
 namespace trireme::solve {
 namespace {
-
-constexpr double kNone = std::numeric_limits<double>::infinity();
-constexpr Bytes kPlenty{std::int64_t{1} << 50};
-
-Problem linked(const chain::Chain& chain, std::int64_t budget, double out, double in,
-               int slots = 0) {
-  Problem problem = whole(chain, budget, slots);
-  problem.link = HostLink{BytesPerSecond(out), BytesPerSecond(in), kPlenty};
-  return problem;
-}
-
-double seconds(const Result& result) {
-  return feasible(result) ? time_of(result) : kNone;
-}
-
-Solution kept_all(const chain::Chain& chain) {
-  return std::get<Solution>(solve("keep_all", whole(chain, kPlenty.count())));
-}
-
-// A rate at which all that a program holds moves while it runs.
-double bytes_per_second(const Solution& solution) {
-  const double time = solution.time.count();
-  return time > 0 ? static_cast<double>(solution.peak.count()) / time : 1;
-}
 
 double some_rate(std::mt19937& random) {
   return std::exp2(static_cast<double>(random() % 40) / 8 - 2);
@@ -145,8 +123,9 @@ TEST(Copies, KeepBudgetAndOuterTierOnAdversarialChains) {
     const chain::Chain chain = adversarial(random, k);
     const Solution all = kept_all(chain);
     const double scale = bytes_per_second(all);
-    Problem problem = linked(chain, some_budget(random, chain), scale * some_rate(random),
-                             scale * some_rate(random), 20);
+    const std::int64_t budget = some_budget(random, chain);
+    const double out = scale * some_rate(random), in = scale * some_rate(random);
+    Problem problem = linked(chain, budget, out, in, 20);
     if (k % 3 == 1) problem.link->capacity = all.peak / 4;
     if (k % 4 == 1) problem.first_layer = std::min(1 + k % 7, chain.length());
     const Result pofo = solve("pofo", problem);
@@ -186,7 +165,8 @@ TEST(Copies, NeverCostTimeWithMoreMemory) {
   for (int k = 0; k < 60; ++k) {
     const chain::Chain chain = random_chain(random, {.most_layers = 8, .lean_tapes = k % 4 == 3});
     const std::int64_t most = kept_all(chain).peak.count();
-    Problem problem = linked(chain, 0, some_rate(random), some_rate(random));
+    const double out = some_rate(random), in = some_rate(random);
+    Problem problem = linked(chain, 0, out, in);
     if (k % 5 == 0) problem.link->capacity = Bytes(8);
     for (const std::string solver : {"offload", "pofo", "pofo free"}) {
       double before = kNone;
@@ -289,69 +269,6 @@ TEST(Offload, RunsNothingTwice) {
     moved += std::get<Solution>(result).moved > Bytes(0) ? 1 : 0;
   }
   EXPECT_GT(moved, 30);
-}
-
-// Five layers of one second each way, tapes of 10 bytes, nothing else that weighs.
-chain::Chain five_equal() {
-  chain::Chain chain{.name = "equal", .input = Bytes(0), .layers = {}};
-  for (int i = 0; i < 5; ++i) chain.layers.push_back(layer(1, 1, 0, 10));
-  return chain;
-}
-
-TEST(Offload, MovesTheFirstTapeOutAndBackInTime) {
-  using program::Op;
-  const chain::Chain chain = five_equal();
-  // 40 bytes: tape 1 must be away while tapes 2..5 are there. At 10 bytes per second it leaves
-  // during the forward of 3 and returns during the backward of 4, when tape 5 is gone.
-  const auto solution = std::get<Solution>(solve("offload", linked(chain, 40, 10, 10)));
-  EXPECT_EQ(solution.time, Seconds(10));
-  EXPECT_EQ(solution.peak, Bytes(40));
-  const std::vector<program::Action> forward{{Op::kForwardTape, 1}, {Op::kForwardTape, 2},
-                                             {Op::kOffloadTape, 1}, {Op::kForwardTape, 3},
-                                             {Op::kForwardTape, 4}, {Op::kForwardTape, 5}};
-  const std::vector<program::Action> backward{{Op::kBackward, 5}, {Op::kPrefetchTape, 1},
-                                              {Op::kBackward, 4}, {Op::kBackward, 3},
-                                              {Op::kBackward, 2}, {Op::kBackward, 1}};
-  EXPECT_EQ(solution.program.forward, forward);
-  EXPECT_EQ(solution.program.backward, backward);
-}
-
-TEST(Offload, WaitsWhereTheLinkIsTooSlow) {
-  // Tape 1 begins to leave after 2 s and is gone after 12 s; layer 5, which could begin after 4 s,
-  // waits for that. Tape 1 begins to return after the backward of 5, at 14 s, and is back at 24 s:
-  // the backwards of 2, whose input it holds, and of 1 remain.
-  const auto solution = std::get<Solution>(solve("offload", linked(five_equal(), 40, 1, 1)));
-  EXPECT_EQ(solution.time, Seconds(26));
-}
-
-TEST(Capuchin, SwapsWhatIsFreeLongestIfThatHides) {
-  const auto solution = std::get<Solution>(solve("capuchin", linked(five_equal(), 40, 10, 10)));
-  EXPECT_EQ(solution.time, Seconds(10));
-  EXPECT_EQ(solution.moved, Bytes(10));
-  EXPECT_EQ(solution.program.forward[2], (program::Action{program::Op::kOffloadTape, 1}));
-}
-
-TEST(Capuchin, RecomputesWhereASwapWouldTakeLonger) {
-  const auto solution = std::get<Solution>(solve("capuchin", linked(five_equal(), 40, 1, 1)));
-  EXPECT_EQ(solution.time, Seconds(11));
-  EXPECT_EQ(solution.moved, Bytes(0));
-  EXPECT_EQ(solution.recompute, Seconds(1));
-}
-
-TEST(Capuchin, RecomputesTheLayerThatSavesMostPerSecond) {
-  chain::Chain chain = five_equal();
-  chain.layers[2].forward = Seconds(0.25);
-  chain.layers[1].tape = Bytes(12);
-  const auto solution = std::get<Solution>(solve("capuchin", whole(chain, 42)));
-  EXPECT_EQ(solution.recompute, Seconds(0.25));
-}
-
-TEST(Capuchin, SaysWhatItWouldNeed) {
-  chain::Chain chain = five_equal();
-  chain.layers.resize(2);
-  // The second layer's tape is gone when the first is run again.
-  const auto none = std::get<plan::Infeasible>(solve("capuchin", whole(chain, 9)));
-  EXPECT_EQ(none.least_budget, Bytes(10));
 }
 
 }  // namespace

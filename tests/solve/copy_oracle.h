@@ -1,7 +1,7 @@
-// The best program with copies of whole tensors by trying everything on tiny chains: every
-// memory-persistent schedule, every choice of what is offloaded, every place for each offload in
-// the forward list and for each prefetch in the backward one; replay judges. It knows nothing of
-// plans.
+// The best program with copies of whole tensors by trying everything on tiny chains: every memory-
+// persistent schedule, every choice of what is offloaded, every place for each offload in the
+// forward list and for each prefetch in the backward one; replay judges. It knows nothing of plans.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

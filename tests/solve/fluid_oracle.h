@@ -1,7 +1,9 @@
 // The best plan of the fluid relaxation by trying everything: every memory-persistent schedule, at
 // its first level and in every run that is done again, times every choice of what is offloaded. The
 // formulas are those of Beaumont et al. 2021 (POFO), sections 4.2 to 4.4, with one rate per
-// direction. SPDX-License-Identifier: Apache-2.0
+// direction.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/chain/chain.h"

@@ -1,8 +1,9 @@
 // Planning in the fluid relaxation against a search through all plans, and against known values.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/fluid.h"
 
-#include "solve/chains.h"
+#include "solve/copy_problems.h"
 #include "solve/fluid_oracle.h"
 
 #include <gmock/gmock.h>
@@ -16,14 +17,6 @@
 
 namespace trireme::solve {
 namespace {
-
-constexpr double kNone = std::numeric_limits<double>::infinity();
-
-Problem linked(const chain::Chain& chain, std::int64_t budget, double out, double in) {
-  Problem problem = whole(chain, budget);
-  problem.link = HostLink{BytesPerSecond(out), BytesPerSecond(in), Bytes(1'000'000)};
-  return problem;
-}
 
 double fluid_time(const Problem& problem, FluidChoices choices) {
   const auto plan = plan_fluid(problem, choices);

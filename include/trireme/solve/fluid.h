@@ -1,6 +1,7 @@
 // Planning of copies in the fluid relaxation: a tensor that leaves or returns frees or takes its
 // bytes continuously (Beaumont et al. 2021, POFO, section 4). It says how far copies could carry if
 // tensors had no grain; the solvers `offload` and `pofo` start from it.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,9 +23,10 @@ enum class FluidChoices {
 };
 
 /// The fastest plan within the restrictions of POFO: each tensor moves once, out before the
-/// backward and in after the forward; only what the first forward keeps may move. Nothing if none
-/// fits. The problem must have a link with rates and a capacity. Exponential in layers in the worst
-/// case; meant for up to some ten.
+/// backward begins and in after the forward has ended; only what the first forward keeps may move.
+/// Nothing if none fits. The problem must have a link with rates and a capacity. Exact in bytes
+/// where the cost tables are (see Problem::slots), exponential in layers in the worst case; meant
+/// for up to some ten.
 std::optional<FluidPlan> plan_fluid(const Problem& problem, FluidChoices choices);
 
 }  // namespace trireme::solve
