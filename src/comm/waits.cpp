@@ -75,7 +75,8 @@ CommError failed(int rank, std::string_view reason) {
 }
 
 Interrupted stopped(int rank, int peer, std::string_view what) {
-  return Interrupted(concat("rank ", rank, ": stopped while waiting for rank ", peer, ": ", what));
+  return Interrupted(
+      concat("rank ", rank, ": stopped on request while waiting for rank ", peer, ": ", what));
 }
 
 std::string sizes_differ_at_receiver(int sender, std::size_t sent, std::size_t expected) {

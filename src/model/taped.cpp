@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/taped.h"
 
+#include "saved_storages.h"
+
 #include "trireme/core/error.h"
+#include "trireme/core/text.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -9,12 +12,19 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace trireme::model {
 namespace {
 
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision);
 /// The members that carry gradients, as leaves of a new tape.
 Values leaves_of(const Values& input, InputGradient wanted);
+/// Of what the forward saved and gave, that which the tape alone holds.
+std::vector<c10::Storage> own_storages(SavedStorages& saved, const Tape& tape, const Layer& layer,
+                                       const Context& context);
+bool shares_storage(const at::Tensor& value, const Values& with);
 
 }  // namespace
 
@@ -37,22 +47,44 @@ Values untaped_forward(Layer& layer, const Values& input, const Context& context
 }
 
 Tape taped_forward(Layer& layer, const Values& input, const Context& context, Precision precision,
-                   InputGradient input_gradient) {
+                   InputGradient input_gradient, TapeUse use) {
   Tape tape{.inputs = leaves_of(input, input_gradient), .roots = {}, .outputs = {}};
   const at::AutoGradMode grad(true);
+  std::optional<SavedStorages> saved;
+  if (use == TapeUse::kMayMove) {
+    install_saved_storages();
+    saved.emplace();
+  }
   for (const at::Tensor& output : run(layer, tape.inputs, context, precision)) {
-    if (output.requires_grad()) tape.roots.push_back(torch::autograd::impl::gradient_edge(output));
+    if (output.requires_grad()) {
+      tape.roots.push_back(torch::autograd::impl::gradient_edge(output));
+    } else if (output.is_floating_point()) {
+      tape.roots.emplace_back();
+    }
     tape.outputs.push_back(output.detach());
   }
+  if (saved) tape.storages = own_storages(*saved, tape, layer, context);
   return tape;
 }
 
 Values backward(Tape tape, const Values& gradients) {
+  // What only the graph holds goes as the engine passes it.
   tape.outputs.clear();
+  tape.storages.clear();
   ensure(gradients.size() == tape.roots.size(), "one gradient per floating output");
-  torch::autograd::Engine::get_default_engine().execute(tape.roots, gradients, /*keep_graph=*/false,
-                                                        /*create_graph=*/false,
-                                                        /*accumulate_grad=*/true);
+  std::vector<torch::autograd::Edge> roots;
+  Values of_roots;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!tape.roots[i].is_valid()) continue;
+    roots.push_back(tape.roots[i]);
+    of_roots.push_back(gradients[i]);
+  }
+  tape.roots.clear();
+  if (!roots.empty()) {
+    torch::autograd::Engine::get_default_engine().execute(roots, of_roots, /*keep_graph=*/false,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true);
+  }
   Values input_gradients;
   for (const at::Tensor& leaf : tape.inputs) {
     if (!leaf.requires_grad()) continue;
@@ -65,7 +97,20 @@ namespace {
 
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision) {
   const AutocastScope autocast(precision);
-  return layer.forward(input, context);
+  std::vector<std::int64_t> versions;
+  for (const at::Tensor& value : input) versions.push_back(value._version());
+  Values output = layer.forward(input, context);
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    if (input[i]._version() != versions[i]) {
+      throw Error(concat("a layer changed member ", i,
+                         " of its input in place; others still need it: write the result to a new "
+                         "tensor"));
+    }
+  }
+  for (at::Tensor& value : output) {
+    if (value.defined() && shares_storage(value, input)) value = value.clone();
+  }
+  return output;
 }
 
 Values leaves_of(const Values& input, InputGradient wanted) {
@@ -76,6 +121,28 @@ Values leaves_of(const Values& input, InputGradient wanted) {
     leaves.push_back(std::move(leaf));
   }
   return leaves;
+}
+
+std::vector<c10::Storage> own_storages(SavedStorages& saved, const Tape& tape, const Layer& layer,
+                                       const Context& context) {
+  for (const at::Tensor& output : tape.outputs) saved.note(output.storage());
+  Values others = tape.inputs;
+  others.insert(others.end(), context.target.begin(), context.target.end());
+  for (const Parameter& parameter : layer.parameters()) others.push_back(parameter.value);
+  for (const Buffer& buffer : layer.buffers()) others.push_back(buffer.value);
+  std::vector<c10::Storage> storages = saved.take();
+  std::erase_if(storages, [&](const c10::Storage& storage) {
+    return std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) {
+      return other.storage().is_alias_of(storage);
+    });
+  });
+  return storages;
+}
+
+bool shares_storage(const at::Tensor& value, const Values& with) {
+  return std::any_of(with.begin(), with.end(), [&](const at::Tensor& other) {
+    return value.storage().is_alias_of(other.storage());
+  });
 }
 
 }  // namespace

@@ -31,7 +31,6 @@ StagePrediction read_stage_prediction(const io::Node& node);
 int in_flight(const Plan& plan, std::size_t stage, std::size_t stages);
 
 Alternative read_alternative(const io::Node& node);
-Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `key` of the map into `value` where it is there.
 void read(io::MapReader& map, std::string_view key, int& value);
@@ -189,19 +188,6 @@ Alternative read_alternative(const io::Node& node) {
   return alternative;
 }
 
-Infeasible read_infeasible(const io::Node& node) {
-  io::MapReader map(node);
-  Infeasible infeasible;
-  read(map, "rank", infeasible.rank);
-  std::tie(infeasible.first_layer, infeasible.last_layer) = read_layers(map.required("layers"));
-  infeasible.needed = map.required("needed_bytes").bytes();
-  infeasible.available = map.required("available_bytes").bytes();
-  infeasible.least_budget = map.required("least_budget_bytes").bytes();
-  if (const auto where = map.optional("where")) infeasible.where = where->text();
-  map.finish();
-  return infeasible;
-}
-
 void read(io::MapReader& map, std::string_view key, int& value) {
   if (const auto node = map.optional(key)) value = static_cast<int>(node->integer(0, kMost));
 }
@@ -215,4 +201,18 @@ void read(io::MapReader& map, std::string_view key, Seconds& value) {
 }
 
 }  // namespace
+
+Infeasible read_infeasible(const io::Node& node) {
+  io::MapReader map(node);
+  Infeasible infeasible;
+  read(map, "rank", infeasible.rank);
+  std::tie(infeasible.first_layer, infeasible.last_layer) = read_layers(map.required("layers"));
+  infeasible.needed = map.required("needed_bytes").bytes();
+  infeasible.available = map.required("available_bytes").bytes();
+  infeasible.least_budget = map.required("least_budget_bytes").bytes();
+  if (const auto where = map.optional("where")) infeasible.where = where->text();
+  map.finish();
+  return infeasible;
+}
+
 }  // namespace trireme::plan

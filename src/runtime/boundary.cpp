@@ -110,6 +110,14 @@ void Boundary::flush() {
   }
 }
 
+void Boundary::flush_outputs() {
+  for (auto& [key, lane] : lanes_) {
+    if (key.second != comm::Stream::kOutputs) continue;
+    for (Posted& posted : lane.outgoing) wait(posted);
+    lane.outgoing.clear();
+  }
+}
+
 Boundary::LaneKey Boundary::lane_of(const Action& action) const {
   const bool down = action.op == Op::kSendOutput || action.op == Op::kReceiveGradient;
   const int peer =

@@ -5,6 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/model/taped.h"
+#include "trireme/program/needs.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -53,42 +54,97 @@ class BufferGuard {
   std::vector<std::pair<at::Tensor, at::Tensor>> saved_;
 };
 
+std::set<ValueStore::Key> tapes_that_move(const std::vector<Action>& actions) {
+  std::set<ValueStore::Key> tapes;
+  for (const Action& action : actions) {
+    if (action.op == Op::kOffloadTape) tapes.insert({action.layer, action.micro_batch});
+  }
+  return tapes;
+}
+
 }  // namespace
 
 Executor::Executor(Parts parts, ExecutorOptions options)
     : parts_(parts), options_(std::move(options)), generator_(at::detail::createCPUGenerator()) {}
 
 RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, std::int64_t step,
-                          double rate) {
+                          double rate, const std::vector<simulate::CopyPoint>& points,
+                          Recorder* recorder) {
   feed_ = &feed;
   step_ = step;
   rate_ = rate;
   training_ = true;
+  points_ = points.empty() ? nullptr : &points;
+  recorder_ = recorder;
   return run(actions);
 }
 
 RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& feed) {
   feed_ = &feed;
   training_ = false;
+  points_ = nullptr;
+  recorder_ = nullptr;
   return run(actions);
 }
 
 RunResult Executor::run(const std::vector<Action>& actions) {
   result_ = {};
+  forget();
+  moving_tapes_ = tapes_that_move(actions);
+  ensure(!simulate::has_copies(actions) ||
+             (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
+         "a program that moves values has lanes to move them on, and places to free them");
+  parts_.boundary.expect(actions);
+  if (recorder_ != nullptr) recorder_->begin();
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (options_.stop_requested && options_.stop_requested())
+      throw Interrupted(concat("stopped on request in step ", step_ + 1));
+    if (points_ != nullptr) move((*points_)[i]);
+    await_values(actions[i]);
+    perform(actions[i]);
+  }
+  if (parts_.copies != nullptr) result_.times.copy = finish_copies();
+  return std::move(result_);
+}
+
+void Executor::forget() {
+  if (parts_.copies != nullptr) parts_.copies->abandon();
   values_.clear();
   targets_.clear();
   ran_.clear();
-  parts_.boundary.expect(actions);
-  for (const Action& action : actions) {
-    if (options_.stop_requested && options_.stop_requested())
-      throw Interrupted(concat("stopped on request in step ", step_ + 1));
-    perform(action);
-  }
-  return std::move(result_);
+}
+
+void Executor::move(const simulate::CopyPoint& point) {
+  const Stopwatch watch(result_.times.copy_wait);
+  for (int i = 0; i < point.releases; ++i) values_.left(parts_.copies->release_next());
+  const tier::TagScope tag(tier::Tag::kKept);
+  for (int i = 0; i < point.begins; ++i) values_.returned(parts_.copies->begin_next());
+}
+
+void Executor::await_values(const Action& action) {
+  if (parts_.copies == nullptr || points_ == nullptr) return;
+  const Stopwatch watch(result_.times.copy_wait);
+  program::for_each_need(action, [&](const program::ValueKey& key) { parts_.copies->await(key); });
+}
+
+Seconds Executor::finish_copies() {
+  Seconds busy{0};
+  parts_.copies->out().drain();
+  parts_.copies->in().drain();
+  const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
+    for (const auto& span : spans) {
+      busy += Seconds(std::chrono::duration<double>(span.end - span.begin).count());
+    }
+    if (recorder_ != nullptr) recorder_->copies(lane, spans);
+  };
+  add(simulate::Lane::kOut, parts_.copies->out().take_spans());
+  add(simulate::Lane::kIn, parts_.copies->in().take_spans());
+  return busy;
 }
 
 void Executor::perform(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
+  const RecordScope record(recorder_, action, ran_.contains(key));
   switch (action.op) {
     case Op::kForward:
       forward(action, Taping::kUntaped);
@@ -127,11 +183,22 @@ void Executor::perform(const Action& action) {
       return parts_.stage.zero_gradients();
     }
     case Op::kOffload:
-    case Op::kPrefetch:
     case Op::kOffloadTape:
+      return offload(action);
+    case Op::kPrefetch:
     case Op::kPrefetchTape:
-      ensure(false, "require_supported refuses copies to the outer tier");
+      return parts_.copies->prefetch(program::moved_value(action));
   }
+}
+
+void Executor::offload(const Action& action) {
+  // A message on its way still reads what would lose its bytes.
+  if (action.layer == parts_.stage.layers().back()) {
+    const Stopwatch watch(result_.times.wait);
+    parts_.boundary.flush_outputs();
+  }
+  const program::ValueKey value = program::moved_value(action);
+  parts_.copies->offload(value, values_.storages(value));
 }
 
 void Executor::forward(const Action& action, Taping taping) {
@@ -151,7 +218,8 @@ void Executor::forward(const Action& action, Taping taping) {
     const tier::TagScope tag(tier::Tag::kKept);
     model::Tape tape = model::taped_forward(
         layer, input, context_of(action), precision,
-        action.layer > 1 ? model::InputGradient::kNeeded : model::InputGradient::kNotNeeded);
+        action.layer > 1 ? model::InputGradient::kNeeded : model::InputGradient::kNotNeeded,
+        moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
     require_value(action, tape.outputs);
     values_.drop_output(key);  // the tape's own output takes its place
     values_.put_tape(key, std::move(tape));
@@ -225,22 +293,6 @@ model::Context Executor::context_of(const Action& action) {
   return {.generator = generator_,
           .training = training_,
           .target = target == targets_.end() ? model::Values{} : target->second};
-}
-
-void require_supported(const std::vector<Action>& actions) {
-  for (const Action& action : actions) {
-    switch (action.op) {
-      case Op::kOffload:
-      case Op::kPrefetch:
-      case Op::kOffloadTape:
-      case Op::kPrefetchTape:
-        throw InputError(concat(
-            "the plan moves values to an outer tier (", to_text(action),
-            "), which training does not carry out yet; plan with a solver that only recomputes"));
-      default:
-        break;
-    }
-  }
 }
 
 }  // namespace trireme::runtime

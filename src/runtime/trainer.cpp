@@ -83,10 +83,16 @@ struct Trainer::Impl {
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer),
         reducer(given.channel, position, stage),
         optimizer(given.job.train.optimizer, stage),
-        executor({stage, boundary, reducer, optimizer}, executor_options(given, position)),
         losses(given.channel),
+        recorder(position.pipeline_rank, given.memory),
         static_bytes(given.memory.live()) {
-    require_supported(my_actions());
+    if (simulate::has_copies(my_actions())) {
+      outer.emplace(given.outer_store);
+      copies.emplace(*outer);
+    }
+    executor.emplace(
+        Executor::Parts{stage, boundary, reducer, optimizer, copies ? &*copies : nullptr},
+        executor_options(given, position));
     if (setup.data.validation_micro_batches > 0) {
       evaluation = evaluation_program(setup.plan, setup.data.validation_micro_batches);
     }
@@ -111,8 +117,11 @@ struct Trainer::Impl {
   Boundary boundary;
   Reducer reducer;
   Optimizer optimizer;
-  Executor executor;
+  std::optional<tier::OuterStore> outer;
+  std::optional<Copies> copies;
+  std::optional<Executor> executor;
   LossLog losses;
+  Recorder recorder;
   Bytes static_bytes;
 
   std::vector<Times> times;  ///< of every step
@@ -160,7 +169,8 @@ void Trainer::Impl::train_step(std::int64_t step) {
   const Feed feed{[&](int micro_batch) { return setup.data.input(step, first + micro_batch); },
                   [&](int micro_batch) { return setup.data.target(step, first + micro_batch); }};
   const double rate = learning_rate(setup.job.train, step);
-  const RunResult result = executor.train(my_actions(), feed, step, rate);
+  const RunResult result =
+      executor->train(my_actions(), feed, step, rate, setup.copy_points, &recorder);
   losses.add(result.losses);
   times.push_back(result.times);
   const Seconds time = since(begin);
@@ -193,7 +203,7 @@ double Trainer::Impl::validate() {
       [&](int micro_batch) { return setup.data.validation_input(first + micro_batch); },
       [&](int micro_batch) { return setup.data.validation_target(first + micro_batch); }};
   LossLog log(setup.channel);
-  log.add(executor.evaluate(evaluation->ranks[index_of_rank()], feed).losses);
+  log.add(executor->evaluate(evaluation->ranks[index_of_rank()], feed).losses);
   return log.exchange().at(0);
 }
 
@@ -215,7 +225,10 @@ Outcome Trainer::Impl::outcome() {
                   .step = Seconds(median(step_seconds)),
                   .parameters_digest = digest,
                   .losses_digest = losses.digest(),
-                  .ranks = gather_figures()};
+                  .ranks = gather_figures(),
+                  .last_step = position.replica == 0
+                                   ? gather_step(setup.channel, position.pipeline_group(), recorder)
+                                   : simulate::Simulation{}};
   const double tokens = static_cast<double>(setup.job.train.batch) *
                         static_cast<double>(setup.model.tokens_per_example());
   outcome.tokens_per_s = outcome.step.count() > 0 ? tokens / outcome.step.count() : 0;
@@ -241,7 +254,8 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
       .static_bytes = static_bytes,
       .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),
                 of_median_step(&Times::recompute), of_median_step(&Times::step),
-                of_median_step(&Times::wait)}};
+                of_median_step(&Times::wait), of_median_step(&Times::copy_wait),
+                of_median_step(&Times::copy)}};
   static_assert(std::is_trivially_copyable_v<RankFigures>);
   const auto all = comm::all_gather(setup.channel, comm::everyone(setup.channel),
                                     std::as_bytes(std::span(&mine, 1)), "figures");

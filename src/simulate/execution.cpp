@@ -3,6 +3,7 @@
 #include "execution.h"
 
 #include "trireme/core/error.h"
+#include "trireme/program/needs.h"
 
 #include <algorithm>
 
@@ -19,8 +20,8 @@ Execution::Execution(const chain::Chain& chain, const Setup& setup)
       forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
 
 std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
-  const bool out = action.op == Op::kOffload || action.op == Op::kOffloadTape;
-  const bool in = action.op == Op::kPrefetch || action.op == Op::kPrefetchTape;
+  const bool out = program::is_copy_out(action.op);
+  const bool in = program::is_copy_in(action.op);
   if (out && setup_.lanes.out.count() <= 0) return "there is no copy lane to the outer tier";
   if (in && setup_.lanes.in.count() <= 0) return "there is no copy lane from the outer tier";
   Ledger::Outcome outcome = ledger_.apply(action);
@@ -28,15 +29,14 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   lanes_.at(index);
   take_time(action);
   await_values(action);
-  const bool tape = action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
-  const CopyKey key{tape, action.layer, action.micro_batch};
+  const CopyKey key = program::moved_value(action);
   const auto [during, after] = outcome.effect;
   at_once_ = setup_.base + during;
   if (out) {
     lanes_.offload(key, during - after);
     outer_peak_ = std::max(outer_peak_, ledger_.outer());
   } else if (in) {
-    lanes_.prefetch(key, tape ? chain_.layer(action.layer).tape : chain_.output(action.layer));
+    lanes_.prefetch(key, key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer));
   } else {
     lanes_.run(setup_.base + during, setup_.base + after, last_duration_);
   }
@@ -58,44 +58,7 @@ void Execution::take_time(const Action& action) {
 
 void Execution::await_values(const Action& action) {
   if (!lanes_.copies_in()) return;
-  const auto await = [&](bool tape, int layer) { lanes_.await({tape, layer, action.micro_batch}); };
-  const int i = action.layer;
-  switch (action.op) {
-    case Op::kForward:
-    case Op::kForwardKeep:
-    case Op::kForwardTape:
-      await(false, i - 1);
-      await(true, i - 1);
-      break;
-    case Op::kBackward:
-      await(true, i);
-      await(false, i - 1);
-      await(true, i - 1);
-      break;
-    case Op::kDrop:
-    case Op::kOffload:
-      await(false, i);
-      break;
-    case Op::kOffloadTape:
-      await(true, i);
-      break;
-    case Op::kSendOutput:
-    case Op::kReadLoss:
-      await(false, i);
-      await(true, i);
-      break;
-    case Op::kPrefetch:
-    case Op::kPrefetchTape:
-    case Op::kLoadInput:
-    case Op::kLoadTarget:
-    case Op::kReceiveInput:
-    case Op::kSendGradient:
-    case Op::kReceiveGradient:
-    case Op::kReduceGradients:
-    case Op::kClip:
-    case Op::kStep:
-      break;
-  }
+  program::for_each_need(action, [&](const CopyKey& key) { lanes_.await(key); });
 }
 
 }  // namespace trireme::simulate

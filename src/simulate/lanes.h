@@ -4,6 +4,7 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/program/needs.h"
 #include "trireme/simulate/replay.h"
 #include "trireme/simulate/simulate.h"
 
@@ -12,14 +13,7 @@
 
 namespace trireme::simulate {
 
-/// What is copied.
-struct CopyKey {
-  bool tape = false;
-  int layer = 0;
-  int micro_batch = 0;
-
-  bool operator==(const CopyKey&) const = default;
-};
+using CopyKey = program::ValueKey;
 
 struct Copy {
   CopyKey key;

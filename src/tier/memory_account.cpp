@@ -40,6 +40,22 @@ MemoryAccount& MemoryAccount::open(std::string name) {
   return *accounts->back();
 }
 
+Bytes MemoryAccount::peak() const {
+  return Bytes(std::max(peak_.load(std::memory_order_relaxed),
+                        earlier_peak_.load(std::memory_order_relaxed)));
+}
+
+void MemoryAccount::reset_peak() {
+  earlier_peak_.store(0);
+  peak_.store(live_.load());
+}
+
+Bytes MemoryAccount::take_interval_peak() {
+  const Bytes peak(peak_.exchange(live_.load()));
+  earlier_peak_.store(std::max(earlier_peak_.load(), peak.count()));
+  return peak;
+}
+
 void MemoryAccount::take(std::int64_t size, Tag tag) {
   // Reserve first, so that threads cannot overshoot the budget together.
   const std::int64_t live = live_.fetch_add(size, std::memory_order_relaxed) + size;

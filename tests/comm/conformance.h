@@ -236,8 +236,8 @@ TYPED_TEST_P(Conformance, AStopRequestEndsAWait) {
     Buffer received(8);
     const auto receive = channel.receive(received, channel.rank(), Stream::kOutputs);
     EXPECT_EQ(error_of_wait<Interrupted>(*receive, "2:receive_gradient 1"),
-              concat("rank ", channel.rank(), ": stopped while waiting for rank ", channel.rank(),
-                     ": 2:receive_gradient 1"));
+              concat("rank ", channel.rank(), ": stopped on request while waiting for rank ",
+                     channel.rank(), ": 2:receive_gradient 1"));
     const auto send = channel.send(sent, channel.rank(), Stream::kOutputs);
     spin_until_done(*send);
     spin_until_done(*receive);

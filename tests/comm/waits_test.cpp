@@ -49,7 +49,7 @@ TEST(WaitErrors, NameTheRanksTheWaitAndTheSeconds) {
                "rank 0: waited 2.5 s for rank 2, rank 3: close");
   EXPECT_STREQ(failed(2, "out of memory").what(), "rank 2 failed: out of memory");
   EXPECT_STREQ(stopped(1, 2, "3:receive_input 4").what(),
-               "rank 1: stopped while waiting for rank 2: 3:receive_input 4");
+               "rank 1: stopped on request while waiting for rank 2: 3:receive_input 4");
 }
 
 TEST(WaitUntil, AsksForAStopWithoutHoldingTheLock) {

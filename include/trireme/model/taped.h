@@ -5,6 +5,7 @@
 
 #include "trireme/model/layer.h"
 
+#include <c10/core/Storage.h>
 #include <torch/csrc/autograd/edge.h>
 
 #include <vector>
@@ -34,19 +35,31 @@ class AutocastScope {
 /// What a taped forward leaves behind.
 struct Tape {
   Values inputs;  ///< leaves that backward fills with gradients; they share the input's storage
-  std::vector<torch::autograd::Edge> roots;  ///< where backward begins, one per floating output
-  Values outputs;                            ///< detached: x[i] for whoever comes next
+  /// Where backward begins, one per floating output; an edge that is not valid where nothing that
+  /// was trained led to the output.
+  std::vector<torch::autograd::Edge> roots;
+  Values outputs;  ///< detached: x[i] for whoever comes next
+  /// With TapeUse::kMayMove, every storage that nothing but this tape holds: what it saved and its
+  /// outputs, without parameters, buffers, input and target.
+  std::vector<c10::Storage> storages = {};
 };
 
 /// Whether the gradient of a layer's input is wanted; nothing is below layer 1.
 enum class InputGradient { kNeeded, kNotNeeded };
 
+/// Whether a tape's bytes may be moved while it waits for its backward.
+enum class TapeUse { kStays, kMayMove };
+
 /// x[i] from x[i-1]. Empty if the layer gives nothing, which its caller must refuse.
+///
+/// Outputs never share storage with inputs: a member that the layer hands through is copied, so
+/// that a value's bytes leave when it does. A layer that changes its input in place is refused with
+/// an Error.
 Values untaped_forward(Layer& layer, const Values& input, const Context& context,
                        Precision precision);
 /// The same with everything kept that the backward needs.
 Tape taped_forward(Layer& layer, const Values& input, const Context& context, Precision precision,
-                   InputGradient input_gradient);
+                   InputGradient input_gradient, TapeUse use = TapeUse::kStays);
 
 /// Spends `tape`: adds to the gradients of the layer's parameters, returns those of the input (one
 /// per member that carries one; empty for kNotNeeded). `gradients` are those of the floating

@@ -76,6 +76,9 @@ std::string to_json(const Plan& plan);
 /// The document that says why there is no plan: {"infeasible": {...}}.
 std::string to_json(const Infeasible& infeasible);
 
+/// The inside of that document: the value of its key `infeasible`.
+Infeasible read_infeasible(const io::Node& node);
+
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
 /// `forward`, `backward` must be there; by default stage k is on rank k with as many micro-batches
 /// in flight as its schedule has. Stages may stand in any order and come back sorted by their

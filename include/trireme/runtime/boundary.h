@@ -52,6 +52,8 @@ class Boundary {
 
   /// Waits until every send has left.
   void flush();
+  /// Waits until every output has left; gradients may be under way.
+  void flush_outputs();
 
  private:
   struct Posted {

@@ -7,10 +7,13 @@
 #include "trireme/model/layer.h"
 #include "trireme/program/action.h"
 #include "trireme/runtime/boundary.h"
+#include "trireme/runtime/copies.h"
 #include "trireme/runtime/optimizer.h"
+#include "trireme/runtime/recorder.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
 #include "trireme/runtime/values.h"
+#include "trireme/simulate/copy_points.h"
 
 #include <ATen/core/Generator.h>
 
@@ -44,9 +47,10 @@ struct ExecutorOptions {
   std::function<bool()> stop_requested;  ///< asked between actions
 };
 
-/// Where a run's time went on this rank. Compute is forward + backward + recompute + step.
+/// Where a run's time went on this rank. Compute is forward + backward + recompute + step; `wait`
+/// is for other ranks. The lanes' own time, `copy`, passes beside all that but for `copy_wait`.
 struct Times {
-  Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0};
+  Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0}, copy_wait{0}, copy{0};
 
   Seconds compute() const { return forward + backward + recompute + step; }
 };
@@ -66,12 +70,17 @@ class Executor {
     Boundary& boundary;
     Reducer& reducer;
     Optimizer& optimizer;
+    Copies* copies = nullptr;  ///< needed by programs that move values
   };
   Executor(Parts parts, ExecutorOptions options);
 
   /// One training step's program. `rate` is the learning rate of its `step` action.
+  ///
+  /// `points`, by action, are needed where the program moves values. With a recorder, the run is
+  /// written down there.
   RunResult train(const std::vector<program::Action>& actions, const Feed& feed, std::int64_t step,
-                  double rate);
+                  double rate, const std::vector<simulate::CopyPoint>& points = {},
+                  Recorder* recorder = nullptr);
   /// A forward-only program: no tape, no dropout, buffers stay as they are.
   RunResult evaluate(const std::vector<program::Action>& actions, const Feed& feed);
 
@@ -80,6 +89,11 @@ class Executor {
   enum class Taping { kUntaped, kTaped };
 
   RunResult run(const std::vector<Action>& actions);
+  void forget();
+  void move(const simulate::CopyPoint& point);
+  void await_values(const Action& action);
+  void offload(const Action& action);
+  Seconds finish_copies();
   void perform(const Action& action);
   void forward(const Action& action, Taping taping);
   void backward(const Action& action);
@@ -98,15 +112,14 @@ class Executor {
   ValueStore values_;
   std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that compares with it
   std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation
+  std::set<ValueStore::Key> moving_tapes_;  ///< tapes that the program moves
+  const std::vector<simulate::CopyPoint>* points_ = nullptr;
+  Recorder* recorder_ = nullptr;
   const Feed* feed_ = nullptr;
   std::int64_t step_ = 0;
   double rate_ = 0;
   bool training_ = true;
   RunResult result_;
 };
-
-/// Throws InputError for an action that this executor does not carry out yet (offload, prefetch):
-/// before anything runs.
-void require_supported(const std::vector<program::Action>& actions);
 
 }  // namespace trireme::runtime

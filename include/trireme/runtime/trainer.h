@@ -8,7 +8,10 @@
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/executor.h"
+#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/simulate.h"
 #include "trireme/tier/memory.h"
+#include "trireme/tier/outer_store.h"
 
 #include <cstdint>
 #include <functional>
@@ -65,6 +68,7 @@ struct Outcome {
   double bubble = 0;        ///< 1 - compute / (ranks x step)
   std::string parameters_digest, losses_digest;
   std::vector<RankFigures> ranks;
+  simulate::Simulation last_step;  ///< as it was, on the ranks of the first replica
 };
 
 /// Everything that a rank needs. References must outlive the trainer.
@@ -75,6 +79,9 @@ struct TrainSetup {
   const DataSource& data;
   comm::Channel& channel;
   tier::MemoryAccount& memory;
+  /// For plans that move values: when this rank frees and takes bytes, and what it moves them to.
+  std::vector<simulate::CopyPoint> copy_points = {};
+  tier::OuterStoreOptions outer_store = {};
   int threads = 1;
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
   bool owns_process = true;  ///< no other rank in this process

@@ -5,13 +5,21 @@
 
 #include "trireme/model/layer.h"
 #include "trireme/model/taped.h"
+#include "trireme/program/needs.h"
+
+#include <c10/core/Storage.h>
 
 #include <map>
+#include <vector>
 
 namespace trireme::runtime {
 
 /// Holds what the program says is held; a value that is not there is a defect, since every program
 /// was validated.
+///
+/// A tape works on its layer's input without holding it: the input may leave (be dropped, or be
+/// moved to the outer tier) while the tape waits, and come back, also as another tensor with the
+/// same values. The store keeps every tape's view of its input in step with the input itself.
 class ValueStore {
  public:
   struct Key {
@@ -26,10 +34,16 @@ class ValueStore {
   /// x[i], no longer held by itself (a tape's output stays in the tape).
   model::Values take_output(Key key);
   /// Frees a standalone x[i] if there is one.
-  void drop_output(Key key) { outputs_.erase(key); }
+  void drop_output(Key key);
 
   void put_tape(Key key, model::Tape tape);
   model::Tape take_tape(Key key);
+
+  /// What a copy of the value moves: every storage that it alone holds.
+  std::vector<c10::Storage> storages(const program::ValueKey& value) const;
+  /// The value's bytes have left the device, or are there again (perhaps not filled yet).
+  void left(const program::ValueKey& value);
+  void returned(const program::ValueKey& value);
 
   void put_gradient(Key key, model::Values gradients);
   model::Values take_gradient(Key key);
@@ -39,6 +53,9 @@ class ValueStore {
   void clear();
 
  private:
+  void connect(Key key, const model::Values& output);
+  void disconnect(Key key, const model::Values& output);
+
   std::map<Key, model::Values> outputs_;
   std::map<Key, model::Tape> tapes_;
   std::map<Key, model::Values> gradients_;

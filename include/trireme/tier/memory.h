@@ -39,13 +39,16 @@ class MemoryAccount {
 
   Bytes live() const { return Bytes(live_.load(std::memory_order_relaxed)); }
   Bytes live(Tag tag) const { return Bytes(tags_[index(tag)].load(std::memory_order_relaxed)); }
-  Bytes peak() const { return Bytes(peak_.load(std::memory_order_relaxed)); }
+  Bytes peak() const;
   Bytes budget() const { return Bytes(budget_.load(std::memory_order_relaxed)); }
   bool has_budget() const { return budget_.load(std::memory_order_relaxed) != INT64_MAX; }
   const std::string& name() const { return name_; }
 
   /// The peak starts again from what is live now.
-  void reset_peak() { peak_.store(live_.load()); }
+  void reset_peak();
+  /// The peak since the last call, or since the last reset; the peak as a whole stays. Not while
+  /// other threads allocate.
+  Bytes take_interval_peak();
   /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and who
   /// holds what.
   void set_budget(Bytes budget) { budget_.store(budget.count()); }
@@ -63,7 +66,9 @@ class MemoryAccount {
   void raise_peak(std::int64_t live) noexcept;
 
   std::string name_;
-  std::atomic<std::int64_t> live_{0}, peak_{0};
+  std::atomic<std::int64_t> live_{0};
+  std::atomic<std::int64_t> peak_{0};          ///< since the last look at the interval's
+  std::atomic<std::int64_t> earlier_peak_{0};  ///< before that
   std::atomic<std::int64_t> budget_{INT64_MAX};
   std::array<std::atomic<std::int64_t>, kTags> tags_{};
 };

@@ -1,0 +1,77 @@
+// Which values an action works with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/program/action.h"
+
+namespace trireme::program {
+
+/// A value that may be in the outer tier: an output that stands by itself, or a tape with the
+/// output inside.
+struct ValueKey {
+  bool tape = false;
+  int layer = 0;
+  int micro_batch = 0;
+
+  auto operator<=>(const ValueKey&) const = default;
+};
+
+/// What a copy moves: of offload, prefetch and the same of tapes.
+inline ValueKey moved_value(const Action& action) {
+  const bool tape = action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
+  return {tape, action.layer, action.micro_batch};
+}
+
+inline bool is_copy_out(Op op) {
+  return op == Op::kOffload || op == Op::kOffloadTape;
+}
+
+inline bool is_copy_in(Op op) {
+  return op == Op::kPrefetch || op == Op::kPrefetchTape;
+}
+
+/// Calls `visit(ValueKey)` for every output and tape that must be on the device before `action`
+/// runs, where it exists: x[i] stands by itself or in a tape, so both are named.
+template <class Visit>
+void for_each_need(const Action& action, Visit visit) {
+  const auto need = [&](bool tape, int layer) { visit(ValueKey{tape, layer, action.micro_batch}); };
+  const int i = action.layer;
+  switch (action.op) {
+    case Op::kForward:
+    case Op::kForwardKeep:
+    case Op::kForwardTape:
+      need(false, i - 1);
+      need(true, i - 1);
+      break;
+    case Op::kBackward:
+      need(true, i);
+      need(false, i - 1);
+      need(true, i - 1);
+      break;
+    case Op::kDrop:
+    case Op::kOffload:
+      need(false, i);
+      break;
+    case Op::kOffloadTape:
+      need(true, i);
+      break;
+    case Op::kSendOutput:
+    case Op::kReadLoss:
+      need(false, i);
+      need(true, i);
+      break;
+    case Op::kPrefetch:
+    case Op::kPrefetchTape:
+    case Op::kLoadInput:
+    case Op::kLoadTarget:
+    case Op::kReceiveInput:
+    case Op::kSendGradient:
+    case Op::kReceiveGradient:
+    case Op::kReduceGradients:
+    case Op::kClip:
+    case Op::kStep:
+      break;
+  }
+}
+
+}  // namespace trireme::program

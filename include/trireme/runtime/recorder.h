@@ -1,0 +1,73 @@
+// What one rank really did and held in one step, in the terms in which it was predicted.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+#include "trireme/core/units.h"
+#include "trireme/program/action.h"
+#include "trireme/simulate/simulate.h"
+#include "trireme/tier/copy_lane.h"
+#include "trireme/tier/memory.h"
+
+#include <chrono>
+#include <deque>
+#include <span>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Writes down when actions ran and what was held. Costs some 100 ns per action.
+class Recorder {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Recorder(int rank, tier::MemoryAccount& memory) : rank_(rank), memory_(memory) {}
+
+  /// A run begins now; whatever was written before is forgotten.
+  void begin();
+  /// An action ran from `from` until now; `again`: a forward beyond the first.
+  void ran(const program::Action& action, Clock::time_point from, bool again);
+  /// The lane's copies, in the order in which the program names them.
+  void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
+
+  const std::vector<simulate::Event>& events() const { return events_; }
+  const std::vector<simulate::MemoryPoint>& curve() const { return curve_; }
+
+ private:
+  Seconds since_begin(Clock::time_point time) const;
+  void point(Clock::time_point time, Bytes held);
+
+  int rank_;
+  tier::MemoryAccount& memory_;
+  Clock::time_point begin_;
+  std::vector<program::Action> named_out_, named_in_;
+  std::vector<simulate::Event> events_;
+  std::vector<simulate::MemoryPoint> curve_;
+};
+
+/// Records the action that runs while it lives; `recorder` may be null.
+class RecordScope {
+ public:
+  RecordScope(Recorder* recorder, const program::Action& action, bool again)
+      : recorder_(recorder), action_(action), again_(again) {
+    if (recorder_ != nullptr) from_ = Recorder::Clock::now();
+  }
+  ~RecordScope() {
+    if (recorder_ != nullptr) recorder_->ran(action_, from_, again_);
+  }
+  RecordScope(const RecordScope&) = delete;
+  RecordScope& operator=(const RecordScope&) = delete;
+
+ private:
+  Recorder* recorder_;
+  program::Action action_;
+  bool again_;
+  Recorder::Clock::time_point from_;
+};
+
+/// Every rank of the group (a pipeline's ranks, in order) with its recorder: the whole step, on
+/// every one of them. Times are from each rank's own beginning of the step.
+simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,
+                                 const Recorder& mine);
+
+}  // namespace trireme::runtime

@@ -1,0 +1,91 @@
+// Memory outside of the device tier: host memory first, then a file.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme::tier {
+
+class StoreFile;
+
+/// How an outer store is made.
+struct OuterStoreOptions {
+  Bytes host;  ///< bytes of ordinary memory
+  Bytes disk;  ///< bytes of a file
+  /// A folder for the file; empty: the system's for temporary files. The file has no name there: it
+  /// is gone when the process is, however that ends.
+  std::filesystem::path disk_path;
+  /// Every write leaves a checksum that the read compares with.
+#ifdef NDEBUG
+  bool checksums = false;
+#else
+  bool checksums = true;
+#endif
+  /// The file is made slower than it is: for tests and rehearsals. 0: as fast as it is.
+  BytesPerSecond file_rate{0};
+};
+
+/// A fixed number of bytes, taken from the machine when it is made, handed out in places. A place
+/// may be in several pieces, so room is never lost to gaps. reserve() and release() belong to one
+/// thread; write() and read() of different places may run on others.
+class OuterStore {
+ public:
+  /// Throws Error when the memory or the space on disk is not to be had: nothing fails later for
+  /// want of it.
+  explicit OuterStore(const OuterStoreOptions& options);
+  ~OuterStore();
+  OuterStore(const OuterStore&) = delete;
+  OuterStore& operator=(const OuterStore&) = delete;
+
+  struct Piece {
+    std::int64_t offset = 0;  ///< host memory first, then the file
+    std::int64_t size = 0;
+  };
+  struct Place {
+    std::vector<Piece> pieces;
+    std::uint64_t checksum = 0;
+  };
+
+  /// Room for `size` bytes. Throws Error with what was asked, free and all there is.
+  Place reserve(Bytes size);
+  void release(const Place& place);
+
+  /// Throws Error when the file does not take or give what it should: with its folder, the offset
+  /// and the reason. `bytes` has the place's size.
+  void write(Place& place, std::span<const std::byte> bytes);
+  void read(const Place& place, std::span<std::byte> bytes);
+
+  Bytes capacity() const { return Bytes(host_size_ + disk_size_); }
+  Bytes used() const { return used_; }
+  Bytes peak() const { return peak_; }
+  /// The file's descriptor, -1 without one.
+  int descriptor() const;
+
+  /// What a place of `size` bytes takes away from the capacity: pieces begin at multiples of 64.
+  static Bytes room_for(Bytes size);
+
+ private:
+  struct Unmap {
+    std::int64_t size;
+    void operator()(std::byte* data) const;
+  };
+
+  std::int64_t host_size_ = 0, disk_size_ = 0;
+  std::unique_ptr<std::byte, Unmap> host_{nullptr, Unmap{0}};
+  std::unique_ptr<StoreFile> file_;
+  std::map<std::int64_t, std::int64_t> free_;  ///< offset -> size
+  Bytes used_, peak_;
+  bool checksums_ = false;
+};
+
+}  // namespace trireme::tier

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/copies.h"
+
+#include "trireme/core/error.h"
+
+#include <c10/core/Allocator.h>
+
+#include <utility>
+
+namespace trireme::runtime {
+namespace {
+
+std::span<std::byte> bytes_of(const c10::Storage& storage) {
+  return {static_cast<std::byte*>(storage.mutable_data()), storage.nbytes()};
+}
+
+}  // namespace
+
+Copies::Copies(tier::OuterStore& store) : store_(store) {}
+
+Copies::~Copies() {
+  abandon();
+}
+
+void Copies::offload(Key key, std::vector<c10::Storage> storages) {
+  auto value = std::make_unique<Away>();
+  value->storages = std::move(storages);
+  for (const c10::Storage& storage : value->storages)
+    value->places.push_back(store_.reserve(Bytes(static_cast<std::int64_t>(storage.nbytes()))));
+  Away& moved = *value;
+  ensure(away_.emplace(key, std::move(value)).second, "a value leaves once");
+  moved.written = out_.post([this, &moved] {
+    for (std::size_t i = 0; i < moved.storages.size(); ++i)
+      store_.write(moved.places[i], bytes_of(moved.storages[i]));
+  });
+  leaving_.push_back(key);
+}
+
+Copies::Key Copies::release_next() {
+  ensure(!leaving_.empty(), "a copy out is under way");
+  const Key key = leaving_.front();
+  Away& value = away(key);
+  out_.wait(value.written);
+  leaving_.pop_front();
+  for (const c10::Storage& storage : value.storages)
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
+  return key;
+}
+
+void Copies::prefetch(Key key) {
+  coming_.push_back(key);
+}
+
+Copies::Key Copies::begin_next() {
+  ensure(!coming_.empty(), "a copy in was named");
+  const Key key = coming_.front();
+  coming_.pop_front();
+  Away& value = away(key);
+  for (const c10::Storage& storage : value.storages) {
+    ensure(storage.data() == nullptr || storage.nbytes() == 0,
+           "a copy out is let go of before its copy in");
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
+        c10::GetAllocator(storage.device_type())->allocate(storage.nbytes()));
+  }
+  value.read = in_.post([this, &value] {
+    for (std::size_t i = 0; i < value.storages.size(); ++i)
+      store_.read(value.places[i], bytes_of(value.storages[i]));
+  });
+  return key;
+}
+
+void Copies::await(Key key) {
+  const auto found = away_.find(key);
+  if (found == away_.end() || found->second->read == 0) return;
+  in_.wait(found->second->read);
+  for (const tier::OuterStore::Place& place : found->second->places) store_.release(place);
+  away_.erase(found);
+}
+
+void Copies::abandon() noexcept {
+  out_.abandon();
+  in_.abandon();
+  for (const auto& [key, value] : away_) {
+    for (const tier::OuterStore::Place& place : value->places) store_.release(place);
+  }
+  away_.clear();
+  leaving_.clear();
+  coming_.clear();
+}
+
+Copies::Away& Copies::away(Key key) {
+  const auto found = away_.find(key);
+  ensure(found != away_.end(), "the value is away");
+  return *found->second;
+}
+
+}  // namespace trireme::runtime

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/recorder.h"
+
+#include "trireme/core/error.h"
+#include "trireme/program/needs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+namespace trireme::runtime {
+namespace {
+
+using simulate::Event;
+using simulate::Lane;
+using simulate::MemoryPoint;
+using simulate::RankResult;
+
+RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve);
+
+/// Every rank's elements, on every one.
+template <class Element>
+std::vector<std::vector<Element>> gather(comm::Channel& channel, std::span<const int> group,
+                                         const std::vector<Element>& mine) {
+  static_assert(std::is_trivially_copyable_v<Element>);
+  std::vector<std::vector<Element>> all;
+  for (const auto& bytes :
+       comm::all_gather(channel, group, std::as_bytes(std::span(mine)), "recorded step")) {
+    all.emplace_back(bytes.size() / sizeof(Element));
+    std::memcpy(all.back().data(), bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+}  // namespace
+
+void Recorder::begin() {
+  begin_ = Clock::now();
+  named_out_.clear();
+  named_in_.clear();
+  events_.clear();
+  curve_.clear();
+  memory_.take_interval_peak();
+  curve_.push_back({Seconds(0), memory_.live()});
+}
+
+void Recorder::ran(const program::Action& action, Clock::time_point from, bool again) {
+  const Clock::time_point now = Clock::now();
+  point(from, memory_.take_interval_peak());
+  point(now, memory_.live());
+  if (program::is_copy_out(action.op)) named_out_.push_back(action);
+  if (program::is_copy_in(action.op)) named_in_.push_back(action);
+  const bool computes = program::is_forward(action.op) || action.op == program::Op::kBackward ||
+                        action.op == program::Op::kStep;
+  const bool waits = program::is_receive(action.op) || program::is_send(action.op);
+  if (!computes && !waits) return;
+  events_.push_back({.rank = rank_,
+                     .lane = computes ? Lane::kCompute : Lane::kLink,
+                     .action = action,
+                     .begin = since_begin(from),
+                     .end = since_begin(now),
+                     .peer = -1,
+                     .again = again && program::is_forward(action.op)});
+}
+
+void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
+  const auto& named = lane == Lane::kOut ? named_out_ : named_in_;
+  ensure(named.size() == spans.size(), "every copy that was named has run");
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    events_.push_back({.rank = rank_,
+                       .lane = lane,
+                       .action = named[i],
+                       .begin = since_begin(spans[i].begin),
+                       .end = since_begin(spans[i].end)});
+  }
+}
+
+Seconds Recorder::since_begin(Clock::time_point time) const {
+  return Seconds(std::chrono::duration<double>(time - begin_).count());
+}
+
+void Recorder::point(Clock::time_point time, Bytes held) {
+  if (curve_.back().held != held) curve_.push_back({since_begin(time), held});
+}
+
+simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,
+                                 const Recorder& mine) {
+  simulate::Simulation step;
+  std::vector<std::vector<MemoryPoint>> curves = gather(channel, group, mine.curve());
+  const std::vector<std::vector<Event>> events = gather(channel, group, mine.events());
+  Seconds busy;
+  for (std::size_t rank = 0; rank < events.size(); ++rank) {
+    RankResult result = result_of(events[rank], std::move(curves[rank]));
+    busy += result.busy;
+    step.recompute += result.recompute;
+    step.step = std::max(step.step, result.end);
+    step.ranks.push_back(std::move(result));
+    step.events.insert(step.events.end(), events[rank].begin(), events[rank].end());
+  }
+  if (step.step > Seconds(0))
+    step.bubble = 1 - busy / (step.step * static_cast<double>(events.size()));
+  return step;
+}
+
+namespace {
+
+RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve) {
+  RankResult result;
+  for (const Event& event : events) {
+    const Seconds time = event.end - event.begin;
+    result.end = std::max(result.end, event.end);
+    switch (event.lane) {
+      case Lane::kCompute:
+        result.busy += time;
+        if (event.again) result.recompute += time;
+        break;
+      case Lane::kOut:
+        result.copies_out += time;
+        break;
+      case Lane::kIn:
+        result.copies_in += time;
+        break;
+      case Lane::kLink:
+        result.wait_for_ranks += time;
+        break;
+    }
+  }
+  for (const MemoryPoint& point : curve) {
+    if (point.held <= result.peak.size) continue;
+    result.peak.size = point.held;
+    result.peak.time = point.time;
+  }
+  result.curve = std::move(curve);
+  return result;
+}
+
+}  // namespace
+}  // namespace trireme::runtime

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/tier/rates.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace trireme::tier {
+namespace {
+
+constexpr std::int64_t kSample = std::int64_t{64} << 20;
+constexpr std::int64_t kPiece = std::int64_t{4} << 20;
+constexpr int kRounds = 3;
+
+Seconds time_of(const auto& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+TierRates rates_of(const OuterStoreOptions& options) {
+  OuterStore store(options);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kPiece, store.capacity().count())),
+                               std::byte{1});
+  const Bytes piece(static_cast<std::int64_t>(bytes.size()));
+  const auto pieces = static_cast<std::size_t>(store.capacity() / piece);
+  std::vector<OuterStore::Place> places;
+  for (std::size_t i = 0; i < pieces; ++i) places.push_back(store.reserve(piece));
+  std::vector<double> out, in;
+  for (int round = 0; round < kRounds; ++round) {
+    const Seconds written = time_of([&] {
+      for (OuterStore::Place& place : places) store.write(place, bytes);
+    });
+    const Seconds read = time_of([&] {
+      for (const OuterStore::Place& place : places) store.read(place, bytes);
+    });
+    const double all = static_cast<double>(piece.count()) * static_cast<double>(pieces);
+    out.push_back(all / written.count());
+    in.push_back(all / read.count());
+  }
+  std::sort(out.begin(), out.end());
+  std::sort(in.begin(), in.end());
+  return {BytesPerSecond(out[kRounds / 2]), BytesPerSecond(in[kRounds / 2])};
+}
+
+}  // namespace
+
+TierRates measure_rates(const OuterStoreOptions& options) {
+  const Bytes most(kSample);
+  TierRates slower;
+  for (const bool disk : {false, true}) {
+    OuterStoreOptions part = options;
+    part.host = disk ? Bytes(0) : std::min(options.host, most);
+    part.disk = disk ? std::min(options.disk, most) : Bytes(0);
+    if (part.host + part.disk < Bytes(4096)) continue;
+    const TierRates rates = rates_of(part);
+    if (slower.out.count() == 0 || rates.out < slower.out) slower.out = rates.out;
+    if (slower.in.count() == 0 || rates.in < slower.in) slower.in = rates.in;
+  }
+  return slower;
+}
+
+}  // namespace trireme::tier

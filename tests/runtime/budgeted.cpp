@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "budgeted.h"
+
+#include "trireme/comm/local.h"
+#include "trireme/core/error.h"
+#include "trireme/partition/planner.h"
+#include "trireme/profile/measure.h"
+#include "trireme/simulate/copy_points.h"
+
+#include <ATen/Parallel.h>
+
+#include <cmath>
+#include <variant>
+
+namespace trireme::runtime {
+namespace {
+
+/// Rates at which the outer tier is worth thinking of: all tapes come and go in about the time that
+/// the layers take.
+BytesPerSecond fitting_rate(const chain::Chain& chain) {
+  Seconds time;
+  Bytes bytes;
+  for (const chain::LayerCost& layer : chain.layers) {
+    time += layer.forward + layer.backward;
+    bytes += layer.tape;
+  }
+  return BytesPerSecond(static_cast<double>(bytes.count()) / time.count());
+}
+
+/// Steps 0 and 1; of the second one, gradients stay as they are.
+std::vector<program::Action> without_end(std::vector<program::Action> actions) {
+  std::erase_if(actions, [](const program::Action& action) {
+    return action.op == program::Op::kReduceGradients || action.op == program::Op::kClip ||
+           action.op == program::Op::kStep;
+  });
+  return actions;
+}
+
+partition::Question question_of(const chain::Chain& chain, const chain::Platform& platform,
+                                const model::ChainModel& model, const config::JobSpec& job) {
+  return {.chain = chain,
+          .platform = platform,
+          .stages = 1,
+          .micro_batches = config::micro_batches(job),
+          .cut = {},
+          .shared_bytes = [&](int first, int last) {
+            return profile::shared_bytes(model, job.train.optimizer, first, last);
+          }};
+}
+
+}  // namespace
+
+Subject::Subject(model::ChainModel model, config::JobSpec job)
+    : job_(std::move(job)),
+      model_(std::move(model)),
+      data_(random_data(model_, job_)),
+      chain_(profile::measure(model_, job_,
+                              {.threads = 1, .least_time = Seconds(0), .least_runs = 2})) {}
+
+chain::Platform Subject::platform(Bytes budget) const {
+  chain::Platform platform = chain::uniform_platform(1, budget);
+  platform.ranks[0].host = Bytes(std::int64_t{1} << 30);
+  platform.ranks[0].out = platform.ranks[0].in = fitting_rate(chain_);
+  return platform;
+}
+
+std::optional<Bytes> Subject::least_budget(const std::string& solver) {
+  partition::Question question = question_of(chain_, platform(Bytes(1)), model_, job_);
+  question.solver = solver;
+  const partition::Answer answer = partition::plan(question);
+  const auto* infeasible = std::get_if<plan::Infeasible>(&answer);
+  if (infeasible == nullptr) return std::nullopt;
+  return infeasible->least_budget;
+}
+
+Bytes Subject::keep_all_budget() {
+  return partition::keep_all_budget(question_of(chain_, platform(Bytes(0)), model_, job_));
+}
+
+std::optional<plan::Plan> Subject::plan(const std::string& solver, Bytes budget) {
+  partition::Question question = question_of(chain_, platform(budget), model_, job_);
+  question.solver = solver;
+  partition::Answer answer = partition::plan(question);
+  if (auto* plan = std::get_if<plan::Plan>(&answer)) return std::move(*plan);
+  return std::nullopt;
+}
+
+PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
+                        const tier::OuterStoreOptions& store) {
+  tier::install_cpu_allocator();
+  const program::Program program = plan::compile(plan);
+  const partition::Question question = question_of(chain_, platform(budget), model_, job_);
+  const simulate::Simulation timeline =
+      partition::simulated(question, plan, simulate::Detail::kTimeline);
+  const simulate::CopyPoints points =
+      simulate::copy_points(program, partition::setting_of(question, plan), timeline, 0);
+  PlannedRun run{.numbers = {},
+                 .peak = {},
+                 .predicted_peak = points.peak,
+                 .outer_peak = {},
+                 .predicted_outer_peak = points.outer_peak};
+  comm::run_local(1, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
+    at::set_num_threads(1);
+    tier::MemoryAccount& account = tier::MemoryAccount::open("rank 0");
+    if (budget > Bytes(0)) account.set_budget(budget);
+    {
+      const tier::AccountScope scope(account);
+      std::vector<int> layers;
+      for (int i = 1; i <= model_.length(); ++i) layers.push_back(i);
+      Stage stage(model_, layers, job_.train.seed);
+      Boundary boundary(channel, {0}, program.rank_of_layer);
+      Reducer reducer(channel, Position::of(0, 1, 1), stage);
+      Optimizer optimizer(job_.train.optimizer, stage);
+      tier::OuterStore outer(store);
+      Copies copies(outer);
+      Executor executor({stage, boundary, reducer, optimizer, &copies},
+                        {.seed = job_.train.seed,
+                         .bfloat16 = job_.train.precision == "bfloat16",
+                         .clip_norm = job_.train.clip_norm,
+                         .loss_scale = 1.0 / config::micro_batches(job_),
+                         .owns_default_generator = true,
+                         .stop_requested = {}});
+      for (const int step : {0, 1}) {
+        const Feed feed{[&](int m) { return data_.input(step, m); },
+                        [&](int m) { return data_.target(step, m); }};
+        std::vector<program::Action> actions = program.ranks[0];
+        if (step == 1) actions = without_end(actions);
+        std::vector<simulate::CopyPoint> before = points.before;
+        before.resize(actions.size());
+        const RunResult result = executor.train(actions, feed, step, 1e-2, before);
+        run.numbers.losses.insert(run.numbers.losses.end(), result.losses.begin(),
+                                  result.losses.end());
+      }
+      run.peak = account.peak();
+      run.outer_peak = outer.peak();
+      EXPECT_EQ(outer.used(), Bytes(0)) << "something was left in the outer tier";
+      account.set_budget(Bytes(INT64_MAX));
+      for (const StageParameter& parameter : stage.parameters()) {
+        run.numbers.parameters.push_back(parameter.value.detach().clone());
+        run.numbers.gradients.push_back(parameter.gradient.clone());
+      }
+      for (const int i : layers) {
+        for (const model::Buffer& buffer : stage.layer(i).buffers())
+          run.numbers.buffers.push_back(buffer.value.clone());
+      }
+    }
+  });
+  return run;
+}
+
+const Numbers& Subject::expected() {
+  if (!expected_) {
+    const auto keep_all = plan("keep_all", keep_all_budget());
+    ensure(keep_all.has_value(), "everything fits where it all may stay");
+    expected_ = run(*keep_all, Bytes(0), {}).numbers;
+  }
+  return *expected_;
+}
+
+}  // namespace trireme::runtime

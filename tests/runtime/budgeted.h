@@ -1,0 +1,60 @@
+// One rank's training inside a budget: profiled, planned, carried out, and compared with the same
+// training without any budget.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "small_runs.h"
+
+#include "trireme/chain/platform.h"
+#include "trireme/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// What two steps left behind: the second one's gradients were not used up.
+struct Numbers {
+  std::vector<float> losses;
+  std::vector<at::Tensor> parameters, gradients, buffers;
+};
+
+/// How a planned run went.
+struct PlannedRun {
+  Numbers numbers;
+  Bytes peak, predicted_peak;
+  Bytes outer_peak, predicted_outer_peak;
+};
+
+/// A model with its job and its measured costs.
+class Subject {
+ public:
+  Subject(model::ChainModel model, config::JobSpec job);
+
+  /// Least budget of a solver, and the budget from which on nothing is recomputed or moved.
+  std::optional<Bytes> least_budget(const std::string& solver);
+  Bytes keep_all_budget();
+
+  /// With `budget` enforced by the allocator. Nothing if the solver has no plan for it.
+  std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
+  PlannedRun run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store);
+
+  /// The bits that every run must have: keep_all without a budget.
+  const Numbers& expected();
+
+  const chain::Chain& chain() const { return chain_; }
+
+ private:
+  chain::Platform platform(Bytes budget) const;
+
+  config::JobSpec job_;
+  model::ChainModel model_;
+  DataSource data_;
+  chain::Chain chain_;
+  std::optional<Numbers> expected_;
+};
+
+}  // namespace trireme::runtime
