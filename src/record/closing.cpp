@@ -13,8 +13,16 @@ namespace {
 std::string line(std::string_view label, std::string_view text);
 std::string losses(const Summary& summary);
 std::string throughput(const Summary& summary);
-std::string rank_table(const Summary& summary);
-std::vector<std::string> rank_row(const RankSummary& rank, Seconds step);
+/// Budget, predicted and allocated bytes of every rank.
+std::string memory_table(const Summary& summary);
+/// Predicted and measured time of every rank, and what it went on.
+std::string time_table(const Summary& summary);
+std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary);
+template <class Unit>
+std::string text_or_dash(const std::optional<Unit>& value);
+/// "+1.5 %": how much more than was predicted; "-" without a prediction.
+template <class Unit>
+std::string excess(Unit measured, const std::optional<Unit>& predicted);
 /// Zero has no unit worth a digit.
 std::string time_text(Seconds time);
 std::string percent(double share);
@@ -27,7 +35,8 @@ std::string closing_text(const Summary& summary) {
   text += losses(summary);
   text += throughput(summary);
   text += line("bubble", percent(summary.bubble));
-  if (!summary.ranks.empty()) text += "\n" + rank_table(summary);
+  if (!summary.ranks.empty())
+    text += concat("\n", memory_table(summary), "\n", time_table(summary));
   return text + concat("\nparameters digest: ", summary.parameters_digest,
                        "\nlosses digest: ", summary.losses_digest, "\n");
 }
@@ -56,35 +65,58 @@ std::string throughput(const Summary& summary) {
   std::string text =
       concat(speed(summary.tokens_per_s), " tokens/s, a step in ", to_text(summary.step));
   if (summary.predicted_step) {
-    const double excess = 100 * (summary.step / *summary.predicted_step - 1);
-    text += concat(", predicted ", to_text(*summary.predicted_step), " (", excess < 0 ? "" : "+",
-                   fixed(excess, 1), " %)");
+    text += concat(", predicted ", to_text(*summary.predicted_step), " (",
+                   excess(summary.step, summary.predicted_step), ")");
   }
   return line("throughput", text);
 }
 
-std::string rank_table(const Summary& summary) {
-  std::vector<std::vector<std::string>> rows = {{"rank", "layers", "budget", "peak", "predicted",
-                                                 "static", "forward", "backward", "recompute",
-                                                 "copy", "wait", "busy"}};
-  for (const RankSummary& rank : summary.ranks) rows.push_back(rank_row(rank, summary.step));
+std::string memory_table(const Summary& summary) {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "layers", "budget", "predicted", "peak", "deviation", "static", "reserved"}};
+  for (const RankSummary& rank : summary.ranks) {
+    rows.push_back({concat(rank.rank), concat(rank.first_layer, "-", rank.last_layer),
+                    rank.budget == Bytes(0) ? "-" : to_text(rank.budget),
+                    text_or_dash(rank.predicted_peak), to_text(rank.peak),
+                    excess(rank.peak, rank.predicted_peak), to_text(rank.static_bytes),
+                    text_or_dash(rank.reserved)});
+  }
   return table(rows);
 }
 
-std::vector<std::string> rank_row(const RankSummary& rank, Seconds step) {
+std::string time_table(const Summary& summary) {
+  std::vector<std::vector<std::string>> rows = {{"rank", "predicted", "step", "forward", "backward",
+                                                 "recompute", "copies", "overlap", "wait", "busy"}};
+  for (const RankSummary& rank : summary.ranks) rows.push_back(time_row(rank, summary));
+  return table(rows);
+}
+
+std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary) {
   const Seconds busy = rank.forward + rank.backward + rank.recompute;
+  const std::optional<double> overlap = copy_overlap(rank);
   return {concat(rank.rank),
-          concat(rank.first_layer, "-", rank.last_layer),
-          rank.budget == Bytes(0) ? "-" : to_text(rank.budget),
-          to_text(rank.peak),
-          rank.predicted_peak ? to_text(*rank.predicted_peak) : "-",
-          to_text(rank.static_bytes),
+          text_or_dash(rank.predicted_step ? rank.predicted_step : summary.predicted_step),
+          time_text(rank.step.value_or(summary.step)),
           time_text(rank.forward),
           time_text(rank.backward),
           time_text(rank.recompute),
           time_text(rank.copy),
-          time_text(rank.wait),
-          step > Seconds(0) ? percent(busy / step) : "-"};
+          overlap ? percent(*overlap) : "-",
+          time_text(rank.wait + rank.copy_wait),
+          summary.step > Seconds(0) ? percent(busy / summary.step) : "-"};
+}
+
+template <class Unit>
+std::string text_or_dash(const std::optional<Unit>& value) {
+  return value ? to_text(*value) : "-";
+}
+
+template <class Unit>
+std::string excess(Unit measured, const std::optional<Unit>& predicted) {
+  if (!predicted || *predicted <= Unit(0)) return "-";
+  const double share = 100 * (measured / *predicted - 1);
+  const std::string text = fixed(share, 1);
+  return concat(text == "-0.0" ? "0.0" : share < 0 ? text : "+" + text, " %");
 }
 
 std::string time_text(Seconds time) {

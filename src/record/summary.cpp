@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace trireme::record {
 namespace {
 
@@ -38,6 +40,11 @@ std::string to_json(const Summary& summary) {
   return json.dump(2) + "\n";
 }
 
+std::optional<double> copy_overlap(const RankSummary& rank) {
+  if (rank.copy <= Seconds(0)) return std::nullopt;
+  return std::max(0.0, 1 - rank.copy_wait / rank.copy);
+}
+
 void write(const Summary& summary, const std::filesystem::path& file) {
   io::write_file(file, to_json(summary));
 }
@@ -62,10 +69,15 @@ Json rank_json(const RankSummary& rank) {
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
   json["reserved_bytes"] = count_or_null(rank.reserved);
+  json["step_s"] = count_or_null(rank.step);
+  json["predicted_step_s"] = count_or_null(rank.predicted_step);
   json["forward_s"] = rank.forward.count();
   json["backward_s"] = rank.backward.count();
   json["recompute_s"] = rank.recompute.count();
+  json["predicted_recompute_s"] = count_or_null(rank.predicted_recompute);
   json["copy_s"] = rank.copy.count();
+  json["copy_wait_s"] = rank.copy_wait.count();
+  json["copy_overlap"] = number_or_null(copy_overlap(rank));
   json["wait_s"] = rank.wait.count();
   return json;
 }

@@ -1,26 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/report/chrome_trace.h"
 
+#include "rows.h"
+
 #include "trireme/core/text.h"
 
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace trireme::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using program::Op;
-using simulate::Lane;
 
-/// Thread numbers within a rank's process: lanes of its own, then two streams to every peer.
-int thread_of(const simulate::Event& event);
-std::string thread_name(const simulate::Event& event);
-std::string_view category(const simulate::Event& event);
-Json name_event(std::string_view kind, int rank, int thread, std::string name);
-Json block(const simulate::Event& event, const chain::Chain& chain);
+/// The processes of one step: rank r is number first + r.
+struct Group {
+  int first = 0;
+  std::string prefix;  ///< of their names
+  /// Of so many groups, that stand rank by rank, the place of this one; one alone needs no order.
+  int groups = 1, place = 0;
+};
+
+void append(Json& events, const simulate::Simulation& simulation, const chain::Chain& chain,
+            const Group& group);
+std::string document(Json events);
+/// Thread numbers within a rank's process: lanes of its own, then four streams per peer.
+int thread_of(const Row& row);
+Json meta(std::string_view kind, int process, int thread, Json arguments);
+Json block(const simulate::Event& event, const chain::Chain& chain, const Group& group);
 double microseconds(Seconds time) {
   return time.count() * 1e6;
 }
@@ -29,81 +39,86 @@ double microseconds(Seconds time) {
 
 std::string chrome_trace(const simulate::Simulation& simulation, const chain::Chain& chain) {
   Json events = Json::array();
-  std::map<std::pair<int, int>, std::string> threads;
-  for (const simulate::Event& event : simulation.events)
-    threads.try_emplace({event.rank, thread_of(event)}, thread_name(event));
-  for (int rank = 0; rank < static_cast<int>(simulation.ranks.size()); ++rank)
-    events.push_back(name_event("process_name", rank, 0, concat("rank ", rank)));
-  for (const auto& [place, name] : threads)
-    events.push_back(name_event("thread_name", place.first, place.second, name));
-  for (const simulate::Event& event : simulation.events) events.push_back(block(event, chain));
-  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
-    for (const simulate::MemoryPoint& point : simulation.ranks[rank].curve) {
-      events.push_back({{"ph", "C"},
-                        {"name", "device bytes"},
-                        {"pid", rank},
-                        {"ts", microseconds(point.time)},
-                        {"args", {{"held", point.held.count()}}}});
-    }
-  }
-  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+  append(events, simulation, chain, {});
+  return document(std::move(events));
+}
+
+std::string chrome_trace(const simulate::Simulation& predicted,
+                         const simulate::Simulation& measured, const chain::Chain& chain) {
+  Json events = Json::array();
+  const int ranks = static_cast<int>(measured.ranks.size());
+  append(events, measured, chain, {.groups = 2, .place = 1});
+  append(events, predicted, chain, {.first = ranks, .prefix = "predicted ", .groups = 2});
+  return document(std::move(events));
 }
 
 namespace {
 
-int thread_of(const simulate::Event& event) {
-  switch (event.lane) {
-    case Lane::kCompute:
+void append(Json& events, const simulate::Simulation& simulation, const chain::Chain& chain,
+            const Group& group) {
+  for (int rank = 0; rank < static_cast<int>(simulation.ranks.size()); ++rank) {
+    const int process = group.first + rank;
+    events.push_back(
+        meta("process_name", process, 0, {{"name", concat(group.prefix, "rank ", rank)}}));
+    if (group.groups == 1) continue;
+    events.push_back(meta("process_sort_index", process, 0,
+                          {{"sort_index", rank * group.groups + group.place}}));
+  }
+  std::map<std::pair<int, int>, std::string> threads;
+  for (const simulate::Event& event : simulation.events) {
+    const Row row = row_of(event);
+    threads.try_emplace({group.first + event.rank, thread_of(row)}, name(row));
+  }
+  for (const auto& [place, name] : threads)
+    events.push_back(meta("thread_name", place.first, place.second, {{"name", name}}));
+  for (const simulate::Event& event : simulation.events)
+    events.push_back(block(event, chain, group));
+  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
+    for (const simulate::MemoryPoint& point : simulation.ranks[rank].curve) {
+      events.push_back({{"ph", "C"},
+                        {"name", "device bytes"},
+                        {"pid", group.first + static_cast<int>(rank)},
+                        {"ts", microseconds(point.time)},
+                        {"args", {{"held", point.held.count()}}}});
+    }
+  }
+}
+
+std::string document(Json events) {
+  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+}
+
+int thread_of(const Row& row) {
+  switch (row.lane) {
+    case simulate::Lane::kCompute:
       return 1;
-    case Lane::kOut:
+    case simulate::Lane::kOut:
       return 2;
-    case Lane::kIn:
+    case simulate::Lane::kIn:
       return 3;
-    case Lane::kLink:
-      return 10 + 2 * event.peer + (event.action.op == Op::kSendGradient ? 1 : 0);
+    case simulate::Lane::kLink:
+      return 10 + 4 * row.peer + (row.gradients ? 1 : 0) + (row.arriving ? 2 : 0);
   }
   return 0;
 }
 
-std::string thread_name(const simulate::Event& event) {
-  switch (event.lane) {
-    case Lane::kCompute:
-      return "compute";
-    case Lane::kOut:
-      return "copies out";
-    case Lane::kIn:
-      return "copies in";
-    case Lane::kLink:
-      return concat(event.action.op == Op::kSendGradient ? "gradients" : "outputs", " to rank ",
-                    event.peer);
-  }
-  return "";
-}
-
-std::string_view category(const simulate::Event& event) {
-  if (event.lane == Lane::kLink) return "transfer";
-  if (event.lane != Lane::kCompute) return "copy";
-  if (event.action.op == Op::kBackward) return "backward";
-  return event.again ? "recompute" : "forward";
-}
-
-Json name_event(std::string_view kind, int rank, int thread, std::string name) {
+Json meta(std::string_view kind, int process, int thread, Json arguments) {
   return {{"ph", "M"},
           {"name", kind},
-          {"pid", rank},
+          {"pid", process},
           {"tid", thread},
-          {"args", {{"name", std::move(name)}}}};
+          {"args", std::move(arguments)}};
 }
 
-Json block(const simulate::Event& event, const chain::Chain& chain) {
+Json block(const simulate::Event& event, const chain::Chain& chain, const Group& group) {
   const int i = event.action.layer;
   Json args{{"micro_batch", event.action.micro_batch}, {"layer", i}};
   if (i >= 1 && i <= chain.length()) args["name"] = chain.layer(i).name;
   return {{"ph", "X"},
           {"name", program::to_text(event.action)},
-          {"cat", category(event)},
-          {"pid", event.rank},
-          {"tid", thread_of(event)},
+          {"cat", name(kind_of(event))},
+          {"pid", group.first + event.rank},
+          {"tid", thread_of(row_of(event))},
           {"ts", microseconds(event.begin)},
           {"dur", microseconds(event.end - event.begin)},
           {"args", std::move(args)}};

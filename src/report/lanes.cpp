@@ -1,70 +1,94 @@
+// Rows of blocks: what a rank's lanes do, and a pipeline's passes.
 // SPDX-License-Identifier: Apache-2.0
 #include "markup.h"
+#include "rows.h"
 #include "timeline.h"
 
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
-#include <utility>
-#include <vector>
 
 namespace trireme::report {
 namespace {
 
-using program::Op;
 using simulate::Event;
-using simulate::Lane;
 
 constexpr double kRow = 24, kGap = 5;
+/// Rows of more ranks than fit into this height are drawn lower.
+constexpr double kRoom = 640, kLeastRow = 9;
 /// A row with more blocks than this shows neighbours of a kind as one.
 constexpr std::size_t kCrowded = 120;
+/// Pixels between blocks that nobody sees, and the pixels that a crowded row gives its least block.
+constexpr double kTouching = 0.5;
 /// Pixels from which on a block has an outline: it would cover a narrower one.
 constexpr double kOutlined = 3;
 /// Pixels that a letter takes inside a block.
 constexpr double kLetter = 6.6;
 
-/// Which row an event belongs to: the lane, and of links the peer and the kind of message.
-using RowKey = std::pair<int, int>;
-RowKey row_of(const Event& event);
-std::string row_name(const Event& event);
-
 /// Events of a kind, one after the other, as one.
 struct Block {
   Event first;
+  Kind kind{};
   Seconds end;
   int least = 0, most = 0;  ///< layers
   std::size_t events = 1;
+  bool mixed = false;  ///< of several kinds or micro-batches, too short to be told apart
 };
-std::vector<Block> blocks_of(const std::vector<Event>& events, const Scale& time);
-/// Whether the event comes right after the block, as far as pixels tell.
-bool goes_on(const Block& block, const Event& event, const Scale& time);
 
-std::string drawn(const Block& block, const chain::Chain& chain, const Scale& time, double y);
-std::string_view kind(const Event& event);
+enum class Numbers { kLayers, kMicroBatches };
+
+/// How one row is drawn.
+struct Drawn {
+  Scale time;
+  double y = 0, height = kRow;
+  Numbers numbers{};
+};
+
+std::string row(const std::vector<Event>& events, const chain::Chain& chain, const Drawn& how,
+                const std::string& caption);
+std::vector<Block> blocks_of(std::vector<Event> events, const Drawn& how);
+/// Takes the event in if it comes right after the block, as far as pixels tell.
+bool absorbs(Block& block, const Event& event, bool crowded, const Scale& time);
+std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& how);
+/// What stands in a block; "" where there is nothing to say.
+std::string inscription(const Block& block, Numbers numbers);
 std::string tip(const Block& block, const chain::Chain& chain);
 
 }  // namespace
 
 Lanes lane_rows(const simulate::Simulation& simulation, const chain::Chain& chain, int rank,
                 const Area& area) {
-  std::map<RowKey, std::vector<Event>> rows;
+  std::map<Row, std::vector<Event>> rows;
   for (const Event& event : simulation.events) {
     if (event.rank == rank) rows[row_of(event)].push_back(event);
   }
   Lanes lanes{"", area.top};
   for (const auto& [key, events] : rows) {
-    const double y = lanes.bottom;
-    lanes.drawing += element("rect", {{"x", pixels(area.time.begin)},
-                                      {"y", pixels(y)},
-                                      {"width", pixels(area.time.end - area.time.begin)},
-                                      {"height", pixels(kRow)},
-                                      {"class", "row"}});
-    lanes.drawing += label(area.time.begin - 8, y + kRow / 2 + 4, "end", row_name(events.front()));
-    for (const Block& block : blocks_of(events, area.time))
-      lanes.drawing += drawn(block, chain, area.time, y);
-    lanes.drawing += "\n";
+    lanes.drawing +=
+        row(events, chain, {area.time, lanes.bottom, kRow, Numbers::kLayers}, name(key));
     lanes.bottom += kRow + kGap;
+  }
+  return lanes;
+}
+
+Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chain,
+                const std::vector<int>& ranks, const Area& area) {
+  std::map<int, std::vector<Event>> rows;
+  for (const int rank : ranks) rows[rank];
+  for (const Event& event : simulation.events) {
+    const auto found = rows.find(event.rank);
+    if (found != rows.end() && event.lane == simulate::Lane::kCompute)
+      found->second.push_back(event);
+  }
+  const double height = std::clamp(
+      kRoom / static_cast<double>(std::max<std::size_t>(rows.size(), 1)) - 2, kLeastRow, kRow);
+  Lanes lanes{"", area.top};
+  for (const auto& [rank, events] : rows) {
+    lanes.drawing += row(events, chain, {area.time, lanes.bottom, height, Numbers::kMicroBatches},
+                         concat("rank ", rank));
+    lanes.bottom += height + std::min(kGap, height / 5);
   }
   return lanes;
 }
@@ -74,88 +98,95 @@ std::string time_axis(const Scale& time, double top, double bottom) {
   std::string out;
   for (const Tick& tick : ticks.ticks) {
     const double x = time.at(tick.value);
-    out += line(x, top, x, bottom, "grid") + label(x, bottom + 17, "middle", tick.text);
+    const bool last = &tick == &ticks.ticks.back();
+    out += line(x, top, x, bottom, "grid") +
+           label(x, bottom + 17, "middle", last ? concat(tick.text, " ", ticks.unit) : tick.text);
   }
-  out += line(time.begin, bottom, time.end, bottom, "axis");
-  return out + label(time.end + 6, bottom + 17, "", ticks.unit) + "\n";
+  return out + line(time.begin, bottom, time.end, bottom, "axis") + "\n";
 }
 
 namespace {
 
-RowKey row_of(const Event& event) {
-  const bool gradient = event.action.op == Op::kSendGradient;
-  return {static_cast<int>(event.lane), event.lane == Lane::kLink ? 2 * event.peer + gradient : 0};
+std::string row(const std::vector<Event>& events, const chain::Chain& chain, const Drawn& how,
+                const std::string& caption) {
+  const double left = how.time.begin, small = std::min(11.0, how.height);
+  std::string out = element("rect", {{"x", pixels(left)},
+                                     {"y", pixels(how.y)},
+                                     {"width", pixels(how.time.end - left)},
+                                     {"height", pixels(how.height)},
+                                     {"class", "row"}});
+  out += label(left - 8, how.y + how.height / 2 + small / 3,
+               how.height < kRow ? "end small" : "end", caption);
+  for (const Block& block : blocks_of(events, how)) out += drawn(block, chain, how);
+  return out + "\n";
 }
 
-std::string row_name(const Event& event) {
-  switch (event.lane) {
-    case Lane::kCompute:
-      return "compute";
-    case Lane::kOut:
-      return "copies out";
-    case Lane::kIn:
-      return "copies in";
-    case Lane::kLink:
-      return concat("to rank ", event.peer);
-  }
-  return "";
-}
-
-std::vector<Block> blocks_of(const std::vector<Event>& events, const Scale& time) {
+std::vector<Block> blocks_of(std::vector<Event> events, const Drawn& how) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.begin < b.begin; });
+  const bool crowded = events.size() > kCrowded;
+  const bool joins = crowded || how.numbers == Numbers::kMicroBatches;
   std::vector<Block> blocks;
   for (const Event& event : events) {
-    if (events.size() > kCrowded && !blocks.empty() && goes_on(blocks.back(), event, time)) {
-      Block& block = blocks.back();
-      block.end = event.end;
-      block.least = std::min(block.least, event.action.layer);
-      block.most = std::max(block.most, event.action.layer);
-      ++block.events;
-    } else {
-      blocks.push_back({event, event.end, event.action.layer, event.action.layer, 1});
-    }
+    if (joins && !blocks.empty() && absorbs(blocks.back(), event, crowded, how.time)) continue;
+    blocks.push_back({.first = event,
+                      .kind = kind_of(event),
+                      .end = event.end,
+                      .least = event.action.layer,
+                      .most = event.action.layer});
   }
   return blocks;
 }
 
-bool goes_on(const Block& block, const Event& event, const Scale& time) {
-  return kind(block.first) == kind(event) &&
-         block.first.action.micro_batch == event.action.micro_batch &&
-         time.at(event.begin.count()) - time.at(block.end.count()) < 0.05;
+bool absorbs(Block& block, const Event& event, bool crowded, const Scale& time) {
+  const bool same = block.kind == kind_of(event) && block.kind != Kind::kOther &&
+                    block.first.action.micro_batch == event.action.micro_batch;
+  const bool touches = time.at(event.begin.count()) - time.at(block.end.count()) < kTouching;
+  const bool unseen =
+      crowded && time.at(event.end.count()) - time.at(block.first.begin.count()) < kTouching;
+  if (!(same && touches) && !unseen) return false;
+  block.end = std::max(block.end, event.end);
+  block.least = std::min(block.least, event.action.layer);
+  block.most = std::max(block.most, event.action.layer);
+  block.mixed = block.mixed || !same;
+  ++block.events;
+  return true;
 }
 
-std::string drawn(const Block& block, const chain::Chain& chain, const Scale& time, double y) {
-  const double x = time.at(block.first.begin.count());
-  const double width = std::max(time.at(block.end.count()) - x, 0.4);
+std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& how) {
+  const double x = how.time.at(block.first.begin.count());
+  const double width = std::max(how.time.at(block.end.count()) - x, 0.4);
   std::string out =
       element("rect",
               {{"x", pixels(x)},
-               {"y", pixels(y)},
+               {"y", pixels(how.y)},
                {"width", pixels(width)},
-               {"height", pixels(kRow)},
-               {"class", concat(width > kOutlined ? "block " : "", kind(block.first))}},
+               {"height", pixels(how.height)},
+               {"class", concat(width > kOutlined ? "block " : "", name(block.kind))}},
               title(tip(block, chain)));
-  const std::string text =
-      block.least == block.most ? concat(block.least) : concat(block.least, "-", block.most);
-  if (static_cast<double>(text.size()) * kLetter + 4 < width)
-    out += label(x + width / 2, y + kRow / 2 + 3.5, "inside", text);
+  const std::string text = inscription(block, how.numbers);
+  if (!text.empty() && how.height >= 12 && static_cast<double>(text.size()) * kLetter + 4 < width)
+    out += label(x + width / 2, how.y + how.height / 2 + 3.5, "inside", text);
   return out;
 }
 
-std::string_view kind(const Event& event) {
-  if (event.lane == Lane::kLink) return "link";
-  if (event.lane != Lane::kCompute) return "copy";
-  if (event.action.op == Op::kBackward) return "backward";
-  return event.again ? "again" : "forward";
+std::string inscription(const Block& block, Numbers numbers) {
+  if (block.mixed || block.kind == Kind::kWait || block.kind == Kind::kOther) return "";
+  if (numbers == Numbers::kMicroBatches) return concat(block.first.action.micro_batch);
+  return block.least == block.most ? concat(block.least) : concat(block.least, "-", block.most);
 }
 
 std::string tip(const Block& block, const chain::Chain& chain) {
   const program::Action& action = block.first.action;
   std::string what;
-  if (block.events > 1) {
-    what = concat(kind(block.first) == "again" ? "recompute" : kind(block.first), " of layers ",
-                  block.least, " to ", block.most, ", micro-batch ", action.micro_batch);
+  if (block.mixed) {
+    what = concat(block.events, " short runs");
+  } else if (block.events > 1) {
+    what = concat(name(block.kind), " of layers ", block.least, " to ", block.most,
+                  ", micro-batch ", action.micro_batch);
   } else {
-    what = concat(program::to_text(action), block.first.again ? ", again" : "");
+    what = concat(block.kind == Kind::kWait ? "waiting: " : "", program::to_text(action),
+                  block.first.again ? ", again" : "");
     if (action.layer >= 1 && action.layer <= chain.length())
       what += concat(" (", chain.layer(action.layer).name, ")");
   }

@@ -81,14 +81,15 @@ std::string path(std::string_view steps, std::string_view how, std::string_view 
 }
 
 std::string svg(double width, double height, std::string_view name, std::string_view content) {
-  return element("svg",
-                 {{"xmlns", "http://www.w3.org/2000/svg"},
-                  {"viewBox", concat("0 0 ", pixels(width), " ", pixels(height))},
-                  {"width", pixels(width)},
-                  {"height", pixels(height)},
-                  {"role", "img"},
-                  {"aria-label", std::string(name)}},
-                 content) +
+  return element("div", {{"class", "picture"}},
+                 element("svg",
+                         {{"xmlns", "http://www.w3.org/2000/svg"},
+                          {"viewBox", concat("0 0 ", pixels(width), " ", pixels(height))},
+                          {"width", pixels(width)},
+                          {"height", pixels(height)},
+                          {"role", "img"},
+                          {"aria-label", std::string(name)}},
+                         content)) +
          "\n";
 }
 

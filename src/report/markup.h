@@ -31,7 +31,7 @@ std::string line(double x1, double y1, double x2, double y2, std::string_view ho
 /// Any outline: `steps` is the path's data.
 std::string path(std::string_view steps, std::string_view how, std::string_view inside = "");
 
-/// A picture of its own size that shrinks with the window.
+/// A picture of its own size that shrinks with the window a little, and then is scrolled.
 std::string svg(double width, double height, std::string_view name, std::string_view content);
 
 /// A table: the first row is its head. Cells are text; what looks like a number stands right.

@@ -16,25 +16,56 @@ using simulate::MemoryPoint;
 /// A budget more than so many times the peak would press the curve flat: it is said, not drawn.
 constexpr double kFarAbove = 2.5;
 constexpr std::size_t kMostTold = 8;
+/// Pixels from one line of text to the next.
+constexpr double kLine = 14;
+
+/// Text right of the chart, its lines from `y` down.
+struct Note {
+  double y = 0;
+  std::vector<std::string> lines;
+  std::string how;
+};
 
 double count(Bytes size) {
   return static_cast<double>(size.count());
 }
 
+Bytes highest_peak(const Held& held);
+std::string byte_axis(const Area& area, const Scale& bytes);
+std::string curves(const Held& held, const Area& area, const Scale& bytes);
+/// The curve's steps, from the first point to the step's end.
+std::string outline(const HeldOverTime& held, const Area& area, const Scale& bytes);
 /// The curve as far as pixels can show it: of every half pixel the most and the last. That leaves
 /// out dips of no duration between two actions, but no spikes.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const Scale& time);
-std::string outline(const simulate::RankResult& rank, const Area& area, const Scale& bytes);
-std::string peak_tip(const simulate::Peak& peak);
-std::string limit_lines(const simulate::RankResult& rank, const Limits& limits, const Area& area,
-                        const Scale& bytes);
+std::string peak_mark(const simulate::Peak& peak, std::string_view how, const Area& area,
+                      const Scale& bytes);
+std::string limit_lines(Bytes peak, const Limits& limits, const Area& area, const Scale& bytes);
+/// The notes, moved apart where they would overlap.
+std::string placed(std::vector<Note> notes, double x, const Area& area);
 
 }  // namespace
 
-std::string memory_chart(const simulate::RankResult& rank, const Limits& limits, const Area& area) {
-  const bool near = count(limits.budget) <= kFarAbove * count(rank.peak.size);
-  const Bytes highest = near ? std::max(limits.budget, rank.peak.size) : rank.peak.size;
+std::string memory_chart(const Held& held, const Limits& limits, const Area& area) {
+  const Bytes peak = highest_peak(held);
+  const bool near = count(limits.budget) <= kFarAbove * count(peak);
+  const Bytes highest = near ? std::max(limits.budget, peak) : peak;
   const Scale bytes{0, std::max(1.0, count(highest) * 1.12), area.bottom, area.top, false};
+  return byte_axis(area, bytes) + limit_lines(peak, limits, area, bytes) +
+         curves(held, area, bytes) + "\n";
+}
+
+namespace {
+
+Bytes highest_peak(const Held& held) {
+  Bytes peak;
+  for (const HeldOverTime* const one : {&held.predicted, &held.measured}) {
+    if (one->rank != nullptr) peak = std::max(peak, one->rank->peak.size);
+  }
+  return peak;
+}
+
+std::string byte_axis(const Area& area, const Scale& bytes) {
   std::string out;
   const Ticks ticks = byte_ticks(bytes, 5);
   for (const Tick& tick : ticks.ticks) {
@@ -43,14 +74,41 @@ std::string memory_chart(const simulate::RankResult& rank, const Limits& limits,
     out += label(area.time.begin - 8, y + 4, "end", tick.text);
   }
   const double middle = (area.top + area.bottom) / 2;
-  out += element("text",
-                 {{"transform", concat("translate(18,", pixels(middle), ") rotate(-90)")},
-                  {"class", "middle"}},
-                 escaped(concat("held (", ticks.unit, ")")));
-  return out + limit_lines(rank, limits, area, bytes) + outline(rank, area, bytes) + "\n";
+  return out + element("text",
+                       {{"transform", concat("translate(", pixels(area.time.begin - 62), ",",
+                                             pixels(middle), ") rotate(-90)")},
+                        {"class", "middle"}},
+                       escaped(concat("held (", ticks.unit, ")")));
 }
 
-namespace {
+std::string curves(const Held& held, const Area& area, const Scale& bytes) {
+  const bool both = held.predicted.rank != nullptr && held.measured.rank != nullptr;
+  const HeldOverTime& filled = held.measured.rank != nullptr ? held.measured : held.predicted;
+  if (filled.rank == nullptr) return "";
+  std::string out;
+  if (const std::string steps = outline(filled, area, bytes); !steps.empty()) {
+    const std::string bottom = pixels(area.bottom);
+    const std::string begin = pixels(area.time.at(filled.rank->curve.front().time.count()));
+    out += path(concat(steps, "V", bottom, "H", begin, "Z"), "held",
+                title(both ? "measured: bytes held on the device" : "bytes held on the device"));
+  }
+  if (both) {
+    out += path(outline(held.predicted, area, bytes), "predicted",
+                title("predicted: bytes held on the device"));
+    out += peak_mark(held.predicted.rank->peak, "peak predicted", area, bytes);
+  }
+  return out + peak_mark(filled.rank->peak, "peak", area, bytes);
+}
+
+std::string outline(const HeldOverTime& held, const Area& area, const Scale& bytes) {
+  std::string steps;
+  for (const MemoryPoint& point : thinned(held.rank->curve, area.time)) {
+    const std::string x = pixels(area.time.at(point.time.count()));
+    const std::string y = pixels(bytes.at(count(point.held)));
+    steps += steps.empty() ? concat("M", x, " ", y) : concat("H", x, "V", y);
+  }
+  return steps.empty() ? "" : concat(steps, "H", pixels(area.time.at(held.step.count())));
+}
 
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const Scale& time) {
   const auto column = [&](const MemoryPoint& point) {
@@ -70,38 +128,34 @@ std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const Sc
   return out;
 }
 
-std::string outline(const simulate::RankResult& rank, const Area& area, const Scale& bytes) {
-  const std::vector<MemoryPoint> points = thinned(rank.curve, area.time);
-  if (points.empty()) return "";
-  std::string steps =
-      concat("M", pixels(area.time.at(points.front().time.count())), " ", pixels(area.bottom));
-  for (const MemoryPoint& point : points)
-    steps += concat("H", pixels(area.time.at(point.time.count())), "V",
-                    pixels(bytes.at(count(point.held))));
-  steps += concat("H", pixels(area.time.end), "V", pixels(area.bottom), "Z");
-  return path(steps, "held", title("bytes held on the device")) +
-         element("circle",
-                 {{"cx", pixels(area.time.at(rank.peak.time.count()))},
-                  {"cy", pixels(bytes.at(count(rank.peak.size)))},
-                  {"r", "4.5"},
-                  {"class", "peak"}},
-                 title(peak_tip(rank.peak)));
-}
-
-std::string peak_tip(const simulate::Peak& peak) {
-  std::string text = concat("peak ", to_text(peak.size), " after ", to_text(peak.time));
+std::string peak_mark(const simulate::Peak& peak, std::string_view how, const Area& area,
+                      const Scale& bytes) {
+  std::string text = concat(how == "peak" ? "" : "predicted ", "peak ", to_text(peak.size),
+                            " after ", to_text(peak.time));
   if (peak.action) text += concat(", ", program::to_text(*peak.action));
   for (std::size_t k = 0; k < std::min(peak.contents.size(), kMostTold); ++k)
     text += concat("\n", to_text(peak.contents[k].second), "  ", peak.contents[k].first);
   if (peak.contents.size() > kMostTold)
     text += concat("\n... and ", peak.contents.size() - kMostTold, " smaller ones");
-  return text;
+  return element("circle",
+                 {{"cx", pixels(area.time.at(peak.time.count()))},
+                  {"cy", pixels(bytes.at(count(peak.size)))},
+                  {"r", "4.5"},
+                  {"class", std::string(how)}},
+                 title(text));
 }
 
-std::string limit_lines(const simulate::RankResult& rank, const Limits& limits, const Area& area,
-                        const Scale& bytes) {
+std::string limit_lines(Bytes peak, const Limits& limits, const Area& area, const Scale& bytes) {
   const double left = area.time.begin, right = area.time.end;
   std::string out;
+  std::vector<Note> notes;
+  if (limits.budget > Bytes(0)) {
+    const bool drawn = count(limits.budget) <= bytes.to;
+    const double y = drawn ? bytes.at(count(limits.budget)) : area.top;
+    if (drawn) out += line(left, y, right, y, "budget");
+    const bool close = drawn && peak > Bytes(0);
+    notes.push_back({y, {close ? "budget" : "budget above", to_text(limits.budget)}, "over"});
+  }
   if (limits.always > Bytes(0)) {
     const double y = bytes.at(count(limits.always));
     out += element("rect",
@@ -111,15 +165,34 @@ std::string limit_lines(const simulate::RankResult& rank, const Limits& limits, 
                     {"height", pixels(area.bottom - y)},
                     {"class", "static"}},
                    title(concat("static: ", to_text(limits.always))));
-    out += label(right + 6, std::min(y + 4, area.bottom), "", "static");
+    notes.push_back({y, {"static", to_text(limits.always)}, ""});
   }
-  if (limits.budget <= Bytes(0)) return out;
-  const bool drawn = count(limits.budget) <= bytes.to;
-  const double y = drawn ? bytes.at(count(limits.budget)) : area.top;
-  if (drawn) out += line(left, y, right, y, "budget");
-  const bool close = drawn && rank.peak.size > Bytes(0);
-  return out + label(right + 6, y + 4, "over", drawn && close ? "budget" : "budget above") +
-         label(right + 6, y + 18, "over", to_text(limits.budget));
+  return out + placed(std::move(notes), right + 6, area);
+}
+
+std::string placed(std::vector<Note> notes, double x, const Area& area) {
+  std::stable_sort(notes.begin(), notes.end(),
+                   [](const Note& a, const Note& b) { return a.y < b.y; });
+  // From the top down each below the last; then from the bottom up what went too far.
+  double free = area.top;
+  for (Note& note : notes) {
+    note.y = std::max(note.y, free);
+    free = note.y + kLine * static_cast<double>(note.lines.size());
+  }
+  double limit = area.bottom + kLine / 2;
+  for (auto note = notes.rbegin(); note != notes.rend(); ++note) {
+    note->y = std::min(note->y, limit - kLine * static_cast<double>(note->lines.size()));
+    limit = note->y;
+  }
+  std::string out;
+  for (const Note& note : notes) {
+    double y = note.y + 4;
+    for (const std::string& text : note.lines) {
+      out += label(x, y, note.how, text);
+      y += kLine;
+    }
+  }
+  return out;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // A simulation as tables and as JSON.
 // SPDX-License-Identifier: Apache-2.0
+#include "plan_ranks.h"
+
 #include "trireme/core/text.h"
 #include "trireme/report/text.h"
 
@@ -15,8 +17,6 @@ using Json = nlohmann::ordered_json;
 /// Lines of a peak's inventory that are worth a look.
 constexpr std::size_t kMostContents = 6;
 
-std::string layers_of(const plan::Plan& plan, int rank);
-Bytes budget_of(const plan::Plan& plan, int rank);
 std::string rank_table(const plan::Plan& plan, const simulate::Simulation& simulation);
 std::string peak_text(const simulate::Peak& peak, int rank);
 Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int rank);
@@ -53,23 +53,6 @@ std::string to_json(const plan::Plan& plan, const simulate::Simulation& simulati
 
 namespace {
 
-std::string layers_of(const plan::Plan& plan, int rank) {
-  std::vector<std::string> parts;
-  for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.rank == rank)
-      parts.push_back(concat(stage.program.first_layer, "..", stage.program.last_layer));
-  }
-  return join(parts, " ");
-}
-
-Bytes budget_of(const plan::Plan& plan, int rank) {
-  Bytes budget;
-  for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.rank == rank) budget = std::max(budget, stage.budget);
-  }
-  return budget;
-}
-
 std::string rank_table(const plan::Plan& plan, const simulate::Simulation& simulation) {
   std::vector<std::vector<std::string>> rows{{"rank", "layers", "busy", "recompute", "wait ranks",
                                               "wait copies", "copy out", "copy in", "moved", "peak",
@@ -77,7 +60,7 @@ std::string rank_table(const plan::Plan& plan, const simulate::Simulation& simul
   for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
     const simulate::RankResult& result = simulation.ranks[k];
     const int rank = static_cast<int>(k);
-    const Bytes budget = budget_of(plan, rank);
+    const Bytes budget = limits_of(plan, rank).budget;
     rows.push_back({concat(rank), layers_of(plan, rank), time_text(result.busy),
                     time_text(result.recompute), time_text(result.wait_for_ranks),
                     time_text(result.wait_for_copies), time_text(result.copies_out),
@@ -124,7 +107,7 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
               {"copies_out_s", result.copies_out.count()},
               {"copies_in_s", result.copies_in.count()},
               {"end_s", result.end.count()},
-              {"budget_bytes", budget_of(plan, rank).count()},
+              {"budget_bytes", limits_of(plan, rank).budget.count()},
               {"peak_bytes", result.peak.size.count()},
               {"peak", std::move(peak)},
               {"outer_peak_bytes", result.outer_peak.count()},

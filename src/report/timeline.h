@@ -1,16 +1,37 @@
-// What one rank does and holds over a step, drawn above each other on one axis of time.
+// What ranks do and hold over a step, drawn above each other on one axis of time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "axis.h"
+#include "plan_ranks.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
 #include "trireme/simulate/simulate.h"
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace trireme::report {
+
+/// One step: as predicted, as measured, or both; null is what is not known, what is there has
+/// ranks. Of replicas, which are alike, one was predicted: measured rank r belongs to predicted
+/// rank r modulo their number.
+struct Timelines {
+  const simulate::Simulation* predicted = nullptr;
+  const simulate::Simulation* measured = nullptr;
+
+  bool both() const { return predicted != nullptr && measured != nullptr; }
+  /// The measured one if there is one; null without either.
+  const simulate::Simulation* main() const { return measured != nullptr ? measured : predicted; }
+  int ranks() const { return main() == nullptr ? 0 : static_cast<int>(main()->ranks.size()); }
+  /// The predicted rank that it belongs to, itself without a prediction.
+  int predicted_rank(int rank) const;
+  /// Null where nothing was predicted, or measured.
+  const simulate::RankResult* predicted_of(int rank) const;
+  const simulate::RankResult* measured_of(int rank) const;
+};
 
 /// Where a drawing lies in its picture.
 struct Area {
@@ -18,23 +39,30 @@ struct Area {
   double top = 0, bottom = 0;
 };
 
-/// A rank's budget (0: none) and what of it is always there.
-struct Limits {
-  Bytes budget, always;
+/// Bytes held over time: one curve, or the predicted one as a line over the measured one.
+struct HeldOverTime {
+  const simulate::RankResult* rank = nullptr;  ///< null: no curve
+  Seconds step;                                ///< where the curve ends
 };
+struct Held {
+  HeldOverTime predicted, measured;
+};
+/// With the budget's line and the peaks.
+std::string memory_chart(const Held& held, const Limits& limits, const Area& area);
 
-/// Bytes held over time, with the budget's line and the peak.
-std::string memory_chart(const simulate::RankResult& rank, const Limits& limits, const Area& area);
-
-/// One row of blocks per lane of the rank that does anything, from `top` on.
+/// Rows of blocks from area.top on, and where they end.
 struct Lanes {
   std::string drawing;
   double bottom = 0;
 };
+/// One row per lane of the rank that does anything; numbers in blocks are layers.
 Lanes lane_rows(const simulate::Simulation& simulation, const chain::Chain& chain, int rank,
                 const Area& area);
+/// One row of compute per rank of `ranks`, a block per pass; numbers in blocks are micro-batches.
+Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chain,
+                const std::vector<int>& ranks, const Area& area);
 
-/// The axis below, with its name.
+/// The axis below, its last number with the unit.
 std::string time_axis(const Scale& time, double top, double bottom);
 
 }  // namespace trireme::report

@@ -19,14 +19,15 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
       "throughput        12.3k tokens/s, a step in 500 ms, predicted 400 ms (+25.0 %)\n"
       "bubble            25.0 %\n"
       "\n"
-      "rank  layers    budget     peak  predicted   static  forward  backward  recompute     copy  "
-      "  wait     busy\n"
-      "----  ------  --------  -------  ---------  -------  -------  --------  ---------  -------  "
-      "------  -------\n"
-      "   0     1-5  1.00 GiB  896 MiB    900 MiB  256 MiB   100 ms    200 ms    50.0 ms  25.0 ms  "
-      "125 ms   70.0 %\n"
-      "   1    6-14         -    512 B          -      0 B   250 ms    250 ms          0        0  "
-      "     0  100.0 %\n"
+      "rank  layers    budget  predicted     peak  deviation   static  reserved\n"
+      "----  ------  --------  ---------  -------  ---------  -------  --------\n"
+      "   0     1-5  1.00 GiB    900 MiB  896 MiB     -0.4 %  256 MiB  1000 MiB\n"
+      "   1    6-14         -          -    512 B          -      0 B         -\n"
+      "\n"
+      "rank  predicted    step  forward  backward  recompute   copies  overlap    wait     busy\n"
+      "----  ---------  ------  -------  --------  ---------  -------  -------  ------  -------\n"
+      "   0     375 ms  480 ms   100 ms    200 ms    50.0 ms  20.0 ms   75.0 %  130 ms   70.0 %\n"
+      "   1     400 ms  500 ms   250 ms    250 ms          0        0        -       0  100.0 %\n"
       "\n"
       "parameters digest: 0123abcd\n"
       "losses digest: 89ef4567\n");
@@ -55,7 +56,7 @@ TEST(ClosingText, ClaimsNoBusyShareWithoutAStepTime) {
   summary.step = Seconds(0);
   summary.predicted_step.reset();
 
-  EXPECT_THAT(closing_text(summary), testing::HasSubstr("125 ms     -\n"));
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("130 ms     -\n"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <set>
 
 namespace trireme::report {
@@ -84,6 +85,37 @@ TEST(ChromeTrace, ShowsMessagesOnTheirWay) {
   ASSERT_NE(sent, blocks.end());
   EXPECT_EQ((*sent)["ts"], 1e6);                         // when the forward of 1 s has ended
   EXPECT_NEAR((*sent)["dur"].get<double>(), 1e5, 1e-6);  // 10 bytes at 100 per second
+}
+
+TEST(ChromeTrace, KeepsPredictedAndMeasuredApart) {
+  const chain::Chain chain = two_layers();
+  const plan::Plan plan = two_stages(2);
+  const simulate::Simulation predicted =
+      timeline(plan, chain, chain::uniform_platform(2, Bytes(0)));
+  simulate::Simulation measured = predicted;
+  for (simulate::Event& event : measured.events) event.end = event.end + Seconds(1);
+
+  const json trace = json::parse(chrome_trace(predicted, measured, chain));
+
+  std::map<int, std::string> names;
+  std::map<int, int> order;
+  for (const json& event : of_phase(trace, "M")) {
+    const int process = event["pid"];
+    if (event["name"] == "process_name") names[process] = event["args"]["name"];
+    if (event["name"] == "process_sort_index") order[event["args"]["sort_index"]] = process;
+  }
+  std::vector<std::string> from_the_top;
+  for (const auto& [place, process] : order) from_the_top.push_back(names[process]);
+  EXPECT_THAT(from_the_top,
+              testing::ElementsAre("predicted rank 0", "rank 0", "predicted rank 1", "rank 1"));
+  std::map<std::string, double> forward;  // layers of 1 s
+  for (const json& block : of_phase(trace, "X")) {
+    if (block["cat"] == "forward") forward[names[block["pid"]]] = block["dur"];
+  }
+  EXPECT_EQ(
+      forward,
+      (std::map<std::string, double>{
+          {"predicted rank 0", 1e6}, {"predicted rank 1", 1e6}, {"rank 0", 2e6}, {"rank 1", 2e6}}));
 }
 
 TEST(ChromeTrace, CountsTheBytesHeld) {

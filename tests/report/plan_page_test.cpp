@@ -56,7 +56,7 @@ TEST(PlanPage, DrawsABlockPerRun) {
   const std::string page = page_of_four_layers();
 
   EXPECT_EQ(count_of(page, "class=\"block forward\""), 4);
-  EXPECT_EQ(count_of(page, "class=\"block again\""), 2);
+  EXPECT_EQ(count_of(page, "class=\"block recompute\""), 2);
   EXPECT_EQ(count_of(page, "class=\"block backward\""), 4);
 }
 
@@ -92,9 +92,26 @@ TEST(PlanPage, ShowsEveryLaneThatDoesAnything) {
   EXPECT_EQ(count_of(page, ">compute</text>"), 2);
   EXPECT_EQ(count_of(page, ">copies out</text>"), 1);
   EXPECT_EQ(count_of(page, ">copies in</text>"), 1);
-  EXPECT_EQ(count_of(page, ">to rank 1</text>"), 1);
-  EXPECT_EQ(count_of(page, ">to rank 0</text>"), 1);
+  EXPECT_EQ(count_of(page, ">outputs to rank 1</text>"), 1);
+  EXPECT_EQ(count_of(page, ">gradients to rank 0</text>"), 1);
   EXPECT_EQ(count_of(page, "class=\"block copy\""), 4);  // two micro-batches, out and in
+}
+
+TEST(PlanPage, DrawsAPipelineWithAStageTable) {
+  const std::string page = page_of_two_ranks();
+
+  EXPECT_EQ(count_of(page, ">rank 0</text>"), 1);
+  EXPECT_EQ(count_of(page, ">rank 1</text>"), 1);
+  EXPECT_THAT(page, HasSubstr("<h2>Stages, as planned"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"right\">2</td><td class=\"right\">1</td>"
+                              "<td class=\"right\">2..2</td><td class=\"right\">1</td>"));
+}
+
+TEST(PlanPage, LeavesThePipelineOutOnOneRank) {
+  const std::string page = page_of_four_layers();
+
+  EXPECT_THAT(page, Not(HasSubstr("Pipeline over one step")));
+  EXPECT_THAT(page, Not(HasSubstr("Stages, as planned")));
 }
 
 TEST(PlanPage, EscapesNames) {

@@ -12,16 +12,27 @@
 
 namespace trireme::record {
 
-/// Times are those of one step, medians over the steps; they do not overlap each other.
+/// Times are those of one step, medians over the steps. forward, backward, recompute, wait and
+/// copy_wait do not overlap each other; copies run beside them.
 struct RankSummary {
   int rank = 0;
   int first_layer = 1, last_layer = 1;
   Bytes budget;                         ///< 0: none
   std::optional<Bytes> predicted_peak;  ///< nothing: no prediction was made
   Bytes peak, static_bytes;
-  std::optional<Bytes> reserved;  ///< held by the device's allocator, if it says
-  Seconds forward{0}, backward{0}, recompute{0}, copy{0}, wait{0};
+  std::optional<Bytes> reserved;          ///< held by the device's allocator, if it says
+  std::optional<Seconds> step;            ///< to the end of the rank's own work; nothing: the run's
+  std::optional<Seconds> predicted_step;  ///< likewise
+  Seconds forward{0}, backward{0}, recompute{0};
+  std::optional<Seconds> predicted_recompute;
+  Seconds copy{0};       ///< that copies to and from the outer tier took, both directions added
+  Seconds copy_wait{0};  ///< that compute stood still for them
+  Seconds wait{0};       ///< for other ranks
 };
+
+/// What of the copies' time ran beside other work, 1 - copy_wait / copy, at least 0; nothing where
+/// nothing was copied.
+std::optional<double> copy_overlap(const RankSummary& rank);
 
 struct Summary {
   std::int64_t steps = 0;
@@ -44,9 +55,10 @@ std::string to_json(const Summary& summary);
 /// Writes to_json to `file`, whole or not at all. Throws Error.
 void write(const Summary& summary, const std::filesystem::path& file);
 
-/// What a person reads at the end: losses beside what token frequencies alone reach, speed, a table
-/// of the ranks, and the lines "parameters digest: HEX" and "losses digest: HEX". A rank's busy
-/// share is (forward + backward + recompute) / step.
+/// What a person reads at the end: losses beside what token frequencies alone reach, speed, two
+/// tables of the ranks (bytes, times of a step), and the lines "parameters digest: HEX" and "losses
+/// digest: HEX". A rank waits for ranks and for copies, and its busy share is (forward + backward +
+/// recompute) / step.
 std::string closing_text(const Summary& summary);
 
 }  // namespace trireme::record

@@ -13,4 +13,9 @@ namespace trireme::report {
 /// times in microseconds. Wants Detail::kTimeline.
 std::string chrome_trace(const simulate::Simulation& simulation, const chain::Chain& chain);
 
+/// A predicted step and the measured one in one file: a process "predicted rank 0" above every
+/// "rank 0".
+std::string chrome_trace(const simulate::Simulation& predicted,
+                         const simulate::Simulation& measured, const chain::Chain& chain);
+
 }  // namespace trireme::report

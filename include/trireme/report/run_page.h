@@ -1,0 +1,42 @@
+// One page on one run: a measured step beside the predicted one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+#include "trireme/plan/plan.h"
+#include "trireme/simulate/simulate.h"
+
+#include <string>
+#include <vector>
+
+namespace trireme::report {
+
+/// A line of the page's head: {"loss", "2.3598"}.
+struct Fact {
+  std::string what, value;
+};
+
+/// What a page is made of; everything that it points to must outlive the call.
+struct RunPage {
+  std::string name;  ///< of the job
+  const plan::Plan& plan;
+  const chain::Chain& chain;  ///< may have no layers: their costs are then not told
+  /// With Detail::kTimeline; null, or without ranks: not known. A measured step may have more ranks
+  /// than the predicted one, whose replicas they are.
+  const simulate::Simulation* predicted = nullptr;
+  const simulate::Simulation* measured = nullptr;
+  std::vector<Bytes> budgets = {};  ///< by rank, 0: none; those of the plan where it ends
+  std::vector<Fact> facts = {};
+};
+
+/// HTML that needs nothing else: styles and pictures (SVG) inside, no scripts. Curves, lanes and
+/// figures of both steps stand on the same scales.
+///
+/// Of a measured step, any action may be an event. On the compute lane, transfers and copies count
+/// as waiting, and loads, losses and the step's end as other work; a receive on the link lane is
+/// the wait for its message, whose peer may be -1. The share of copies that overlapped is told from
+/// RankResult::wait_for_copies.
+std::string run_page(const RunPage& run);
+
+}  // namespace trireme::report

@@ -1,0 +1,25 @@
+// The pictures of a page about one step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "timeline.h"
+
+#include "trireme/chain/chain.h"
+
+#include <string>
+#include <vector>
+
+namespace trireme::report {
+
+/// What the colours mean.
+std::string legend(const Timelines& timelines);
+
+/// Compute of `ranks` over the step, predicted above measured.
+std::string pipeline_panel(const Timelines& timelines, const chain::Chain& chain,
+                           const std::vector<int>& ranks);
+
+/// Memory of one rank above its lanes, predicted above measured.
+std::string rank_panel(const Timelines& timelines, const chain::Chain& chain, int rank,
+                       const Limits& limits);
+
+}  // namespace trireme::report

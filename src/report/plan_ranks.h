@@ -1,0 +1,22 @@
+// What a plan says of a rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/plan/plan.h"
+
+#include <string>
+
+namespace trireme::report {
+
+/// A rank's budget (0: none) and what of it is always there.
+struct Limits {
+  Bytes budget, always;
+};
+
+Limits limits_of(const plan::Plan& plan, int rank);
+
+/// "1..5", of a rank with several stages "1..3 7..9".
+std::string layers_of(const plan::Plan& plan, int rank);
+
+}  // namespace trireme::report

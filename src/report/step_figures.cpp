@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_figures.h"
+
+#include "markup.h"
+
+#include "trireme/core/text.h"
+#include "trireme/report/text.h"
+
+#include <algorithm>
+
+namespace trireme::report {
+namespace {
+
+using simulate::RankResult;
+using simulate::Simulation;
+
+std::string card(std::string_view what, std::string_view much,
+                 const std::vector<std::string>& more);
+std::string step_card(const Timelines& timelines);
+std::string bubble_card(const Timelines& timelines);
+std::string recompute_card(const Timelines& timelines);
+/// The rank that is nearest to its budget, or holds most where there are none.
+std::string peak_card(const StepFigures& step);
+std::string kept_card(const plan::Plan& plan);
+std::string copies_card(const Timelines& timelines);
+Seconds copies_of(const Simulation& simulation);
+/// What of the copies ran while nobody waited for them; of a step that copies.
+std::string overlap_text(const Simulation& simulation);
+std::vector<std::string> rank_row(std::string_view what, const RankResult& rank, Bytes budget);
+
+}  // namespace
+
+std::vector<Limits> limits_of(const plan::Plan& plan, const Timelines& timelines,
+                              const std::vector<Bytes>& budgets) {
+  std::vector<Limits> limits;
+  for (int rank = 0; rank < timelines.ranks(); ++rank) {
+    limits.push_back(limits_of(plan, timelines.predicted_rank(rank)));
+    if (static_cast<std::size_t>(rank) < budgets.size())
+      limits.back().budget = budgets[static_cast<std::size_t>(rank)];
+  }
+  return limits;
+}
+
+double fullness(const StepFigures& step, int rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  const Bytes peak = step.timelines.main()->ranks[place].peak.size;
+  const Bytes budget = step.limits[place].budget;
+  if (budget > Bytes(0)) return peak / budget;
+  Bytes most(1);
+  for (const RankResult& other : step.timelines.main()->ranks)
+    most = std::max(most, other.peak.size);
+  return peak / most;
+}
+
+std::string cards(const StepFigures& step) {
+  if (step.timelines.main() == nullptr) return "";
+  return element("div", {{"class", "cards"}},
+                 step_card(step.timelines) + bubble_card(step.timelines) +
+                     recompute_card(step.timelines) + peak_card(step) + kept_card(step.plan) +
+                     copies_card(step.timelines)) +
+         "\n";
+}
+
+std::vector<std::vector<std::string>> rank_rows(const StepFigures& step) {
+  std::vector<std::vector<std::string>> rows{{"rank", "layers", "budget", "", "peak", "of budget",
+                                              "busy", "recompute", "waits: ranks", "waits: copies",
+                                              "copies out", "copies in", "moved"}};
+  for (int rank = 0; rank < step.timelines.ranks(); ++rank) {
+    const Bytes budget = step.limits[static_cast<std::size_t>(rank)].budget;
+    std::vector<std::string> front{concat(rank),
+                                   layers_of(step.plan, step.timelines.predicted_rank(rank)),
+                                   budget > Bytes(0) ? to_text(budget) : "none"};
+    const auto add = [&](std::string_view what, const RankResult* result) {
+      if (result == nullptr) return;
+      rows.push_back(front);
+      for (std::string& cell : rank_row(what, *result, budget))
+        rows.back().push_back(std::move(cell));
+      front.assign(front.size(), "");
+    };
+    add("predicted", step.timelines.predicted_of(rank));
+    add("measured", step.timelines.measured_of(rank));
+  }
+  return rows;
+}
+
+std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
+  std::vector<std::vector<std::string>> rows{{"stage", "rank", "layers", "in flight", "forward",
+                                              "backward", "static", "kept", "moved", "peak",
+                                              "budget"}};
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const plan::StagePlan& stage = plan.stages[k];
+    rows.push_back({concat(k + 1), concat(stage.rank),
+                    concat(stage.program.first_layer, "..", stage.program.last_layer),
+                    concat(stage.in_flight), time_text(stage.predicted.forward),
+                    time_text(stage.predicted.backward), to_text(stage.static_bytes),
+                    to_text(stage.predicted.kept), to_text(stage.predicted.offloaded),
+                    to_text(stage.predicted.peak),
+                    stage.budget > Bytes(0) ? to_text(stage.budget) : "none"});
+  }
+  return rows;
+}
+
+namespace {
+
+std::string card(std::string_view what, std::string_view much,
+                 const std::vector<std::string>& more) {
+  std::string inside = element("div", {{"class", "what"}}, escaped(what)) +
+                       element("div", {{"class", "much"}}, escaped(much));
+  for (const std::string& text : more) inside += element("div", {{"class", "more"}}, escaped(text));
+  return element("div", {{"class", "card"}}, inside);
+}
+
+std::string step_card(const Timelines& timelines) {
+  const Simulation& main = *timelines.main();
+  if (timelines.both()) {
+    const Seconds predicted = timelines.predicted->step;
+    return card("step", time_text(main.step),
+                {concat("predicted ", time_text(predicted)),
+                 concat("measured ", overhead_text(main.step, predicted))});
+  }
+  const Seconds ideal = ideal_step(main);
+  return card("step", time_text(main.step),
+              {concat("ideal ", time_text(ideal)), overhead_text(main.step, ideal)});
+}
+
+std::string bubble_card(const Timelines& timelines) {
+  return card("bubble", percent_text(timelines.main()->bubble),
+              {timelines.both() ? concat("predicted ", percent_text(timelines.predicted->bubble))
+                                : "of all ranks' time"});
+}
+
+std::string recompute_card(const Timelines& timelines) {
+  return card("recompute", time_text(timelines.main()->recompute),
+              {timelines.both() ? concat("predicted ", time_text(timelines.predicted->recompute))
+                                : "over all ranks"});
+}
+
+std::string peak_card(const StepFigures& step) {
+  int fullest = 0;
+  for (int rank = 1; rank < step.timelines.ranks(); ++rank) {
+    if (fullness(step, rank) > fullness(step, fullest)) fullest = rank;
+  }
+  const auto place = static_cast<std::size_t>(fullest);
+  const Bytes budget = step.limits[place].budget;
+  std::vector<std::string> more{budget > Bytes(0) ? concat("of ", to_text(budget)) : "no budget"};
+  if (step.timelines.both())
+    more.insert(more.begin(),
+                concat("predicted ", to_text(step.timelines.predicted_of(fullest)->peak.size)));
+  return card(step.limits.size() > 1 ? concat("peak of rank ", fullest) : "peak",
+              to_text(step.timelines.main()->ranks[place].peak.size), more);
+}
+
+std::string kept_card(const plan::Plan& plan) {
+  Bytes kept;
+  for (const plan::StagePlan& stage : plan.stages) kept = std::max(kept, stage.predicted.kept);
+  return kept > Bytes(0) ? card("kept", to_text(kept), {"per micro-batch,", "at most"}) : "";
+}
+
+std::string copies_card(const Timelines& timelines) {
+  const Simulation& main = *timelines.main();
+  if (copies_of(main) == Seconds(0)) return card("moved", "nothing", {"to the outer tier"});
+  Bytes moved;
+  for (const RankResult& rank : main.ranks) moved += rank.moved;
+  std::vector<std::string> more{concat("per step, ", overlap_text(main), " overlapped")};
+  if (timelines.both() && copies_of(*timelines.predicted) > Seconds(0))
+    more.push_back(concat("predicted ", overlap_text(*timelines.predicted)));
+  return card("moved", to_text(moved), more);
+}
+
+Seconds copies_of(const Simulation& simulation) {
+  Seconds copies;
+  for (const RankResult& rank : simulation.ranks) copies += rank.copies_out + rank.copies_in;
+  return copies;
+}
+
+std::string overlap_text(const Simulation& simulation) {
+  Seconds waited;
+  for (const RankResult& rank : simulation.ranks) waited += rank.wait_for_copies;
+  return percent_text(std::max(0.0, 1 - waited / copies_of(simulation)));
+}
+
+std::vector<std::string> rank_row(std::string_view what, const RankResult& rank, Bytes budget) {
+  return {std::string(what),
+          to_text(rank.peak.size),
+          budget > Bytes(0) ? percent_text(rank.peak.size / budget) : "",
+          time_text(rank.busy),
+          time_text(rank.recompute),
+          time_text(rank.wait_for_ranks),
+          time_text(rank.wait_for_copies),
+          time_text(rank.copies_out),
+          time_text(rank.copies_in),
+          to_text(rank.moved)};
+}
+
+}  // namespace
+}  // namespace trireme::report

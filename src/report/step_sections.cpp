@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_sections.h"
+
+#include "layer_table.h"
+#include "markup.h"
+#include "panels.h"
+
+#include "trireme/core/text.h"
+#include "trireme/report/text.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace trireme::report {
+namespace {
+
+/// More ranks than these would make pages that browsers are slow with.
+constexpr std::size_t kMostPanels = 16, kMostRows = 64;
+
+std::string heading(std::string_view text);
+std::string remark(std::string_view text);
+std::string ranks_section(const StepFigures& step);
+std::string pipeline_section(const StepFigures& step, const chain::Chain& chain);
+std::string panels_section(const StepFigures& step, const chain::Chain& chain);
+/// Every n-th rank, so that there are at most `most`.
+std::vector<int> spread(int ranks, std::size_t most);
+/// Those with the largest shares of their budgets in use, in the order of their numbers.
+std::vector<int> fullest(const StepFigures& step, std::size_t most);
+std::string alternatives_section(const plan::Plan& plan);
+std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chain,
+                          const Timelines& timelines);
+
+}  // namespace
+
+std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
+  std::string out = cards(step);
+  if (step.timelines.main() != nullptr) {
+    out += ranks_section(step) + legend(step.timelines) + pipeline_section(step, chain) +
+           panels_section(step, chain);
+  }
+  if (step.plan.stages.size() > 1)
+    out += heading("Stages, as planned, per micro-batch") + html_table(stage_rows(step.plan));
+  out += alternatives_section(step.plan);
+  for (const plan::StagePlan& stage : step.plan.stages)
+    out += stage_section(stage, chain, step.timelines);
+  return out;
+}
+
+std::string shape_text(const plan::Plan& plan) {
+  const int layers = plan.stages.empty() ? 0 : plan.stages.back().program.last_layer;
+  return concat(layers, " layers, ", plan.micro_batches,
+                plan.micro_batches == 1 ? " micro-batch" : " micro-batches", " per step, ",
+                plan.stages.size() == 1 ? "one stage" : concat(plan.stages.size(), " stages"),
+                plan.solver.empty() ? "" : concat(", by ", plan.solver));
+}
+
+namespace {
+
+std::string heading(std::string_view text) {
+  return element("h2", {}, escaped(text)) + "\n";
+}
+
+std::string remark(std::string_view text) {
+  return element("p", {}, escaped(text)) + "\n";
+}
+
+std::string ranks_section(const StepFigures& step) {
+  if (!step.timelines.both() && step.timelines.ranks() == 1) return "";  // the cards say it all
+  return heading("Ranks, over one step") + html_table(rank_rows(step));
+}
+
+std::string pipeline_section(const StepFigures& step, const chain::Chain& chain) {
+  const int ranks = step.timelines.ranks();
+  if (ranks == 1) return "";
+  const std::vector<int> shown = spread(ranks, kMostRows);
+  const bool all = static_cast<int>(shown.size()) == ranks;
+  return heading("Pipeline over one step") +
+         remark(concat("Compute of ",
+                       all ? "all ranks" : concat(shown.size(), " of ", ranks, " ranks"),
+                       "; numbers are micro-batches.")) +
+         pipeline_panel(step.timelines, chain, shown);
+}
+
+std::string panels_section(const StepFigures& step, const chain::Chain& chain) {
+  const std::vector<int> shown = fullest(step, kMostPanels);
+  std::string out;
+  if (static_cast<int>(shown.size()) < step.timelines.ranks())
+    out += remark(concat("Memory and lanes of the ", shown.size(),
+                         " ranks that are nearest to their budgets:"));
+  for (const int rank : shown) {
+    out += heading(concat("Rank ", rank, ": memory and lanes over one step"));
+    if (rank == shown.front()) out += remark("Numbers in blocks are layers.");
+    out += rank_panel(step.timelines, chain, rank, step.limits[static_cast<std::size_t>(rank)]);
+  }
+  return out;
+}
+
+std::vector<int> spread(int ranks, std::size_t most) {
+  const int every = (ranks + static_cast<int>(most) - 1) / static_cast<int>(most);
+  std::vector<int> chosen;
+  for (int rank = 0; rank < ranks; rank += every) chosen.push_back(rank);
+  return chosen;
+}
+
+std::vector<int> fullest(const StepFigures& step, std::size_t most) {
+  std::vector<int> chosen(static_cast<std::size_t>(step.timelines.ranks()));
+  std::iota(chosen.begin(), chosen.end(), 0);
+  if (chosen.size() <= most) return chosen;
+  const auto share = [&](int rank) { return fullness(step, rank); };
+  std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) { return share(a) > share(b); });
+  chosen.resize(most);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+std::string alternatives_section(const plan::Plan& plan) {
+  if (plan.alternatives.empty()) return "";
+  return heading("Instead of this plan") + html_table(alternative_rows(plan));
+}
+
+std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chain,
+                          const Timelines& timelines) {
+  const program::StageProgram& program = stage.program;
+  std::string out = heading(concat("Layers ", program.first_layer, " to ", program.last_layer,
+                                   " on rank ", stage.rank, ", for one micro-batch"));
+  out += element("pre", {},
+                 escaped(concat("forward: ", actions_text(program.forward),
+                                "\nbackward: ", actions_text(program.backward)))) +
+         "\n";
+  if (chain.length() < program.last_layer) return out;  // its costs are not known
+  return out + html_table(layer_rows(chain, stage, timelines.measured));
+}
+
+}  // namespace
+}  // namespace trireme::report

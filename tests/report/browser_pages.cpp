@@ -1,0 +1,76 @@
+// Writes the pages that the browser test looks at into a folder.
+// SPDX-License-Identifier: Apache-2.0
+#include "report/browser_samples.h"
+
+#include "trireme/io/file.h"
+#include "trireme/report/chrome_trace.h"
+#include "trireme/report/plan_page.h"
+#include "trireme/report/run_page.h"
+#include "trireme/report/sweep.h"
+
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+namespace trireme::report {
+namespace {
+
+Sweep sample_sweep();
+void write_pages(const std::filesystem::path& folder);
+std::string page_of(const SampleRun& run, std::string name);
+
+void write_pages(const std::filesystem::path& folder) {
+  const SampleRun one = one_rank_sample(), pipeline = pipeline_sample();
+  io::write_file(folder / "plan.html", plan_page(one.plan, one.chain, one.predicted));
+  io::write_file(folder / "pipeline.html",
+                 plan_page(pipeline.plan, pipeline.chain, pipeline.predicted));
+  io::write_file(folder / "run.html", page_of(one, "gpt2-124m on one rank"));
+  io::write_file(folder / "pipeline_run.html", page_of(pipeline, "gpt-1.3b on four ranks"));
+  io::write_file(folder / "sweep.html", sweep_page(sample_sweep()));
+  io::write_file(folder / "trace.json",
+                 chrome_trace(pipeline.predicted, pipeline.measured, pipeline.chain));
+}
+
+std::string page_of(const SampleRun& run, std::string name) {
+  return run_page({.name = std::move(name),
+                   .plan = run.plan,
+                   .chain = run.chain,
+                   .predicted = &run.predicted,
+                   .measured = &run.measured,
+                   .facts = {{"steps", "300"}, {"train loss", "2.3598"}}});
+}
+
+/// Step times that fall with memory, one solver that needs more than the others.
+Sweep sample_sweep() {
+  Sweep sweep{.chain_name = "gpt2-124m",
+              .ideal = Seconds(0.1),
+              .solvers = {"keep_all", "recompute_all", "sqrt", "revolve", "rotor", "pofo"}};
+  for (int k = 0; k < 12; ++k) {
+    const Bytes budget(std::int64_t{1 + k} << 30);
+    for (std::size_t solver = 0; solver < sweep.solvers.size(); ++solver) {
+      SweepPoint point{.budget = budget, .solver = sweep.solvers[solver]};
+      if (k >= 11 - 2 * static_cast<int>(solver)) {
+        const double excess = 0.05 / (1 + k) * (8 - static_cast<double>(solver));
+        point.cost = SweepCost{.step = sweep.ideal + Seconds(excess), .peak = budget};
+      }
+      sweep.points.push_back(std::move(point));
+    }
+  }
+  return sweep;
+}
+
+}  // namespace
+}  // namespace trireme::report
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    std::cerr << "usage: report_pages FOLDER\n";
+    return 2;
+  }
+  try {
+    trireme::report::write_pages(arguments[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "report_pages: " << error.what() << "\n";
+    return 1;
+  }
+}
