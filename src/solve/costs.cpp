@@ -10,26 +10,25 @@
 namespace trireme::solve {
 
 Costs::Costs(const chain::Chain& chain, int first, int last, Bytes unit)
-    : first_(first),
-      last_(last),
-      chain_end_(chain.length()),
-      unit_(unit.count()),
-      input_(chain.output(first - 1)) {
+    : first_(first), last_(last), chain_end_(chain.length()), unit_(unit.count()) {
   ensure(first >= 1 && first <= last && last <= chain.length(), "layers lie outside the chain");
   ensure(unit_ >= 1, "a slot has at least one byte");
   const std::size_t size = static_cast<std::size_t>(last - first) + 2;
-  for (auto* sizes : {&output_, &tape_, &waiting_, &taping_, &taping_with_input_, &backward_}) {
+  for (auto* sizes :
+       {&output_, &tape_, &waiting_, &taping_, &taping_with_input_, &backward_, &tapes_}) {
     sizes->assign(size, 0);
   }
   forward_.assign(size, 0);
   work_.assign(size, 0);
-  output_[0] = rounded_up(input_.count());
+  for (int i = first - 1; i <= last; ++i) input_bytes_.push_back(chain.output(i).count());
+  output_[0] = rounded_up(input_bytes_[0]);
   for (int i = first; i <= last; ++i) {
     const chain::LayerCost& layer = chain.layer(i);
     const std::int64_t x = layer.output.count(), a = layer.tape.count();
     const std::int64_t taped = a + layer.tape_transient.count();
     output_[at(i)] = rounded_up(x);
     tape_[at(i)] = rounded_up(a);
+    tapes_[at(i)] = tapes_[at(i - 1)] + tape_[at(i)];
     waiting_[at(i)] = rounded_up(a + x);
     taping_[at(i)] = rounded_up(taped);
     taping_with_input_[at(i)] = rounded_up(chain.output(i - 1).count() + taped);

@@ -38,13 +38,13 @@ enum class Held : std::uint8_t { kNothing, kOutput, kTape };
 struct State {
   std::array<Held, kMostLayers + 1> held{};
   bool turned = false;  // past the pause
-  int gradient = 0;     // past the pause: which x[i] has its gradient there
+  int gradient = 0;     // which x[i] has its gradient there; before the pause: the loss was read
   int fresh = 0;        // persistent: the output that the last action made, 0 for none
 };
 
 struct Edge {
   State to;
-  Action action;    // kDrop of layer 0 stands for the pause
+  Action action;    // of layer 0: kReadLoss, and kDrop for the pause
   double runs = 0;  // seconds
   std::int64_t peak = 0;
 };
@@ -71,6 +71,8 @@ class Search {
   void each_edge(const State& state, Take&& take) const;
   template <class Take>
   void run_layer(const State& state, int i, std::int64_t weight, Take&& take) const;
+  template <class Take>
+  void read_loss(const State& state, std::int64_t weight, Take&& take) const;
   template <class Take>
   void turn(const State& state, std::int64_t weight, Take&& take) const;
   template <class Take>
@@ -131,7 +133,7 @@ Search::Search(const Problem& problem, const ExhaustiveLimits& limits, Wanted wa
       persistent_(limits.persistent),
       with_loss_(problem.last_layer == problem.chain->length()),
       wanted_(wanted) {
-  std::int64_t states = (layers_ + 2) * (persistent_ ? layers_ + 1 : 1);
+  std::int64_t states = (layers_ + 3) * (persistent_ ? layers_ + 1 : 1);
   for (int i = 0; i < layers_ && states <= kMostStates; ++i) states *= 3;
   if (layers_ > kMostLayers || states > kMostStates) {
     throw InputError(concat("exhaustive: ", layers_,
@@ -176,18 +178,20 @@ std::optional<program::StageProgram> Search::run() {
 template <class Take>
 void Search::each_edge(const State& state, Take&& take) const {
   const std::int64_t bytes = weight(state);
+  const bool loss_read = !state.turned && state.gradient > 0;
+  const bool made = !state.turned && !loss_read && available(state, layers_);
+  if (made && with_loss_) return read_loss(state, bytes, take);
   const int last = state.turned ? state.gradient : layers_;
-  const bool pausing = !state.turned && available(state, layers_);
-  for (int i = 1; i <= last && !(pausing && with_loss_); ++i) {
+  for (int i = 1; i <= last; ++i) {
     if (held(state, i) == Held::kNothing && available(state, i - 1)) {
-      if (!pausing) run_layer(state, i, bytes, take);
+      if (!made && !loss_read) run_layer(state, i, bytes, take);
     } else if (held(state, i) == Held::kOutput && !persistent_) {
       Edge edge{.to = state, .action = {Op::kDrop, i}, .peak = bytes};
       held(edge.to, i) = Held::kNothing;
       take(edge);
     }
   }
-  if (pausing) turn(state, bytes, take);
+  if (made || loss_read) turn(state, bytes, take);
   if (state.turned && available(state, state.gradient - 1) &&
       held(state, state.gradient) == Held::kTape) {
     backward(state, bytes, take);
@@ -214,21 +218,37 @@ void Search::run_layer(const State& state, int i, std::int64_t weight, Take&& ta
   }
 }
 
-// The pause: the forward ends with x[last] made, and drops. x[last] is given away, its gradient
-// comes: with the loss at once, else after the drops.
+// The loss is read as soon as it is made: its gradient comes in the place of x[last], or beside the
+// tape that holds it. Drops may follow before the pause.
 template <class Take>
-void Search::turn(const State& state, std::int64_t bytes, Take&& take) const {
-  Edge edge{.to = state, .action = {Op::kDrop, 0}};
-  edge.peak = bytes;
+void Search::read_loss(const State& state, std::int64_t bytes, Take&& take) const {
+  Edge edge{.to = state, .action = {Op::kReadLoss, 0}, .peak = bytes};
   if (held(state, layers_) == Held::kOutput) {
     held(edge.to, layers_) = Held::kNothing;
   } else {
     edge.peak += output(layers_);
   }
-  if (weight(edge.to) > most_kept_) return;
+  edge.to.gradient = layers_;
+  edge.to.fresh = 0;
+  take(edge);
+}
+
+// The pause: the forward ends with x[last] made and given away, and drops; then its gradient comes.
+template <class Take>
+void Search::turn(const State& state, std::int64_t bytes, Take&& take) const {
+  Edge edge{.to = state, .action = {Op::kDrop, 0}};
+  edge.peak = bytes;
+  if (state.gradient == 0) {
+    if (held(state, layers_) == Held::kOutput) {
+      held(edge.to, layers_) = Held::kNothing;
+    } else {
+      edge.peak += output(layers_);
+    }
+  }
   edge.to.turned = true;
   edge.to.gradient = layers_;
   edge.to.fresh = 0;
+  if (weight(edge.to) - output(layers_) > most_kept_) return;
   take(edge);
 }
 
@@ -247,7 +267,7 @@ void Search::backward(const State& state, std::int64_t bytes, Take&& take) const
 // x[0] is held until its gradient takes its place.
 std::int64_t Search::weight(const State& state) const {
   std::int64_t bytes = output(0);
-  if (state.turned && state.gradient > 0) bytes += output(state.gradient);
+  if (state.gradient > 0) bytes += output(state.gradient);
   for (int i = 1; i <= layers_; ++i) {
     if (held(state, i) == Held::kOutput) bytes += output(i);
     if (held(state, i) == Held::kTape) bytes += layer(i).tape.count();
@@ -256,7 +276,8 @@ std::int64_t Search::weight(const State& state) const {
 }
 
 std::int32_t Search::number(const State& state) const {
-  std::int32_t number = state.turned ? layers_ - state.gradient + 1 : 0;
+  std::int32_t number = layers_ - state.gradient + 1;
+  if (!state.turned) number = state.gradient == 0 ? 0 : layers_ + 2;
   if (persistent_) number = number * (layers_ + 1) + state.fresh;
   number *= power_[static_cast<std::size_t>(layers_)];
   for (int i = 1; i <= layers_; ++i) {
@@ -272,8 +293,8 @@ State Search::state(std::int32_t number) const {
     state.fresh = number % (layers_ + 1);
     number /= layers_ + 1;
   }
-  state.turned = number > 0;
-  state.gradient = state.turned ? layers_ - number + 1 : 0;
+  state.turned = number > 0 && number <= layers_ + 1;
+  if (number > 0) state.gradient = state.turned ? layers_ - number + 1 : layers_;
   return state;
 }
 
@@ -288,8 +309,8 @@ program::StageProgram Search::program(std::int32_t goal) const {
   program::StageProgram program{.first_layer = first_, .last_layer = first_ + layers_ - 1};
   std::vector<Action>* list = &program.forward;
   for (const Action& action : actions) {
-    if (action.op == Op::kDrop && action.layer == 0) {
-      list = &program.backward;
+    if (action.layer == 0) {
+      if (action.op == Op::kDrop) list = &program.backward;
       continue;
     }
     const int i = first_ + action.layer - 1;

@@ -10,6 +10,7 @@
 #include "table_state.h"
 #include "tile_filler.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
@@ -23,7 +24,7 @@ namespace {
 // Hands out rows of tiles from the last one up; a tile waits until the one below it is done.
 class Rows {
  public:
-  explicit Rows(const FillJob& job);
+  Rows(const FillJob& job, int longest);
   void work(Arena& arena);
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
@@ -34,6 +35,7 @@ class Rows {
 
   const FillJob& job_;
   int count_;
+  int most_;  // tiles of a row
   std::atomic<int> next_;
   std::vector<std::atomic<int>> done_;  // of each row: its tiles up to here, exclusive
   std::mutex mutex_;
@@ -47,16 +49,16 @@ constexpr int tiles(int layers) {
 
 }  // namespace
 
-void fill_tables(const Costs& costs, Freedom freedom, const EqualLayers& equal, int threads,
-                 Tables::State& state) {
+void fill_tables(const Costs& costs, Freedom freedom, const EqualLayers& equal,
+                 const Tables::Options& options, Tables::State& state) {
   add_backwards(costs, state);
   const auto layers = static_cast<std::size_t>(costs.last() - costs.first()) + 1;
   // Twins are shared in the order in which one thread meets them: several threads pay only where
   // most sub-chains differ, and then they share nothing.
-  const bool alone = threads == 1 || equal.different() < layers * (layers + 1) / 4;
+  const bool alone = options.threads == 1 || equal.different() < layers * (layers + 1) / 4;
   const FillJob job(costs, freedom, alone ? &equal : nullptr, state);
-  state.arenas.resize(alone ? 1 : static_cast<std::size_t>(threads));
-  Rows rows(job);
+  state.arenas.resize(alone ? 1 : static_cast<std::size_t>(options.threads));
+  Rows rows(job, options.longest);
   {
     std::vector<std::jthread> others;
     for (std::size_t k = 1; k < state.arenas.size(); ++k) {
@@ -78,9 +80,10 @@ void add_backwards(const Costs& costs, Tables::State& state) {
   }
 }
 
-Rows::Rows(const FillJob& job)
+Rows::Rows(const FillJob& job, int longest)
     : job_(job),
       count_(tiles(job.costs().last() - job.costs().first() + 1)),
+      most_(longest == 0 ? count_ : tiles(longest) + 1),
       next_(count_ - 1),
       done_(static_cast<std::size_t>(count_)) {
   for (auto& done : done_) done = 0;
@@ -103,7 +106,7 @@ void Rows::work(Arena& arena) {
 
 void Rows::fill_row(int row, TileFiller& filler) {
   auto& mine = done_[static_cast<std::size_t>(row)];
-  for (int column = row; column < count_; ++column) {
+  for (int column = row; column < std::min(count_, row + most_); ++column) {
     if (row + 1 < count_ && column > row) {
       auto& below = done_[static_cast<std::size_t>(row) + 1];
       for (int seen = below; seen <= column; seen = below) below.wait(seen);

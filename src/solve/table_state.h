@@ -5,6 +5,7 @@
 
 #include "equal_layers.h"
 #include "relax.h"
+#include "slot_arrays.h"
 
 #include "trireme/solve/tables.h"
 
@@ -51,12 +52,7 @@ struct Tables::State {
 };
 
 /// Fills an empty state.
-void fill_tables(const Costs& costs, Freedom freedom, const EqualLayers& equal, int threads,
-                 Tables::State& state);
-
-/// A slot number that fits an int: what exceeds the table is as good as anything that does.
-inline int clipped(Slots slots, int top) {
-  return slots > top ? top + 1 : static_cast<int>(slots);
-}
+void fill_tables(const Costs& costs, Freedom freedom, const EqualLayers& equal,
+                 const Tables::Options& options, Tables::State& state);
 
 }  // namespace trireme::solve

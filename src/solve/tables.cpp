@@ -39,7 +39,7 @@ Tables::Tables(const chain::Chain& chain, int first, int last, const Options& op
   ensure(options.threads >= 1, "somebody fills a table");
   state_ =
       std::make_unique<State>(first, last, options.top, options.freedom == Freedom::kInputMayLeave);
-  fill_tables(costs(), freedom(), EqualLayers(chain, first, last), options.threads, *state_);
+  fill_tables(costs(), freedom(), EqualLayers(chain, first, last), options, *state_);
 }
 
 Tables::~Tables() = default;

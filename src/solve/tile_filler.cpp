@@ -21,17 +21,7 @@ std::size_t stride(int top) {
 
 FillJob::FillJob(const Costs& costs, Freedom freedom, const EqualLayers* equal,
                  Tables::State& state)
-    : costs_(costs), freedom_(freedom), equal_(equal), state_(state) {
-  const int first = costs.first(), last = costs.last(), top = state.top;
-  nothing_.assign(index(last - first) + 1, 0);
-  forward_.push_back(0);
-  for (int i = first; i <= last; ++i) {
-    output_.push_back(clipped(costs.output(i), top));
-    tape_.push_back(clipped(costs.tape(i), top));
-    taping_.push_back(clipped(costs.taping_with_input(i), top));
-    forward_.push_back(costs.forward(first, i));
-    for (int j = i; j <= last; ++j) run_.push_back(clipped(costs.run(i, j), top));
-  }
+    : SlotArrays(costs, state.top), costs_(costs), freedom_(freedom), equal_(equal), state_(state) {
   fill_ends(Part::kWhole, whole_end_);
   if (resumes()) fill_ends(Part::kResumed, resumed_end_);
 }
@@ -40,14 +30,9 @@ int FillJob::load(Part part, int t) const {
   return clipped(solve::load(costs_, part, t), state_.top);
 }
 
-std::size_t FillJob::row(int s) const {
-  const std::size_t k = index(s - costs_.first()), n = nothing_.size();
-  return k * n - k * (k - 1) / 2;
-}
-
 // Row by row from the end: the tape of s fits, and with it those of s+1..t.
 void FillJob::fill_ends(Part part, std::vector<int>& ends) const {
-  ends.resize(run_.size());
+  ends.resize(sub_chains());
   for (int s = costs_.last(); s >= costs_.first(); --s) {
     for (int t = s; t <= costs_.last(); ++t) {
       Slots most = costs_.backward(s);

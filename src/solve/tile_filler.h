@@ -5,6 +5,7 @@
 
 #include "equal_layers.h"
 #include "relax.h"
+#include "slot_arrays.h"
 #include "table_state.h"
 
 #include "trireme/solve/costs.h"
@@ -21,8 +22,8 @@ namespace trireme::solve {
 inline constexpr int kTile = 16;
 inline constexpr int kGroup = 8;
 
-/// What all threads read: the costs as plain arrays, clipped to the table.
-class FillJob {
+/// What all threads read.
+class FillJob : public SlotArrays {
  public:
   /// `equal` null: every sub-chain on its own.
   FillJob(const Costs& costs, Freedom freedom, const EqualLayers* equal, Tables::State& state);
@@ -38,27 +39,14 @@ class FillJob {
     return (part == Part::kWhole ? whole_end_ : resumed_end_)[row(s) + index(t - s)];
   }
 
-  // Arrays over layers, from `first` on.
-  const int* output(int i) const { return output_.data() + index(i - costs_.first()); }
-  const int* tape(int i) const { return tape_.data() + index(i - costs_.first()); }
-  const int* taping_with_input(int i) const { return taping_.data() + index(i - costs_.first()); }
-  const int* nothing() const { return nothing_.data(); }
-  /// Forward times of first..i, summed.
-  const double* forward(int i) const { return forward_.data() + index(i - costs_.first() + 1); }
-  /// costs().run(s, j), costs().run(s, j+1), ...
-  const int* run(int s, int j) const { return run_.data() + row(s) + index(j - s); }
-
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  std::size_t row(int s) const;
   void fill_ends(Part part, std::vector<int>& ends) const;
 
   const Costs& costs_;
   Freedom freedom_;
   const EqualLayers* equal_;
   Tables::State& state_;
-  std::vector<int> output_, tape_, taping_, nothing_, run_, whole_end_, resumed_end_;
-  std::vector<double> forward_;
+  std::vector<int> whole_end_, resumed_end_;
 };
 
 /// One thread's work: tiles, one after the other, into its own arena.

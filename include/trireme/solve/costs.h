@@ -37,6 +37,9 @@ class Costs {
 
   Slots output(int i) const { return output_[at(i)]; }  ///< x[i], first-1 <= i <= last
   Slots tape(int i) const { return tape_[at(i)]; }      ///< a[i]
+  /// Sum of a[s..t], item by item.
+  Slots tapes(int s, int t) const { return tapes_[at(t)] - tapes_[at(s - 1)]; }
+  Bytes input_bytes(int i) const { return Bytes(input_bytes_[at(i - 1)]); }  ///< of x[i-1]
 
   /// Tape of i and gradient of x[i]: what a backward that waits for its input holds.
   Slots waiting(int i) const { return waiting_[at(i)]; }
@@ -60,7 +63,7 @@ class Costs {
   /// Whole slots in so many bytes; negative for negative bytes.
   Slots slots_in(Bytes bytes) const;
   /// Whole slots that a budget leaves beside x[first-1]; negative if not even that fits.
-  Slots available(Bytes budget) const { return slots_in(budget - input_); }
+  Slots available(Bytes budget) const { return slots_in(budget - input_bytes(first_)); }
 
  private:
   std::size_t at(int i) const { return static_cast<std::size_t>(i - first_ + 1); }
@@ -70,8 +73,8 @@ class Costs {
 
   int first_, last_, chain_end_;
   std::int64_t unit_;
-  Bytes input_;
-  std::vector<Slots> output_, tape_, waiting_, taping_, taping_with_input_, backward_, run_;
+  std::vector<Slots> output_, tape_, waiting_, taping_, taping_with_input_, backward_, run_, tapes_;
+  std::vector<std::int64_t> input_bytes_;
   std::vector<std::size_t> row_;
   std::vector<double> forward_, work_;  // prefix sums
 };

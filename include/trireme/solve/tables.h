@@ -71,9 +71,10 @@ class Tables final : public CostReader {
     Bytes unit{1};
     int top = 0;      ///< largest m
     int threads = 1;  ///< the values do not depend on it
+    int longest = 0;  ///< longer sub-chains will not be asked for; 0: all may be
   };
-  /// O(L^3 top) for L different layers; sub-chains of equal layers are solved once. Throws
-  /// InputError for more than kMaxTableLayers layers.
+  /// O(L^3 top) for L different layers (L longest^2 top); sub-chains of equal layers are solved
+  /// once. Throws InputError for more than kMaxTableLayers layers.
   Tables(const chain::Chain& chain, int first, int last, const Options& options);
   ~Tables() override;
   Tables(Tables&&) noexcept;

@@ -1,0 +1,279 @@
+// Which tables answer which question about a stage, and the replay that has the last word.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/solve/stage.h"
+
+#include "lean_stages.h"
+#include "solvers.h"
+#include "stage_copies.h"
+#include "stage_levels.h"
+#include "stage_tables.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/simulate/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace trireme::solve {
+namespace {
+
+// Replays spent on finding the most slots whose program still fits in bytes.
+constexpr int kTries = 8;
+// How many numbers of moved bytes are planned for.
+constexpr int kMoves = 32;
+// Layers up to which the search for copies with one in flight is quick, and its slots.
+constexpr int kMostAlone = 8, kSlotsAlone = 100;
+
+bool can_copy(const StageProblem& problem) {
+  return problem.link && problem.link->out.count() > 0 && problem.link->in.count() > 0 &&
+         problem.link->capacity.count() > 0;
+}
+
+int checked(int slots) {
+  if (slots >= 0 && slots <= StageLevels::kMostExact) return slots;
+  throw InputError(concat("slots: found ", slots, ", expected 0 (exact) or 1..",
+                          StageLevels::kMostExact, ", e.g. 500"));
+}
+
+}  // namespace
+
+struct StageSolver::Impl {
+  Impl(const chain::Chain& asked, const Options& wanted);
+
+  Seconds least_time(const StageProblem& problem);
+  std::variant<StageSolution, plan::Infeasible> solve(const StageProblem& problem);
+  void offer_copies(const StageProblem& problem, std::optional<StageSolution>& best);
+  void offer_copies_alone(const StageProblem& problem, std::optional<StageSolution>& best);
+  plan::Infeasible infeasible(const StageProblem& problem);
+  void require_known(const StageProblem& problem) const;
+
+  Freedom freedom() const {
+    return options.input_may_leave ? Freedom::kInputMayLeave : Freedom::kInputStays;
+  }
+  LeanStages& leanest() {
+    if (!lean) lean = std::make_unique<LeanStages>(chain, freedom());
+    return *lean;
+  }
+
+  chain::Chain chain;
+  Options options;
+  StageLevels levels;
+  std::unique_ptr<LeanStages> lean;
+};
+
+namespace {
+
+// The fastest program that fits, by replay.
+class Found {
+ public:
+  Found(const chain::Chain& chain, const StageProblem& problem)
+      : chain_(chain), problem_(problem) {}
+
+  bool offer(program::StageProgram program);
+  void offer_best(StageTables& tables);
+  std::optional<StageSolution> best;
+
+ private:
+  const chain::Chain& chain_;
+  const StageProblem& problem_;
+};
+
+}  // namespace
+
+StageSolver::StageSolver(const chain::Chain& chain, const Options& options)
+    : impl_(std::make_unique<Impl>(chain, options)) {}
+
+StageSolver::~StageSolver() = default;
+
+Seconds StageSolver::least_time(const StageProblem& problem) {
+  return impl_->least_time(problem);
+}
+
+std::variant<StageSolution, plan::Infeasible> StageSolver::solve(const StageProblem& problem) {
+  return impl_->solve(problem);
+}
+
+Bytes StageSolver::least_memory(int first_layer, int last_layer, int in_flight) {
+  impl_->require_known({.first_layer = first_layer,
+                        .last_layer = last_layer,
+                        .memory = {},
+                        .in_flight = in_flight,
+                        .link = {}});
+  return impl_->leanest().least_memory(first_layer, last_layer, in_flight);
+}
+
+std::size_t StageSolver::size() const {
+  return impl_->levels.size();
+}
+
+StageSolver::Impl::Impl(const chain::Chain& asked, const Options& wanted)
+    : chain(asked),
+      options(wanted),
+      levels(chain, options.largest_memory, checked(options.slots), freedom()) {}
+
+void StageSolver::Impl::require_known(const StageProblem& problem) const {
+  ensure(problem.first_layer >= 1 && problem.first_layer <= problem.last_layer &&
+             problem.last_layer <= chain.length(),
+         "a stage's layers lie in its chain");
+  ensure(problem.in_flight >= 1, "a stage has at least one micro-batch in flight");
+  ensure(problem.memory <= options.largest_memory, "the stage solver was made for less memory");
+}
+
+Seconds StageSolver::Impl::least_time(const StageProblem& problem) {
+  require_known(problem);
+  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  constexpr Seconds kNeverRuns(std::numeric_limits<double>::infinity());
+  if (problem.memory < w * chain.output(first - 1)) return kNeverRuns;
+  StageTables& tables = levels.of(last - first + 1, w);
+  const auto choice = tables.best(first, last, w, tables.available(first, w, problem.memory));
+  const Seconds work = tables.costs().work(first, last);
+  if (std::isfinite(choice.extra)) return work + Seconds(choice.extra);
+  if (levels.exact() || leanest().least_memory(first, last, w) > problem.memory) return kNeverRuns;
+  return work + leanest().recompute(first, last, w);
+}
+
+std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
+    const StageProblem& problem) {
+  require_known(problem);
+  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  Found found(chain, problem);
+  if (leanest().least_memory(first, last, w) <= problem.memory) {
+    found.offer_best(levels.of(last - first + 1, w));
+    if (const auto own = levels.finer(first, last, w, problem.memory)) found.offer_best(*own);
+    if (!found.best) found.offer(leanest().leanest(first, last, w));
+  }
+  if (can_copy(problem)) offer_copies(problem, found.best);
+  if (found.best) return *std::move(found.best);
+  return infeasible(problem);
+}
+
+// What fits when so many bytes of what each micro-batch keeps are elsewhere, for several such
+// numbers, as if they never were on the device. They are while they leave and return: then more
+// items must leave than were planned for.
+void StageSolver::Impl::offer_copies(const StageProblem& problem,
+                                     std::optional<StageSolution>& best) {
+  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  if (w == 1) offer_copies_alone(problem, best);
+  StageCopies copies(chain, problem);
+  if (best) copies.bound = best->time();
+  Bytes tapes;
+  for (int i = first; i <= last; ++i) tapes += chain.layer(i).tape;
+  const Bytes most = std::min(copies.most_moved(), chain.output(first - 1) + tapes);
+  if (most <= Bytes(0) || problem.memory <= Bytes(0)) return;
+  const Bytes largest = problem.memory + w * most;
+  const auto tables = levels.alone(first, last, w, largest);
+  const auto plan_for = [&](Bytes moved) {
+    const Slots room = tables->available(first, w, problem.memory + w * moved);
+    const auto choice = tables->best(first, last, w, room);
+    if (!std::isfinite(choice.extra)) return;
+    const Seconds least = tables->costs().work(first, last) + Seconds(choice.extra);
+    if (least < copies.bound) copies.offer(tables->rebuilt(first, last, choice));
+  };
+  // Even steps, and small ones where little moves.
+  for (int k = 1; k <= kMoves; ++k) {
+    plan_for(most * k / kMoves);
+    plan_for(most * (k * k) / (kMoves * kMoves));
+  }
+  auto found = copies.best();
+  if (found && (!best || found->time() < best->time())) best = std::move(found);
+}
+
+// With one in flight there is no pause: the single-stage solver for copies, where it is quick.
+void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
+                                           std::optional<StageSolution>& best) {
+  if (problem.last_layer - problem.first_layer + 1 > kMostAlone) return;
+  const Problem alone{.chain = &chain,
+                      .first_layer = problem.first_layer,
+                      .last_layer = problem.last_layer,
+                      .budget = problem.memory,
+                      .link = problem.link,
+                      .slots = kSlotsAlone};
+  const Result result = solve::solve(options.input_may_leave ? "pofo free" : "pofo", alone);
+  const auto* found = std::get_if<Solution>(&result);
+  if (found == nullptr || (best && best->time() <= found->time)) return;
+  const simulate::Replay replay = simulate::replay(
+      chain, found->program,
+      {.out = problem.link->out, .in = problem.link->in, .budget = problem.memory});
+  best = StageSolution{.program = found->program,
+                       .forward = replay.forward,
+                       .backward = replay.backward,
+                       .recompute = replay.recompute,
+                       .kept = replay.kept,
+                       .peak = replay.peak,
+                       .moved = replay.moved};
+}
+
+// Exactly: by replay of the leanest program.
+plan::Infeasible StageSolver::Impl::infeasible(const StageProblem& problem) {
+  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  const Problem alone{.chain = &chain,
+                      .first_layer = first,
+                      .last_layer = last,
+                      .budget = problem.memory,
+                      .link = {},
+                      .slots = 0};
+  const program::StageProgram program = leanest().leanest(first, last, w);
+  plan::Infeasible result = solve::infeasible(alone, program);
+  result.needed += (w - 1) * judged(alone, program).kept;
+  result.least_budget = result.needed;
+  return result;
+}
+
+namespace {
+
+bool Found::offer(program::StageProgram program) {
+  const simulate::Replay replay = simulate::replay(chain_, program);
+  if (replay.fault) {
+    throw LogicError(concat("a stage's program may not run: ", simulate::to_text(*replay.fault)));
+  }
+  const Bytes peak = (problem_.in_flight - 1) * replay.kept + replay.peak;
+  if (peak > problem_.memory) return false;
+  if (!best || replay.time < best->time()) {
+    best = StageSolution{.program = std::move(program),
+                         .forward = replay.forward,
+                         .backward = replay.backward,
+                         .recompute = replay.recompute,
+                         .kept = replay.kept,
+                         .peak = peak,
+                         .moved = replay.moved};
+  }
+  return true;
+}
+
+// More slots than the memory has give a faster program, which may fit all the same: sizes were
+// rounded up, those that are kept w times by less than a slot each. Bisection for the most that
+// fit; each try is judged in bytes, so it need not be monotone to be right.
+void Found::offer_best(StageTables& tables) {
+  const int first = problem_.first_layer, last = problem_.last_layer, w = problem_.in_flight;
+  const Slots available = tables.available(first, w, problem_.memory);
+  if (available < 0) return;
+  StageTables::Choice reached = tables.best(first, last, w, available);
+  if (std::isfinite(reached.extra)) {
+    const bool fits = offer(tables.rebuilt(first, last, reached));
+    ensure(fits, "a program that fits in slots fits in bytes");
+  }
+  if (tables.costs().unit() == Bytes(1)) return;
+  const Slots waste = available / 8 + w * (last - first + 1);
+  Slots fits = available, beyond = std::min<Slots>(tables.top(), available + waste) + 1;
+  for (int k = 0; k < kTries && beyond - fits > 1; ++k) {
+    const Slots m = k == 0 ? beyond - 1 : std::midpoint(fits, beyond);
+    const StageTables::Choice choice = tables.best(first, last, w, m);
+    if (!(choice.extra < reached.extra)) {
+      fits = m;
+    } else if (offer(tables.rebuilt(first, last, choice))) {
+      fits = m;
+      reached = choice;
+    } else {
+      beyond = m;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::solve

@@ -1,0 +1,189 @@
+// Which kept items leave, as the simulator judges it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_copies.h"
+
+#include "trireme/chain/platform.h"
+#include "trireme/core/error.h"
+#include "trireme/program/generate.h"
+#include "trireme/simulate/simulate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::solve {
+namespace {
+
+using program::Action;
+using program::Op;
+using program::StageProgram;
+
+// Micro-batches beyond those in flight, for the second of two runs whose difference is the period.
+constexpr int kPeriods = 6;
+// How many more items than needed are tried.
+constexpr std::size_t kMore = 3;
+// Programs that are kept to have other sets of items tried with them, how far from the best they
+// may be, and how many sets.
+constexpr std::size_t kCandidates = 4;
+constexpr double kNearly = 1.03;
+constexpr int kTries = 64;
+
+program::PassOrder order_of(bool with_loss, int in_flight, int micro_batches);
+
+}  // namespace
+
+StageCopies::StageCopies(const chain::Chain& chain, const StageProblem& problem)
+    : problem_(problem), with_loss_(problem.last_layer == chain.length()) {
+  ensure(problem.link.has_value(), "copies of a stage need a link");
+  alone_.input = chain.output(problem.first_layer - 1);
+  for (int i = problem.first_layer; i <= problem.last_layer; ++i) {
+    alone_.layers.push_back(chain.layer(i));
+  }
+  if (!with_loss_) alone_.layers.emplace_back();
+}
+
+void StageCopies::offer(const StageProgram& program) {
+  const Program studied = this->studied(program);
+  // The least number that fits, by bisection: whether more fit is then looked at one by one.
+  std::size_t low = 0, high = studied.items.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    const auto found = run(with_copies(studied, earliest(studied, middle)), problem_.in_flight + 2);
+    if (found && found->peak <= problem_.memory) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  std::optional<Candidate> found;
+  const std::size_t most = std::min(studied.items.size(), low + kMore);
+  for (std::size_t count = std::max<std::size_t>(low, 1); count <= most; ++count) {
+    Moved moved = earliest(studied, count);
+    const Seconds below = found ? found->solution.time() : kNearly * bound;
+    if (auto solution = judged(studied, moved, below)) {
+      found = Candidate{studied, std::move(moved), *std::move(solution)};
+    }
+  }
+  if (!found) return;
+  bound = std::min(bound, found->solution.time());
+  const auto place = std::upper_bound(
+      candidates_.begin(), candidates_.end(), found->solution.time(),
+      [](Seconds time, const Candidate& other) { return time < other.solution.time(); });
+  candidates_.insert(place, *std::move(found));
+  if (candidates_.size() > kCandidates) candidates_.pop_back();
+}
+
+std::optional<StageSolution> StageCopies::best() {
+  std::optional<StageSolution> best;
+  for (Candidate& candidate : candidates_) {
+    improve(candidate);
+    if (!best || candidate.solution.time() < best->time()) best = std::move(candidate.solution);
+  }
+  candidates_.clear();
+  return best;
+}
+
+// One by one, while that helps.
+void StageCopies::improve(Candidate& candidate) const {
+  int tries = kTries;
+  for (bool better = true; better && tries > 0;) {
+    better = false;
+    for (std::size_t k = 0; k < candidate.moved.size() && tries > 0; ++k, --tries) {
+      Moved moved = candidate.moved;
+      moved[k] = !moved[k];
+      auto solution = judged(candidate.program, moved, candidate.solution.time());
+      if (!solution) continue;
+      candidate.moved = std::move(moved);
+      candidate.solution = *std::move(solution);
+      better = true;
+    }
+  }
+}
+
+StageCopies::Moved StageCopies::earliest(const Program& program, std::size_t count) {
+  Moved moved(program.items.size(), false);
+  std::fill_n(moved.begin(), count, true);
+  return moved;
+}
+
+Bytes StageCopies::most_moved() const {
+  const double rate = std::min(problem_.link->out.count(), problem_.link->in.count());
+  const double most = rate * bound.count();
+  return std::min(problem_.link->capacity, Bytes(static_cast<std::int64_t>(std::min(most, 4e18))));
+}
+
+std::optional<StageSolution> StageCopies::judged(const Program& program, const Moved& moved,
+                                                 Seconds below) const {
+  Bytes bytes;
+  for (std::size_t k = 0; k < moved.size(); ++k) {
+    if (moved[k]) bytes += program.items[k].size;
+  }
+  if (bytes == Bytes(0)) return std::nullopt;
+  const Seconds busy = program.forward + program.backward;
+  const Seconds least = std::max({busy, bytes / problem_.link->out, bytes / problem_.link->in});
+  if (least >= below) return std::nullopt;
+  const auto fits = [this](const std::optional<Run>& run) {
+    return run && run->peak <= problem_.memory && run->outer <= problem_.link->capacity;
+  };
+  const StageProgram made = with_copies(program, moved);
+  const int few = problem_.in_flight + 2;
+  const std::optional<Run> some = run(made, few);
+  if (!fits(some)) return std::nullopt;
+  const std::optional<Run> more = run(made, few + kPeriods);
+  if (!fits(more)) return std::nullopt;
+  const Seconds period = std::max(least, (more->step - some->step) / kPeriods);
+  if (period >= below) return std::nullopt;
+  return StageSolution{.program = shifted(made, problem_.first_layer - 1),
+                       .forward = program.forward,
+                       .backward = period - program.forward,
+                       .recompute = program.recompute,
+                       .kept = program.kept - bytes,
+                       .peak = more->peak,
+                       .moved = bytes};
+}
+std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
+                                                 int micro_batches) const {
+  program::Lowering lowering{.stages = {program},
+                             .order = order_of(with_loss_, problem_.in_flight, micro_batches),
+                             .rank_of_stage = {},
+                             .end = program::StepEnd::kNone};
+  if (!with_loss_) {
+    const int end = alone_.length();
+    lowering.stages.push_back(program::keep_all(end, end));
+  }
+  chain::Platform platform = chain::uniform_platform(with_loss_ ? 1 : 2, Bytes(0));
+  chain::RankSpec& rank = platform.ranks.front();
+  rank.memory = problem_.memory;
+  rank.host = problem_.link->capacity;
+  rank.out = problem_.link->out;
+  rank.in = problem_.link->in;
+  const simulate::Setting setting{.chain = &alone_, .platform = &platform, .static_bytes = {}};
+  const simulate::Simulation result = simulate::simulate(program::lower(lowering), setting);
+  if (result.fault) {
+    throw LogicError("a stage with copies may not run: " + simulate::to_text(*result.fault));
+  }
+  const simulate::RankResult& first = result.ranks.front();
+  return Run{.step = first.end, .peak = first.peak.size, .outer = first.outer_peak};
+}
+
+namespace {
+
+// w - 1 forwards ahead, then a forward and a backward in turn.
+program::PassOrder order_of(bool with_loss, int in_flight, int micro_batches) {
+  using Kind = program::Pass::Kind;
+  program::PassOrder order(1);
+  for (int n = 0; n < micro_batches + in_flight - 1; ++n) {
+    if (n < micro_batches) order[0].push_back({Kind::kForward, n});
+    if (n >= in_flight - 1) order[0].push_back({Kind::kBackward, n - in_flight + 1});
+  }
+  if (with_loss) return order;
+  order.emplace_back();
+  for (int n = 0; n < micro_batches; ++n) {
+    order[1].push_back({Kind::kForward, n});
+    order[1].push_back({Kind::kBackward, n});
+  }
+  return order;
+}
+
+}  // namespace
+}  // namespace trireme::solve

@@ -1,0 +1,143 @@
+// What programs of stages keep, where it is used, and the same programs with copies.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_copies.h"
+
+#include "trireme/core/error.h"
+#include "trireme/simulate/ledger.h"
+#include "trireme/simulate/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::solve {
+
+using program::Action;
+using program::Op;
+using program::StageProgram;
+
+StageProgram StageCopies::shifted(StageProgram program, int by) {
+  program.first_layer += by;
+  program.last_layer += by;
+  for (auto* list : {&program.forward, &program.backward}) {
+    for (Action& action : *list) action.layer += by;
+  }
+  return program;
+}
+
+StageCopies::Program StageCopies::studied(const StageProgram& asked) const {
+  Program program{.actions = shifted(asked, 1 - problem_.first_layer),
+                  .items = {},
+                  .during = {},
+                  .kept = {},
+                  .forward = {},
+                  .backward = {},
+                  .recompute = {}};
+  const simulate::Replay replay = simulate::replay(alone_, program.actions);
+  ensure(!replay.fault, "a stage's program can be replayed");
+  program.kept = replay.kept;
+  program.forward = replay.forward;
+  program.backward = replay.backward;
+  program.recompute = replay.recompute;
+  find_uses(program);
+  return program;
+}
+
+// What is held at the pause, and between which uses of it that is.
+void StageCopies::find_uses(Program& program) const {
+  const int last = program.actions.last_layer;
+  simulate::Ledger ledger(alone_, {.first_layer = 1, .last_layer = last});
+  const auto apply = [&](const Action& action) {
+    const simulate::Ledger::Outcome outcome = ledger.apply(action);
+    ensure(!outcome.fault, outcome.fault ? *outcome.fault : "");
+    return outcome.effect.during;
+  };
+  apply({Op::kReceiveInput, 0});
+  if (with_loss_) apply({Op::kLoadTarget, last});
+  const std::vector<Action>& forward = program.actions.forward;
+  std::size_t made = 0;
+  for (std::size_t k = 0; k < forward.size(); ++k) {
+    if (program::is_forward(forward[k].op) && forward[k].layer == last) made = k;
+  }
+  for (std::size_t k = 0; k < forward.size(); ++k) {
+    apply(forward[k]);
+    if (k == made) apply({with_loss_ ? Op::kReadLoss : Op::kSendOutput, last});
+  }
+  for (const simulate::Value& value : ledger.values()) {
+    const bool tape = value.kind == simulate::Value::Kind::kTape;
+    if ((!tape && value.kind != simulate::Value::Kind::kOutput) || value.size <= Bytes(0)) continue;
+    program.items.push_back({{tape, value.layer, 0}, value.size});
+  }
+  if (!with_loss_) apply({Op::kReceiveGradient, last});
+  for (const Action& action : program.actions.backward) program.during.push_back(apply(action));
+  for (Item& item : program.items) set_uses(program.actions, made, item);
+  std::stable_sort(program.items.begin(), program.items.end(),
+                   [](const Item& a, const Item& b) { return a.key.layer < b.key.layer; });
+}
+
+// x[last] goes on after the action `made`.
+void StageCopies::set_uses(const StageProgram& program, std::size_t made, Item& item) {
+  const auto uses = [&](const Action& action) {
+    bool found = program::is_forward(action.op) && action.layer == item.key.layer;  // makes it
+    program::for_each_need(action, [&](const program::ValueKey& key) { found |= key == item.key; });
+    return found;
+  };
+  for (std::size_t k = 0; k < program.forward.size(); ++k) {
+    if (uses(program.forward[k])) item.leaves_after = k;
+  }
+  if (item.key.layer == program.last_layer) item.leaves_after = std::max(item.leaves_after, made);
+  const auto first = std::find_if(program.backward.begin(), program.backward.end(), uses);
+  item.needed_before = static_cast<std::size_t>(first - program.backward.begin());
+}
+
+// Where each return stands in the backward list: as early as it fits beside what is back by then
+// and what the other micro-batches keep, those that are needed first before the others.
+std::vector<StageCopies::Return> StageCopies::returns(const Program& program,
+                                                      const Moved& moved) const {
+  std::vector<Return> returns;
+  std::vector<Bytes> during = program.during;
+  Bytes others = program.kept;
+  for (std::size_t k = 0; k < moved.size(); ++k) {
+    if (!moved[k]) continue;
+    const Item& item = program.items[k];
+    returns.push_back({k, item.needed_before});
+    others -= item.size;
+    for (std::size_t n = 0; n < item.needed_before; ++n) during[n] -= item.size;
+  }
+  others = (problem_.in_flight - 1) * others;
+  std::stable_sort(returns.begin(), returns.end(),
+                   [](const Return& a, const Return& b) { return a.before < b.before; });
+  std::size_t earliest = 0;
+  for (Return& back : returns) {
+    const Bytes size = program.items[back.item].size;
+    while (back.before > earliest && others + during[back.before - 1] + size <= problem_.memory) {
+      during[--back.before] += size;
+    }
+    earliest = back.before;
+  }
+  return returns;
+}
+
+StageProgram StageCopies::with_copies(const Program& program, const Moved& moved) const {
+  StageProgram made{.first_layer = 1, .last_layer = program.actions.last_layer};
+  for (std::size_t n = 0; n < program.actions.forward.size(); ++n) {
+    made.forward.push_back(program.actions.forward[n]);
+    for (std::size_t k = 0; k < moved.size(); ++k) {
+      const Item& item = program.items[k];
+      if (!moved[k] || item.leaves_after != n) continue;
+      made.forward.push_back({item.key.tape ? Op::kOffloadTape : Op::kOffload, item.key.layer});
+    }
+  }
+  const std::vector<Return> returns = this->returns(program, moved);
+  auto back = returns.begin();
+  for (std::size_t n = 0; n < program.actions.backward.size(); ++n) {
+    for (; back != returns.end() && back->before == n; ++back) {
+      const program::ValueKey& key = program.items[back->item].key;
+      made.backward.push_back({key.tape ? Op::kPrefetchTape : Op::kPrefetch, key.layer});
+    }
+    made.backward.push_back(program.actions.backward[n]);
+  }
+  return made;
+}
+
+}  // namespace trireme::solve

@@ -1,0 +1,156 @@
+// Sizes of slots and distances of slacks, by what tables cost.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_levels.h"
+
+#include "trireme/core/error.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <thread>
+
+namespace trireme::solve {
+namespace {
+
+// Layers of the shortest band; each is twice as long as the one before.
+constexpr int kShortest = 32;
+// Additions that a table may take for a slot of its own: as small as the number in flight asks for,
+// or two steps smaller. And numbers that it may store.
+constexpr double kWork = 3e9, kLittleWork = 2e8, kMostStored = 4e7;
+constexpr int kFinest = 12;
+// Additions for the columns of stages (of which a search looks at a part), and the numbers of
+// slacks that they are spread over: as many as are cheap, kSlacks where that is not too much.
+constexpr double kLittleColumnWork = 5e8, kColumnWork = 4e10;
+constexpr double kFewestSlacks = 16, kSlacks = 80, kMostSlacks = 200;
+// Of tables for one stage alone.
+constexpr double kOneStageWork = 3e8;
+constexpr int kOneStageLayers = 32;
+// From how many additions on a second thread is worth its start.
+constexpr double kWorthThreads = 5e9;
+// Slots beyond the memory's own, as a share: what rounding up may have taken.
+constexpr double kBeyond = 0.125;
+
+int log2_of(int number) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(number))) - 1;
+}
+
+// A table of so many sub-chains of up to `layers` layers has two columns each; a split is two.
+double additions_of(double sub_chains, double layers, double slots) {
+  return sub_chains * layers / 3 * 4 * slots;
+}
+
+}  // namespace
+
+StageLevels::StageLevels(const chain::Chain& chain, Bytes memory, int slots, Freedom freedom)
+    : chain_(chain),
+      memory_(std::max(memory, Bytes(1))),
+      slots_(slots == 0 ? kManySlots : slots),
+      freedom_(freedom),
+      different_(static_cast<double>(EqualLayers(chain, 1, chain.length()).different())) {
+  exact_ = memory_ <= Bytes(slots == 0 ? kMostExact : slots);
+  unit_ = exact_ ? Bytes(1) : Bytes((memory_.count() + slots_ - 1) / slots_);
+}
+
+StageTables& StageLevels::of(int layers, int in_flight) {
+  const int band = band_of(layers), level = level_of(band, in_flight);
+  auto& tables = tables_[{band, level}];
+  if (tables) return *tables;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const bool several = additions(band, level) > kWorthThreads;
+  int least = 2;  // in flight of all that read these tables
+  while (least < in_flight && level_of(band, least) != level) ++least;
+  tables = std::make_unique<StageTables>(
+      chain_, 1, chain_.length(),
+      StageTables::Options{.tables = {.freedom = freedom_,
+                                      .unit = slot(level),
+                                      .top = top(slot(level), memory_),
+                                      .threads = several ? std::clamp(cores, 1, 8) : 1,
+                                      .longest = band},
+                           .least_in_flight = least,
+                           .slack_step = slack_step(band, level, least)});
+  return *tables;
+}
+
+std::unique_ptr<StageTables> StageLevels::finer(int first, int last, int in_flight, Bytes memory) {
+  const int layers = last - first + 1;
+  if (exact_ || memory <= Bytes(0)) return nullptr;
+  if (slot_alone(layers, in_flight, memory) >= of(layers, in_flight).costs().unit()) return nullptr;
+  return alone(first, last, in_flight, memory);
+}
+
+std::unique_ptr<StageTables> StageLevels::alone(int first, int last, int in_flight,
+                                                Bytes memory) const {
+  const Bytes slot = slot_alone(last - first + 1, in_flight, memory);
+  const int most = top(slot, memory);
+  const bool all = last - first < kOneStageLayers;
+  return std::make_unique<StageTables>(
+      chain_, first, last,
+      StageTables::Options{
+          .tables = {.freedom = freedom_, .unit = slot, .top = most},
+          .least_in_flight = in_flight,
+          .slack_step = all ? 1 : std::max(1, most / static_cast<int>(kMostSlacks))});
+}
+
+Bytes StageLevels::slot_alone(int layers, int in_flight, Bytes memory) const {
+  const double n = layers, bytes = static_cast<double>(memory.count());
+  const double affordable = kOneStageWork / additions_of(n * n / 2, n, 1);
+  const double slots =
+      std::min({affordable, 2.0 * slots_ * in_flight, kMostSlots / (1 + kBeyond), bytes});
+  return Bytes(static_cast<std::int64_t>(std::ceil(bytes / std::max(slots, 1.0))));
+}
+
+std::size_t StageLevels::size() const {
+  std::size_t total = 0;
+  for (const auto& [key, tables] : tables_) total += tables->size();
+  return total;
+}
+
+int StageLevels::band_of(int layers) const {
+  int band = kShortest;
+  while (band < layers) band *= 2;
+  return 3 * band >= 2 * chain_.length() || exact_ ? chain_.length() : band;
+}
+
+int StageLevels::level_of(int band, int in_flight) const {
+  if (exact_) return 0;
+  const int wanted = log2_of(in_flight);
+  int level = 0;
+  for (int k = 1; k <= std::min(wanted + 2, kFinest) && unit_.count() >> k > 0; ++k) {
+    const int most = top(slot(k), memory_);
+    if (most > kMostSlots || 2 * sub_chains(band) * most > kMostStored ||
+        additions(band, k) > (k > wanted ? kLittleWork : kWork)) {
+      break;
+    }
+    level = k;
+  }
+  return level;
+}
+
+int StageLevels::top(Bytes slot, Bytes memory) const {
+  return static_cast<int>((slot == Bytes(1) ? 1 : 1 + kBeyond) * (memory / slot));
+}
+
+// Different ones of up to `band` layers; where layers are equal, about as many of each length.
+double StageLevels::sub_chains(int band) const {
+  const double n = chain_.length(), length = band;
+  const double all = length * (2 * n - length + 1) / 2;
+  return std::min(all, different_ * length / n);
+}
+
+double StageLevels::additions(int band, int level) const {
+  return additions_of(sub_chains(band), band, top(slot(level), memory_));
+}
+
+int StageLevels::slack_step(int band, int level, int least_in_flight) const {
+  if (exact_) return 1;
+  const double most = top(slot(level), memory_);
+  const double reach = most / (2.0 * least_in_flight);
+  const double work = sub_chains(band) * band * reach;
+  const double slacks =
+      std::clamp(std::max(kLittleColumnWork / work, std::min(kSlacks, kColumnWork / work)),
+                 kFewestSlacks, kMostSlacks);
+  return std::max(1, static_cast<int>(most / slacks));
+}
+
+}  // namespace trireme::solve

@@ -1,0 +1,63 @@
+// Which stage tables answer a question: by the stage's length and by how many are in flight.
+//
+// Long stages are seldom asked for and their tables cost most, so each band of lengths has tables
+// of its own. With w micro-batches in flight one of them may keep a w-th of the memory, rounded up
+// item by item: there slots are smaller, as far as that is cheap.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stage_tables.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
+#include "trireme/solve/costs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace trireme::solve {
+
+class StageLevels {
+ public:
+  /// At most `slots` slots of a table, and as many as stand in for exact sizes.
+  static constexpr int kMostSlots = 60'000, kMostExact = 20'000, kManySlots = 2000;
+
+  /// Slots 0: exact where `memory` is at most kMostExact.
+  StageLevels(const chain::Chain& chain, Bytes memory, int slots, Freedom freedom);
+
+  /// Tables for such a stage, made when first asked for.
+  StageTables& of(int layers, int in_flight);
+  /// Tables for one stage alone, with no more memory than this; its slots as small as is cheap.
+  std::unique_ptr<StageTables> alone(int first, int last, int in_flight, Bytes memory) const;
+  /// The same if their slots are smaller than those of others, else null.
+  std::unique_ptr<StageTables> finer(int first, int last, int in_flight, Bytes memory);
+  /// Whether a slot is a byte everywhere.
+  bool exact() const { return exact_; }
+  std::size_t size() const;
+
+ private:
+  Bytes slot_alone(int layers, int in_flight, Bytes memory) const;
+  int band_of(int layers) const;
+  int level_of(int band, int in_flight) const;
+  Bytes slot(int level) const { return Bytes(std::max<std::int64_t>(1, unit_.count() >> level)); }
+  int top(Bytes slot, Bytes memory) const;
+  double sub_chains(int band) const;
+  double additions(int band, int level) const;
+  int slack_step(int band, int level, int least_in_flight) const;
+
+  const chain::Chain& chain_;
+  Bytes memory_;
+  int slots_;
+  Freedom freedom_;
+  bool exact_ = false;
+  Bytes unit_;        // of level 0; level k has slots of unit / 2^k
+  double different_;  // sub-chains
+  std::map<std::pair<int, int>, std::unique_ptr<StageTables>> tables_;  // by band and level
+};
+
+}  // namespace trireme::solve
