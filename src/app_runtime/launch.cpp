@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.h"
 
+#include "does_not_fit.h"
 #include "mpi_launch.h"
 #include "signals.h"
 
@@ -35,14 +36,6 @@ int usable_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-/// Ranks that mpirun bound to cores of their own see these alone; unbound ones share the host.
-int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
-  if (job.threads) return *job.threads;
-  const int cores = usable_cores();
-  const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
-  return bound ? cores : std::max(1, cores / std::max(1, ranks_on_host));
-}
-
 /// Ranks per pipeline for a job that was started with `ranks` ranks.
 int stages_for(const config::JobSpec& job, int ranks) {
   const int replicas = job.pipeline.replicas;
@@ -75,6 +68,13 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
 }
 
 }  // namespace
+
+int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
+  if (job.threads) return *job.threads;
+  const int cores = usable_cores();
+  const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
+  return bound ? cores : std::max(1, cores / std::max(1, ranks_on_host));
+}
 
 bool is_speaker() {
   return int_from_environment("OMPI_COMM_WORLD_RANK", int_from_environment("PMI_RANK", 0)) == 0;
@@ -113,6 +113,9 @@ int exit_code_of_current_exception(bool speak, const std::string& prefix) {
   } catch (const InputError& error) {
     say(error.what());
     return 2;
+  } catch (const DoesNotFit& error) {
+    say(error.what());
+    return 3;
   } catch (const Interrupted& error) {
     say(error.what());
     return 130;

@@ -22,6 +22,10 @@ struct RankContext {
 /// rank ends the waits of all others.
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body);
 
+/// Threads of one rank's operators where `ranks_on_host` ranks share this host: the job's, else an
+/// equal share of the cores. Ranks that mpirun bound to cores of their own see these alone.
+int threads_per_rank(const config::JobSpec& job, int ranks_on_host);
+
 /// Whether this process is the one that prints: rank 0 of mpirun, or not under mpirun. Needs no
 /// MPI.
 bool is_speaker();

@@ -10,44 +10,18 @@
 #include "trireme/runtime/boundary.h"
 #include "trireme/simulate/validate.h"
 
+#include <algorithm>
+
 namespace trireme::app {
 namespace {
 
-std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages) {
-  if (!job.pipeline.cut) {
-    std::vector<double> work;
-    for (const model::LayerRecipe& layer : model.layers) work.push_back(layer.work);
-    return partition::balanced_cut(work, stages);
-  }
-  const std::vector<int>& cut = *job.pipeline.cut;
-  if (static_cast<int>(cut.size()) != stages - 1) {
-    job.fail("pipeline.cut", concat("has ", cut.size(), " places, must have ", stages - 1,
-                                    ": one fewer than there are stages"));
-  }
-  if (!cut.empty() && cut.back() >= model.length()) {
-    job.fail("pipeline.cut",
-             concat("cuts after layer ", cut.back(), ", but the last stage needs a layer of the ",
-                    model.length(), " that ", model.name, " has"));
-  }
-  return cut;
-}
-
-/// A plan by hand may be anything: prove that it can run before anything does. Costs are not known
-/// here, so sizes are not judged.
+/// A plan by hand may be anything: prove that it can run before anything does. Sizes are not
+/// judged here, so the ranks have no limits.
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
-                      const std::string& file) {
-  chain::Chain chain;
-  for (const model::LayerRecipe& layer : model.layers) chain.layers.push_back({.name = layer.name});
-  const chain::Platform platform =
-      chain::uniform_platform(static_cast<int>(plan.stages.size()), Bytes(0));
-  const simulate::Setting setting{.chain = &chain,
-                                  .platform = &platform,
-                                  .static_bytes = {},
-                                  .channel_capacity = runtime::kChannelCapacity};
-  if (const auto fault = simulate::validate(plan::compile(plan), setting)) {
-    throw InputError(concat(file, ": cannot run: ", simulate::to_text(*fault)));
-  }
-}
+                      const std::string& file);
+std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages);
+
+}  // namespace
 
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages) {
   plan::Plan plan = plan::load_plan(job.plan.file);
@@ -68,17 +42,10 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
   return plan;
 }
 
-}  // namespace
-
 plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel& model,
                             int stages) {
-  if (!job.plan.file.empty()) return plan_from_file(job, model, stages);
   const std::string solver = job.plan.solver == "auto" ? "keep_all" : job.plan.solver;
-  if (solver != "keep_all" && solver != "recompute_all") {
-    job.fail("plan.solver", concat("is ", solver,
-                                   ", which needs the layers' measured costs; training without a "
-                                   "profile knows keep_all and recompute_all"));
-  }
+  ensure(solver == "keep_all" || solver == "recompute_all", "other solvers need costs");
   plan::Plan plan;
   plan.chain_name = model.name;
   plan.schedule = job.pipeline.schedule;
@@ -100,4 +67,46 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   return plan;
 }
 
+std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
+                                            const model::ChainModel& model, int stages) {
+  if (!job.pipeline.cut) return std::nullopt;
+  const std::vector<int>& cut = *job.pipeline.cut;
+  if (static_cast<int>(cut.size()) != stages - 1) {
+    job.fail("pipeline.cut", concat("has ", cut.size(), " places, must have ", stages - 1,
+                                    ": one fewer than there are stages"));
+  }
+  if (!cut.empty() && cut.back() >= model.length()) {
+    job.fail("pipeline.cut",
+             concat("cuts after layer ", cut.back(), ", but the last stage needs a layer of the ",
+                    model.length(), " that ", model.name, " has"));
+  }
+  return cut;
+}
+
+namespace {
+
+std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages) {
+  if (auto cut = cut_by_user(job, model, stages)) return *std::move(cut);
+  std::vector<double> work;
+  for (const model::LayerRecipe& layer : model.layers) work.push_back(layer.work);
+  return partition::balanced_cut(work, stages);
+}
+
+void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
+                      const std::string& file) {
+  chain::Chain chain;
+  for (const model::LayerRecipe& layer : model.layers) chain.layers.push_back({.name = layer.name});
+  chain::Platform platform =
+      chain::uniform_platform(static_cast<int>(plan.stages.size()), Bytes(0));
+  for (chain::RankSpec& rank : platform.ranks) rank.out = rank.in = BytesPerSecond(1);
+  const simulate::Setting setting{.chain = &chain,
+                                  .platform = &platform,
+                                  .static_bytes = {},
+                                  .channel_capacity = runtime::kChannelCapacity};
+  if (const auto fault = simulate::validate(plan::compile(plan), setting)) {
+    throw InputError(concat(file, ": cannot run: ", simulate::to_text(*fault)));
+  }
+}
+
+}  // namespace
 }  // namespace trireme::app

@@ -1,4 +1,5 @@
-// Plans that need no costs: one policy for all stages, the chain cut by estimated work or by hand.
+// Plans that need no costs: read from a file, or one policy for all stages, the chain cut by
+// estimated work or by hand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,10 +7,20 @@
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 
+#include <optional>
+#include <vector>
+
 namespace trireme::app {
 
-/// The plan that the job asks for: `plan.file`, or `plan.solver` keep_all (auto) or recompute_all
-/// on every stage. Throws InputError for a cut or plan that does not fit the chain or the ranks.
+/// The job's `plan.file`, proven legal; whether it keeps budgets is not asked. Throws InputError
+/// where it does not fit the chain, the ranks or the micro-batches.
+plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages);
+
+/// `plan.solver` keep_all (auto) or recompute_all on every stage.
 plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel& model, int stages);
+
+/// `pipeline.cut`, if the user gave one. Throws InputError where it does not fit.
+std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
+                                            const model::ChainModel& model, int stages);
 
 }  // namespace trireme::app

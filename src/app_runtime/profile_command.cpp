@@ -2,6 +2,7 @@
 #include "profile_command.h"
 
 #include "launch.h"
+#include "measured_chain.h"
 #include "mpi_launch.h"
 #include "signals.h"
 
@@ -13,15 +14,12 @@
 #include "trireme/profile/stored.h"
 #include "trireme/profile/text.h"
 
-#include <filesystem>
 #include <iostream>
 
 namespace trireme::app {
 namespace {
 
 config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own);
-/// Where profiles of this job's neighbours are, too: runs/.profiles for runs/quickstart.
-std::filesystem::path profiles_folder(const config::JobSpec& job);
 /// On one rank, with the threads that a rank of the job's run would have.
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
                   const model::ChainModel& model, int threads);
@@ -56,12 +54,6 @@ config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegist
   }
   job.pipeline.transport = "local";
   return job;
-}
-
-std::filesystem::path profiles_folder(const config::JobSpec& job) {
-  std::filesystem::path report = std::filesystem::absolute(job.report.directory).lexically_normal();
-  if (report.filename().empty()) report = report.parent_path();  // "runs/quickstart/"
-  return report.parent_path() / ".profiles";
 }
 
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,

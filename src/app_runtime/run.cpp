@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/app_runtime/run.h"
 
+#include "check_command.h"
 #include "profile_command.h"
 #include "train_command.h"
 
 #include <CLI/CLI.hpp>
+
+#include <string>
 
 namespace trireme::app {
 namespace {
@@ -13,6 +16,8 @@ constexpr int kWrongUse = 2;
 
 void add_train(CLI::App& app, TrainArguments& arguments);
 void add_profile(CLI::App& app, ProfileArguments& arguments);
+/// `check` and `plan` of a job are the same question.
+void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arguments);
 
 }  // namespace
 
@@ -25,14 +30,19 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   TrainArguments train_arguments;
   ProfileArguments profile_arguments;
   add_train(app, train_arguments);
+  ForecastArguments forecast_arguments;
   add_profile(app, profile_arguments);
+  add_forecast(app, "check", forecast_arguments);
+  add_forecast(app, "plan", forecast_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUse;
   }
-  return app.got_subcommand("profile") ? profile(profile_arguments, own)
-                                       : train(train_arguments, own);
+  if (app.got_subcommand("profile")) return profile(profile_arguments, own);
+  if (app.got_subcommand("check") || app.got_subcommand("plan"))
+    return forecast(forecast_arguments, own);
+  return train(train_arguments, own);
 }
 
 namespace {
@@ -44,8 +54,14 @@ void add_train(CLI::App& app, TrainArguments& arguments) {
                      "Replace one value of the job: section.key=value (may be repeated)");
   command.add_flag("--json", arguments.json,
                    "Print the summary as one JSON document on standard output");
+  command.add_option("--report", arguments.report,
+                     "Write a page on the run there, too (HTML; the run's folder has one)");
+  command.add_option("--trace", arguments.trace,
+                     "Write the last step's timeline there (JSON for chrome://tracing and "
+                     "ui.perfetto.dev)");
   command.footer(
-      "Example:\n  trireme train configs/quickstart.yaml --set train.steps=50\n"
+      "Examples:\n  trireme train configs/quickstart.yaml --set train.steps=50\n"
+      "  trireme train configs/quickstart.yaml --set memory.device_budget=48MiB\n"
       "  mpirun -n 2 trireme train configs/quickstart.yaml");
 }
 
@@ -64,6 +80,20 @@ void add_profile(CLI::App& app, ProfileArguments& arguments) {
       "Example:\n  trireme profile configs/quickstart.yaml -o chain.yaml\n"
       "One process measures, with the threads that a rank of the job has: for a run under\n"
       "mpirun -n 2, say --set pipeline.stages=2.");
+}
+
+void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arguments) {
+  CLI::App& command =
+      *app.add_subcommand(name, "Plan a job and say what a run would cost, without running it");
+  command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
+  command.add_option("--set", arguments.settings,
+                     "Replace one value of the job: section.key=value (may be repeated)");
+  command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
+  command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+  command.add_flag("--json", arguments.json, "Print the plan as one JSON document");
+  command.footer("Example:\n  trireme " + name +
+                 " configs/small-memory.yaml --set memory.device_budget=64MiB\n"
+                 "Exit code 3: nothing fits; the smallest budget that works is in the message.");
 }
 
 }  // namespace

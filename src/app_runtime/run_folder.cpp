@@ -3,6 +3,8 @@
 
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/report/chrome_trace.h"
+#include "trireme/report/run_page.h"
 
 #include <unistd.h>
 
@@ -37,6 +39,12 @@ record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
           .unit = tokens ? "tokens" : "examples"};
 }
 
+std::vector<Bytes> budgets_of(const runtime::Outcome& outcome) {
+  std::vector<Bytes> budgets;
+  for (const runtime::RankFigures& rank : outcome.ranks) budgets.push_back(rank.budget);
+  return budgets;
+}
+
 }  // namespace
 
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder) {
@@ -60,7 +68,11 @@ RunFolder::RunFolder(const Parts& parts)
       progress_options_(progress_options(parts)),
       out_(parts.out) {
   io::write_file(folder_ / "job.yaml", config::to_yaml(job_));
-  io::write_file(folder_ / "plan.json", plan::to_json(parts.plan));
+  io::write_file(folder_ / "plan.json", plan::to_json(plan_.plan));
+  if (plan_.has_forecast()) {
+    io::write_file(folder_ / "chain.yaml", chain::to_yaml(plan_.chain));
+    io::write_file(folder_ / "platform.yaml", chain::to_yaml(plan_.platform));
+  }
   if (job_.report.tensorboard)
     events_.emplace(folder_, record::EventFileStart{.wall_time = wall_time(), .host = host_name()});
   progress_.emplace(out_, progress_options_, steady_time());
@@ -112,28 +124,57 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
     summary.unigram_entropy = unigram->entropy;
     summary.unigram_cross_entropy = unigram->cross_entropy;
   }
-  if (plan_.step > Seconds(0)) summary.predicted_step = plan_.step;
+  if (plan_.has_forecast()) summary.predicted_step = plan_.forecast.step;
   for (const runtime::RankFigures& rank : outcome.ranks) {
-    summary.ranks.push_back({.rank = rank.rank,
-                             .first_layer = rank.first_layer,
-                             .last_layer = rank.last_layer,
-                             .budget = rank.budget,
-                             .peak = rank.peak,
-                             .static_bytes = rank.static_bytes,
-                             .forward = rank.times.forward,
-                             .backward = rank.times.backward,
-                             .recompute = rank.times.recompute,
-                             .wait = rank.times.wait});
-  }
-  for (record::RankSummary& rank : summary.ranks) {
-    const int ranks_per_pipeline = static_cast<int>(plan_.stages.size());
-    for (const plan::StagePlan& stage : plan_.stages) {
-      if (stage.rank != rank.rank % ranks_per_pipeline) continue;
-      if (stage.predicted.peak > Bytes(0)) rank.predicted_peak = stage.predicted.peak;
-    }
+    record::RankSummary& line =
+        summary.ranks.emplace_back(record::RankSummary{.rank = rank.rank,
+                                                       .first_layer = rank.first_layer,
+                                                       .last_layer = rank.last_layer,
+                                                       .budget = rank.budget,
+                                                       .predicted_peak = {},
+                                                       .peak = rank.peak,
+                                                       .static_bytes = rank.static_bytes,
+                                                       .reserved = {},
+                                                       .step = {},
+                                                       .predicted_step = {},
+                                                       .forward = rank.times.forward,
+                                                       .backward = rank.times.backward,
+                                                       .recompute = rank.times.recompute,
+                                                       .predicted_recompute = {},
+                                                       .copy = rank.times.copy,
+                                                       .copy_wait = rank.times.copy_wait,
+                                                       .wait = rank.times.wait});
+    if (!plan_.has_forecast()) continue;
+    const auto stage = static_cast<std::size_t>(rank.rank) % plan_.predicted_peaks.size();
+    line.predicted_peak = plan_.predicted_peaks[stage];
+    line.predicted_step = plan_.forecast.ranks[stage].end;
+    line.predicted_recompute = plan_.forecast.ranks[stage].recompute;
   }
   record::write(summary, folder_ / "summary.json");
   return summary;
+}
+
+void RunFolder::draw(const runtime::Outcome& outcome, const Pictures& pictures) const {
+  const simulate::Simulation* const forecast = plan_.has_forecast() ? &plan_.forecast : nullptr;
+  if (job_.report.html || !pictures.page.empty()) {
+    const std::string page =
+        report::run_page({.name = job_.name,
+                          .plan = plan_.plan,
+                          .chain = plan_.chain,
+                          .predicted = forecast,
+                          .measured = &outcome.last_step,
+                          .budgets = budgets_of(outcome),
+                          .facts = {{"steps", std::to_string(outcome.steps)},
+                                    {"train loss", concat(outcome.train_loss)},
+                                    {"parameters digest", outcome.parameters_digest}}});
+    if (job_.report.html) io::write_file(folder_ / "report.html", page);
+    if (!pictures.page.empty()) io::write_file(pictures.page, page);
+  }
+  if (pictures.trace.empty()) return;
+  io::write_file(pictures.trace,
+                 forecast != nullptr
+                     ? report::chrome_trace(*forecast, outcome.last_step, plan_.chain)
+                     : report::chrome_trace(outcome.last_step, plan_.chain));
 }
 
 }  // namespace trireme::app

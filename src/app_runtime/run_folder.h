@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "train_plan.h"
+
 #include "trireme/config/job.h"
 #include "trireme/data/dataset.h"
 #include "trireme/model/chain.h"
-#include "trireme/plan/plan.h"
 #include "trireme/record/events.h"
 #include "trireme/record/metrics.h"
 #include "trireme/record/progress.h"
@@ -23,14 +24,15 @@ namespace trireme::app {
 /// name if so.
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
 
-/// Shows progress on `out` and writes job.yaml, plan.json, metrics.jsonl, TensorBoard events and
+/// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and
+/// platform.yaml), metrics.jsonl, TensorBoard events and
 /// summary.json.
 class RunFolder final : public runtime::Observer {
  public:
   struct Parts {
     const config::JobSpec& job;
     const model::ChainModel& model;
-    const plan::Plan& plan;
+    const TrainPlan& plan;
     std::ostream& out;
     bool is_terminal = false;
   };
@@ -47,11 +49,17 @@ class RunFolder final : public runtime::Observer {
   record::Summary finish(const runtime::Outcome& outcome,
                          const std::optional<data::UnigramLoss>& unigram, Seconds total);
 
+  /// Where pictures of the last step go, beside report.html in the folder; empty: nowhere else.
+  struct Pictures {
+    std::string page, trace;
+  };
+  void draw(const runtime::Outcome& outcome, const Pictures& pictures) const;
+
  private:
   void append(const record::StepMetrics& metrics);
 
   const config::JobSpec& job_;
-  const plan::Plan& plan_;
+  const TrainPlan& plan_;
   std::filesystem::path folder_;
   record::MetricsFile metrics_;
   std::optional<record::EventFile> events_;

@@ -3,9 +3,9 @@
 
 #include "launch.h"
 #include "mpi_launch.h"
-#include "policy_plan.h"
 #include "run_folder.h"
 #include "signals.h"
+#include "train_plan.h"
 
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
@@ -42,9 +42,24 @@ Seconds process_age() {
 }
 
 data::ExampleShape shape_of(const model::ChainModel& model) {
-  return {.input = model.input == model::InputKind::kTokens ? "tokens" : "vectors",
-          .inputs = model.input_size,
-          .classes = model.classes};
+  data::ExampleShape shape{.input = {},
+                           .inputs = model.input_size,
+                           .classes = model.classes,
+                           .channels = model.image.channels,
+                           .height = model.image.height,
+                           .width = model.image.width};
+  switch (model.input) {
+    case model::InputKind::kTokens:
+      shape.input = "tokens";
+      break;
+    case model::InputKind::kVectors:
+      shape.input = "vectors";
+      break;
+    case model::InputKind::kImages:
+      shape.input = "images";
+      break;
+  }
+  return shape;
 }
 
 /// The job's data; an error about its files says where the job names them.
@@ -105,23 +120,6 @@ void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
   }
 }
 
-/// Refuses what a job may ask for and training does not do yet: silence would look like obedience.
-void require_supported(const config::JobSpec& job) {
-  if (job.device != "cpu")
-    job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
-  if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
-    job.fail(
-        "checkpoint",
-        "asks for checkpoints, which this version does not write or read: leave the section out");
-  }
-  for (const auto& [key, size] : {std::pair("memory.host_budget", job.memory.host_budget),
-                                  std::pair("memory.disk_budget", job.memory.disk_budget)}) {
-    if (size.bytes.count() > 0 || size.share > 0) {
-      job.fail(key, "is not 0, but this version trains without an outer tier: leave it out");
-    }
-  }
-}
-
 /// What all ranks of this process share.
 struct Run {
   const TrainArguments& arguments;
@@ -129,17 +127,6 @@ struct Run {
   const model::ChainModel& model;
   const data::Dataset& dataset;
 };
-
-Bytes device_budget(const config::JobSpec& job, int rank) {
-  const auto& budgets = job.memory.device_budget;
-  if (budgets.empty()) return Bytes(0);
-  const config::MemorySize& size =
-      budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank));
-  if (size.share <= 0) return size.bytes;
-  const auto total =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  return Bytes(static_cast<std::int64_t>(total * size.share));
-}
 
 /// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
 /// lines there.
@@ -159,15 +146,16 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
   out << run.dataset.describe() << "\n";
 }
 
+/// Trains and leaves everything in the run's folder.
 void train_rank(const Run& run, const RankContext& context) {
   const bool speaks = context.channel.rank() == 0;
+  std::ostream& out = run.arguments.json ? std::cerr : std::cout;
   require_same_everywhere(context.channel, run.job, run.dataset);
-  const plan::Plan plan = make_policy_plan(run.job, run.model, context.stages);
+  const TrainPlan plan = make_train_plan(run.job, run.model, context, Costs::kWhereNeeded, out);
   const Bytes budget = device_budget(run.job, context.channel.rank());
   tier::MemoryAccount& memory = tier::MemoryAccount::open(concat("rank ", context.channel.rank()));
   if (budget.count() > 0) memory.set_budget(budget);
 
-  std::ostream& out = run.arguments.json ? std::cerr : std::cout;
   const bool is_terminal = is_person_watching(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO);
   const std::string everyone_reports = comm::broadcast(
       context.channel, comm::everyone(context.channel),
@@ -177,16 +165,18 @@ void train_rank(const Run& run, const RankContext& context) {
   if (speaks) {
     const auto moved = prepare_folder(run.job.report.directory);
     if (moved) out << "the earlier run is now in " << moved->string() << "\n";
-    announce(out, run, plan, context);
+    announce(out, run, plan.plan, context);
     folder = std::make_unique<RunFolder>(RunFolder::Parts{
         .job = run.job, .model = run.model, .plan = plan, .out = out, .is_terminal = is_terminal});
   }
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,
-                            .plan = plan,
+                            .plan = plan.plan,
                             .data = source,
                             .channel = context.channel,
                             .memory = memory,
+                            .copy_points = plan.copies.before,
+                            .outer_store = plan.outer_store,
                             .threads = context.threads,
                             .report_every = std::stoi(everyone_reports),
                             .owns_process = context.owns_process,
@@ -197,20 +187,33 @@ void train_rank(const Run& run, const RankContext& context) {
   folder->close();
   const record::Summary summary =
       folder->finish(outcome, run.dataset.unigram_loss(), process_age());
+  folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
   out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
 }
 
 }  // namespace
 
+config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
+                               const model::ModelRegistry& own) {
+  config::LoadOptions options{.settings = settings, .own_models = {}};
+  for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
+  config::JobSpec job = config::load_job(file, options);
+  if (job.device != "cpu")
+    job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+  if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
+    job.fail(
+        "checkpoint",
+        "asks for checkpoints, which this version does not write or read: leave the section out");
+  }
+  return job;
+}
+
 int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();
   tier::install_cpu_allocator();
   try {
-    config::LoadOptions options{.settings = arguments.settings, .own_models = {}};
-    for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
-    const config::JobSpec job = config::load_job(arguments.job_file, options);
-    require_supported(job);
+    const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
     const auto dataset = open_data(job, model);
     const Run run{.arguments = arguments, .job = job, .model = model, .dataset = *dataset};

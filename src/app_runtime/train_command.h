@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/config/job.h"
 #include "trireme/model/chain.h"
 
 #include <string>
@@ -12,8 +13,14 @@ namespace trireme::app {
 struct TrainArguments {
   std::string job_file;
   std::vector<std::string> settings;  ///< "section.key=value"
-  bool json = false;  ///< the summary on standard output, everything else on standard error
+  bool json = false;          ///< the summary on standard output, everything else on standard error
+  std::string report, trace;  ///< a page on the run and a timeline go there, beside report.html
 };
+
+/// The job, if this program can run it. Throws InputError: also for what a job may ask for and this
+/// version does not do, since silence would look like obedience.
+config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
+                               const model::ModelRegistry& own);
 
 /// Returns the exit code; errors are printed.
 int train(const TrainArguments& arguments, const model::ModelRegistry& own);

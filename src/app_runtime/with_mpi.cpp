@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "does_not_fit.h"
 #include "launch.h"
 #include "mpi_launch.h"
 #include "signals.h"
@@ -18,6 +19,8 @@ bool has_own_message(int rank) {
   try {
     throw;
   } catch (const InputError&) {
+    return rank == 0;
+  } catch (const DoesNotFit&) {
     return rank == 0;
   } catch (const Interrupted&) {
     return rank == 0;

@@ -25,8 +25,11 @@ Copies::~Copies() {
 void Copies::offload(Key key, std::vector<c10::Storage> storages) {
   auto value = std::make_unique<Away>();
   value->storages = std::move(storages);
-  for (const c10::Storage& storage : value->storages)
-    value->places.push_back(store_.reserve(Bytes(static_cast<std::int64_t>(storage.nbytes()))));
+  for (const c10::Storage& storage : value->storages) {
+    const Bytes size(static_cast<std::int64_t>(storage.nbytes()));
+    value->places.push_back(store_.reserve(size));
+    moved_ += size;
+  }
   Away& moved = *value;
   ensure(away_.emplace(key, std::move(value)).second, "a value leaves once");
   moved.written = out_.post([this, &moved] {
@@ -34,6 +37,10 @@ void Copies::offload(Key key, std::vector<c10::Storage> storages) {
       store_.write(moved.places[i], bytes_of(moved.storages[i]));
   });
   leaving_.push_back(key);
+}
+
+Bytes Copies::take_moved() {
+  return std::exchange(moved_, Bytes(0));
 }
 
 Copies::Key Copies::release_next() {

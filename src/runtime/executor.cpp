@@ -103,7 +103,14 @@ RunResult Executor::run(const std::vector<Action>& actions) {
     await_values(actions[i]);
     perform(actions[i]);
   }
-  if (parts_.copies != nullptr) result_.times.copy = finish_copies();
+  if (parts_.copies != nullptr) {
+    result_.times.copy = finish_copies();
+    if (recorder_ != nullptr) {
+      recorder_->ended({.copy_wait = result_.times.copy_wait,
+                        .moved = parts_.copies->take_moved(),
+                        .outer_peak = parts_.copies->outer_peak()});
+    }
+  }
   return std::move(result_);
 }
 

@@ -16,7 +16,8 @@ using simulate::Lane;
 using simulate::MemoryPoint;
 using simulate::RankResult;
 
-RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve);
+RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve,
+                     const Recorder::Totals& totals);
 
 /// Every rank's elements, on every one.
 template <class Element>
@@ -88,9 +89,10 @@ simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> gr
   simulate::Simulation step;
   std::vector<std::vector<MemoryPoint>> curves = gather(channel, group, mine.curve());
   const std::vector<std::vector<Event>> events = gather(channel, group, mine.events());
+  const auto totals = gather(channel, group, std::vector{mine.totals()});
   Seconds busy;
   for (std::size_t rank = 0; rank < events.size(); ++rank) {
-    RankResult result = result_of(events[rank], std::move(curves[rank]));
+    RankResult result = result_of(events[rank], std::move(curves[rank]), totals[rank].at(0));
     busy += result.busy;
     step.recompute += result.recompute;
     step.step = std::max(step.step, result.end);
@@ -104,8 +106,12 @@ simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> gr
 
 namespace {
 
-RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve) {
+RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve,
+                     const Recorder::Totals& totals) {
   RankResult result;
+  result.wait_for_copies = totals.copy_wait;
+  result.moved = totals.moved;
+  result.outer_peak = totals.outer_peak;
   for (const Event& event : events) {
     const Seconds time = event.end - event.begin;
     result.end = std::max(result.end, event.end);

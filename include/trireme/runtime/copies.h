@@ -48,6 +48,11 @@ class Copies {
   /// Forgets everything: after an error.
   void abandon() noexcept;
 
+  /// Bytes that left since the last call.
+  Bytes take_moved();
+  /// Most bytes that the store has held.
+  Bytes outer_peak() const { return store_.peak(); }
+
   tier::CopyLane& out() { return out_; }
   tier::CopyLane& in() { return in_; }
 
@@ -62,6 +67,7 @@ class Copies {
   tier::OuterStore& store_;
   std::map<Key, std::unique_ptr<Away>> away_;  ///< out of reach of moves: lanes work on them
   std::deque<Key> leaving_, coming_;
+  Bytes moved_;
   tier::CopyLane out_, in_;
 };
 

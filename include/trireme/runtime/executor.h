@@ -83,13 +83,14 @@ class Executor {
                   Recorder* recorder = nullptr);
   /// A forward-only program: no tape, no dropout, buffers stay as they are.
   RunResult evaluate(const std::vector<program::Action>& actions, const Feed& feed);
+  /// Frees what a run left behind that ended with an error.
+  void forget();
 
  private:
   using Action = program::Action;
   enum class Taping { kUntaped, kTaped };
 
   RunResult run(const std::vector<Action>& actions);
-  void forget();
   void move(const simulate::CopyPoint& point);
   void await_values(const Action& action);
   void offload(const Action& action);

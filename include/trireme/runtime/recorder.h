@@ -30,6 +30,14 @@ class Recorder {
   /// The lane's copies, in the order in which the program names them.
   void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
 
+  /// What of the run no single event tells.
+  struct Totals {
+    Seconds copy_wait{0};  ///< of compute, for copies
+    Bytes moved, outer_peak;
+  };
+  void ended(const Totals& totals) { totals_ = totals; }
+
+  const Totals& totals() const { return totals_; }
   const std::vector<simulate::Event>& events() const { return events_; }
   const std::vector<simulate::MemoryPoint>& curve() const { return curve_; }
 
@@ -43,6 +51,7 @@ class Recorder {
   std::vector<program::Action> named_out_, named_in_;
   std::vector<simulate::Event> events_;
   std::vector<simulate::MemoryPoint> curve_;
+  Totals totals_;
 };
 
 /// Records the action that runs while it lives; `recorder` may be null.

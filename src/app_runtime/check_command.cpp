@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_command.h"
+
+#include "does_not_fit.h"
+#include "launch.h"
+#include "signals.h"
+#include "train_command.h"
+#include "train_plan.h"
+
+#include "trireme/comm/local.h"
+#include "trireme/config/job.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/report/plan_page.h"
+#include "trireme/report/text.h"
+
+#include <iostream>
+
+namespace trireme::app {
+
+int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own) {
+  watch_signals();
+  try {
+    const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
+    const model::ChainModel model = model::make_model(job.model, own);
+    const int stages = job.pipeline.stages.value_or(1);
+    const int threads = threads_per_rank(job, stages * job.pipeline.replicas);
+    // One rank plans for all of them.
+    comm::run_local(
+        1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+        [&](comm::Channel& channel) {
+          const RankContext context{.channel = channel, .stages = stages, .threads = threads};
+          const TrainPlan plan = make_train_plan(job, model, context, Costs::kAlways, std::cerr);
+          if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan.plan));
+          if (!arguments.report.empty())
+            io::write_file(arguments.report,
+                           report::plan_page(plan.plan, plan.chain, plan.forecast));
+          std::cout << (arguments.json ? plan::to_json(plan.plan)
+                                       : report::plan_text(plan.plan, plan.chain, plan.forecast));
+        });
+    std::cerr << arguments.job_file << " is a good job: every rank within its budget\n";
+    return 0;
+  } catch (const DoesNotFit& error) {
+    if (arguments.json) std::cout << plan::to_json(error.infeasible());
+    return exit_code_of_current_exception(true, "");
+  } catch (...) {
+    return exit_code_of_current_exception(true, "");
+  }
+}
+
+}  // namespace trireme::app

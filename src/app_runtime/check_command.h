@@ -1,0 +1,24 @@
+// `trireme check JOB.yaml`: what a run would cost, without running it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/model/chain.h"
+
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+
+struct ForecastArguments {
+  std::string job_file;
+  std::vector<std::string> settings;  ///< "section.key=value"
+  std::string output;                 ///< the plan goes there; empty: nowhere
+  std::string report;                 ///< a page on it, likewise
+  bool json = false;                  ///< the plan on standard output and nothing else there
+};
+
+/// Profiles where that was not done before, plans, and says what is expected. Returns the exit
+/// code; errors are printed.
+int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own);
+
+}  // namespace trireme::app

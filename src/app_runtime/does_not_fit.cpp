@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "does_not_fit.h"
+
+#include "trireme/core/text.h"
+#include "trireme/report/text.h"
+
+#include <utility>
+
+namespace trireme::app {
+
+DoesNotFit::DoesNotFit(plan::Infeasible infeasible)
+    : Error(concat("infeasible: rank ", infeasible.rank, " with layers ", infeasible.first_layer,
+                   "..", infeasible.last_layer, " needs ", report::exact_text(infeasible.needed),
+                   infeasible.where.empty() ? "" : concat(" (", infeasible.where, ")"), ", it has ",
+                   report::exact_text(infeasible.available), "; the smallest budget that works is ",
+                   report::exact_text(infeasible.least_budget))),
+      infeasible_(std::move(infeasible)) {}
+
+}  // namespace trireme::app

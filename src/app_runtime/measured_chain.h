@@ -1,0 +1,23 @@
+// A job's layer costs on every rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/config/job.h"
+#include "trireme/model/chain.h"
+
+#include <filesystem>
+#include <ostream>
+
+namespace trireme::app {
+
+/// Where profiles of this job and its neighbours are: runs/.profiles for runs/quickstart.
+std::filesystem::path profiles_folder(const config::JobSpec& job);
+
+/// Every rank: the stored costs of the job's layers, or measured on rank 0 while the others wait.
+chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
+                            const RankContext& context, std::ostream& out);
+
+}  // namespace trireme::app

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train_plan.h"
+
+#include "does_not_fit.h"
+#include "measured_chain.h"
+#include "policy_plan.h"
+
+#include "trireme/core/text.h"
+#include "trireme/partition/planner.h"
+#include "trireme/profile/measure.h"
+#include "trireme/runtime/boundary.h"
+#include "trireme/tier/rates.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <variant>
+
+namespace trireme::app {
+namespace {
+
+/// What the transport holds for every boundary and direction beside the program's own values: the
+/// receive that is posted ahead (docs: runtime/boundary.h).
+constexpr double kChannelBuffers = 1;
+
+bool needs_costs(const config::JobSpec& job);
+Bytes bytes_of(const config::MemorySize& size, Bytes whole);
+Bytes machine_memory();
+tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
+chain::Platform platform_of(const config::JobSpec& job, const RankContext& context);
+partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
+                                const model::ChainModel& model, int stages);
+/// Rank 0 solves; the plan, or why there is none, on every rank.
+plan::Plan solved(const partition::Question& question, const RankContext& context,
+                  std::ostream& out);
+/// Throws DoesNotFit where the forecast is over the budget of a rank or its outer tier.
+void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies);
+void say(const TrainPlan& plan, std::ostream& out);
+
+}  // namespace
+
+TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
+                          const RankContext& context, Costs costs, std::ostream& out) {
+  TrainPlan result;
+  if (costs == Costs::kWhereNeeded && !needs_costs(job)) {
+    result.plan = make_policy_plan(job, model, context.stages);
+    return result;
+  }
+  const bool from_file = !job.plan.file.empty();
+  if (from_file) result.plan = plan_from_file(job, model, context.stages);
+  result.chain = measured_chain(job, model, context, out);
+  result.platform = platform_of(job, context);
+  const partition::Question question = question_of(result, job, model, context.stages);
+  if (!from_file) result.plan = solved(question, context, out);
+
+  result.forecast = partition::simulated(question, result.plan, simulate::Detail::kTimeline);
+  const program::Program program = plan::compile(result.plan);
+  const simulate::Setting setting = partition::setting_of(question, result.plan);
+  std::vector<simulate::CopyPoints> copies;
+  for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
+    copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
+    result.predicted_peaks.push_back(copies.back().peak);
+  }
+  require_budgets(result, copies);
+  const auto mine = static_cast<std::size_t>(context.channel.rank() % context.stages);
+  result.copies = std::move(copies.at(mine));
+  // The store is as large as it needs to be; pieces are rounded up to whole cache lines.
+  result.outer_store = outer_store_of(job);
+  const Bytes room = result.copies.outer_peak + result.copies.outer_peak / 32 + Bytes(1 << 20);
+  result.outer_store.host = std::min(result.outer_store.host, room);
+  result.outer_store.disk = std::min(result.outer_store.disk, room - result.outer_store.host);
+  if (context.channel.rank() == 0) say(result, out);
+  return result;
+}
+
+Bytes device_budget(const config::JobSpec& job, int rank) {
+  const auto& budgets = job.memory.device_budget;
+  if (budgets.empty()) return Bytes(0);
+  return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
+                  machine_memory());
+}
+
+namespace {
+
+bool needs_costs(const config::JobSpec& job) {
+  const bool by_policy = job.plan.solver == "auto" || job.plan.solver == "keep_all" ||
+                         job.plan.solver == "recompute_all";
+  const tier::OuterStoreOptions outer = outer_store_of(job);
+  return !by_policy || !job.plan.file.empty() || !job.memory.device_budget.empty() ||
+         outer.host + outer.disk > Bytes(0);
+}
+
+Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
+  if (size.share <= 0) return size.bytes;
+  return Bytes(static_cast<std::int64_t>(static_cast<double>(whole.count()) * size.share));
+}
+
+Bytes machine_memory() {
+  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
+}
+
+Bytes free_disk(const std::filesystem::path& folder) {
+  std::error_code failure;
+  const auto space = std::filesystem::space(folder, failure);
+  return Bytes(failure ? 0 : static_cast<std::int64_t>(space.available));
+}
+
+tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
+  const std::filesystem::path folder = job.memory.disk_path.empty()
+                                           ? std::filesystem::temp_directory_path()
+                                           : std::filesystem::path(job.memory.disk_path);
+  tier::OuterStoreOptions options;
+  options.host = bytes_of(job.memory.host_budget, machine_memory());
+  options.disk = bytes_of(job.memory.disk_budget, free_disk(folder));
+  options.disk_path = folder;
+  return options;
+}
+
+chain::Platform platform_of(const config::JobSpec& job, const RankContext& context) {
+  chain::Platform platform = chain::uniform_platform(context.stages, Bytes(0));
+  platform.channel_buffers = kChannelBuffers;
+  const tier::OuterStoreOptions outer = outer_store_of(job);
+  tier::TierRates rates;
+  if (context.channel.rank() == 0) rates = tier::measure_rates(outer);
+  for (std::size_t k = 0; k < platform.ranks.size(); ++k) {
+    chain::RankSpec& rank = platform.ranks[k];
+    // Replicas of a stage run the same program: the one with the least memory counts.
+    for (int replica = 0; replica < job.pipeline.replicas; ++replica) {
+      const Bytes budget = device_budget(job, replica * context.stages + static_cast<int>(k));
+      if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
+    }
+    rank.host = outer.host;
+    rank.disk = outer.disk;
+    rank.out = rates.out;
+    rank.in = rates.in;
+  }
+  return chain::read_platform(
+      io::parse(comm::broadcast(context.channel, comm::everyone(context.channel),
+                                chain::to_yaml(platform), "rates of the outer tier"),
+                "platform"));
+}
+
+partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
+                                const model::ChainModel& model, int stages) {
+  return {.chain = plan.chain,
+          .platform = plan.platform,
+          .stages = stages,
+          .micro_batches = config::micro_batches(job),
+          .schedule = job.pipeline.schedule,
+          .solver = job.plan.solver,
+          .cut = cut_by_user(job, model, stages),
+          .slots = job.plan.slots,
+          .shared_bytes = [&model, &job](int first, int last) {
+            return profile::shared_bytes(model, job.train.optimizer, first, last);
+          }};
+}
+
+plan::Plan solved(const partition::Question& question, const RankContext& context,
+                  std::ostream& out) {
+  std::string text;
+  if (context.channel.rank() == 0) {
+    out << "planning ..." << std::endl;
+    const partition::Answer answer = partition::plan(question);
+    const auto* plan = std::get_if<plan::Plan>(&answer);
+    text =
+        plan != nullptr ? plan::to_json(*plan) : plan::to_json(std::get<plan::Infeasible>(answer));
+  }
+  text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
+  const io::Node document = io::parse(text, "plan");
+  if (const auto reason = document.find("infeasible"))
+    throw DoesNotFit(plan::read_infeasible(*reason));
+  return plan::read_plan(document);
+}
+
+void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies) {
+  for (const plan::StagePlan& stage : plan.plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    const chain::RankSpec& spec = plan.platform.ranks[rank];
+    plan::Infeasible over{.rank = stage.rank,
+                          .first_layer = stage.program.first_layer,
+                          .last_layer = stage.program.last_layer};
+    if (spec.memory > Bytes(0) && copies[rank].peak > spec.memory) {
+      over.needed = over.least_budget = copies[rank].peak;
+      over.available = spec.memory;
+      over.where = "this plan on the device";
+      throw DoesNotFit(over);
+    }
+    if (copies[rank].outer_peak > spec.host + spec.disk) {
+      over.needed = over.least_budget = copies[rank].outer_peak;
+      over.available = spec.host + spec.disk;
+      over.where = "this plan in the outer tier, memory.host_budget and memory.disk_budget";
+      throw DoesNotFit(over);
+    }
+  }
+}
+
+void say(const TrainPlan& plan, std::ostream& out) {
+  out << "plan: " << plan.plan.solver << ", " << to_text(plan.forecast.step) << " a step expected";
+  if (plan.forecast.recompute > Seconds(0))
+    out << ", " << to_text(plan.forecast.recompute) << " of it recomputation";
+  for (std::size_t rank = 0; rank < plan.predicted_peaks.size(); ++rank) {
+    const Bytes budget = plan.platform.ranks[rank].memory;
+    out << "; rank " << rank << ": peak " << to_text(plan.predicted_peaks[rank]);
+    if (budget > Bytes(0)) out << " of " << to_text(budget);
+  }
+  out << "\n";
+}
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,49 @@
+// What a job trains by: a plan, and what it is expected to cost.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
+#include "trireme/config/job.h"
+#include "trireme/model/chain.h"
+#include "trireme/plan/plan.h"
+#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/simulate.h"
+#include "trireme/tier/outer_store.h"
+
+#include <ostream>
+
+namespace trireme::app {
+
+/// The same on every rank, but for `copies`, `outer_store`.
+struct TrainPlan {
+  plan::Plan plan;
+  chain::Chain chain;        ///< without layers: no costs were needed
+  chain::Platform platform;  ///< of one pipeline
+  /// The step to come, with Detail::kTimeline; without ranks where there are no costs.
+  simulate::Simulation forecast;
+  std::vector<Bytes> predicted_peaks;  ///< by stage, exactly as the runtime frees and takes bytes
+  simulate::CopyPoints copies;         ///< this rank's
+  tier::OuterStoreOptions outer_store;
+
+  bool has_forecast() const { return !forecast.ranks.empty(); }
+};
+
+enum class Costs { kWhereNeeded, kAlways };
+
+/// Every rank. A job with budgets, with an outer tier, with a solver that needs costs or with
+/// `plan.file` is profiled first, on rank 0, unless that was done before; then rank 0 plans. Other
+/// jobs get keep_all or recompute_all, cut by estimated work, unless costs are asked for. What
+/// happens is told on `out`.
+///
+/// Throws DoesNotFit when no plan keeps the budgets, InputError for a plan file or cut that does
+/// not fit the job.
+TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
+                          const RankContext& context, Costs costs, std::ostream& out);
+
+/// The rank's device budget; 0: none.
+Bytes device_budget(const config::JobSpec& job, int rank);
+
+}  // namespace trireme::app

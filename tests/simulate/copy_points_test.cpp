@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/simulate/copy_points.h"
+
+#include "trireme/chain/platform.h"
+#include "trireme/program/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+namespace trireme::simulate {
+namespace {
+
+using program::Op;
+
+/// Layers of 1 s each, x of 10 B, tapes of `tape` B.
+chain::Chain chain_of(int layers, std::int64_t tape) {
+  chain::Chain chain{.name = "c", .input = Bytes(10), .layers = {}};
+  for (int i = 0; i < layers; ++i) {
+    chain.layers.push_back({.name = "l",
+                            .forward = Seconds(1),
+                            .backward = Seconds(1),
+                            .output = Bytes(10),
+                            .tape = Bytes(tape),
+                            .backward_transient = Bytes(10)});
+  }
+  return chain;
+}
+
+chain::Platform platform_of(Bytes memory, double rate) {
+  chain::Platform platform = chain::uniform_platform(1, memory);
+  platform.ranks[0].out = platform.ranks[0].in = BytesPerSecond(rate);
+  platform.ranks[0].host = Bytes(1 << 20);
+  return platform;
+}
+
+/// Every tape but the last leaves right after it was made and comes back right before its layer's
+/// successor runs backward.
+program::StageProgram moves_all_tapes(int layers) {
+  program::StageProgram program{1, layers, {}, {}};
+  for (int i = 1; i <= layers; ++i) {
+    program.forward.push_back({Op::kForwardTape, i});
+    if (i > 1 && i < layers) program.forward.push_back({Op::kOffloadTape, i - 1});
+  }
+  for (int i = layers; i >= 1; --i) {
+    program.backward.push_back({Op::kBackward, i});
+    if (i > 2) program.backward.push_back({Op::kPrefetchTape, i - 2});
+  }
+  return program;
+}
+
+struct Case {
+  chain::Chain chain;
+  chain::Platform platform;
+  program::Program program;
+
+  CopyPoints points() const {
+    const Setting setting{.chain = &chain, .platform = &platform};
+    const Simulation timeline = simulate(program, setting, Detail::kTimeline);
+    EXPECT_FALSE(timeline.fault) << (timeline.fault ? to_text(*timeline.fault) : "");
+    return copy_points(program, setting, timeline, 0);
+  }
+  Simulation simulation() const {
+    return simulate(program, {.chain = &chain, .platform = &platform}, Detail::kSummary);
+  }
+};
+
+Case case_of(int layers, std::int64_t tape, Bytes memory, double rate, int micro_batches = 1) {
+  Case made{chain_of(layers, tape), platform_of(memory, rate), {}};
+  made.program = program::lower({.stages = {moves_all_tapes(layers)},
+                                 .order = program::one_f_one_b({1, micro_batches}),
+                                 .rank_of_stage = {},
+                                 .end = program::StepEnd::kReduceClipStep});
+  return made;
+}
+
+int sum_of(const CopyPoints& points, int CopyPoint::*what) {
+  return std::accumulate(points.before.begin(), points.before.end(), 0,
+                         [&](int sum, const CopyPoint& point) { return sum + point.*what; });
+}
+
+TEST(CopyPoints, LetGoAndBeginAsOftenAsTheProgramSays) {
+  for (const double rate : {1e9, 50.0, 5.0}) {
+    const CopyPoints points = case_of(6, 40, Bytes(0), rate, 3).points();
+    EXPECT_EQ(sum_of(points, &CopyPoint::releases), 3 * 4) << rate;
+    EXPECT_EQ(sum_of(points, &CopyPoint::begins), 3 * 4) << rate;
+  }
+}
+
+TEST(CopyPoints, LetGoBeforeTheFirstActionAfterTheCopysEnd) {
+  // A tape of 40 B leaves in 0.8 s behind a forward of 1 s: gone before the next but one begins.
+  const Case made = case_of(4, 40, Bytes(0), 50);
+  const auto& actions = made.program.ranks[0];
+  const CopyPoints points = made.points();
+  const auto place = [&](Op op, int layer) {
+    return std::find(actions.begin(), actions.end(), program::Action{op, layer, 0}) -
+           actions.begin();
+  };
+  const auto released_until = [&](std::ptrdiff_t end) {
+    return std::accumulate(points.before.begin(), points.before.begin() + end + 1, 0,
+                           [](int sum, const CopyPoint& point) { return sum + point.releases; });
+  };
+  // Tape 1 is named after forward 2; it is under way while forward 3 runs and gone when 4 does.
+  EXPECT_EQ(released_until(place(Op::kForwardTape, 3)), 0);
+  EXPECT_EQ(released_until(place(Op::kForwardTape, 4)), 1);
+}
+
+TEST(CopyPoints, WithInstantCopiesHoldWhatTheSimulatorHolds) {
+  const Case made = case_of(8, 40, Bytes(0), 1e12, 2);
+  EXPECT_EQ(made.points().peak, made.simulation().ranks[0].peak.size);
+}
+
+TEST(CopyPoints, KeepTheBudgetWhereverTheSimulatorDoes) {
+  // Oracle: the budget itself, over random sizes, rates and budgets that the validator accepts.
+  std::mt19937 random(11);
+  int looked_at = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Case made =
+        case_of(3 + static_cast<int>(random() % 6), 40, Bytes(0),
+                1 + static_cast<double>(random() % 200), 1 + static_cast<int>(random() % 3));
+    for (chain::LayerCost& layer : made.chain.layers) {
+      layer.output = Bytes(1 + random() % 20);
+      layer.tape = layer.output + Bytes(random() % 60);
+      layer.backward_transient = Bytes(20 + random() % 30);
+      layer.forward = Seconds(0.1 * static_cast<double>(1 + random() % 20));
+      layer.backward = Seconds(0.1 * static_cast<double>(1 + random() % 20));
+    }
+    made.platform.ranks[0].memory = Bytes(100 + random() % 200);
+    if (validate(made.program, {.chain = &made.chain, .platform = &made.platform})) continue;
+    ++looked_at;
+    const CopyPoints points = made.points();
+    ASSERT_LE(points.peak, made.platform.ranks[0].memory) << round;
+    ASSERT_EQ(sum_of(points, &CopyPoint::begins), sum_of(points, &CopyPoint::releases));
+  }
+  EXPECT_GT(looked_at, 1000);
+}
+
+TEST(CopyPoints, CountTheOuterTierUntilACopyInWasAwaited) {
+  // Tapes 1..4 of 40 B are out together at the turn.
+  EXPECT_EQ(case_of(6, 40, Bytes(0), 1e12).points().outer_peak, Bytes(160));
+}
+
+TEST(CopyPoints, AreEmptyWithoutCopies) {
+  Case made = case_of(3, 40, Bytes(0), 1);
+  made.program = program::lower({.stages = {program::keep_all(1, 3)},
+                                 .order = program::one_f_one_b({1, 1}),
+                                 .rank_of_stage = {},
+                                 .end = program::StepEnd::kReduceClipStep});
+  const CopyPoints points = made.points();
+  EXPECT_EQ(sum_of(points, &CopyPoint::releases) + sum_of(points, &CopyPoint::begins), 0);
+  EXPECT_EQ(points.peak, made.simulation().ranks[0].peak.size);
+  EXPECT_FALSE(has_copies(made.program.ranks[0]));
+}
+
+}  // namespace
+}  // namespace trireme::simulate

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/tier/outer_store.h"
+
+#include "trireme/core/error.h"
+#include "trireme/tier/rates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <vector>
+
+namespace trireme::tier {
+namespace {
+
+std::vector<std::byte> random_bytes(std::size_t size, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+/// Where a place may be.
+class AnyStore : public testing::TestWithParam<std::pair<int, int>> {
+ protected:
+  static OuterStoreOptions options() {
+    return {.host = Bytes(GetParam().first), .disk = Bytes(GetParam().second), .checksums = true};
+  }
+};
+
+TEST_P(AnyStore, GivesBackWhatItWasGiven) {
+  // Oracle: the bytes themselves, kept beside. Places come and go, so that free room is in pieces.
+  OuterStore store(options());
+  std::mt19937 random(7);
+  std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
+  for (std::uint32_t round = 0; round < 400; ++round) {
+    const std::size_t size = random() % 3000;
+    if (store.used() + OuterStore::room_for(Bytes(static_cast<std::int64_t>(size))) <=
+        store.capacity()) {
+      OuterStore::Place place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
+      std::vector<std::byte> bytes = random_bytes(size, round);
+      store.write(place, bytes);
+      held.emplace_back(place, std::move(bytes));
+    }
+    if (held.size() < 5 || random() % 2 == 0) continue;
+    const std::size_t which = random() % held.size();
+    std::vector<std::byte> back(held[which].second.size());
+    store.read(held[which].first, back);
+    ASSERT_EQ(back, held[which].second);
+    store.release(held[which].first);
+    held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+  for (const auto& [place, bytes] : held) store.release(place);
+  EXPECT_EQ(store.used(), Bytes(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, AnyStore,
+                         testing::Values(std::pair(16384, 0), std::pair(0, 16384),
+                                         std::pair(4096, 12288)));
+
+TEST(OuterStore, UsesEveryByteHoweverItIsBroken) {
+  OuterStore store({.host = Bytes(64 * 100), .disk = Bytes(0)});
+  std::vector<OuterStore::Place> places;
+  for (int i = 0; i < 100; ++i) places.push_back(store.reserve(Bytes(64)));
+  for (std::size_t i = 0; i < 100; i += 2) store.release(places[i]);
+
+  const OuterStore::Place pieces = store.reserve(Bytes(64 * 50));
+
+  EXPECT_EQ(pieces.pieces.size(), 50U);
+  EXPECT_EQ(store.used(), store.capacity());
+  EXPECT_EQ(store.peak(), store.capacity());
+}
+
+TEST(OuterStore, SaysWhatIsLeftWhenItIsFull) {
+  OuterStore store({.host = Bytes(1024), .disk = Bytes(0)});
+  store.reserve(Bytes(1000));
+  try {
+    store.reserve(Bytes(1));
+    FAIL() << "there is no room";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("full: asked for 1 B with 0 B free of 1.00 KiB"));
+  }
+}
+
+TEST(OuterStore, HasAFileWithoutAName) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("outer_store_test" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  {
+    OuterStore store({.host = Bytes(0), .disk = Bytes(1 << 20), .disk_path = folder});
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a crash would leave it behind";
+    EXPECT_GE(store.descriptor(), 0);
+  }
+  std::filesystem::remove(folder);
+}
+
+TEST(OuterStore, NamesTheFolderThatItCannotUse) {
+  try {
+    OuterStore store({.host = Bytes(0), .disk = Bytes(4096), .disk_path = "/proc/nowhere"});
+    FAIL() << "there is no such folder";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("/proc/nowhere"),
+                                             testing::HasSubstr("memory.disk_path")));
+  }
+}
+
+TEST(OuterStore, TakesTheDiskItNeedsAtOnceOrNotAtAll) {
+  EXPECT_THROW(OuterStore({.host = Bytes(0), .disk = Bytes(std::int64_t{1} << 60)}), Error);
+}
+
+TEST(OuterStore, NoticesThatItsFileWasCut) {
+  OuterStore store({.host = Bytes(0), .disk = Bytes(8192)});
+  OuterStore::Place place = store.reserve(Bytes(8192));
+  std::vector<std::byte> bytes = random_bytes(8192, 1);
+  store.write(place, bytes);
+  ASSERT_EQ(ftruncate(store.descriptor(), 5000), 0);
+  try {
+    store.read(place, bytes);
+    FAIL() << "3192 bytes are gone";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("somebody has cut it"));
+  }
+}
+
+TEST(OuterStore, NoticesOtherBytesThanItWasGiven) {
+  OuterStore store({.host = Bytes(0), .disk = Bytes(4096), .checksums = true});
+  OuterStore::Place place = store.reserve(Bytes(4096));
+  std::vector<std::byte> bytes = random_bytes(4096, 1);
+  store.write(place, bytes);
+  const char other = static_cast<char>(~static_cast<unsigned char>(bytes[1000]));
+  ASSERT_EQ(pwrite(store.descriptor(), &other, 1, 1000), 1);
+
+  EXPECT_THROW(store.read(place, bytes), Error);
+}
+
+TEST(OuterStore, IsAsSlowAsItIsTold) {
+  OuterStore store(
+      {.host = Bytes(0), .disk = Bytes(1 << 20), .file_rate = BytesPerSecond(20 << 20)});
+  OuterStore::Place place = store.reserve(Bytes(1 << 20));
+  const std::vector<std::byte> bytes(1 << 20);
+  const auto begin = std::chrono::steady_clock::now();
+  store.write(place, bytes);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+
+  EXPECT_GE(time.count(), 0.05);  // a lower bound of a sleep, whatever the machine
+}
+
+TEST(Rates, AreKnownForWhateverThereIs) {
+  const TierRates host = measure_rates({.host = Bytes(8 << 20), .disk = Bytes(0)});
+  const TierRates disk = measure_rates({.host = Bytes(0), .disk = Bytes(8 << 20)});
+  const TierRates none = measure_rates({.host = Bytes(0), .disk = Bytes(0)});
+
+  EXPECT_GT(host.out, BytesPerSecond(0));
+  EXPECT_GT(host.in, BytesPerSecond(0));
+  EXPECT_GT(disk.out, BytesPerSecond(0));
+  EXPECT_GT(disk.in, BytesPerSecond(0));
+  EXPECT_EQ(none.out, BytesPerSecond(0));
+}
+
+}  // namespace
+}  // namespace trireme::tier
