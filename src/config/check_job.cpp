@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_job.h"
 
+#include "built_in.h"
+
 #include "trireme/core/text.h"
 
 #include <algorithm>
@@ -12,7 +14,6 @@ namespace trireme::config {
 namespace {
 
 void check_name(const JobSpec& job);
-void check_model(const JobSpec& job);
 void check_data(const JobSpec& job);
 void check_batch(const JobSpec& job);
 void check_cut(const JobSpec& job);
@@ -37,27 +38,16 @@ void check_name(const JobSpec& job) {
     job.fail("name", concat("is \"", job.name, "\", must be a word without /"));
 }
 
-void check_model(const JobSpec& job) {
-  const auto* gpt = std::get_if<GptSpec>(&job.model);
-  if (gpt != nullptr && gpt->width % gpt->heads != 0)
-    job.fail("model.width",
-             concat("is ", gpt->width, ", must be a multiple of model.heads = ", gpt->heads));
-  if (gpt != nullptr && job.data.kind == "text" && gpt->vocabulary < 256)
-    job.fail("model.vocabulary", concat("is ", gpt->vocabulary,
-                                        ", must be at least 256 for data.kind text: "
-                                        "every byte is a token"));
-  const auto* mlp = std::get_if<MlpSpec>(&job.model);
-  if (mlp != nullptr && mlp->widths.empty())
-    job.fail("model.widths", "is an empty list, must have at least one width");
-}
-
 void check_data(const JobSpec& job) {
   const DataSpec& data = job.data;
-  if (std::holds_alternative<MlpSpec>(job.model) && data.kind != "synthetic")
-    job.fail("data.kind", concat("is ", data.kind, ", must be synthetic for model.kind mlp"));
+  const std::vector<std::string> kinds = data_kinds_of(job.model);
+  if (std::find(kinds.begin(), kinds.end(), data.kind) == kinds.end())
+    job.fail("data.kind", concat("is ", data.kind, ", must be ", join(kinds, " or "),
+                                 " for model.kind ", kind_of(job.model)));
   if (data.kind != "synthetic" && data.files.empty())
-    job.fail("data.files", concat("is missing, must be a list of files for data.kind ", data.kind,
-                                  ", e.g. [\"corpus/*.txt\"]"));
+    job.fail("data.files",
+             concat("is missing, must be a list of files for data.kind ", data.kind, ", e.g. [\"",
+                    data.kind == "images" ? "photos/*/*.jpg" : "corpus/*.txt", "\"]"));
 }
 
 void check_batch(const JobSpec& job) {

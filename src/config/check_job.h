@@ -9,4 +9,7 @@ namespace trireme::config {
 /// Throws InputError when two keys contradict each other or one lacks another.
 void check(const JobSpec& job);
 
+/// The part of it that is about `model`.
+void check_model(const JobSpec& job);
+
 }  // namespace trireme::config

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "built_in.h"
 #include "check_job.h"
 #include "field_reader.h"
 #include "sections.h"
@@ -15,8 +16,8 @@ namespace {
 constexpr Bytes kMaxJobFile{1 << 20};
 
 ModelSpec read_model(const io::Node& document, const LoadOptions& options);
-template <class Spec>
-Spec read_built_in(const io::Node& model);
+/// Reads into the built-in spec of that kind, if there is one.
+void read_built_in(std::string_view kind, const io::Node& model, ModelSpec& into);
 /// NCCL needs no choice of its own: it says so instead of "must be one of".
 void refuse_reserved_words(const io::Node& document);
 
@@ -36,7 +37,7 @@ JobSpec read_job(const io::Node& document, const LoadOptions& options) {
   fields("name", job.name);
   fields.find("model");
   job.model = read_model(settled, options);
-  if (std::holds_alternative<MlpSpec>(job.model)) job.data.kind = "synthetic";
+  job.data.kind = data_kinds_of(job.model).front();
   refuse_reserved_words(settled);
   walk(fields, job);
   fields.finish();
@@ -58,24 +59,26 @@ namespace {
 ModelSpec read_model(const io::Node& document, const LoadOptions& options) {
   const auto model = io::MapReader(document).optional("model");
   const auto kind = model ? io::MapReader(*model).optional("kind") : std::nullopt;
-  std::vector<std::string> kinds{"gpt", "mlp"};
+  std::vector<std::string> kinds;
+  for_each_built_in([&](const auto& spec) { kinds.emplace_back(kind_of(spec)); });
   kinds.insert(kinds.end(), options.own_models.begin(), options.own_models.end());
   if (!kind)
     document.fail_at("model.kind", concat("is missing, must be one of ", join(kinds, ", ")));
   const std::string chosen = kind->choice(kinds);
-  if (chosen == "gpt") return read_built_in<GptSpec>(*model);
-  if (chosen == "mlp") return read_built_in<MlpSpec>(*model);
-  return OwnModelSpec{chosen, *model};
+  ModelSpec spec = OwnModelSpec{chosen, *model};
+  read_built_in(chosen, *model, spec);
+  return spec;
 }
 
-template <class Spec>
-Spec read_built_in(const io::Node& model) {
-  FieldReader fields(model);
-  fields.find("kind");
-  Spec spec;
-  walk(fields, spec);
-  fields.finish();
-  return spec;
+void read_built_in(std::string_view kind, const io::Node& model, ModelSpec& into) {
+  for_each_built_in([&](auto spec) {
+    if (kind_of(spec) != kind) return;
+    FieldReader fields(model);
+    fields.find("kind");
+    walk(fields, spec);
+    fields.finish();
+    into = spec;
+  });
 }
 
 void refuse_reserved_words(const io::Node& document) {

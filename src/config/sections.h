@@ -11,7 +11,10 @@ namespace trireme::config {
 
 inline constexpr double kMany = 1e9;  ///< steps, layers, sizes of a model
 inline constexpr double kMostRanks = 65536;
+inline constexpr double kMostPixels = 65536;  ///< of a side
+inline constexpr double kMostChannels = 4096;
 inline constexpr double kMostSeed = 0x1p53;
+inline const OneOf kGrains{"block", "half_block", "fine"};
 
 template <class Fields>
 void walk(Fields& field, GptSpec& spec) {
@@ -22,6 +25,55 @@ void walk(Fields& field, GptSpec& spec) {
   field("vocabulary", spec.vocabulary, Range{1, 1e8});
   field("dropout", spec.dropout, Range{0, 0.9});
   field("tied_head", spec.tied_head);
+  field("grain", spec.grain, kGrains);
+}
+
+template <class Fields>
+void walk(Fields& field, LlamaSpec& spec) {
+  field("blocks", spec.blocks, Range{1, 10'000});
+  field("width", spec.width, Range{1, 1e6});
+  field("heads", spec.heads, Range{1, 1e6});
+  field("kv_heads", spec.kv_heads, Range{1, 1e6});
+  field("hidden", spec.hidden, Range{1, 1e7});
+  field("context", spec.context, Range{1, 1e8});
+  field("vocabulary", spec.vocabulary, Range{1, 1e8});
+  field("tied_head", spec.tied_head);
+  field("rope_base", spec.rope_base, Range{1, 1e12});
+  field("grain", spec.grain, kGrains);
+}
+
+template <class Fields>
+void walk(Fields& field, VitSpec& spec) {
+  field("image_size", spec.image_size, Range{1, kMostPixels});
+  field("patch", spec.patch, Range{1, kMostPixels});
+  field("blocks", spec.blocks, Range{1, 10'000});
+  field("width", spec.width, Range{1, 1e6});
+  field("heads", spec.heads, Range{1, 1e6});
+  field("classes", spec.classes, Range{2, 1e8});
+  field("channels", spec.channels, Range{1, kMostChannels});
+  field("dropout", spec.dropout, Range{0, 0.9});
+  field("grain", spec.grain, kGrains);
+}
+
+template <class Fields>
+void walk(Fields& field, ResnetSpec& spec) {
+  field("depth", spec.depth, OneOf{"18", "34", "50", "101", "152"});
+  field("image_size", spec.image_size, Range{1, kMostPixels});
+  field("channels", spec.channels, Range{1, kMostChannels});
+  field("classes", spec.classes, Range{2, 1e8});
+  field("width", spec.width, Range{1, 1e5});
+  field("stem", spec.stem, OneOf{"3x3", "7x7"});
+}
+
+template <class Fields>
+void walk(Fields& field, VggSpec& spec) {
+  field("depth", spec.depth, OneOf{"11", "13", "16", "19"});
+  field("image_size", spec.image_size, Range{32, kMostPixels});
+  field("channels", spec.channels, Range{1, kMostChannels});
+  field("classes", spec.classes, Range{2, 1e8});
+  field("width", spec.width, Range{1, 1e5});
+  field("batch_norm", spec.batch_norm);
+  field("dropout", spec.dropout, Range{0, 0.9});
 }
 
 template <class Fields>
@@ -35,7 +87,7 @@ void walk(Fields& field, MlpSpec& spec) {
 
 template <class Fields>
 void walk(Fields& field, DataSpec& spec) {
-  field("kind", spec.kind, OneOf{"text", "tokens", "synthetic"});
+  field("kind", spec.kind, OneOf{"text", "tokens", "images", "synthetic"});
   if (spec.kind == "synthetic") field("examples", spec.examples, Range{1, kMany});
   if (spec.kind != "synthetic") field("files", spec.files);
   if (spec.kind == "tokens") field("token_bytes", spec.token_bytes, OneOf{"2", "4"});

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "built_in.h"
 #include "field_writer.h"
 #include "sections.h"
 
@@ -9,7 +10,9 @@ namespace trireme::config {
 namespace {
 
 std::string model_lines(const ModelSpec& model);
-std::string lines_of(std::string_view kind, auto spec);
+template <class Spec>
+std::string lines_of(Spec spec);
+std::string lines_of(const OwnModelSpec& spec);
 std::string indented(const std::string& lines);
 
 }  // namespace
@@ -27,15 +30,18 @@ std::string to_yaml(const JobSpec& job) {
 namespace {
 
 std::string model_lines(const ModelSpec& model) {
-  if (const auto* gpt = std::get_if<GptSpec>(&model)) return lines_of("gpt", *gpt);
-  if (const auto* mlp = std::get_if<MlpSpec>(&model)) return lines_of("mlp", *mlp);
-  return std::get<OwnModelSpec>(model).node.to_yaml();
+  return std::visit([](const auto& spec) { return lines_of(spec); }, model);
 }
 
-std::string lines_of(std::string_view kind, auto spec) {
+template <class Spec>
+std::string lines_of(Spec spec) {
   FieldWriter writer;
   walk(writer, spec);
-  return concat("kind: ", kind, "\n", writer.text());
+  return concat("kind: ", kind_of(spec), "\n", writer.text());
+}
+
+std::string lines_of(const OwnModelSpec& spec) {
+  return spec.node.to_yaml();
 }
 
 std::string indented(const std::string& lines) {

@@ -8,23 +8,32 @@
 
 namespace trireme::data {
 
+namespace {
+
+std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const ExampleShape& shape,
+                                        std::int64_t seed);
+/// What a kind of data gives; empty: there is no such kind.
+std::string input_of(const std::string& kind);
+
+}  // namespace
+
 std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const ExampleShape& shape,
                                       std::int64_t seed) {
-  const bool takes_tokens = shape.input == "tokens";
-  if (!takes_tokens && shape.input != "vectors")
-    throw InputError(concat("the model's input is '", shape.input, "', must be tokens or vectors"));
+  if (shape.input != "tokens" && shape.input != "vectors" && shape.input != "images")
+    throw InputError(
+        concat("the model's input is '", shape.input, "', must be tokens, vectors or images"));
   ensure(shape.inputs >= 1 && shape.classes >= 1, "the chain says what it takes");
-  if (spec.kind == "synthetic")
-    return takes_tokens ? make_synthetic_tokens(spec, shape, seed)
-                        : make_synthetic_vectors(spec, shape, seed);
-  const bool is_text = spec.kind == "text";
-  if (!is_text && spec.kind != "tokens")
-    throw InputError(concat("data.kind is '", spec.kind, "', must be text, tokens or synthetic"));
-  if (!takes_tokens)
-    throw InputError(concat("data.kind is ", spec.kind,
-                            ", which gives tokens, but the model takes vectors: use synthetic"));
-  auto source =
-      is_text ? open_text(spec.files, shape.classes) : open_token_files(spec, shape.classes);
+  if (spec.kind == "synthetic") return make_synthetic(spec, shape, seed);
+  const std::string input = input_of(spec.kind);
+  if (input.empty())
+    throw InputError(
+        concat("data.kind is '", spec.kind, "', must be text, tokens, images or synthetic"));
+  if (input != shape.input)
+    throw InputError(concat("data.kind is ", spec.kind, ", which gives ", input,
+                            ", but the model takes ", shape.input, ": use synthetic"));
+  if (spec.kind == "images") return make_images(spec, shape, seed);
+  auto source = spec.kind == "text" ? open_text(spec.files, shape.classes)
+                                    : open_token_files(spec, shape.classes);
   return make_windows(std::move(source), shape, spec.validation_fraction, seed);
 }
 
@@ -40,4 +49,19 @@ MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples,
   return dataset.validation(index * examples, examples, micro_batches * examples);
 }
 
+namespace {
+
+std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const ExampleShape& shape,
+                                        std::int64_t seed) {
+  if (shape.input == "tokens") return make_synthetic_tokens(spec, shape, seed);
+  if (shape.input == "images") return make_synthetic_images(spec, shape, seed);
+  return make_synthetic_vectors(spec, shape, seed);
+}
+
+std::string input_of(const std::string& kind) {
+  if (kind == "text" || kind == "tokens") return "tokens";
+  return kind == "images" ? "images" : "";
+}
+
+}  // namespace
 }  // namespace trireme::data

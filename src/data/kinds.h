@@ -20,6 +20,12 @@ std::unique_ptr<Dataset> make_synthetic_vectors(const config::DataSpec& spec,
                                                 const ExampleShape& shape, std::int64_t seed);
 std::unique_ptr<Dataset> make_synthetic_tokens(const config::DataSpec& spec,
                                                const ExampleShape& shape, std::int64_t seed);
+std::unique_ptr<Dataset> make_synthetic_images(const config::DataSpec& spec,
+                                               const ExampleShape& shape, std::int64_t seed);
+
+/// Images of files. Throws InputError as `open_dataset` says.
+std::unique_ptr<Dataset> make_images(const config::DataSpec& spec, const ExampleShape& shape,
+                                     std::int64_t seed);
 
 /// What of `size` tokens or examples is for validation: the largest whole number of them that is
 /// not over the fraction.
@@ -27,5 +33,7 @@ std::int64_t validation_size(std::int64_t size, double fraction);
 
 /// Uninitialised int64 [examples, context] for input and target.
 MicroBatch empty_tokens(std::int64_t examples, std::int64_t context);
+/// Uninitialised float [examples, channels, height, width] and int64 [examples].
+MicroBatch empty_images(std::int64_t examples, const ExampleShape& shape);
 
 }  // namespace trireme::data

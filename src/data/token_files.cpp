@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "file_list.h"
 #include "mapped_file.h"
+#include "sampled_digest.h"
 #include "token_source.h"
 
 #include "trireme/core/digest.h"
@@ -45,9 +46,6 @@ class TokenFiles final : public TokenSource {
   std::int64_t size_ = 0;
   std::int64_t vocabulary_;
 };
-
-/// A digest of the size and of the content, of large files of evenly spaced pages.
-std::string sampled_digest(std::span<const std::byte> bytes);
 
 }  // namespace
 
@@ -114,19 +112,6 @@ std::string TokenFiles<Token>::digest() const {
   std::string parts = to_text(Bytes(sizeof(Token)));
   for (const File& file : files_) parts += sampled_digest(file.map.bytes());
   return trireme::digest(parts);
-}
-
-std::string sampled_digest(std::span<const std::byte> bytes) {
-  constexpr std::int64_t kPage = 4096;
-  constexpr std::int64_t kPages = 256;
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  if (size <= kPage * kPages) return concat(size, trireme::digest(bytes.data(), bytes.size()));
-  std::string parts = concat(size);
-  for (std::int64_t page = 0; page < kPages; ++page) {
-    const std::int64_t start = evenly_spaced(page, kPages, size - kPage + 1);
-    parts += trireme::digest(bytes.data() + start, kPage);
-  }
-  return parts;
 }
 
 }  // namespace

@@ -14,15 +14,31 @@ at::Generator generator_from(std::uint64_t key) {
   return at::detail::createCPUGenerator(key);
 }
 
-/// Keeps the streams of layers and of ties apart.
+/// Keeps the streams of layers, ties and parameters apart.
 constexpr std::uint64_t kLayerStream = 1;
 constexpr std::uint64_t kTieStream = 2;
+constexpr std::uint64_t kParameterStream = 3;
 
 std::uint64_t word_of(const std::string& text) {
   std::uint64_t word = 0;
   for (const char c : text) word = mix(word, static_cast<unsigned char>(c));
   return word;
 }
+
+ChainModel make_own(const config::OwnModelSpec& mine, const ModelRegistry& own);
+
+/// Makes the chain of whatever spec a job holds.
+struct Maker {
+  const ModelRegistry& own;
+
+  ChainModel operator()(const config::GptSpec& spec) const { return make_gpt(spec); }
+  ChainModel operator()(const config::LlamaSpec& spec) const { return make_llama(spec); }
+  ChainModel operator()(const config::VitSpec& spec) const { return make_vit(spec); }
+  ChainModel operator()(const config::ResnetSpec& spec) const { return make_resnet(spec); }
+  ChainModel operator()(const config::VggSpec& spec) const { return make_vgg(spec); }
+  ChainModel operator()(const config::MlpSpec& spec) const { return make_mlp(spec); }
+  ChainModel operator()(const config::OwnModelSpec& spec) const { return make_own(spec, own); }
+};
 
 }  // namespace
 
@@ -35,10 +51,23 @@ at::Generator Seeds::of_tie(const std::string& tie) const {
   return generator_from(mix(static_cast<std::uint64_t>(run_seed_), kTieStream, word_of(tie)));
 }
 
+at::Generator Seeds::of_parameter(const std::string& name) const {
+  return generator_from(
+      mix(static_cast<std::uint64_t>(run_seed_), kParameterStream, word_of(name)));
+}
+
+std::vector<std::int64_t> ChainModel::example_sizes() const {
+  if (input == InputKind::kImages) return {image.channels, image.height, image.width};
+  return {input_size};
+}
+
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own) {
-  if (const auto* gpt = std::get_if<config::GptSpec>(&spec)) return make_gpt(*gpt);
-  if (const auto* mlp = std::get_if<config::MlpSpec>(&spec)) return make_mlp(*mlp);
-  const auto& mine = std::get<config::OwnModelSpec>(spec);
+  return std::visit(Maker{own}, spec);
+}
+
+namespace {
+
+ChainModel make_own(const config::OwnModelSpec& mine, const ModelRegistry& own) {
   const auto factory = own.find(mine.kind);
   if (factory == own.end())
     throw InputError(concat("no factory was registered for the model kind '", mine.kind, "'"));
@@ -47,4 +76,5 @@ ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own) {
   return model;
 }
 
+}  // namespace
 }  // namespace trireme::model

@@ -3,6 +3,7 @@
 
 #include "layer_cost.h"
 #include "static_bytes.h"
+#include "update_time.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -21,7 +22,7 @@ namespace {
 /// A layer that was measured, for those that are equal to it.
 struct Known {
   chain::LayerCost cost;
-  std::string output_shape;
+  model::Values output;  ///< on the meta device: sizes without values
 };
 
 /// Goes along the chain with the output of the layer before.
@@ -63,6 +64,10 @@ class Walk {
 at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples, at::Generator from);
 at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
                           at::Generator from);
+/// The same tensors without memory.
+model::Values without_values(const model::Values& values);
+/// Gives memory and values to those that have none.
+void make_up_values(model::Values& values, const at::Generator& from);
 /// Types, sizes and strides.
 std::string shape_text(const model::Values& values);
 
@@ -92,15 +97,18 @@ chain::LayerCost Walk::next() {
   const std::string of_input = shape_text(x_);
   const std::string equal = recipe().kind.empty() ? "" : key();
   const auto known = known_.find(equal);
-  // An equal layer's output serves as this one's where it has the shape of what is there anyway.
-  const bool skips = known != known_.end() && known->second.output_shape == of_input;
+  // An equal layer's output serves as this one's: what is there anyway where it has its shape, else
+  // one to make up once it is needed.
+  const bool skips = known != known_.end();
   chain::LayerCost cost;
   if (skips) {
     cost = known->second.cost;
     cost.name = recipe().name;
+    if (shape_text(known->second.output) != of_input) x_ = known->second.output;
   } else {
+    make_up_values(x_, generator_);
     cost = measure_layer();
-    if (!equal.empty()) known_[equal] = {cost, shape_text(x_)};
+    if (!equal.empty()) known_[equal] = {cost, without_values(x_)};
   }
   if (options_.progress) options_.progress(number_, cost, !skips);
   return cost;
@@ -131,6 +139,7 @@ chain::LayerCost Walk::measure_layer() {
                  .least_runs = options_.least_runs,
                  .between = [this] { require_no_stop(); }},
                 cost);
+  cost.update = measure_update(*held.layer, held.gradients, job_.train.optimizer);
   x_ = std::move(output);
   return cost;
 }
@@ -162,11 +171,13 @@ std::string Walk::key() const {
 
 at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples,
                          at::Generator from) {
-  const std::vector<std::int64_t> sizes{examples, model.input_size};
+  std::vector<std::int64_t> sizes = model.example_sizes();
+  sizes.insert(sizes.begin(), examples);
   switch (model.input) {
     case model::InputKind::kTokens:
       return at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
     case model::InputKind::kVectors:
+    case model::InputKind::kImages:
       return at::empty(sizes, at::kFloat).normal_(0, 1, std::move(from));
   }
   throw LogicError("an input of no kind");
@@ -177,6 +188,27 @@ at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
   std::vector<std::int64_t> sizes{examples};
   if (model.input == model::InputKind::kTokens) sizes.push_back(model.input_size);
   return at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
+}
+
+model::Values without_values(const model::Values& values) {
+  model::Values shapes;
+  for (const at::Tensor& value : values) {
+    shapes.push_back(
+        at::empty_strided(value.sizes(), value.strides(), value.options().device(at::kMeta)));
+  }
+  return shapes;
+}
+
+void make_up_values(model::Values& values, const at::Generator& from) {
+  for (at::Tensor& value : values) {
+    if (!value.is_meta()) continue;
+    value = at::empty_strided(value.sizes(), value.strides(), value.options().device(at::kCPU));
+    if (value.is_floating_point()) {
+      value.normal_(0, 1, from);
+    } else {
+      value.zero_();
+    }
+  }
 }
 
 std::string shape_text(const model::Values& values) {

@@ -24,7 +24,7 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
 std::string to_table(const chain::Chain& chain) {
   std::vector<std::vector<std::string>> rows{{"layer", "forward", "backward", "output", "tape",
                                               "forward +", "tape +", "backward +", "parameters",
-                                              "gradients", "optimizer"}};
+                                              "gradients", "optimizer", "update"}};
   for (const Group& group : groups_of(chain)) {
     rows.push_back(
         row_of(group.count == 1 ? group.cost.name : concat(group.cost.name, " x ", group.count),
@@ -49,7 +49,8 @@ std::string to_json(const chain::Chain& chain) {
         ", \"tape_transient_bytes\": ", layer.tape_transient.count(),
         ", \"backward_transient_bytes\": ", layer.backward_transient.count(),
         ", \"parameter_bytes\": ", layer.parameters.count(), ", \"gradient_bytes\": ",
-        layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(), "}"));
+        layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(),
+        ", \"update_s\": ", to_text(layer.update.count()), "}"));
   }
   return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
                 ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
@@ -85,6 +86,7 @@ chain::LayerCost sums_of(const chain::Chain& chain) {
     sums.parameters += layer.parameters;
     sums.gradients += layer.gradients;
     sums.optimizer += layer.optimizer;
+    sums.update += layer.update;
   }
   return sums;
 }
@@ -100,7 +102,8 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           to_text(cost.backward_transient),
           to_text(cost.parameters),
           to_text(cost.gradients),
-          to_text(cost.optimizer)};
+          to_text(cost.optimizer),
+          to_text(cost.update)};
 }
 
 }  // namespace

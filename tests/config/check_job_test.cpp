@@ -37,7 +37,32 @@ TEST(CheckJob, WidthIsAMultipleOfHeads) {
             "a.yaml:1: model.width is 384, must be a multiple of model.heads = 5");
 }
 
+TEST(CheckJob, HeadsShareTheWidthAndTheKeys) {
+  const std::string data = "\ndata: {files: [x]}\n";
+  EXPECT_EQ(refusal("model: {kind: llama, heads: 5}" + data),
+            "a.yaml:1: model.width is 384, must be a multiple of model.heads = 5");
+  EXPECT_EQ(refusal("model: {kind: llama, kv_heads: 4}" + data),
+            "a.yaml:1: model.heads is 6, must be a multiple of model.kv_heads = 4");
+  EXPECT_EQ(refusal("model: {kind: llama, kv_heads: 12}" + data),
+            "a.yaml:1: model.heads is 6, must be a multiple of model.kv_heads = 12");
+  EXPECT_EQ(refusal("model: {kind: llama, width: 15, heads: 5}" + data),
+            "a.yaml:1: model.width is 15, must be an even multiple of model.heads = 5: rotary "
+            "positions turn pairs of values");
+  EXPECT_EQ(refusal("model: {kind: llama, heads: 4, kv_heads: 2}" + data), kNone);
+  EXPECT_EQ(refusal("model: {kind: vit, heads: 5}"),
+            "a.yaml:1: model.width is 192, must be a multiple of model.heads = 5");
+}
+
+TEST(CheckJob, PatchesFillTheImage) {
+  EXPECT_EQ(refusal("model: {kind: vit, image_size: 30}"),
+            "a.yaml:1: model.image_size is 30, must be a multiple of model.patch = 4");
+}
+
 TEST(CheckJob, TextNeedsATokenPerByte) {
+  EXPECT_EQ(
+      refusal("model: {kind: llama, vocabulary: 255}\ndata: {files: [x]}\n"),
+      "a.yaml:1: model.vocabulary is 255, must be at least 256 for data.kind text: every byte "
+      "is a token");
   EXPECT_EQ(
       refusal("model: {kind: gpt, vocabulary: 255}\ndata: {files: [x]}\n"),
       "a.yaml:1: model.vocabulary is 255, must be at least 256 for data.kind text: every byte "
@@ -72,15 +97,27 @@ TEST(CheckJob, ModelAndDataBelongTogether) {
   EXPECT_EQ(refusal("model: {kind: mlp}\ndata: {kind: text, files: [x]}\n"),
             "a.yaml:2: data.kind is text, must be synthetic for model.kind mlp");
   EXPECT_EQ(refusal("model: {kind: mlp}\n"), kNone);
+  EXPECT_EQ(
+      refusal("model: {kind: gpt}\ndata: {kind: images, files: [x]}\n"),
+      "a.yaml:2: data.kind is images, must be text or tokens or synthetic for model.kind gpt");
+  EXPECT_EQ(refusal("model: {kind: vgg}\ndata: {kind: text, files: [x]}\n"),
+            "a.yaml:2: data.kind is text, must be synthetic or images for model.kind vgg");
+  for (const std::string kind : {"vit", "resnet", "vgg"}) {
+    EXPECT_EQ(refusal("model: {kind: " + kind + "}\n"), kNone);
+    EXPECT_EQ(refusal("model: {kind: " + kind + "}\ndata: {kind: images, files: [x]}\n"), kNone);
+  }
 }
 
-TEST(CheckJob, TextAndTokensNeedFiles) {
+TEST(CheckJob, TextTokensAndImagesNeedFiles) {
   EXPECT_EQ(refusal("model: {kind: gpt}\n"),
             "a.yaml:1: data.files is missing, must be a list of files for data.kind text, e.g. "
             "[\"corpus/*.txt\"]");
   EXPECT_EQ(refusal("model: {kind: gpt}\ndata: {kind: tokens, files: []}\n"),
             "a.yaml:2: data.files is missing, must be a list of files for data.kind tokens, e.g. "
             "[\"corpus/*.txt\"]");
+  EXPECT_EQ(refusal("model: {kind: vit}\ndata: {kind: images}\n"),
+            "a.yaml:2: data.files is missing, must be a list of files for data.kind images, e.g. "
+            "[\"photos/*/*.jpg\"]");
 }
 
 TEST(CheckJob, BudgetsAreOnePerRank) {

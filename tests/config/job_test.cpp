@@ -42,7 +42,7 @@ TEST(ReadJob, NeedsOnlyAModelAndFiles) {
 
 const std::string kFull = R"(
 name: full
-model: {kind: gpt, blocks: 2, width: 12, heads: 3, context: 7, vocabulary: 300, dropout: 0.25, tied_head: false}
+model: {kind: gpt, blocks: 2, width: 12, heads: 3, context: 7, vocabulary: 300, dropout: 0.25, tied_head: false, grain: fine}
 data: {kind: tokens, files: [a.bin, "b*.bin"], validation_fraction: 0.125, token_bytes: 4}
 train:
   steps: 11
@@ -76,6 +76,7 @@ TEST(ReadJob, ReadsModelAndData) {
   EXPECT_EQ(gpt.vocabulary, 300);
   EXPECT_EQ(gpt.dropout, 0.25);
   EXPECT_FALSE(gpt.tied_head);
+  EXPECT_EQ(gpt.grain, "fine");
   EXPECT_EQ(job.data.kind, "tokens");
   EXPECT_THAT(job.data.files, ElementsAre("a.bin", "b*.bin"));
   EXPECT_EQ(job.data.validation_fraction, 0.125);
@@ -236,6 +237,7 @@ const std::string kDefaults =
     "  vocabulary: 256\n"
     "  dropout: 0\n"
     "  tied_head: true\n"
+    "  grain: half_block\n"
     "data:\n"
     "  kind: text\n"
     "  files: [x.txt]\n"
@@ -353,6 +355,55 @@ const std::string kNoDefaults =
 TEST(ToYaml, ReadsBackAsTheSameJob) {
   EXPECT_EQ(to_yaml(read(kDefaults)), kDefaults);
   EXPECT_EQ(to_yaml(read(kNoDefaults)), kNoDefaults);
+}
+
+/// A model section in which nothing has its default, as it is written.
+void expect_kept(const std::string& model, const std::string& data) {
+  const std::string yaml = to_yaml(read("model:\n" + model + data));
+  EXPECT_EQ(yaml.substr(0, 8 + 7 + model.size()), "name: a\nmodel:\n" + model);
+  EXPECT_EQ(to_yaml(read(yaml)), yaml);
+}
+
+TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
+  const std::string text = "data: {files: [x.txt]}\n";
+  expect_kept(
+      "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  vocabulary: 300\n"
+      "  dropout: 0.25\n  tied_head: false\n  grain: block\n",
+      text);
+  expect_kept(
+      "  kind: llama\n  blocks: 2\n  width: 24\n  heads: 4\n  kv_heads: 2\n  hidden: 50\n"
+      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  rope_base: 5e+05\n  grain: fine\n",
+      text);
+  expect_kept(
+      "  kind: vit\n  image_size: 12\n  patch: 3\n  blocks: 2\n  width: 24\n  heads: 4\n"
+      "  classes: 7\n  channels: 1\n  dropout: 0.25\n  grain: block\n",
+      "");
+  expect_kept(
+      "  kind: resnet\n  depth: 50\n  image_size: 224\n  channels: 1\n  classes: 1000\n"
+      "  width: 16\n  stem: \"7x7\"\n",
+      "");
+  expect_kept(
+      "  kind: vgg\n  depth: 19\n  image_size: 224\n  channels: 1\n  classes: 1000\n"
+      "  width: 8\n  batch_norm: false\n  dropout: 0.25\n",
+      "");
+}
+
+TEST(LlamaSpec, ChoosesHeadsAndHiddenWidth) {
+  EXPECT_EQ(LlamaSpec{.heads = 8}.key_value_heads(), 8);
+  EXPECT_EQ((LlamaSpec{.heads = 8, .kv_heads = 2}).key_value_heads(), 2);
+  // 8/3 x 4096 = 10922.7; the next multiple of 32. Llama 7B rounds to 256: 11008.
+  EXPECT_EQ(LlamaSpec{.width = 4096}.hidden_width(), 10944);
+  EXPECT_EQ(LlamaSpec{.width = 384}.hidden_width(), 1024);
+  EXPECT_EQ(LlamaSpec{.hidden = 11008}.hidden_width(), 11008);
+}
+
+TEST(ReadJob, MakesImagesUpUnlessTold) {
+  for (const std::string kind : {"vit", "resnet", "vgg"})
+    EXPECT_EQ(read("model: {kind: " + kind + "}\n").data.kind, "synthetic");
+  const JobSpec job =
+      read("model: {kind: resnet}\ndata: {kind: images, files: [a/*.png, b/*.jpg]}\n");
+  EXPECT_EQ(job.data.kind, "images");
+  EXPECT_THAT(job.data.files, ElementsAre("a/*.png", "b/*.jpg"));
 }
 
 TEST(ToYaml, KeepsAnOwnModel) {

@@ -52,13 +52,16 @@ TEST(Job, RefusesUnknownSections) {
 TEST(Job, RefusesABrokenModel) {
   const std::string data = "\ndata: {files: [x]}\n";
   expect_refusals_of_jobs(
-      {{"", "1: model.kind is missing, must be one of gpt, mlp"},
-       {"data: {files: [x]}", "1: model.kind is missing, must be one of gpt, mlp"},
-       {"\nmodel: {}" + data, "2: model.kind is missing, must be one of gpt, mlp"},
+      {{"", "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp"},
+       {"data: {files: [x]}",
+        "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp"},
+       {"\nmodel: {}" + data,
+        "2: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp"},
        {"[1]", "1: the document is a list, must be a map (key: value)"},
        {"model: gpt" + data, "1: model is gpt, must be a map (key: value)"},
        {"model: {kind: gpt2}" + data,
-        "1: model.kind is gpt2, must be one of gpt, mlp (did you mean 'gpt'?)"},
+        "1: model.kind is gpt2, must be one of gpt, llama, vit, resnet, vgg, mlp (did you mean "
+        "'gpt'?)"},
        {"model: {kind: gpt, block: 3}" + data,
         "1: model.block is not a key here (did you mean 'blocks'?)"},
        {"model: {kind: gpt, widths: [3]}" + data,
@@ -81,11 +84,43 @@ TEST(Job, RefusesABrokenModel) {
         "1: model.classes is 1, must be a whole number from 2 to 100000000"}});
 }
 
+TEST(Job, RefusesABrokenTransformer) {
+  const std::string data = "\ndata: {files: [x]}\n";
+  expect_refusals_of_jobs(
+      {{"model: {kind: gpt, grain: fin}" + data,
+        "1: model.grain is fin, must be one of block, half_block, fine (did you mean 'fine'?)"},
+       {"model: {kind: llama, dropout: 0.1}" + data,
+        "1: model.dropout is not a key here (known: kind, blocks, width, heads, kv_heads, hidden, "
+        "context, vocabulary, tied_head, rope_base, grain)"},
+       {"model: {kind: llama, kv_heads: 0}" + data,
+        "1: model.kv_heads is 0, must be a whole number from 1 to 1000000"},
+       {"model: {kind: llama, rope_base: 0.5}" + data,
+        "1: model.rope_base is 0.5, must be a number from 1 to 1e+12"},
+       {"model: {kind: vit, grain: coarse}",
+        "1: model.grain is coarse, must be one of block, half_block, fine"},
+       {"model: {kind: vit, image_size: 65537}",
+        "1: model.image_size is 65537, must be a whole number from 1 to 65536"}});
+}
+
+TEST(Job, RefusesABrokenConvolutionNet) {
+  expect_refusals_of_jobs(
+      {{"model: {kind: resnet, depth: 999}",
+        "1: model.depth is 999, must be one of 18, 34, 50, 101, 152"},
+       {"model: {kind: resnet, stem: 5x5}", "1: model.stem is 5x5, must be one of 3x3, 7x7"},
+       {"model: {kind: resnet, dropout: 0.5}",
+        "1: model.dropout is not a key here (known: kind, depth, image_size, channels, classes, "
+        "width, stem)"},
+       {"model: {kind: vgg, depth: 4}", "1: model.depth is 4, must be one of 11, 13, 16, 19"},
+       {"model: {kind: vgg, image_size: 31}",
+        "1: model.image_size is 31, must be a whole number from 32 to 65536"}});
+}
+
 TEST(Job, RefusesBrokenData) {
   const std::string model = "model: {kind: gpt}\n";
   expect_refusals_of_jobs(
       {{model + "data: {kind: texts, files: [x]}",
-        "2: data.kind is texts, must be one of text, tokens, synthetic (did you mean 'text'?)"},
+        "2: data.kind is texts, must be one of text, tokens, images, synthetic (did you mean "
+        "'text'?)"},
        {model + "data: {files: x}", "2: data.files is x, must be a list"},
        {model + "data: {files: [[x]]}", "2: data.files[0] is a list, must be text"},
        {model + "data: {files: [x], validation_fraction: 0.6}",

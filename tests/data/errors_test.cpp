@@ -76,7 +76,8 @@ TEST(OpenDataset, RefusesWhatTheChainCannotTake) {
 
   EXPECT_THAT(refusal({.kind = "text"}, vectors), HasSubstr("the model takes vectors"));
   EXPECT_THAT(refusal({.kind = "tokens"}, vectors), HasSubstr("the model takes vectors"));
-  EXPECT_THAT(refusal({.kind = "images"}), HasSubstr("data.kind is 'images'"));
+  EXPECT_THAT(refusal({.kind = "images"}), HasSubstr("gives images, but the model takes tokens"));
+  EXPECT_THAT(refusal({.kind = "sounds"}), HasSubstr("data.kind is 'sounds'"));
   EXPECT_THAT(refusal({}, {.input = "graphs", .inputs = 1, .classes = 1}), HasSubstr("'graphs'"));
 }
 

@@ -19,6 +19,12 @@ std::unique_ptr<Dataset> open_synthetic(const ExampleShape& shape, std::int64_t 
 
 const ExampleShape kVectors{.input = "vectors", .inputs = 20, .classes = 5};
 const ExampleShape kTokens{.input = "tokens", .inputs = 16, .classes = 50};
+const ExampleShape kImages{.input = "images",
+                           .inputs = 3 * 12 * 16,
+                           .classes = 5,
+                           .channels = 3,
+                           .height = 12,
+                           .width = 16};
 
 TEST(SyntheticVectors, AreStandardisedAndUseEveryClass) {
   const auto dataset = open_synthetic(kVectors, 4000);
@@ -88,6 +94,51 @@ TEST(SyntheticVectors, CanBeLearntByALinearModel) {
   const double accuracy = right.to(at::kFloat).mean().item<double>();
   EXPECT_GT(accuracy, 0.85);  // guessing: about 0.2
   EXPECT_LT(accuracy, 0.99);  // there is noise
+}
+
+TEST(SyntheticImages, AreStandardisedAndUseEveryClass) {
+  const auto dataset = open_synthetic(kImages, 800);
+  ASSERT_EQ(dataset->train_examples(), 600);
+  const MicroBatch all = dataset->train(0, 600);
+
+  EXPECT_EQ(all.input.sizes(), (at::IntArrayRef{600, 3, 12, 16}));
+  EXPECT_EQ(all.input.scalar_type(), at::kFloat);
+  EXPECT_EQ(all.target.sizes(), (at::IntArrayRef{600}));
+  // The patterns have 5 x 3 x 16 values: their mean and variance vary by 1/15 and sqrt(2)/15, of
+  // which sqrt(1/10) and 1/10 are left beside the noise.
+  EXPECT_NEAR(all.input.mean().item<double>(), 0, 5 * 0.021);
+  EXPECT_NEAR(all.input.var().item<double>(), 1, 5 * 0.01);
+  for (const std::int64_t count : values(at::bincount(all.target)))
+    EXPECT_NEAR(static_cast<double>(count), 120, 5 * 10);
+}
+
+TEST(SyntheticImages, AreTheSameExamplesHoweverTheyAreLoaded) {
+  const auto dataset = open_synthetic(kImages, 100);
+  const MicroBatch whole = dataset->train(70, 12);
+
+  for (std::int64_t i = 0; i < 12; ++i) {
+    const MicroBatch one = open_synthetic(kImages, 100)->train(70 + i, 1);
+    EXPECT_TRUE(at::equal(one.input[0], whole.input[i]));
+    EXPECT_TRUE(at::equal(one.target[0], whole.target[i]));
+  }
+  EXPECT_FALSE(at::equal(open_synthetic(kImages, 100, 0.25, 2)->train(70, 12).input, whole.input));
+  ExampleShape turned = kImages;
+  std::swap(turned.height, turned.width);
+  EXPECT_NE(open_synthetic(turned, 100)->digest(), dataset->digest());
+}
+
+TEST(SyntheticImages, CanBeLearntByTheirMeans) {
+  const auto dataset = open_synthetic(kImages, 800);
+  const MicroBatch train = dataset->train(0, 600);
+  std::vector<at::Tensor> means;
+  for (std::int64_t c = 0; c < 5; ++c)
+    means.push_back(train.input.index_select(0, train.target.eq(c).nonzero().flatten()).mean(0));
+  const at::Tensor means_CX = at::stack(means).flatten(1);
+
+  const MicroBatch test = dataset->validation(0, 200, 200);
+  const at::Tensor nearest = at::cdist(test.input.flatten(1), means_CX).argmin(1);
+
+  EXPECT_GT(nearest.eq(test.target).to(at::kFloat).mean().item<double>(), 0.9);  // guessing: 0.2
 }
 
 TEST(SyntheticTokens, FollowFourEquallyLikelySuccessors) {

@@ -135,6 +135,81 @@ TEST(GptLayer, SgdHoldsItsMomentumIfAny) {
   EXPECT_EQ(measured_gpt(0, {.kind = "sgd", .momentum = 0}).layer(2).optimizer, Bytes(0));
 }
 
+/// Values of a residual, of the norm's result beside its mean and deviation.
+constexpr std::int64_t kResidual = B * T * C * 4;
+constexpr std::int64_t kNorm = 2 * B * T * 4 + kResidual;
+
+TEST(FineGpt, CopiesTheResidualThatItHandsThrough) {
+  config::GptSpec spec{
+      .blocks = 2, .width = C, .heads = H, .context = T, .vocabulary = V, .grain = "fine"};
+  const chain::Chain chain = measured(job_of(spec, B));
+
+  // q k v and x; attended and x; x; up and x; x.
+  EXPECT_EQ(chain.layer(2).output, Bytes(4 * kResidual));
+  EXPECT_EQ(chain.layer(3).output, Bytes(2 * kResidual));
+  EXPECT_EQ(chain.layer(4).output, Bytes(kResidual));
+  EXPECT_EQ(chain.layer(5).output, Bytes(5 * kResidual));
+  EXPECT_EQ(chain.layer(6).output, Bytes(kResidual));
+  EXPECT_EQ(chain.layer(2).tape, Bytes(kNorm + 4 * kResidual));
+  EXPECT_EQ(chain.layer(3).tape, Bytes(2 * kResidual + B * H * T * 4));
+  EXPECT_EQ(chain.layer(4).tape, Bytes(kResidual));
+  EXPECT_EQ(chain.layer(5).tape, Bytes(kNorm + 5 * kResidual));
+  EXPECT_EQ(chain.layer(6).tape, Bytes(4 * kResidual + kResidual));
+}
+
+TEST(LlamaLayer, TapesWeighWhatTheirOperatorsSave) {
+  constexpr std::int64_t G = 1, D = C / H, hidden = 24;
+  config::LlamaSpec spec{.blocks = 2,
+                         .width = C,
+                         .heads = H,
+                         .kv_heads = G,
+                         .hidden = hidden,
+                         .context = T,
+                         .vocabulary = V};
+  const chain::Chain chain = measured(job_of(spec, B));
+
+  const std::int64_t norm = B * T * 4 + kResidual;  // a number per token, result
+  const std::int64_t angles = 2 * T * D / 2 * 4;
+  // Norm, q, k, v, cosines and sines, what was attended to, its log-sum-exp, output.
+  EXPECT_EQ(chain.layer(2).tape, Bytes(norm + kResidual + 2 * B * T * G * D * 4 + angles +
+                                       kResidual + B * H * T * 4 + kResidual));
+  // Norm, gate, up, their product, output.
+  EXPECT_EQ(chain.layer(3).tape, Bytes(norm + 3 * B * T * hidden * 4 + kResidual));
+  EXPECT_EQ(chain.layer(2).parameters, Bytes((C + C * C + 2 * G * D * C + C * C) * 4));
+  EXPECT_EQ(chain.layer(3).parameters, Bytes((C + 3 * C * hidden) * 4));
+}
+
+TEST(ResnetLayer, KeepsTwoTensorsForEachConvolution) {
+  constexpr std::int64_t W = 6, side = 8;
+  const chain::Chain chain =
+      measured(job_of(config::ResnetSpec{.depth = 18, .image_size = side, .width = W}, B));
+
+  const std::int64_t map = B * W * side * side * 4, statistics = 2 * W * 4;
+  EXPECT_EQ(chain.input, Bytes(B * 3 * side * side * 4));
+  // What the norm takes, its mean and deviation, what the ReLU gives.
+  EXPECT_EQ(chain.layer(1).tape, Bytes(2 * map + statistics));
+  EXPECT_EQ(chain.layer(2).tape, Bytes(2 * (2 * map + statistics)));
+  // The first of the next group: a quarter of the places, twice the channels, and a shortcut that
+  // has no ReLU of its own.
+  EXPECT_EQ(chain.layer(4).tape, Bytes(2 * (map + 2 * statistics) + map / 2 + 2 * statistics));
+  EXPECT_EQ(chain.layer(4).output, Bytes(map / 2));
+  // Means, their log-probabilities, the summed weight, the loss; the target.
+  EXPECT_EQ(chain.layer(10).tape, Bytes(B * 8 * W * 4 + B * 10 * 4 + 4 + 4 + B * 8));
+}
+
+TEST(VggLayer, KeepsTheMaximaOfItsPool) {
+  constexpr std::int64_t W = 6, side = 32;
+  config::VggSpec spec{.depth = 11, .image_size = side, .width = W, .batch_norm = false};
+  const chain::Chain chain = measured(job_of(spec, B));
+
+  const std::int64_t map = B * W * side * side * 4;
+  // What the ReLU gives, the pool's result and 8 bytes for each place in it.
+  EXPECT_EQ(chain.layer(1).tape, Bytes(map + map / 4 + 2 * map / 4));
+  // Without a pool: what the ReLU gives.
+  EXPECT_EQ(chain.layer(3).tape, Bytes(4 * map / 16));
+  EXPECT_EQ(chain.layer(3).output, Bytes(4 * map / 16));
+}
+
 TEST(SharedBytes, AreThoseOfATiedWeightsSecondUse) {
   config::GptSpec spec{.blocks = 2, .width = C, .heads = H, .context = T, .vocabulary = V};
   const model::ChainModel tied = model::make_gpt(spec);

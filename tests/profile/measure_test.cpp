@@ -130,14 +130,14 @@ TEST(Transients, AreWhatAPassTakesForAMoment) {
   EXPECT_EQ(cost.backward_transient, Bytes(3 * kBallast));
 }
 
-TEST(Output, InTheStorageOfItsInputWeighsLikeOneOfItsOwn) {
+TEST(Output, ThatIsHandedThroughIsACopyOfItsInput) {
   Counted::Count count;
   const chain::Chain chain =
       measure(chain_of({counted(count, "first", ""), recipe<Same>("same"), recipe<Loss>("loss")}),
               some_job(), quick());
 
   EXPECT_EQ(chain.layer(2).output, kRow);
-  EXPECT_EQ(chain.layer(2).tape, Bytes(0));
+  EXPECT_EQ(chain.layer(2).tape, kRow);
   EXPECT_EQ(chain.layer(2).forward_transient, Bytes(0));
 }
 
@@ -163,6 +163,31 @@ TEST(EqualLayers, AreMeasuredOnce) {
     cost.name = chain.layer(2).name;
     EXPECT_EQ(cost, chain.layer(2)) << i;
   }
+}
+
+TEST(EqualLayers, AreMeasuredOnceWhateverTheyHandOn) {
+  config::GptSpec spec{.blocks = 3, .width = 8, .heads = 2, .context = 4, .vocabulary = 10};
+  spec.grain = "fine";
+  config::JobSpec job = job_of(spec, 2);
+  std::vector<int> measured_layers;
+  MeasureOptions options = quick();
+  options.progress = [&](int number, const chain::LayerCost&, bool measured) {
+    if (measured) measured_layers.push_back(number);
+  };
+
+  const chain::Chain chain = measure(model::make_model(job.model), job, options);
+
+  EXPECT_EQ(measured_layers, (std::vector{1, 2, 3, 4, 5, 6, 17}));  // one block and both ends
+  // Projection after projection: the bytes are those that a chain of one block has.
+  spec.blocks = 1;
+  job.model = spec;
+  const chain::Chain one = measured(job);
+  for (int i = 2; i <= 6; ++i) {
+    EXPECT_EQ(chain.layer(i + 10).tape, one.layer(i).tape);
+    EXPECT_EQ(chain.layer(i + 10).output, one.layer(i).output);
+    EXPECT_EQ(chain.layer(i + 10).backward_transient, one.layer(i).backward_transient);
+  }
+  EXPECT_EQ(chain.layer(17).tape, one.layer(7).tape);
 }
 
 TEST(EqualLayers, WithoutAKindAreNotKnownToBeEqual) {
@@ -196,7 +221,8 @@ TEST(Measuring, IsTheSameInBytesEveryTime) {
     for (chain::LayerCost& layer : chain->layers) {
       EXPECT_GT(layer.forward.count(), 0) << layer.name;
       EXPECT_GT(layer.backward.count(), 0) << layer.name;
-      layer.forward = layer.backward = Seconds(0);
+      EXPECT_GT(layer.update.count(), 0) << layer.name;
+      layer.forward = layer.backward = layer.update = Seconds(0);
     }
   }
   EXPECT_EQ(first, second);

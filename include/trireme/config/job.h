@@ -6,6 +6,7 @@
 #include "trireme/core/units.h"
 #include "trireme/io/node.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,16 +15,80 @@
 
 namespace trireme::config {
 
-/// `model: {kind: gpt}`. Layers: embedding, then per block an attention and an MLP half-block, then
-/// norm + head + loss.
+/// `model: {kind: gpt}`: embedding, blocks of attention and MLP, norm + head + loss (Radford et al.
+/// 2019).
+///
+/// `grain` says how the blocks of a transformer are cut into layers. block: one layer each.
+/// half_block: attention and MLP. fine: norm + qkv, attention core, projection, norm + up,
+/// activation + down, with the residual travelling beside; so a planner finds by itself what others
+/// call selective recompute. Losses and gradients are the same to the bit for every grain where
+/// dropout is 0 (its masks are drawn per layer; initial values are drawn per parameter).
 struct GptSpec {
   int blocks = 6;   ///< 1..10'000
   int width = 384;  ///< a multiple of heads
   int heads = 6;
   int context = 256;  ///< tokens per sequence
   int vocabulary = 256;
-  double dropout = 0.0;   ///< 0..0.9, on the embedding and on both residual branches
-  bool tied_head = true;  ///< the head's weight is the token embedding's
+  double dropout = 0.0;              ///< 0..0.9, on the embedding and on both residual branches
+  bool tied_head = true;             ///< the head's weight is the token embedding's
+  std::string grain = "half_block";  ///< block | half_block | fine
+};
+
+/// `model: {kind: llama}`: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases
+/// (Touvron et al. 2023).
+struct LlamaSpec {
+  int blocks = 6;   ///< 1..10'000
+  int width = 384;  ///< an even multiple of heads
+  int heads = 6;
+  std::optional<int> kv_heads;  ///< divides heads; auto: heads
+  std::optional<int> hidden;    ///< of the MLP; auto: 8/3 width, rounded up to a multiple of 32
+  int context = 256;
+  int vocabulary = 256;
+  bool tied_head = false;
+  double rope_base = 10'000;
+  std::string grain = "half_block";
+
+  int key_value_heads() const { return kv_heads.value_or(heads); }
+  std::int64_t hidden_width() const {
+    return hidden ? *hidden : (8 * std::int64_t{width} / 3 + 31) / 32 * 32;
+  }
+};
+
+/// `model: {kind: vit}`: patch embedding with a class token, blocks as in a gpt but without a mask,
+/// norm + head + loss (Dosovitskiy et al. 2021). Images are square.
+struct VitSpec {
+  int image_size = 32;  ///< pixels, a multiple of patch
+  int patch = 4;
+  int blocks = 6;
+  int width = 192;  ///< a multiple of heads
+  int heads = 3;
+  int classes = 10;
+  int channels = 3;
+  double dropout = 0.0;  ///< on the embedding and on both residual branches
+  std::string grain = "half_block";
+};
+
+/// `model: {kind: resnet}`: stem, a layer per residual block, pooling + head + loss (He et al.
+/// 2016; in bottlenecks the 3x3 convolution has the stride).
+struct ResnetSpec {
+  int depth = 18;  ///< 18 | 34 | 50 | 101 | 152
+  int image_size = 32;
+  int channels = 3;
+  int classes = 10;
+  int width = 64;            ///< channels of the first group of blocks; the paper's 64 x multiplier
+  std::string stem = "3x3";  ///< 3x3: for small images | 7x7: stride 2 and a max pool, the paper's
+};
+
+/// `model: {kind: vgg}`: a layer per convolution + ReLU, with the max pool that follows it, and
+/// three of classification (Simonyan and Zisserman 2015).
+struct VggSpec {
+  int depth = 16;       ///< 11 | 13 | 16 | 19
+  int image_size = 32;  ///< at least 32: five pools halve it
+  int channels = 3;
+  int classes = 10;
+  int width = 64;  ///< channels of the first convolution; the classifiers have 64 x as many values
+  bool batch_norm = true;
+  double dropout = 0.5;  ///< between the classification layers
 };
 
 /// `model: {kind: mlp}`: for every entry of `widths` one layer (linear, optional batch norm, GELU,
@@ -43,15 +108,22 @@ struct OwnModelSpec {
   io::Node node;  ///< the whole `model` section
 };
 
-using ModelSpec = std::variant<GptSpec, MlpSpec, OwnModelSpec>;
+using ModelSpec =
+    std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec, MlpSpec, OwnModelSpec>;
 
-/// `data`. Keys of some kinds only: files of text and tokens, token_bytes of tokens, examples of
-/// synthetic. An mlp takes synthetic data, a gpt any.
+/// `model.kind`.
+std::string kind_of(const ModelSpec& model);
+
+/// `data`. Keys of some kinds only: files of all but synthetic, token_bytes of tokens, examples of
+/// synthetic. A gpt or llama takes text, tokens or synthetic; a vit, resnet or vgg images or
+/// synthetic; an mlp synthetic.
 struct DataSpec {
-  std::string kind = "text";  ///< text | tokens | synthetic (the default for an mlp)
-  /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32.
+  /// text | tokens | images | synthetic (the default for models that take no tokens)
+  std::string kind = "text";
+  /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32; images: PNM, PNG or
+  /// JPEG, of the class that their folder names, or packed files.
   std::vector<std::string> files;
-  double validation_fraction = 0.05;  ///< 0..0.5, the end of the data; 0: no validation
+  double validation_fraction = 0.05;  ///< 0..0.5 of the data; 0: no validation
   int token_bytes = 2;                ///< tokens: 2 | 4
   std::int64_t examples = 4096;       ///< synthetic: size of the made-up data set
 };

@@ -16,13 +16,14 @@ namespace trireme::data {
 
 /// What the chain takes, in the words of model::ChainModel.
 struct ExampleShape {
-  std::string input;         ///< "tokens" | "vectors"
-  std::int64_t inputs = 0;   ///< tokens: context; vectors: width
+  std::string input;         ///< "tokens" | "vectors" | "images"
+  std::int64_t inputs = 0;   ///< tokens: context; vectors: width; images: values of one
   std::int64_t classes = 0;  ///< size of the vocabulary, or number of classes
+  std::int64_t channels = 0, height = 0, width = 0;  ///< of images
 };
 
 /// On the CPU. tokens: both int64 [B, T], the target shifted by one; vectors: float [B, inputs] and
-/// int64 [B].
+/// int64 [B]; images: float [B, channels, height, width] and int64 [B].
 struct MicroBatch {
   at::Tensor input, target;
 };
@@ -45,7 +46,7 @@ class Dataset {
   virtual std::int64_t validation_examples() const = 0;
 
   /// Examples first..first+count-1 of the endless sequence of training. Throws InputError for a
-  /// token that the vocabulary does not have.
+  /// token that the vocabulary does not have, and for an image that cannot be read.
   virtual MicroBatch train(std::int64_t first, std::int64_t count) const = 0;
 
   /// Examples first..first+count-1 of `total` that are spread evenly over the validation part,
@@ -58,7 +59,8 @@ class Dataset {
   virtual std::optional<UnigramLoss> unigram_loss() const = 0;
 
   /// Equal where the data are, so that ranks on different hosts can be compared, and a run with the
-  /// checkpoint that it resumes from. Token files count by size and by evenly spaced samples.
+  /// checkpoint that it resumes from. Large files count by size and by evenly spaced samples, many
+  /// images by name and size and by evenly spaced ones of them.
   virtual std::string digest() const = 0;
 
   /// For people: "text, 14 files: 301234 tokens to train on, 15854 for validation".
@@ -72,14 +74,22 @@ class Dataset {
 ///   name, each ending with a newline (added where the file has none). Held in memory.
 /// - tokens: the same, but raw little-endian uint16 or uint32, mapped, not read; nothing in
 ///   between.
+/// - images: PNM (P5, P6), PNG and JPEG files. An image's class is its folder's name; the names in
+///   order are classes 0, 1, ... Images are resized, so that they just cover the chain's size, and
+///   cropped at the centre; values are 0..1 less the mean of their channel over (some of) the train
+///   part. Read when they are needed. Or packed files, mapped (docs/models.md says what is in
+///   them).
 /// - synthetic: nothing is read. vectors: the class is the largest of `classes` noisy linear forms
 ///   of the first inputs. tokens: sequences in which every token has four equally likely
-///   successors; the best loss is ln 4, a unigram model's ln(vocabulary).
+///   successors; the best loss is ln 4, a unigram model's ln(vocabulary). images: the class is one
+///   of `classes` coarse patterns, a little shifted, under three times as much noise.
 ///
-/// The end of the data, `validation_fraction` of its tokens or examples, is the validation part.
+/// The validation part is `validation_fraction` of the tokens or examples: the end of the data, of
+/// images a fixed random choice, since files come class by class.
 ///
-/// Throws InputError with file and reason: nothing matches, unreadable, empty, not whole tokens, a
-/// part shorter than one window, a vocabulary that is too small, a kind that the chain cannot take.
+/// Throws InputError with file and reason: nothing matches, unreadable, empty, not whole tokens, no
+/// image, a part shorter than one window, a vocabulary or a number of classes that is too small, a
+/// kind that the chain cannot take.
 std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const ExampleShape& shape,
                                       std::int64_t seed);
 

@@ -17,14 +17,17 @@
 
 namespace trireme::model {
 
-/// Where a layer's initial values come from. They depend on the run's seed and the layer's number
-/// alone, not on who builds it.
+/// Where a layer's initial values come from. They depend on the run's seed and on what they are
+/// for, not on who builds the layer.
 class Seeds {
  public:
   Seeds(std::int64_t run_seed, int layer) : run_seed_(run_seed), layer_(layer) {}
 
   /// A fresh generator of this layer; every call starts it anew.
   at::Generator of_layer() const;
+  /// A fresh generator of the parameter of this name in the chain. It stays the same however the
+  /// chain is cut into layers.
+  at::Generator of_parameter(const std::string& name) const;
   /// A fresh generator of a tied weight: the same for all its uses.
   at::Generator of_tie(const std::string& tie) const;
 
@@ -36,8 +39,8 @@ class Seeds {
 /// One layer, not built yet.
 struct LayerRecipe {
   std::string name;
-  double work =
-      0;  ///< multiply-adds of a forward for one example; cuts the chain where nothing was measured
+  /// Multiply-adds of a forward for one example; cuts the chain where nothing was measured.
+  double work = 0;
   std::function<std::unique_ptr<Layer>(const Seeds&)> build;
   /// Layers of one chain with the same non-empty kind cost the same for inputs of the same shapes
   /// and tie the same weights: profiling measures one of them. Empty: like no other.
@@ -49,6 +52,14 @@ enum class InputKind {
   kTokens,   ///< int64 [B, T] with T = `input_size`, values below `classes`; target the same,
              ///< shifted by one
   kVectors,  ///< float32 [B, N] with N = `input_size`; target int64 [B], values below `classes`
+  kImages,   ///< float32 [B, C, H, W], in all `input_size` values each; target as for vectors
+};
+
+/// Of one image: what an example of InputKind::kImages is.
+struct ImageShape {
+  std::int64_t channels = 0, height = 0, width = 0;
+
+  std::int64_t size() const { return channels * height * width; }
 };
 
 /// A chain as recipes. Layer i of 1..L is layers[i-1]; the last one includes the loss.
@@ -58,9 +69,12 @@ struct ChainModel {
   InputKind input = InputKind::kTokens;
   std::int64_t input_size = 0;
   std::int64_t classes = 0;
+  ImageShape image = {};  ///< of images only
 
   int length() const { return static_cast<int>(layers.size()); }
-  /// What tokens/s counts: T for tokens, 1 for vectors.
+  /// Sizes of one example's input, without the B in front.
+  std::vector<std::int64_t> example_sizes() const;
+  /// What tokens/s counts: T for tokens, 1 for vectors and images.
   std::int64_t tokens_per_example() const { return input == InputKind::kTokens ? input_size : 1; }
 };
 
@@ -73,6 +87,10 @@ ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own = 
 
 /// Built-in kinds.
 ChainModel make_gpt(const config::GptSpec& spec);
+ChainModel make_llama(const config::LlamaSpec& spec);
+ChainModel make_vit(const config::VitSpec& spec);
+ChainModel make_resnet(const config::ResnetSpec& spec);
+ChainModel make_vgg(const config::VggSpec& spec);
 ChainModel make_mlp(const config::MlpSpec& spec);
 
 }  // namespace trireme::model

@@ -1,5 +1,5 @@
 // What layers are made of beyond at:: operators: dropout that draws from the context's generator,
-// initial values.
+// operators that keep less for their backward than a composition would, initial values.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,6 +13,13 @@ namespace trireme::model {
 /// probability); `x` itself when not training or the probability is 0. Keeps one byte per value for
 /// its backward.
 at::Tensor dropout(const at::Tensor& x, double probability, const Context& context);
+
+/// x / sqrt(mean of x^2 over the last dimension + epsilon) x weight (Zhang and Sennrich 2019).
+/// Keeps x, the weight and one value per row.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+
+/// silu(gate) x up (Shazeer 2020). Keeps both; silu(gate) is computed again in the backward.
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 /// float32 normal values with mean 0, shape `sizes`.
 at::Tensor normal(at::IntArrayRef sizes, double deviation, at::Generator generator);

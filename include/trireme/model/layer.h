@@ -50,6 +50,10 @@ class Layer {
   /// x[i] from x[i-1]. Must not change its input in place, must not keep tensors between calls (but
   /// in buffers), and must be a function of input, parameters, buffers and context alone. The last
   /// layer returns the loss: one float value, the mean over the micro-batch.
+  ///
+  /// A member of the output that shares storage with a member of the input is copied by whoever
+  /// runs the layer, so that a value's bytes leave when it does: a tensor that is handed through
+  /// costs its bytes again in every layer that hands it through. Cut chains where few are.
   virtual Values forward(const Values& input, const Context& context) = 0;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }

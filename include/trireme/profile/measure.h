@@ -33,8 +33,7 @@ struct MeasureOptions {
 /// the target with the last layer's tape and, since it is loaded earlier, with its parameters, too.
 ///
 /// Times are medians; `forward` is a taped one. Layers of one kind (LayerRecipe::kind) with inputs
-/// of one shape are measured once, if their outputs have that shape, too. Holds one layer, its
-/// input, its output and its tape at a time.
+/// of one shape are measured once. Holds one layer, its input, its output and its tape at a time.
 ///
 /// Installs the counting allocator. Throws Interrupted when asked to stop.
 chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "built_in.h"
+
+namespace trireme::config {
+namespace {
+
+template <class Spec>
+bool is(const ModelSpec& model) {
+  return std::holds_alternative<Spec>(model);
+}
+
+}  // namespace
+
+std::string kind_of(const ModelSpec& model) {
+  if (const auto* own = std::get_if<OwnModelSpec>(&model)) return own->kind;
+  std::string kind;
+  for_each_built_in([&]<class Spec>(const Spec& spec) {
+    if (is<Spec>(model)) kind = kind_of(spec);
+  });
+  return kind;
+}
+
+std::vector<std::string> data_kinds_of(const ModelSpec& model) {
+  if (is<GptSpec>(model) || is<LlamaSpec>(model)) return {"text", "tokens", "synthetic"};
+  if (is<MlpSpec>(model)) return {"synthetic"};
+  if (is<OwnModelSpec>(model)) return {"text", "tokens", "images", "synthetic"};
+  return {"synthetic", "images"};
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_job.h"
+
+#include "trireme/core/text.h"
+
+namespace trireme::config {
+namespace {
+
+void check_spec(const JobSpec& job, const GptSpec& spec);
+void check_spec(const JobSpec& job, const LlamaSpec& spec);
+void check_spec(const JobSpec& job, const VitSpec& spec);
+void check_spec(const JobSpec& job, const MlpSpec& spec);
+/// Nothing that ranges do not say already.
+template <class Spec>
+void check_spec(const JobSpec&, const Spec&) {}
+
+void require_multiple(const JobSpec& job, std::string_view key, int value,
+                      std::string_view unit_key, int unit);
+void require_vocabulary(const JobSpec& job, int vocabulary);
+
+}  // namespace
+
+void check_model(const JobSpec& job) {
+  std::visit([&](const auto& spec) { check_spec(job, spec); }, job.model);
+}
+
+namespace {
+
+void check_spec(const JobSpec& job, const GptSpec& spec) {
+  require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
+  require_vocabulary(job, spec.vocabulary);
+}
+
+void check_spec(const JobSpec& job, const LlamaSpec& spec) {
+  require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
+  require_multiple(job, "model.heads", spec.heads, "model.kv_heads", spec.key_value_heads());
+  if (spec.width / spec.heads % 2 != 0)
+    job.fail("model.width",
+             concat("is ", spec.width, ", must be an even multiple of model.heads = ", spec.heads,
+                    ": rotary positions turn pairs of values"));
+  require_vocabulary(job, spec.vocabulary);
+}
+
+void check_spec(const JobSpec& job, const VitSpec& spec) {
+  require_multiple(job, "model.image_size", spec.image_size, "model.patch", spec.patch);
+  require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
+}
+
+void check_spec(const JobSpec& job, const MlpSpec& spec) {
+  if (spec.widths.empty())
+    job.fail("model.widths", "is an empty list, must have at least one width");
+}
+
+void require_multiple(const JobSpec& job, std::string_view key, int value,
+                      std::string_view unit_key, int unit) {
+  if (value % unit != 0)
+    job.fail(key, concat("is ", value, ", must be a multiple of ", unit_key, " = ", unit));
+}
+
+void require_vocabulary(const JobSpec& job, int vocabulary) {
+  if (job.data.kind == "text" && vocabulary < 256)
+    job.fail("model.vocabulary", concat("is ", vocabulary,
+                                        ", must be at least 256 for data.kind text: "
+                                        "every byte is a token"));
+}
+
+}  // namespace
+}  // namespace trireme::config

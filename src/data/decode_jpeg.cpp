@@ -1,0 +1,107 @@
+// JPEG through libjpeg. Its errors jump; so no object is made between the place they jump to and
+// the calls that may jump.
+// SPDX-License-Identifier: Apache-2.0
+#include "picture.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <array>
+#include <csetjmp>
+#include <cstdio>
+// Needs size_t and FILE.
+#include <jerror.h>
+#include <jpeglib.h>
+
+namespace trireme::data {
+namespace {
+
+class JpegReader {
+ public:
+  JpegReader();
+  ~JpegReader() { jpeg_destroy_decompress(&image_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  /// Both are false if the file is damaged; `message` says how.
+  bool begin(std::span<const std::byte> bytes);
+  bool read_rows(std::uint8_t* into);
+
+  std::int64_t width() const { return image_.output_width; }
+  std::int64_t height() const { return image_.output_height; }
+  std::int64_t channels() const { return image_.output_components; }
+  const char* message() const { return message_.data(); }
+
+ private:
+  [[noreturn]] static void jump(j_common_ptr image);
+  static void note(j_common_ptr image, int level);
+
+  jpeg_decompress_struct image_{};
+  jpeg_error_mgr errors_{};
+  std::jmp_buf place_{};
+  std::array<char, JMSG_LENGTH_MAX> message_{};
+};
+
+}  // namespace
+
+Picture decode_jpeg(std::span<const std::byte> bytes, std::string_view name) {
+  JpegReader reader;
+  const auto fail = [&] {
+    throw InputError(concat(name, ": is not a whole JPEG image: ", reader.message()));
+  };
+  if (!reader.begin(bytes)) fail();
+  require_size(reader.width(), reader.height(), name);
+  std::vector<std::uint8_t> pixels(
+      static_cast<std::size_t>(reader.channels() * reader.height() * reader.width()));
+  if (!reader.read_rows(pixels.data())) fail();
+  return from_interleaved(pixels, reader.channels(), reader.height(), reader.width());
+}
+
+namespace {
+
+JpegReader::JpegReader() {
+  image_.err = jpeg_std_error(&errors_);
+  image_.client_data = this;
+  errors_.error_exit = jump;
+  errors_.emit_message = note;
+}
+
+bool JpegReader::begin(std::span<const std::byte> bytes) {
+  if (setjmp(place_) != 0) return false;
+  jpeg_create_decompress(&image_);
+  image_.client_data = this;
+  jpeg_mem_src(&image_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  jpeg_read_header(&image_, TRUE);
+  image_.out_color_space = image_.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_calc_output_dimensions(&image_);
+  return true;
+}
+
+bool JpegReader::read_rows(std::uint8_t* into) {
+  if (setjmp(place_) != 0) return false;
+  jpeg_start_decompress(&image_);
+  while (image_.output_scanline < image_.output_height) {
+    JSAMPROW row = into + static_cast<std::size_t>(image_.output_scanline) * image_.output_width *
+                              static_cast<std::size_t>(image_.output_components);
+    jpeg_read_scanlines(&image_, &row, 1);
+  }
+  jpeg_finish_decompress(&image_);
+  return true;
+}
+
+void JpegReader::jump(j_common_ptr image) {
+  auto* reader = static_cast<JpegReader*>(image->client_data);
+  reader->errors_.format_message(image, reader->message_.data());
+  std::longjmp(reader->place_, 1);
+}
+
+void JpegReader::note(j_common_ptr image, int level) {
+  // libjpeg fills what is missing with gray and goes on. Other warnings are about junk between
+  // segments, which many files have.
+  const bool is_truncated =
+      image->err->msg_code == JWRN_JPEG_EOF || image->err->msg_code == JWRN_HIT_MARKER;
+  if (level < 0 && is_truncated) jump(image);
+}
+
+}  // namespace
+}  // namespace trireme::data

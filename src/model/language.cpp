@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "language.h"
+
+#include "transformer.h"
+
+#include <ATen/ATen.h>
+
+namespace trireme::model {
+namespace {
+
+constexpr const char* kTie = "token_embedding";
+
+at::Tensor add_weight(const PartBuilder& build, const std::string& name, std::int64_t vocabulary,
+                      std::int64_t width, bool is_tied) {
+  if (is_tied) return build.tied(name, {vocabulary, width}, kDeviation, kTie);
+  return build.normal(name, {vocabulary, width}, kDeviation);
+}
+
+}  // namespace
+
+at::Tensor add_token_embedding(const PartBuilder& build, std::int64_t vocabulary,
+                               std::int64_t width, bool is_tied) {
+  return add_weight(build, "token.weight", vocabulary, width, is_tied);
+}
+
+at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, std::int64_t width,
+                             bool is_tied) {
+  return add_weight(build, "output.weight", vocabulary, width, is_tied);
+}
+
+at::Tensor next_token_loss(const at::Tensor& x_BTC, const at::Tensor& output_weight,
+                           const Context& context) {
+  const at::Tensor logits_BTV = at::linear(x_BTC, output_weight);
+  return at::cross_entropy_loss(logits_BTV.flatten(0, 1), context.target.at(0).reshape({-1}));
+}
+
+}  // namespace trireme::model

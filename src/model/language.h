@@ -1,0 +1,20 @@
+// What chains of tokens begin and end with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "parts.h"
+
+namespace trireme::model {
+
+/// `token.weight` [vocabulary, width]; tied to the output's weight if the head is.
+at::Tensor add_token_embedding(const PartBuilder& build, std::int64_t vocabulary,
+                               std::int64_t width, bool is_tied);
+/// `output.weight` of the same sizes.
+at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, std::int64_t width,
+                             bool is_tied);
+
+/// Mean cross-entropy of the next token by x_BTC times the output's weight.
+at::Tensor next_token_loss(const at::Tensor& x_BTC, const at::Tensor& output_weight,
+                           const Context& context);
+
+}  // namespace trireme::model

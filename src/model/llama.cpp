@@ -1,0 +1,196 @@
+// A llama-like decoder (Touvron et al. 2023): RMS norm, rotary positions (Su et al. 2021),
+// grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020), no biases.
+//
+// Shapes: B examples of the micro-batch, T tokens, C width, H heads of queries, G of keys and
+// values, D = C / H, V vocabulary. Of tensors between parts, x is the residual; it travels last.
+// SPDX-License-Identifier: Apache-2.0
+#include "language.h"
+#include "transformer.h"
+
+#include "trireme/core/text.h"
+#include "trireme/model/functional.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace trireme::model {
+namespace {
+
+using config::LlamaSpec;
+
+constexpr double kNormEpsilon = 1e-5;
+
+/// x to {q, k, v, x} with q [B, T, H, D] and k [B, T, G, D] turned by their positions. The tape:
+/// norm(x), a number per token and the angles; turning keeps nothing of what it turns.
+Part qkv(const PartBuilder& build, const LlamaSpec& spec);
+/// {q, k, v, x} to {attended, x}. The tape: attended and a number per head and token; keys and
+/// values are not repeated for the queries that share them.
+Part core(const LlamaSpec& spec);
+/// {attended, x} to x + projection(attended). The tape: nothing.
+Part projection(const PartBuilder& build, const LlamaSpec& spec);
+/// x to {gate(norm(x)), up(norm(x)), x}. The tape: norm(x) and a number per token.
+Part up(const PartBuilder& build, const LlamaSpec& spec);
+/// {g, u, x} to x + down(silu(g) u). The tape: silu(g) u.
+Part down(const PartBuilder& build, const LlamaSpec& spec);
+
+std::vector<PartRecipe> parts_of(const LlamaSpec& spec);
+
+/// RMS norm as a part uses it.
+struct RmsNorm {
+  at::Tensor weight;
+
+  at::Tensor operator()(const at::Tensor& x) const { return rms_norm(x, weight, kNormEpsilon); }
+};
+
+RmsNorm add_rms_norm(const PartBuilder& build, std::int64_t width) {
+  return {.weight = build.constant("norm.weight", {width}, 1)};
+}
+
+/// As in a gpt: branches that end small keep the residual's variance.
+double residual_deviation(const LlamaSpec& spec) {
+  return kDeviation / std::sqrt(2.0 * spec.blocks);
+}
+
+/// Tokens int64 [B, T] to [B, T, C].
+Part embedding(const PartBuilder& build, const LlamaSpec& spec) {
+  const at::Tensor token = add_token_embedding(build, spec.vocabulary, spec.width, spec.tied_head);
+  return
+      [token](Values input, const Context&) -> Values { return {at::embedding(token, input[0])}; };
+}
+
+/// [B, T, C] to the mean cross-entropy of the next token.
+Part head(const PartBuilder& build, const LlamaSpec& spec) {
+  const RmsNorm norm = add_rms_norm(build, spec.width);
+  const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
+  return [norm, weight](Values input, const Context& context) -> Values {
+    return {next_token_loss(norm(input[0]), weight, context)};
+  };
+}
+
+}  // namespace
+
+ChainModel make_llama(const LlamaSpec& spec) {
+  const double T = spec.context, C = spec.width, V = spec.vocabulary;
+  ChainModel model{.name = concat("llama-", spec.blocks, "x", spec.width),
+                   .layers = {},
+                   .input = InputKind::kTokens,
+                   .input_size = spec.context,
+                   .classes = spec.vocabulary};
+  model.layers.push_back(
+      layer_of("embedding", "embedding", 4 * T * C,
+               [spec](const PartBuilder& build) { return embedding(build, spec); }));
+  const std::vector<PartRecipe> parts = parts_of(spec);
+  for (int block = 0; block < spec.blocks; ++block)
+    add_block(model, concat("block", block), parts, spec.grain);
+  model.layers.push_back(layer_of("head", "head", T * C * V,
+                                  [spec](const PartBuilder& build) { return head(build, spec); }));
+  return model;
+}
+
+namespace {
+
+std::vector<PartRecipe> parts_of(const LlamaSpec& spec) {
+  const double T = spec.context, C = spec.width;
+  const double keys = C * spec.key_value_heads() / spec.heads;
+  const auto hidden = static_cast<double>(spec.hidden_width());
+  return {{.place = "attention",
+           .name = "qkv",
+           .work = T * C * (C + 2 * keys),
+           .build = [spec](const PartBuilder& build) { return qkv(build, spec); }},
+          {.place = "attention",
+           .name = "core",
+           .work = T * T * C,
+           .build = [spec](const PartBuilder&) { return core(spec); }},
+          {.place = "attention",
+           .name = "projection",
+           .work = T * C * C,
+           .build = [spec](const PartBuilder& build) { return projection(build, spec); }},
+          {.place = "mlp",
+           .name = "up",
+           .work = 2 * T * C * hidden,
+           .build = [spec](const PartBuilder& build) { return up(build, spec); }},
+          {.place = "mlp",
+           .name = "down",
+           .work = T * C * hidden,
+           .build = [spec](const PartBuilder& build) { return down(build, spec); }}};
+}
+
+/// Cosine and sine of position x base^(-2i / D) for the pairs i of a head.
+struct Angles {
+  at::Tensor cos_T1I, sin_T1I;
+};
+
+Angles angles(std::int64_t tokens, std::int64_t head_width, double base, at::ScalarType type) {
+  const auto exact = at::TensorOptions(at::kDouble);
+  const at::Tensor pairs = at::arange(0, head_width, 2, exact) / static_cast<double>(head_width);
+  const at::Tensor speed = at::exp(pairs * -std::log(base));
+  const at::Tensor angle = at::outer(at::arange(tokens, exact), speed).unsqueeze(1);
+  return {.cos_T1I = at::cos(angle).to(type), .sin_T1I = at::sin(angle).to(type)};
+}
+
+/// Pairs (i, i + D/2) of every head turned by their angle, [B, T, heads x D] to [B, T, heads, D].
+at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
+  const std::int64_t half = x.size(2) / heads / 2;
+  const at::Tensor x_BTHD = x.unflatten(2, at::IntArrayRef{heads, 2 * half});
+  const at::Tensor first = x_BTHD.narrow(3, 0, half), second = x_BTHD.narrow(3, half, half);
+  return at::cat(
+             {first * by.cos_T1I - second * by.sin_T1I, second * by.cos_T1I + first * by.sin_T1I},
+             3)
+      .to(x.scalar_type());
+}
+
+Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
+  const std::int64_t C = spec.width, D = C / spec.heads, G = spec.key_value_heads();
+  const RmsNorm norm = add_rms_norm(build, C);
+  const Linear q = add_linear_without_bias(build, "q", C, C, kDeviation);
+  const Linear k = add_linear_without_bias(build, "k", C, G * D, kDeviation);
+  const Linear v = add_linear_without_bias(build, "v", C, G * D, kDeviation);
+  return [norm, q, k, v, spec, D, G](Values input, const Context&) -> Values {
+    const at::Tensor x_BTC = take(input, 0);
+    const at::Tensor from_BTC = norm(x_BTC);
+    // Angles are exact in the type of the parameters; what is turned keeps its own.
+    const Angles by = angles(x_BTC.size(1), D, spec.rope_base, q.weight.scalar_type());
+    return {turned(q(from_BTC), spec.heads, by), turned(k(from_BTC), G, by), v(from_BTC), x_BTC};
+  };
+}
+
+Part core(const LlamaSpec& spec) {
+  return [G = std::int64_t{spec.key_value_heads()}](Values input, const Context&) -> Values {
+    const at::Tensor q_BTHD = take(input, 0), k_BTGD = take(input, 1);
+    const at::Tensor v_BTGD = take(input, 2).unflatten(2, at::IntArrayRef{G, q_BTHD.size(3)});
+    return {attention(q_BTHD, k_BTGD, v_BTGD, /*is_causal=*/true), take(input, 3)};
+  };
+}
+
+Part projection(const PartBuilder& build, const LlamaSpec& spec) {
+  const Linear projection = add_linear_without_bias(build, "projection", spec.width, spec.width,
+                                                    residual_deviation(spec));
+  return [projection](Values input, const Context&) -> Values {
+    return {take(input, 1) + projection(take(input, 0))};
+  };
+}
+
+Part up(const PartBuilder& build, const LlamaSpec& spec) {
+  const std::int64_t hidden = spec.hidden_width();
+  const RmsNorm norm = add_rms_norm(build, spec.width);
+  const Linear gate = add_linear_without_bias(build, "gate", spec.width, hidden, kDeviation);
+  const Linear up = add_linear_without_bias(build, "up", spec.width, hidden, kDeviation);
+  return [norm, gate, up](Values input, const Context&) -> Values {
+    const at::Tensor x_BTC = take(input, 0);
+    const at::Tensor from_BTC = norm(x_BTC);
+    return {gate(from_BTC), up(from_BTC), x_BTC};
+  };
+}
+
+Part down(const PartBuilder& build, const LlamaSpec& spec) {
+  const Linear down = add_linear_without_bias(build, "down", spec.hidden_width(), spec.width,
+                                              residual_deviation(spec));
+  return [down](Values input, const Context&) -> Values {
+    const at::Tensor hidden = swiglu(take(input, 0), take(input, 1));
+    return {take(input, 2) + down(hidden)};
+  };
+}
+
+}  // namespace
+}  // namespace trireme::model

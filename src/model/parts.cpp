@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/model/functional.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace trireme::model {
+namespace {
+
+/// One layer of parts that follow each other in `block`; their parameters' names begin with their
+/// place where several places share the layer.
+LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
+                           std::vector<PartRecipe> parts);
+
+}  // namespace
+
+Values PartsLayer::forward(const Values& input, const Context& context) {
+  Values values = input;
+  for (const Part& part : parts_) values = part(std::move(values), context);
+  return values;
+}
+
+PartBuilder::PartBuilder(PartsLayer& layer, const Seeds& seeds, std::string place,
+                         std::string prefix)
+    : layer_(layer), seeds_(seeds), place_(std::move(place)), prefix_(std::move(prefix)) {}
+
+at::Tensor PartBuilder::normal(const std::string& name, at::IntArrayRef sizes,
+                               double deviation) const {
+  const at::Generator from = seeds_.of_parameter(concat(place_, ".", name));
+  return layer_.add_parameter(prefix_ + name, model::normal(sizes, deviation, from));
+}
+
+at::Tensor PartBuilder::constant(const std::string& name, at::IntArrayRef sizes,
+                                 double value) const {
+  return layer_.add_parameter(prefix_ + name, at::full(sizes, value, at::kFloat));
+}
+
+at::Tensor PartBuilder::buffer(const std::string& name, at::IntArrayRef sizes, double value) const {
+  return layer_.add_buffer(prefix_ + name, at::full(sizes, value, at::kFloat));
+}
+
+at::Tensor PartBuilder::tied(const std::string& name, at::IntArrayRef sizes, double deviation,
+                             const std::string& tie) const {
+  return layer_.add_parameter(prefix_ + name, model::normal(sizes, deviation, seeds_.of_tie(tie)),
+                              tie);
+}
+
+LayerRecipe layer_of(std::string name, std::string kind, double work,
+                     std::function<Part(const PartBuilder&)> build) {
+  return {.name = name,
+          .work = work,
+          .build = [name, build = std::move(build)](const Seeds& seeds) -> std::unique_ptr<Layer> {
+            auto layer = std::make_unique<PartsLayer>();
+            layer->append(build(PartBuilder(*layer, seeds, name)));
+            return layer;
+          },
+          .kind = std::move(kind)};
+}
+
+void add_block(ChainModel& model, const std::string& block, const std::vector<PartRecipe>& parts,
+               const std::string& grain) {
+  if (grain == "block") {
+    model.layers.push_back(layer_of_parts(block, "block", block, parts));
+    return;
+  }
+  const bool is_fine = grain == "fine";
+  ensure(is_fine || grain == "half_block", "a grain is block, half_block or fine");
+  std::vector<PartRecipe> together;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const PartRecipe& part = parts[i];
+    together.push_back(part);
+    const bool ends = is_fine || i + 1 == parts.size() || parts[i + 1].place != part.place;
+    if (!ends) continue;
+    const std::string kind = is_fine ? concat(part.place, ".", part.name) : part.place;
+    model.layers.push_back(
+        layer_of_parts(concat(block, ".", kind), kind, block, std::exchange(together, {})));
+  }
+}
+
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  return at::linear(x, weight, bias);
+}
+
+Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_t in,
+                  std::int64_t out, double deviation) {
+  Linear linear = add_linear_without_bias(build, name, in, out, deviation);
+  linear.bias = build.constant(name + ".bias", {out}, 0);
+  return linear;
+}
+
+Linear add_linear_without_bias(const PartBuilder& build, const std::string& name, std::int64_t in,
+                               std::int64_t out, double deviation) {
+  return {.weight = build.normal(name + ".weight", {out, in}, deviation), .bias = {}};
+}
+
+at::Tensor Norm::operator()(const at::Tensor& x) const {
+  return at::layer_norm(x, {weight.size(0)}, weight, bias, epsilon);
+}
+
+Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
+              double epsilon) {
+  return {.weight = build.constant(name + ".weight", {width}, 1),
+          .bias = build.constant(name + ".bias", {width}, 0),
+          .epsilon = epsilon};
+}
+
+namespace {
+
+LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
+                           std::vector<PartRecipe> parts) {
+  double work = 0;
+  for (const PartRecipe& part : parts) work += part.work;
+  const bool is_whole = parts.front().place != parts.back().place;
+  return {.name = std::move(name),
+          .work = work,
+          .build = [block, is_whole,
+                    parts = std::move(parts)](const Seeds& seeds) -> std::unique_ptr<Layer> {
+            auto layer = std::make_unique<PartsLayer>();
+            for (const PartRecipe& part : parts) {
+              layer->append(part.build(PartBuilder(*layer, seeds, concat(block, ".", part.place),
+                                                   is_whole ? part.place + "." : "")));
+            }
+            return layer;
+          },
+          .kind = std::move(kind)};
+}
+
+}  // namespace
+}  // namespace trireme::model

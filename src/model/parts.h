@@ -1,0 +1,95 @@
+// Layers put together from parts: a part is made once and stands in a layer of its own or together
+// with its neighbours, with the same operators in the same order and the same initial values.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/model/chain.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace trireme::model {
+
+/// What a part does. Takes its input over: a tensor that it has used up can go at once.
+using Part = std::function<Values(Values input, const Context& context)>;
+
+/// Moves a member out, for good or until the end of the expression.
+inline at::Tensor take(Values& values, std::size_t i) {
+  return std::move(values[i]);
+}
+
+/// Parts one after the other.
+class PartsLayer final : public Layer {
+ public:
+  using Layer::add_buffer;
+  using Layer::add_parameter;
+
+  void append(Part part) { parts_.push_back(std::move(part)); }
+  Values forward(const Values& input, const Context& context) override;
+
+ private:
+  std::vector<Part> parts_;
+};
+
+/// Makes the parameters of one part.
+class PartBuilder {
+ public:
+  /// `place` is the part's name in the chain ("block3.attention"), which decides its initial
+  /// values; `prefix` is what its parameters' names begin with inside the layer.
+  PartBuilder(PartsLayer& layer, const Seeds& seeds, std::string place, std::string prefix = "");
+
+  at::Tensor normal(const std::string& name, at::IntArrayRef sizes, double deviation) const;
+  at::Tensor constant(const std::string& name, at::IntArrayRef sizes, double value) const;
+  at::Tensor buffer(const std::string& name, at::IntArrayRef sizes, double value) const;
+  /// A use of the weight that is tied under this name.
+  at::Tensor tied(const std::string& name, at::IntArrayRef sizes, double deviation,
+                  const std::string& tie) const;
+
+ private:
+  PartsLayer& layer_;
+  const Seeds& seeds_;
+  std::string place_, prefix_;
+};
+
+/// A part, not built yet.
+struct PartRecipe {
+  std::string place;  ///< as in PartBuilder, without the block: "attention"
+  std::string name;   ///< of a layer that is this part alone: "qkv"
+  double work = 0;    ///< as in LayerRecipe
+  std::function<Part(const PartBuilder&)> build;
+};
+
+/// A layer that is one part; `name` is its place.
+LayerRecipe layer_of(std::string name, std::string kind, double work,
+                     std::function<Part(const PartBuilder&)> build);
+
+/// Adds a block as one layer, as one for each place, or as one for each part: the grain's words in
+/// config::GptSpec. Equal blocks must have equal parts.
+void add_block(ChainModel& model, const std::string& block, const std::vector<PartRecipe>& parts,
+               const std::string& grain);
+
+struct Linear {
+  at::Tensor weight, bias;  ///< bias undefined: none
+
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+/// `name`.weight [out, in] of normal values and `name`.bias of zeros.
+Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_t in,
+                  std::int64_t out, double deviation);
+Linear add_linear_without_bias(const PartBuilder& build, const std::string& name, std::int64_t in,
+                               std::int64_t out, double deviation);
+
+/// Layer norm over the last dimension.
+struct Norm {
+  at::Tensor weight, bias;
+  double epsilon;
+
+  at::Tensor operator()(const at::Tensor& x) const;
+};
+
+Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
+              double epsilon);
+
+}  // namespace trireme::model

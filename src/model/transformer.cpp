@@ -1,0 +1,122 @@
+// Shapes: B examples of the micro-batch, T tokens, C width, H heads, D = C / H.
+//
+// Of tensors between parts, x is the residual; it travels last. Where parts are layers, x is handed
+// through by qkv, core and up.
+// SPDX-License-Identifier: Apache-2.0
+#include "transformer.h"
+
+#include "trireme/core/text.h"
+#include "trireme/model/functional.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace trireme::model {
+namespace {
+
+/// x to {q k v, x}. The tape: norm(x) and two numbers per token.
+Part qkv(const PartBuilder& build, const BlockShape& shape);
+/// {q k v, x} to {attended, x}. The tape: attended and a number per head and token.
+Part core(const BlockShape& shape);
+/// {attended, x} to x + dropout(projection(attended)). The tape: dropout's mask.
+Part projection(const PartBuilder& build, const BlockShape& shape);
+/// x to {up(norm(x)), x}. The tape: norm(x) and two numbers per token.
+Part up(const PartBuilder& build, const BlockShape& shape);
+/// {h, x} to x + dropout(down(gelu(h))). The tape: gelu(h) and dropout's mask.
+Part down(const PartBuilder& build, const BlockShape& shape);
+
+/// The projections that end a residual branch start smaller, so that the sum over 2 x blocks
+/// branches keeps its variance (Radford et al. 2019).
+double residual_deviation(const BlockShape& shape) {
+  return kDeviation / std::sqrt(2.0 * shape.blocks);
+}
+
+}  // namespace
+
+void add_transformer_blocks(ChainModel& model, const BlockShape& shape, const std::string& grain) {
+  const auto T = static_cast<double>(shape.tokens), C = static_cast<double>(shape.width);
+  const double scores = (shape.is_causal ? 1 : 2) * T * T * C;
+  const std::vector<PartRecipe> parts{
+      {.place = "attention",
+       .name = "qkv",
+       .work = 3 * T * C * C,
+       .build = [shape](const PartBuilder& build) { return qkv(build, shape); }},
+      {.place = "attention",
+       .name = "core",
+       .work = scores,
+       .build = [shape](const PartBuilder&) { return core(shape); }},
+      {.place = "attention",
+       .name = "projection",
+       .work = T * C * C,
+       .build = [shape](const PartBuilder& build) { return projection(build, shape); }},
+      {.place = "mlp",
+       .name = "up",
+       .work = 4 * T * C * C,
+       .build = [shape](const PartBuilder& build) { return up(build, shape); }},
+      {.place = "mlp",
+       .name = "down",
+       .work = 4 * T * C * C,
+       .build = [shape](const PartBuilder& build) { return down(build, shape); }}};
+  for (int block = 0; block < shape.blocks; ++block)
+    add_block(model, concat("block", block), parts, grain);
+}
+
+at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD, const at::Tensor& v_BTGD,
+                     bool is_causal) {
+  const bool is_grouped = q_BTHD.size(2) != k_BTGD.size(2);
+  const at::Tensor attended_BHTD = at::scaled_dot_product_attention(
+      q_BTHD.transpose(1, 2), k_BTGD.transpose(1, 2), v_BTGD.transpose(1, 2), /*attn_mask=*/{},
+      /*dropout_p=*/0.0, is_causal, /*scale=*/{}, is_grouped);
+  return attended_BHTD.transpose(1, 2).flatten(2);
+}
+
+namespace {
+
+Part qkv(const PartBuilder& build, const BlockShape& shape) {
+  const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
+  const Linear qkv = add_linear(build, "qkv", shape.width, 3 * shape.width, kDeviation);
+  return [norm, qkv](Values input, const Context&) -> Values {
+    const at::Tensor x_BTC = take(input, 0);
+    return {qkv(norm(x_BTC)), x_BTC};
+  };
+}
+
+Part core(const BlockShape& shape) {
+  return [shape](Values input, const Context&) -> Values {
+    const at::Tensor qkv = take(input, 0);
+    const auto each_BTHD =
+        qkv.view({qkv.size(0), qkv.size(1), 3, shape.heads, shape.width / shape.heads}).unbind(2);
+    return {attention(each_BTHD[0], each_BTHD[1], each_BTHD[2], shape.is_causal), take(input, 1)};
+  };
+}
+
+Part projection(const PartBuilder& build, const BlockShape& shape) {
+  const Linear projection =
+      add_linear(build, "projection", shape.width, shape.width, residual_deviation(shape));
+  return [projection, shape](Values input, const Context& context) -> Values {
+    const at::Tensor x_BTC = take(input, 1);
+    return {x_BTC + dropout(projection(take(input, 0)), shape.dropout, context)};
+  };
+}
+
+Part up(const PartBuilder& build, const BlockShape& shape) {
+  const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
+  const Linear up = add_linear(build, "up", shape.width, 4 * shape.width, kDeviation);
+  return [norm, up](Values input, const Context&) -> Values {
+    const at::Tensor x_BTC = take(input, 0);
+    return {up(norm(x_BTC)), x_BTC};
+  };
+}
+
+Part down(const PartBuilder& build, const BlockShape& shape) {
+  const Linear down =
+      add_linear(build, "down", 4 * shape.width, shape.width, residual_deviation(shape));
+  return [down, shape](Values input, const Context& context) -> Values {
+    const at::Tensor hidden = at::gelu(take(input, 0), shape.gelu);
+    return {take(input, 1) + dropout(down(hidden), shape.dropout, context)};
+  };
+}
+
+}  // namespace
+}  // namespace trireme::model

@@ -1,0 +1,19 @@
+// The end of a step, for one layer's parameters.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/core/units.h"
+#include "trireme/model/layer.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace trireme::profile {
+
+/// Median time of the optimiser's update of the layer's parameters, the norm of their gradients and
+/// setting these to zero. `gradients` is the flat buffer behind the parameters' gradients. Leaves
+/// the values as good as they were: the rate is 0.
+Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
+                       const config::OptimizerSpec& optimizer);
+
+}  // namespace trireme::profile

@@ -1,0 +1,141 @@
+// PNG and JPEG, written by the libraries that define them.
+// SPDX-License-Identifier: Apache-2.0
+#include "pictures.h"
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <cstdio>
+#include <cstdlib>
+// Needs size_t and FILE.
+#include <jpeglib.h>
+
+namespace trireme::data {
+namespace {
+
+using support::input_error;
+using support::TemporaryFolder;
+using testing::HasSubstr;
+
+constexpr int kSide = 16;
+
+/// A smooth image: channel c at (x, y) is 10 c + 8 x + 4 y.
+std::string gradient(int channels) {
+  std::string pixels;
+  for (int y = 0; y < kSide; ++y) {
+    for (int x = 0; x < kSide; ++x) {
+      for (int c = 0; c < channels; ++c)
+        pixels.push_back(static_cast<char>(10 * c + 8 * x + 4 * y));
+    }
+  }
+  return pixels;
+}
+
+std::string png_of(const std::string& pixels, png_uint_32 format) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = image.height = kSide;
+  image.format = format;
+  std::string file(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
+  png_alloc_size_t size = file.size();
+  EXPECT_NE(png_image_write_to_memory(&image, file.data(), &size, 0, pixels.data(), 0, nullptr), 0);
+  file.resize(size);
+  return file;
+}
+
+std::string jpeg_of(const std::string& pixels, int channels) {
+  jpeg_compress_struct image{};
+  jpeg_error_mgr errors{};
+  image.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&image);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&image, &buffer, &size);
+  image.image_width = image.image_height = kSide;
+  image.input_components = channels;
+  image.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&image);
+  jpeg_set_quality(&image, 100, TRUE);
+  jpeg_start_compress(&image, TRUE);
+  std::string copy = pixels;
+  while (image.next_scanline < image.image_height) {
+    auto* row =
+        reinterpret_cast<JSAMPROW>(copy.data()) +
+        static_cast<std::size_t>(image.next_scanline) * kSide * static_cast<std::size_t>(channels);
+    jpeg_write_scanlines(&image, &row, 1);
+  }
+  jpeg_finish_compress(&image);
+  std::string file(reinterpret_cast<const char*>(buffer), size);
+  std::free(buffer);
+  jpeg_destroy_compress(&image);
+  return file;
+}
+
+/// The largest difference of the file's image to the gradient, channel by channel up to its mean.
+double distance_to_gradient(const std::string& file, int channels) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "a" / "image", file);
+  const at::Tensor image =
+      open_dataset(images(folder / "a" / "*"), image_shape(channels, kSide, kSide, 1), 1)
+          ->train(0, 1)
+          .input[0];
+  const at::Tensor place = at::arange(kSide) - (kSide - 1) / 2.0;
+  const at::Tensor expected = 8 * place + 4 * place.unsqueeze(1);
+  return (image * 255 - expected).abs().max().item<double>();
+}
+
+TEST(Png, IsReadExactly) {
+  EXPECT_LT(distance_to_gradient(png_of(gradient(3), PNG_FORMAT_RGB), 3), 1e-3);
+  EXPECT_LT(distance_to_gradient(png_of(gradient(1), PNG_FORMAT_GRAY), 1), 1e-3);
+  EXPECT_LT(distance_to_gradient(png_of(gradient(1), PNG_FORMAT_GRAY), 3), 1e-3);
+}
+
+TEST(Png, IsComposedOnWhite) {
+  std::string pixels;
+  for (int i = 0; i < kSide * kSide; ++i)  // black: half of it opaque, half of it not there
+    pixels += std::string("\0\0\0", 3) + (i % kSide < kSide / 2 ? '\xff' : '\0');
+  const TemporaryFolder folder;
+  io::write_file(folder / "a" / "image", png_of(pixels, PNG_FORMAT_RGBA));
+  const at::Tensor row =
+      open_dataset(images(folder / "a" / "*"), image_shape(3, kSide, kSide, 1), 1)
+          ->train(0, 1)
+          .input[0][0][0];
+
+  EXPECT_NEAR((row[kSide - 1] - row[0]).item<double>(), 1, 1e-5);
+}
+
+TEST(Jpeg, IsReadClosely) {
+  EXPECT_LT(distance_to_gradient(jpeg_of(gradient(1), 1), 1), 2.5);
+  EXPECT_LT(distance_to_gradient(jpeg_of(gradient(3), 3), 3), 4.5);
+}
+
+std::string refusal(const std::string& content) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "a" / "image", content);
+  return input_error(
+      [&] { open_dataset(images(folder / "a" / "*"), image_shape(3, kSide, kSide, 1), 1); });
+}
+
+TEST(Formats, SayThatAFileIsNotWhole) {
+  const std::string png = png_of(gradient(3), PNG_FORMAT_RGB), jpeg = jpeg_of(gradient(3), 3);
+  for (const std::size_t part : {std::size_t{12}, png.size() / 2, png.size() - 16})
+    EXPECT_THAT(refusal(png.substr(0, part)), HasSubstr("image: is not a whole PNG image: "));
+  for (const std::size_t part : {std::size_t{12}, jpeg.size() / 2, jpeg.size() - 40})
+    EXPECT_THAT(refusal(jpeg.substr(0, part)), HasSubstr("image: is not a whole JPEG image: "));
+}
+
+TEST(Formats, SayThatAFileIsDamaged) {
+  std::string png = png_of(gradient(3), PNG_FORMAT_RGB);
+  png[png.size() / 2] = static_cast<char>(png[png.size() / 2] ^ 0x55);
+  EXPECT_THAT(refusal(png), HasSubstr("is not a whole PNG image: "));
+  std::string jpeg = jpeg_of(gradient(3), 3);
+  jpeg.replace(4, 200, 200, '\xff');
+  EXPECT_THAT(refusal(jpeg), HasSubstr("is not a whole JPEG image: "));
+}
+
+}  // namespace
+}  // namespace trireme::data

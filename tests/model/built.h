@@ -1,0 +1,102 @@
+// Small chains, built and run layer by layer as the runtime does it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/text.h"
+#include "trireme/model/chain.h"
+#include "trireme/model/taped.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trireme::model {
+
+inline constexpr std::int64_t kSeed = 5;
+
+inline std::unique_ptr<Layer> build(const ChainModel& model, int number) {
+  return model.layers.at(static_cast<std::size_t>(number - 1)).build(Seeds(kSeed, number));
+}
+
+/// All layers of a chain.
+struct Built {
+  explicit Built(ChainModel chain) : model(std::move(chain)) {
+    for (int i = 1; i <= model.length(); ++i) layers.push_back(build(model, i));
+  }
+
+  Layer& layer(int number) { return *layers.at(static_cast<std::size_t>(number - 1)); }
+  /// In chain order.
+  std::vector<Parameter> parameters() const {
+    std::vector<Parameter> all;
+    for (const auto& layer : layers)
+      all.insert(all.end(), layer->parameters().begin(), layer->parameters().end());
+    return all;
+  }
+
+  ChainModel model;
+  std::vector<std::unique_ptr<Layer>> layers;
+};
+
+/// What a forward sees; the same draws every time.
+inline Context context(bool training = true, Values target = {}) {
+  return {.generator = at::detail::createCPUGenerator(7),
+          .training = training,
+          .target = std::move(target)};
+}
+
+/// Made-up examples of a chain: input and target.
+struct Examples {
+  Examples(const ChainModel& model, std::int64_t count, std::uint64_t seed = 3) {
+    at::Generator from = at::detail::createCPUGenerator(seed);
+    std::vector<std::int64_t> sizes = model.example_sizes();
+    sizes.insert(sizes.begin(), count);
+    if (model.input == InputKind::kTokens) {
+      input = at::empty(sizes, at::kLong).random_(0, model.classes, from);
+      target = at::empty(sizes, at::kLong).random_(0, model.classes, from);
+    } else {
+      input = at::empty(sizes).normal_(0, 1, from);
+      target = at::empty({count}, at::kLong).random_(0, model.classes, from);
+    }
+  }
+
+  at::Tensor input, target;
+};
+
+/// A forward through all layers, without tape.
+inline std::vector<Values> outputs(Built& chain, const Examples& examples, bool training = true) {
+  std::vector<Values> all{{examples.input}};
+  for (int i = 1; i <= chain.model.length(); ++i) {
+    const bool is_last = i == chain.model.length();
+    all.push_back(untaped_forward(chain.layer(i), all.back(),
+                                  context(training, is_last ? Values{examples.target} : Values{}),
+                                  Precision::kFloat32));
+  }
+  return all;
+}
+
+/// A forward and a backward through all layers; gradients are added to those of the parameters.
+/// The loss.
+inline at::Tensor run(Built& chain, const Examples& examples,
+                      Precision precision = Precision::kFloat32) {
+  std::vector<Tape> tapes;
+  Values x{examples.input};
+  for (int i = 1; i <= chain.model.length(); ++i) {
+    const bool is_last = i == chain.model.length();
+    tapes.push_back(taped_forward(
+        chain.layer(i), x, context(true, is_last ? Values{examples.target} : Values{}), precision,
+        i > 1 ? InputGradient::kNeeded : InputGradient::kNotNeeded));
+    x = tapes.back().outputs;
+  }
+  const at::Tensor loss = x.at(0);
+  Values gradients{at::ones_like(loss)};
+  while (!tapes.empty()) {
+    gradients = backward(std::move(tapes.back()), gradients);
+    tapes.pop_back();
+  }
+  return loss;
+}
+
+}  // namespace trireme::model

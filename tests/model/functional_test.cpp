@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/model/functional.h"
+
+#include "built.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace trireme::model {
+namespace {
+
+at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed) {
+  return at::empty(sizes, at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
+}
+
+/// Gradients of <result, direction> by LibTorch.
+Values gradients(const at::Tensor& result, const Values& inputs) {
+  return torch::autograd::grad({(result * random(result.sizes(), 99)).sum()}, inputs);
+}
+
+void expect_close(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_TRUE(at::allclose(a, b, 1e-12, 1e-12)) << (a - b).abs().max().item<double>();
+}
+
+TEST(RmsNorm, IsItsFormula) {
+  const at::Tensor x = random({2, 3, 8}, 1).requires_grad_();
+  const at::Tensor weight = random({8}, 2).requires_grad_();
+
+  const at::Tensor composed = x / at::sqrt((x * x).mean(-1, true) + 1e-2) * weight;
+  const at::Tensor ours = rms_norm(x, weight, 1e-2);
+
+  expect_close(ours, composed);
+  const Values expected = gradients(composed, {x, weight}), got = gradients(ours, {x, weight});
+  expect_close(got[0], expected[0]);
+  expect_close(got[1], expected[1]);
+}
+
+TEST(Swiglu, IsItsFormula) {
+  const at::Tensor gate = random({3, 8}, 1).requires_grad_();
+  const at::Tensor up = random({3, 8}, 2).requires_grad_();
+
+  const at::Tensor composed = gate / (1 + at::exp(-gate)) * up;
+  const at::Tensor ours = swiglu(gate, up);
+
+  expect_close(ours, composed);
+  const Values expected = gradients(composed, {gate, up}), got = gradients(ours, {gate, up});
+  expect_close(got[0], expected[0]);
+  expect_close(got[1], expected[1]);
+}
+
+TEST(Dropout, DropsAShareAndScalesTheRest) {
+  const at::Tensor x = at::ones({100'000});
+
+  const at::Tensor kept = dropout(x, 0.25, context());
+
+  const auto zeros = kept.eq(0).sum().item<std::int64_t>();
+  EXPECT_NEAR(static_cast<double>(zeros), 25'000, 5 * 137);  // sqrt(100000 x 0.25 x 0.75) = 137
+  EXPECT_EQ(kept.max().item<float>(), 1 / 0.75F);
+  EXPECT_TRUE(dropout(x, 0.25, context(false)).is_same(x));
+  EXPECT_TRUE(dropout(x, 0, context()).is_same(x));
+}
+
+TEST(Seeds, KeepParametersApartAndStay) {
+  const Seeds seeds(1, 2);
+  const auto first = [](const at::Generator& from) {
+    return at::empty({1}).normal_(0, 1, from).item<float>();
+  };
+
+  EXPECT_EQ(first(seeds.of_parameter("a")), first(Seeds(1, 3).of_parameter("a")));
+  EXPECT_NE(first(seeds.of_parameter("a")), first(seeds.of_parameter("b")));
+  EXPECT_NE(first(seeds.of_parameter("a")), first(Seeds(2, 2).of_parameter("a")));
+  EXPECT_NE(first(seeds.of_parameter("a")), first(seeds.of_tie("a")));
+}
+
+}  // namespace
+}  // namespace trireme::model

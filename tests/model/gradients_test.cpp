@@ -1,0 +1,142 @@
+// Every layer of every chain against central differences, in double precision.
+// SPDX-License-Identifier: Apache-2.0
+#include "built.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme::model {
+namespace {
+
+constexpr double kStep = 1e-6;
+
+at::Tensor random_like(const at::Tensor& value, std::uint64_t seed) {
+  return at::empty(value.sizes(), at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
+}
+
+/// Parameters and buffers in double, away from the zeros and ones that they begin with.
+void use_doubles(Layer& layer) {
+  std::uint64_t seed = 100;
+  for (const Parameter& parameter : layer.parameters()) {
+    const at::Tensor value = parameter.value.detach().to(at::kDouble);
+    parameter.value.set_data(value + 0.1 * random_like(value, ++seed));
+  }
+  for (const Buffer& buffer : layer.buffers()) buffer.value.set_data(buffer.value.to(at::kDouble));
+}
+
+/// One layer as a function of its tensors: a random linear form of its outputs.
+struct Subject {
+  Layer& layer;
+  Values input;
+  Values target;
+
+  double value() const {
+    double sum = 0;
+    const Values output = untaped_forward(layer, input, context(true, target), Precision::kFloat32);
+    for (std::size_t i = 0; i < output.size(); ++i)
+      sum += (output[i] * random_like(output[i], i)).sum().item<double>();
+    return sum;
+  }
+
+  /// Adds to the parameters' gradients; the gradients of the input.
+  Values differentiate() const {
+    Tape tape = taped_forward(layer, input, context(true, target), Precision::kFloat32,
+                              InputGradient::kNeeded);
+    Values gradients;
+    for (std::size_t i = 0; i < tape.outputs.size(); ++i)
+      gradients.push_back(random_like(tape.outputs[i], i));
+    return backward(std::move(tape), gradients);
+  }
+};
+
+void expect_gradient(const Subject& subject, const at::Tensor& of, const at::Tensor& gradient,
+                     const std::string& name) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor direction = random_like(of, 50);
+  at::Tensor value = of.detach();  // the same storage
+  const at::Tensor before = value.clone();
+  value.add_(direction, kStep);
+  const double above = subject.value();
+  value.copy_(before).add_(direction, -kStep);
+  const double below = subject.value();
+  value.copy_(before);
+
+  const double expected = (above - below) / (2 * kStep);
+  const double got = (gradient * direction).sum().item<double>();
+  // What rounding of the two values leaves, and the third derivative.
+  const double rounding = 1e-14 * (1 + std::abs(above)) / kStep;
+  EXPECT_NEAR(got, expected, 2e-6 * std::abs(expected) + rounding) << name;
+}
+
+struct Chain {
+  std::string name;
+  ChainModel model;
+};
+
+class Gradients : public testing::TestWithParam<Chain> {};
+
+TEST_P(Gradients, AreCentralDifferences) {
+  Built chain(GetParam().model);
+  const Examples examples(chain.model, 3);
+  Values x{examples.input};
+  if (x[0].is_floating_point()) x[0] = x[0].to(at::kDouble);
+  for (int i = 1; i <= chain.model.length(); ++i) {
+    Layer& layer = chain.layer(i);
+    use_doubles(layer);
+    const Subject subject{layer, x, i == chain.model.length() ? Values{examples.target} : Values{}};
+    const Values of_input = subject.differentiate();
+    const std::string name = chain.model.layers[static_cast<std::size_t>(i - 1)].name;
+    for (const Parameter& parameter : layer.parameters())
+      expect_gradient(subject, parameter.value, parameter.value.grad(),
+                      name + " " + parameter.name);
+    for (std::size_t k = 0; k < of_input.size(); ++k)
+      expect_gradient(subject, x[k], of_input[k], concat(name, " input ", k));
+    x = untaped_forward(layer, x, context(true, subject.target), Precision::kFloat32);
+  }
+}
+
+config::GptSpec gpt(const std::string& grain) {
+  return {.blocks = 1,
+          .width = 12,
+          .heads = 3,
+          .context = 5,
+          .vocabulary = 11,
+          .dropout = 0.2,
+          .grain = grain};
+}
+
+config::LlamaSpec llama(const std::string& grain) {
+  return {.blocks = 1,
+          .width = 16,
+          .heads = 4,
+          .kv_heads = 2,
+          .hidden = 10,
+          .context = 5,
+          .vocabulary = 11,
+          .grain = grain};
+}
+
+config::VitSpec vit() {
+  return {.image_size = 6,
+          .patch = 3,
+          .blocks = 1,
+          .width = 8,
+          .heads = 2,
+          .channels = 2,
+          .dropout = 0.2};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OfLayers, Gradients,
+    testing::Values(
+        Chain{"gpt", make_gpt(gpt("half_block"))}, Chain{"gpt_fine", make_gpt(gpt("fine"))},
+        Chain{"llama", make_llama(llama("block"))}, Chain{"llama_fine", make_llama(llama("fine"))},
+        Chain{"vit", make_vit(vit())},
+        Chain{"resnet18", make_resnet({.depth = 18, .image_size = 9, .channels = 2, .width = 3})},
+        Chain{"resnet50", make_resnet({.depth = 50, .image_size = 33, .width = 2, .stem = "7x7"})},
+        Chain{"vgg", make_vgg({.depth = 11, .image_size = 33, .width = 2})},
+        Chain{"vgg_without_norm",
+              make_vgg({.depth = 11, .image_size = 32, .width = 2, .batch_norm = false})}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace trireme::model
