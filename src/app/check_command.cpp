@@ -2,7 +2,6 @@
 #include "check_command.h"
 
 #include "exit_code.h"
-#include "one_rank.h"
 #include "planned.h"
 
 #include "trireme/chain/chain.h"
@@ -11,6 +10,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/node.h"
+#include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
 
 #include <iostream>
@@ -29,6 +29,14 @@ int check_platform(const CheckArguments& arguments);
 void refuse(bool is_given, std::string_view option, std::string_view kind);
 
 }  // namespace
+
+bool is_job(const std::string& file) {
+  try {
+    return format_of(file).empty();
+  } catch (const InputError&) {
+    return false;
+  }
+}
 
 int check(const CheckArguments& arguments) {
   const std::string format = format_of(arguments.file);
@@ -86,18 +94,21 @@ int check_plan(const CheckArguments& arguments) {
 
 int check_chain(const CheckArguments& arguments) {
   const chain::Chain chain = chain::load_chain(arguments.file);
-  OneRank alone{.chain = chain, .platform = chain::uniform_platform(1, Bytes(0))};
-  const Bytes fixed = static_bytes(chain, 1, chain.length());
-  const Bytes needed = keep_all_budget(alone);
+  partition::Question alone;
+  alone.chain = chain;
+  alone.platform = chain::uniform_platform(1, Bytes(0));
+  const Bytes fixed = partition::static_bytes(chain, 1, chain.length());
+  const Bytes needed = partition::keep_all_budget(alone);
+  const Seconds ideal = partition::ideal_step(alone);
   if (arguments.json) {
     std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"chain\", \"layers\": "
               << chain.length() << ", \"digest\": " << io::json_text(chain::digest(chain))
-              << ", \"ideal_s\": " << to_text(ideal_step(alone).count())
+              << ", \"ideal_s\": " << to_text(ideal.count())
               << ", \"static_bytes\": " << fixed.count()
               << ", \"keep_all_bytes\": " << needed.count() << "}\n";
   } else {
     std::cout << "layers    " << chain.length() << "\ndigest    " << chain::digest(chain)
-              << "\nideal     " << to_text(ideal_step(alone)) << " per micro-batch\nstatic    "
+              << "\nideal     " << to_text(ideal) << " per micro-batch\nstatic    "
               << report::exact_text(fixed) << "\nkeep_all  " << report::exact_text(needed) << "\n";
   }
   std::cerr << arguments.file << " is a good chain\n";

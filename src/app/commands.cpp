@@ -58,6 +58,19 @@ int run_pure(int argc, const char* const* argv) {
   }
 }
 
+bool forecasts_a_job(int argc, const char* const* argv) {
+  std::string file;
+  for (int i = 2; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--resolved" || argument == "--chain" || argument == "--help") return false;
+    if (argument == "--set" || argument == "-o" || argument == "--output" || argument == "--report")
+      ++i;
+    else if (argument[0] != '-')
+      file = argument;
+  }
+  return !file.empty() && is_job(file);
+}
+
 namespace {
 
 void add_plan(CLI::App& app, PlanArguments& arguments) {
@@ -69,17 +82,24 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
                      "Memory, outer tier and copy rates of the ranks (YAML); without it only "
                      "--memory counts");
   command.add_option("--memory", arguments.memory,
-                     "Budget of the rank, e.g. 12GiB; bytes without a unit");
+                     "Budget of every rank, e.g. 12GiB; bytes without a unit");
   command.add_option("--stages", arguments.stages, "Ranks to split the chain over")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command.add_option("--micro-batches", arguments.micro_batches, "Micro-batches of one step")
       ->check(CLI::Range(1, plan::kMaxMicroBatches))
       ->capture_default_str();
+  command.add_option("--schedule", arguments.schedule, "Order of micro-batches: 1f1b or gpipe")
+      ->check(CLI::IsMember({"1f1b", "gpipe"}))
+      ->capture_default_str();
+  command
+      .add_option("--cut", arguments.cut,
+                  "Last layer of every stage but the last, e.g. 5,9; chosen where not given")
+      ->delimiter(',');
   command
       .add_option("--solver", arguments.solver,
                   "A solver's name, 'auto' for the fastest plan of those that are quick, 'all' "
-                  "to compare every solver")
+                  "to compare every solver; for several stages also joint, adapipe, 'uniform N'")
       ->capture_default_str();
   command
       .add_option("--slots", arguments.slots,
@@ -97,6 +117,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       "Examples:\n"
       "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
       "  trireme plan --chain chain.yaml --memory 12GiB --solver all\n"
+      "  trireme plan --chain chain.yaml --platform nodes.yaml --stages 8 --micro-batches 32\n"
       "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
       "Exit code 3: nothing fits; the smallest budget that works is in the message.");
 }
@@ -137,12 +158,16 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
       ->required();
   command.add_option("--set", arguments.settings,
                      "Of a job, replace one value: section.key=value (may be repeated)");
+  command.add_flag("--resolved", arguments.resolved,
+                   "Of a job, only print it with all defaults written out; else it is measured and "
+                   "planned (options then: -o plan.json, --report plan.html)");
   command.add_option("--chain", arguments.chain, "Of a plan, the chain that it is for");
   command.add_option("--platform", arguments.platform, "Of a plan, what it is to run on");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
   command.footer(
       "Examples:\n"
-      "  trireme check configs/quickstart.yaml --set train.batch=64\n"
+      "  trireme check configs/quickstart.yaml --set memory.device_budget=48MiB\n"
+      "  trireme check configs/quickstart.yaml --resolved\n"
       "  trireme check plan.json --chain chain.yaml");
 }
 

@@ -3,10 +3,12 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -15,15 +17,26 @@ namespace {
 /// in milliseconds.
 constexpr const char* kRuntime = "trireme-runtime";
 
+std::filesystem::path runtime_file() {
+  std::error_code failure;
+  return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kRuntime;
+}
+
+/// Whether the command's work needs LibTorch: training and measuring, and planning or checking a
+/// job, whose layers have to be measured first.
 bool needs_runtime(int argc, char** argv) {
-  return argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "profile") == 0);
+  if (argc < 2) return false;
+  const std::string_view command = argv[1];
+  if (command == "train" || command == "profile") return true;
+  if (command == "plan") return argc > 2 && argv[2][0] != '-';
+  // Without a runtime a job is at least read and written out.
+  return command == "check" && trireme::app::forecasts_a_job(argc, argv) &&
+         std::filesystem::exists(runtime_file());
 }
 
 /// Replaces this process; returns only when that failed.
 int become_runtime(char** argv) {
-  std::error_code failure;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failure);
-  const std::filesystem::path runtime = self.parent_path() / kRuntime;
+  const std::filesystem::path runtime = runtime_file();
   execv(runtime.c_str(), argv);
   std::cerr << "trireme: cannot start " << runtime.string() << ": " << std::strerror(errno)
             << "; this build may be without the runtime (TRIREME_RUNTIME=OFF)\n";

@@ -3,12 +3,12 @@
 
 #include "choose.h"
 #include "exit_code.h"
-#include "one_rank.h"
 #include "sweep.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/partition/planner.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
 #include "trireme/solve/solve.h"
@@ -20,66 +20,77 @@
 namespace trireme::app {
 namespace {
 
-/// Says on standard error what it had to assume.
-OneRank read_question(const PlanArguments& arguments);
-std::optional<Bytes> memory_of(const PlanArguments& arguments);
-/// The named solver first, then those whose times are worth knowing beside it. Throws InputError if
-/// the named one refuses, or all do.
-std::vector<Tried> ask(const OneRank& question, const std::string& solver);
-bool is_open(const std::string& solver) {
-  return solver == "auto" || solver == "all";
-}
+using partition::Question;
 
-int give(const PlanArguments& arguments, const OneRank& question, const plan::Plan& plan);
-int give_up(const PlanArguments& arguments, const std::vector<Tried>& tried,
-            const Tried& infeasible);
-void print_comparison(const std::vector<Tried>& tried, const OneRank& question, std::ostream& out);
+/// Says on standard error what it had to assume.
+Question read_question(const PlanArguments& arguments);
+/// As many ranks as there are stages.
+chain::Platform read_platform(const PlanArguments& arguments);
+std::optional<Bytes> memory_of(const PlanArguments& arguments);
+/// The fastest of all solvers, for one stage; prints what each makes of the question.
+partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question);
+
+int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan);
+int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why);
 
 }  // namespace
 
 int plan(const PlanArguments& arguments) {
-  if (arguments.stages != 1)
-    throw InputError(concat("--stages: is ", arguments.stages,
-                            ", must be 1: the joint planner for several stages is not there yet"));
-  std::ostream& out = arguments.json ? std::cerr : std::cout;
-  const OneRank question = read_question(arguments);
+  const Question question = read_question(arguments);
+  if (arguments.stages > 1 && (arguments.sweep > 0 || arguments.solver == "all"))
+    throw InputError(concat(arguments.sweep > 0 ? "--sweep" : "--solver all",
+                            ": is for one stage, but --stages is ", arguments.stages));
   if (arguments.sweep > 0) return sweep(arguments, question);
-  const std::vector<Tried> tried = ask(question, arguments.solver);
-  if (arguments.solver == "all") print_comparison(tried, question, out);
-  const Tried* const chosen = is_open(arguments.solver) ? fastest(tried) : &tried.front();
-  if (chosen == nullptr || chosen->plan() == nullptr)
-    return give_up(arguments, tried, chosen == nullptr ? *leanest(tried) : *chosen);
-  plan::Plan plan = *chosen->plan();
-  plan.alternatives = alternatives(tried, *chosen);
-  return give(arguments, question, plan);
+  if (arguments.solver == "auto" && arguments.stages == 1) tell_left_out(question);
+  const partition::Answer answer =
+      arguments.solver == "all" ? answer_of_all(arguments, question) : partition::plan(question);
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&answer))
+    return give_up(arguments, question, *infeasible);
+  return give(arguments, question, std::get<plan::Plan>(answer));
 }
 
 namespace {
 
-OneRank read_question(const PlanArguments& arguments) {
-  OneRank question;
+Question read_question(const PlanArguments& arguments) {
+  Question question;
   question.chain = chain::load_chain(arguments.chain);
+  question.platform = read_platform(arguments);
+  question.stages = arguments.stages;
   question.micro_batches = arguments.micro_batches;
+  question.schedule = arguments.schedule;
+  question.solver = arguments.solver;
   question.slots = arguments.slots;
-  question.platform = arguments.platform.empty() ? chain::uniform_platform(1, Bytes(0))
-                                                 : chain::load_platform(arguments.platform);
-  if (question.platform.ranks.size() > 1) {
-    std::cerr << "planning for rank 0 of the " << question.platform.ranks.size() << " in "
-              << arguments.platform << "\n";
-    question.platform.ranks.resize(1);
-    question.platform.overrides.clear();
-  }
-  Bytes& memory = question.platform.ranks.front().memory;
+  if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);
-  if (given) {
-    memory = *given;
-  } else if (memory == Bytes(0)) {
-    memory = keep_all_budget(question);
-    if (arguments.sweep == 0)
-      std::cerr << "no memory given: taking what keep_all needs, " << report::exact_text(memory)
-                << "\n";
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = given.value_or(rank.memory);
+  Bytes& memory = question.platform.ranks.front().memory;
+  if (memory > Bytes(0) || given) return question;
+  if (arguments.stages > 1) {
+    std::cerr << "no memory given: nothing has to be run twice or moved\n";
+    return question;
   }
+  memory = partition::keep_all_budget(question);
+  if (arguments.sweep == 0)
+    std::cerr << "no memory given: taking what keep_all needs, " << report::exact_text(memory)
+              << "\n";
   return question;
+}
+
+chain::Platform read_platform(const PlanArguments& arguments) {
+  if (arguments.platform.empty()) return chain::uniform_platform(arguments.stages, Bytes(0));
+  chain::Platform platform = chain::load_platform(arguments.platform);
+  const auto stages = static_cast<std::size_t>(arguments.stages);
+  if (platform.ranks.size() < stages)
+    throw InputError(concat(arguments.platform, ": has ", platform.ranks.size(),
+                            " ranks, but --stages is ", stages));
+  if (platform.ranks.size() == stages) return platform;
+  std::cerr << "planning for rank 0" << (stages > 1 ? concat("..", stages - 1) : "") << " of the "
+            << platform.ranks.size() << " in " << arguments.platform << "\n";
+  platform.ranks.resize(stages);
+  std::erase_if(platform.overrides, [&](const chain::LinkOverride& one) {
+    return std::max(one.from, one.to) >= arguments.stages;
+  });
+  return platform;
 }
 
 std::optional<Bytes> memory_of(const PlanArguments& arguments) {
@@ -91,24 +102,21 @@ std::optional<Bytes> memory_of(const PlanArguments& arguments) {
   return memory;
 }
 
-std::vector<Tried> ask(const OneRank& question, const std::string& solver) {
-  if (is_open(solver)) {
-    std::vector<Tried> tried =
-        try_all(question, solver == "all" ? solve::solver_names() : quick_solvers(question));
-    if (fastest(tried) == nullptr && leanest(tried) == nullptr)
-      throw InputError(tried.front().refused);
-    return tried;
-  }
-  std::vector<Tried> tried = try_all(question, {solver});
-  if (!tried.front().refused.empty()) throw InputError(tried.front().refused);
-  std::vector<std::string> others = instant_solvers(question);
-  std::erase(others, solver);
-  for (Tried& other : try_all(question, others)) tried.push_back(std::move(other));
-  return tried;
+partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question) {
+  const Comparison comparison = compare(question, solve::solver_names());
+  const partition::Tried* const chosen = partition::fastest(comparison.tried);
+  const partition::Tried* const leanest = partition::leanest(comparison.tried);
+  if (chosen == nullptr && leanest == nullptr) throw InputError(comparison.tried.front().refused);
+  (arguments.json ? std::cerr : std::cout) << to_text(comparison, question);
+  if (chosen == nullptr) return *leanest->infeasible();
+  plan::Plan plan = *chosen->plan();
+  plan.alternatives = partition::alternatives(comparison.tried, *chosen);
+  return plan;
 }
 
-int give(const PlanArguments& arguments, const OneRank& question, const plan::Plan& plan) {
-  const simulate::Simulation timeline = simulated(question, plan, simulate::Detail::kTimeline);
+int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan) {
+  const simulate::Simulation timeline =
+      partition::simulated(question, plan, simulate::Detail::kTimeline);
   if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan));
   if (!arguments.report.empty())
     io::write_file(arguments.report, report::plan_page(plan, question.chain, timeline));
@@ -123,28 +131,28 @@ int give(const PlanArguments& arguments, const OneRank& question, const plan::Pl
   return kDone;
 }
 
-int give_up(const PlanArguments& arguments, const std::vector<Tried>& tried,
-            const Tried& infeasible) {
-  const plan::Infeasible& why = *infeasible.infeasible();
+int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why) {
+  const bool open = arguments.solver == "auto" || arguments.solver == "all";
   if (arguments.json) std::cout << plan::to_json(why);
   std::cerr << "trireme: infeasible: "
-            << (is_open(arguments.solver) ? "nothing fits; the leanest, " : "") << infeasible.solver
-            << (is_open(arguments.solver) ? ", needs " : " needs ")
-            << report::exact_text(why.needed) << " (" << why.where << "), the budget is "
-            << report::exact_text(why.available) << "; the smallest budget that works is "
-            << report::exact_text(why.least_budget) << "\n";
-  if (const Tried* const other = fastest(tried))
-    std::cerr << "trireme: " << other->solver << " fits, with "
-              << report::time_text(other->plan()->step) << " per step\n";
+            << (open ? "nothing fits" : concat(arguments.solver, " does not fit"));
+  if (arguments.stages > 1)
+    std::cerr << "; least is lacking on rank " << why.rank << " with layers " << why.first_layer
+              << ".." << why.last_layer << ", which";
+  else
+    std::cerr << "; it";
+  std::cerr << " needs " << report::exact_text(why.needed) << " (" << why.where
+            << "), the budget is " << report::exact_text(why.available)
+            << "; the smallest budget that works is " << report::exact_text(why.least_budget)
+            << "\n";
+  if (open) return kInfeasible;
+  Question any = question;
+  any.solver = "auto";
+  const partition::Answer answer = partition::plan(any);
+  if (const auto* other = std::get_if<plan::Plan>(&answer))
+    std::cerr << "trireme: " << other->solver << " fits, with " << report::time_text(other->step)
+              << " per step\n";
   return kInfeasible;
-}
-
-void print_comparison(const std::vector<Tried>& tried, const OneRank& question, std::ostream& out) {
-  out << comparison(tried, question);
-  for (const Tried& one : tried) {
-    if (!one.refused.empty()) out << one.solver << ": " << one.refused << "\n";
-  }
-  out << "\n";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace trireme::app {
 
@@ -11,6 +12,8 @@ struct PlanArguments {
   std::string memory;  ///< empty: the platform's; a size wins over it
   int stages = 1;
   int micro_batches = 1;
+  std::string schedule = "1f1b";
+  std::vector<int> cut;  ///< empty: the planner's choice
   std::string solver = "auto";
   int slots = 500;
   std::string output, report;

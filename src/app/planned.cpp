@@ -2,10 +2,10 @@
 #include "planned.h"
 
 #include "exit_code.h"
-#include "one_rank.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
 
 #include <algorithm>
@@ -128,7 +128,8 @@ std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
   std::vector<Bytes> sizes(static_cast<std::size_t>(ranks_of(plan)));
   for (plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
-    const Bytes least = static_bytes(chain, stage.program.first_layer, stage.program.last_layer);
+    const Bytes least =
+        partition::static_bytes(chain, stage.program.first_layer, stage.program.last_layer);
     stage.budget = platform.ranks[rank].memory;
     stage.static_bytes = std::max(stage.static_bytes, least);
     sizes[rank] += stage.static_bytes;

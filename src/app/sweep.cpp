@@ -18,9 +18,11 @@
 namespace trireme::app {
 namespace {
 
-/// What the solvers say to no memory at all: their least budgets. Throws InputError if the named
+using partition::Tried;
+
+/// What the solvers say to next to no memory: their least budgets. Throws InputError if the named
 /// one refuses; others that refuse are left out.
-std::vector<Tried> first_answers(const PlanArguments& arguments, OneRank question);
+std::vector<Tried> first_answers(const PlanArguments& arguments, partition::Question question);
 /// `count` budgets, evenly spaced, both ends among them; fewer where bytes are too few.
 std::vector<Bytes> budgets_between(Bytes least, Bytes most, int count);
 report::SweepPoint point_of(const Tried& tried, Bytes budget);
@@ -28,23 +30,23 @@ int give(const PlanArguments& arguments, const report::Sweep& sweep);
 
 }  // namespace
 
-int sweep(const PlanArguments& arguments, const OneRank& question) {
+int sweep(const PlanArguments& arguments, const partition::Question& question) {
   const std::vector<Tried> first = first_answers(arguments, question);
   std::vector<std::string> solvers;
   for (const Tried& tried : first) solvers.push_back(tried.solver);
-  const Bytes most = keep_all_budget(question);
-  const Tried* const thriftiest = leanest(first);
+  const Bytes most = partition::keep_all_budget(question);
+  const Tried* const thriftiest = partition::leanest(first);
   const Bytes least =
       thriftiest == nullptr ? most : std::min(thriftiest->infeasible()->least_budget, most);
   report::Sweep sweep{.chain_name = question.chain.name,
                       .micro_batches = question.micro_batches,
-                      .ideal = ideal_step(question),
+                      .ideal = partition::ideal_step(question),
                       .solvers = solvers,
                       .points = {}};
-  OneRank asked = question;
+  partition::Question asked = question;
   for (const Bytes budget : budgets_between(least, most, arguments.sweep)) {
     asked.platform.ranks.front().memory = budget;
-    for (const Tried& tried : try_all(asked, solvers))
+    for (const Tried& tried : compare(asked, solvers).tried)
       sweep.points.push_back(point_of(tried, budget));
   }
   return give(arguments, sweep);
@@ -52,12 +54,13 @@ int sweep(const PlanArguments& arguments, const OneRank& question) {
 
 namespace {
 
-std::vector<Tried> first_answers(const PlanArguments& arguments, OneRank question) {
+std::vector<Tried> first_answers(const PlanArguments& arguments, partition::Question question) {
   const bool named = arguments.solver != "auto" && arguments.solver != "all";
   const std::vector<std::string> solvers =
-      named ? std::vector<std::string>{arguments.solver} : quick_solvers(question);
-  question.platform.ranks.front().memory = Bytes(0);
-  std::vector<Tried> tried = try_all(question, solvers);
+      named ? std::vector<std::string>{arguments.solver} : partition::quick_solvers(question);
+  if (!named) tell_left_out(question);
+  question.platform.ranks.front().memory = Bytes(1);
+  std::vector<Tried> tried = compare(question, solvers).tried;
   std::string reason;
   for (const Tried& one : tried) reason = one.refused.empty() ? reason : one.refused;
   std::erase_if(tried, [](const Tried& one) { return !one.refused.empty(); });

@@ -131,8 +131,8 @@ TEST(CheckCommand, WritesAJobOutInFull) {
   const PlanFolder files;
   const std::string job = files.folder.file("job.yaml", "model: {kind: mlp}\n");
 
-  const CommandResult yaml = check(job + " --set train.batch=64");
-  const CommandResult as_json = check(job + " --set train.batch=64 --json");
+  const CommandResult yaml = check(job + " --resolved --set train.batch=64");
+  const CommandResult as_json = check(job + " --resolved --set train.batch=64 --json");
 
   EXPECT_EQ(yaml.exit_code, 0) << yaml.errors;
   EXPECT_THAT(yaml.out, HasSubstr("batch: 64"));

@@ -234,7 +234,8 @@ TEST_P(PlanWrongUse, ExitsWith2AndWritesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Options, PlanWrongUse,
-    testing::Values(WrongUse{"Stages", "--stages 2", "the joint planner for several stages"},
+    testing::Values(WrongUse{"Stages", "--stages 6",
+                             "the chain has 5 layers and every stage needs one"},
                     WrongUse{"Solver", "--solver rotr", "did you mean 'rotor'?"},
                     WrongUse{"Argument", "--solver 'periodic x'", "expected 'periodic k'"},
                     WrongUse{"Memory", "--memory 12GX", "must be a size such as 12GiB"},

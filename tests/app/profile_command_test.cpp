@@ -1,6 +1,6 @@
 // The command as a user meets it: real processes, real files.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/command.h"
+#include "small_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,17 +12,6 @@ namespace {
 using testing::HasSubstr;
 
 const std::string kTrireme = TRIREME_BINARY;
-
-std::string small_job(const TemporaryFolder& folder) {
-  return folder.file("small.yaml",
-                     "model: {kind: gpt, blocks: 2, width: 32, heads: 2, context: 16, vocabulary: "
-                     "64, dropout: 0.1}\n"
-                     "data: {kind: synthetic}\n"
-                     "train: {steps: 3, batch: 8, micro_batch: 2, schedule: {warmup_steps: 1}}\n"
-                     "threads: 1\n"
-                     "report: {directory: " +
-                         (folder.path() / "runs" / "small").string() + "}\n");
-}
 
 std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
@@ -75,7 +64,7 @@ TEST(ProfileCommand, DoesNotTouchTheRunFolder) {
 
   run_command(kTrireme + " profile " + small_job(folder));
 
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "runs" / "small"));
+  EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 
 TEST(ProfileCommand, RefusesBadInput) {

@@ -1,0 +1,68 @@
+// The planner: a chain, a platform and what the user fixed in, one plan for all ranks out.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
+#include "trireme/core/units.h"
+#include "trireme/plan/plan.h"
+#include "trireme/simulate/simulate.h"
+#include "trireme/simulate/validate.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trireme::partition {
+
+/// The question. Rank k of the platform runs stage k; a rank's `memory` is its budget (0: none),
+/// static bytes and channel buffers inside.
+struct Question {
+  chain::Chain chain;
+  chain::Platform platform;  ///< at least `stages` ranks
+  int stages = 1;
+  int micro_batches = 1;
+  std::string schedule = "1f1b";
+  /// "auto": the best that fits; one of joint_solver_names(); or the name of a single-stage solver,
+  /// which then makes every stage's program.
+  std::string solver = "auto";
+  std::optional<std::vector<int>> cut;  ///< fixed by the user
+  int slots = 500;
+  /// Static bytes that a rank with layers first..last does not hold because tied weights share
+  /// them. Empty: nothing is shared.
+  std::function<Bytes(int first, int last)> shared_bytes;
+};
+
+/// A plan with its predictions and the alternatives that it beat, or why there is none.
+using Answer = std::variant<plan::Plan, plan::Infeasible>;
+
+/// Solvers for several stages beside the single-stage ones, in the order in which tables show them:
+/// "joint" (the least time of every stage by tables, with copies where a rank can), "adapipe" (per
+/// layer keep or recompute), "uniform N" (N layers at a time are run again, 2 if not given).
+const std::vector<std::string>& joint_solver_names();
+
+/// Throws InputError for an unknown solver, a cut that does not fit the chain, or a chain that a
+/// solver cannot take.
+Answer plan(const Question& question);
+
+/// Parameters, gradients and optimizer of a rank that has layers first..last.
+Bytes static_bytes(const Question& question, int first, int last);
+/// The same where nothing is shared.
+Bytes static_bytes(const chain::Chain& chain, int first, int last);
+
+/// What `plan` runs on, for validator and simulator. The question must outlive it.
+simulate::Setting setting_of(const Question& question, const plan::Plan& plan);
+
+/// The plan as it runs. Throws LogicError if it is not legal.
+simulate::Simulation simulated(const Question& question, const plan::Plan& plan,
+                               simulate::Detail detail);
+
+/// The budget of one rank with the whole chain from which on nothing has to be run twice or moved.
+Bytes keep_all_budget(const Question& question);
+
+/// A step without recomputation, waits or transfers, all ranks in proportion to their speeds.
+Seconds ideal_step(const Question& question);
+
+}  // namespace trireme::partition

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge.h"
+
+#include "trireme/core/error.h"
+#include "trireme/program/generate.h"
+#include "trireme/simulate/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+plan::StagePlan stage_of(const Question& question, int k, program::StageProgram program);
+
+}  // namespace
+
+Bytes static_bytes(const chain::Chain& chain, int first, int last) {
+  Bytes sum;
+  for (int i = first; i <= last; ++i) {
+    const chain::LayerCost& layer = chain.layer(i);
+    sum += layer.parameters + layer.gradients + layer.optimizer;
+  }
+  return sum;
+}
+
+Bytes static_bytes(const Question& question, int first, int last) {
+  const Bytes all = static_bytes(question.chain, first, last);
+  return question.shared_bytes ? all - question.shared_bytes(first, last) : all;
+}
+
+simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
+  std::vector<Bytes> fixed(question.platform.ranks.size());
+  for (const plan::StagePlan& stage : plan.stages)
+    fixed[static_cast<std::size_t>(stage.rank)] +=
+        static_bytes(question, stage.program.first_layer, stage.program.last_layer);
+  return {
+      .chain = &question.chain, .platform = &question.platform, .static_bytes = std::move(fixed)};
+}
+
+simulate::Simulation simulated(const Question& question, const plan::Plan& plan,
+                               simulate::Detail detail) {
+  simulate::Simulation simulation =
+      simulate::simulate(plan::compile(plan), setting_of(question, plan), detail);
+  ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
+  return simulation;
+}
+
+Bytes keep_all_budget(const Question& question) {
+  const int last = question.chain.length();
+  const simulate::Replay replay = simulate::replay(question.chain, program::keep_all(1, last));
+  ensure(!replay.fault, "a program that keeps everything is legal");
+  return replay.peak + static_bytes(question, 1, last);
+}
+
+Seconds ideal_step(const Question& question) {
+  Seconds pass;
+  for (const chain::LayerCost& layer : question.chain.layers)
+    pass += layer.forward + layer.backward;
+  double speed = 0;
+  for (int k = 0; k < question.stages; ++k)
+    speed += question.platform.ranks[static_cast<std::size_t>(k)].speed;
+  return pass * (question.micro_batches / speed);
+}
+
+int in_flight(const Question& question, int stage) {
+  return question.schedule == "gpipe" ? question.micro_batches
+                                      : std::min(question.stages - stage, question.micro_batches);
+}
+
+chain::Chain at_speed(const chain::Chain& chain, double speed) {
+  chain::Chain timed = chain;
+  for (chain::LayerCost& layer : timed.layers) {
+    layer.forward = layer.forward / speed;
+    layer.backward = layer.backward / speed;
+  }
+  return timed;
+}
+
+Judged judged(const Question& question, const std::string& solver,
+              std::vector<program::StageProgram> programs) {
+  Judged result;
+  plan::Plan& plan = result.plan;
+  plan.chain_name = question.chain.name;
+  plan.chain_digest = chain::digest(question.chain);
+  plan.schedule = question.schedule;
+  plan.solver = solver;
+  plan.micro_batches = question.micro_batches;
+  for (program::StageProgram& program : programs)
+    plan.stages.push_back(
+        stage_of(question, static_cast<int>(plan.stages.size()), std::move(program)));
+  result.simulation = simulated(question, plan, simulate::Detail::kSummary);
+  plan.step = result.simulation.step;
+  plan.bubble = result.simulation.bubble;
+  plan.recompute = result.simulation.recompute;
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    stage.predicted.peak = result.simulation.ranks[rank].peak.size;
+  }
+  return result;
+}
+
+void require_valid(const Question& question, const plan::Plan& plan) {
+  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  ensure(!fault, fault ? simulate::to_text(*fault) : "");
+}
+
+namespace {
+
+plan::StagePlan stage_of(const Question& question, int k, program::StageProgram program) {
+  const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(k)];
+  plan::StagePlan stage;
+  stage.rank = k;
+  stage.in_flight = in_flight(question, k);
+  stage.budget = rank.memory;
+  stage.static_bytes = static_bytes(question, program.first_layer, program.last_layer);
+  simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
+  // Only alone on its rank a micro-batch waits for room as replay does.
+  if (question.stages == 1 && rank.memory > Bytes(0))
+    lanes.budget = rank.memory - stage.static_bytes;
+  const simulate::Replay replay =
+      rank.speed == 1 ? simulate::replay(question.chain, program, lanes)
+                      : simulate::replay(at_speed(question.chain, rank.speed), program, lanes);
+  ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
+  stage.program = std::move(program);
+  stage.predicted = {.forward = replay.forward,
+                     .backward = replay.backward,
+                     .kept = replay.kept,
+                     .peak = {},
+                     .offloaded = replay.moved};
+  return stage;
+}
+
+}  // namespace
+}  // namespace trireme::partition

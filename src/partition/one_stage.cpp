@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "one_stage.h"
+
+#include "judge.h"
+
+#include "trireme/core/error.h"
+#include "trireme/solve/solve.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed);
+/// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
+solve::Result unbounded(const Question& question, const std::string& solver,
+                        solve::Problem problem);
+plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes memory);
+
+}  // namespace
+
+Answer answer_alone(const Question& question, const std::string& solver) {
+  const chain::RankSpec& rank = question.platform.ranks.front();
+  const chain::Chain timed = at_speed(question.chain, rank.speed);
+  const Bytes fixed = static_bytes(question, 1, timed.length());
+  const solve::Problem problem = problem_of(question, timed, fixed);
+  solve::Result result =
+      rank.memory > Bytes(0) ? solve::solve(solver, problem) : unbounded(question, solver, problem);
+  if (auto* infeasible = std::get_if<plan::Infeasible>(&result))
+    return with_static(std::move(*infeasible), fixed, rank.memory);
+  auto& solution = std::get<solve::Solution>(result);
+  // Static bytes alone may exceed the memory where a chain holds nothing else.
+  if (rank.memory > Bytes(0) && solution.peak + fixed > rank.memory) {
+    return with_static({.first_layer = 1,
+                        .last_layer = timed.length(),
+                        .needed = solution.peak,
+                        .available = {},
+                        .least_budget = solution.peak,
+                        .where = "parameters, gradients and optimizer alone"},
+                       fixed, rank.memory);
+  }
+  plan::Plan plan = judged(question, solver, {std::move(solution.program)}).plan;
+  require_valid(question, plan);
+  return plan;
+}
+
+namespace {
+
+solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed) {
+  const chain::RankSpec& rank = question.platform.ranks.front();
+  solve::Problem problem;
+  problem.chain = &timed;
+  problem.first_layer = 1;
+  problem.last_layer = timed.length();
+  problem.budget = std::max(Bytes(0), rank.memory - fixed);
+  if (rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0))
+    problem.link =
+        solve::HostLink{.out = rank.out, .in = rank.in, .capacity = rank.host + rank.disk};
+  problem.slots = question.slots;
+  return problem;
+}
+
+solve::Result unbounded(const Question& question, const std::string& solver,
+                        solve::Problem problem) {
+  problem.budget = keep_all_budget(question) - static_bytes(question, 1, question.chain.length());
+  solve::Result result = solve::solve(solver, problem);
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
+    problem.budget = infeasible->least_budget;
+    result = solve::solve(solver, problem);
+  }
+  return result;
+}
+
+plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes memory) {
+  infeasible.needed += fixed;
+  infeasible.least_budget += fixed;
+  infeasible.available = memory;
+  return infeasible;
+}
+
+}  // namespace
+}  // namespace trireme::partition

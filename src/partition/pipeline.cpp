@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline.h"
+
+#include "cut_search.h"
+#include "judge.h"
+#include "plan_builder.h"
+#include "shortage.h"
+#include "stage_policy.h"
+#include "stage_room.h"
+
+#include "trireme/core/text.h"
+#include "trireme/partition/tried.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// Cuts that are simulated per policy: of the one that is asked for, and of the others.
+constexpr int kCuts = 12;
+constexpr int kOtherCuts = 3;
+/// Cuts tried with copies. The last stage's are searched, which takes no time up to kFewLayers.
+constexpr int kCopyCuts = 16;
+constexpr int kFewLayers = 32;
+/// Least gain that counts, relative.
+constexpr double kGain = 1e-9;
+
+class Pipeline {
+ public:
+  using How = PlanBuilder::How;
+  explicit Pipeline(const Question& question)
+      : question_(question), room_(question), builder_(room_) {}
+  Answer answer();
+
+ private:
+  /// Cuts for a policy, best first.
+  std::vector<Cut> cuts_for(const std::string& name, int most);
+  /// Looks at a policy with its best cut, and with the equal one if the cut is free.
+  void consider(const std::string& name, int most);
+  struct Found {
+    std::optional<plan::Plan> plan;
+    Cut cut;  ///< of the plan; of the last one tried if there is none
+    /// Keeps the faster plan; whether that is `other`.
+    bool take(std::optional<plan::Plan> other, const Cut& from);
+  };
+  /// The fastest plan on one of these cuts.
+  Found best_of(const std::string& name, const std::vector<Cut>& cuts);
+  /// The fastest with copies that is found; nothing where they cannot help.
+  Found with_copies(const Found& plain, const std::vector<Cut>& cuts);
+  void add(const std::string& label, const std::string& name, const Found& found);
+  std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
+  bool can_copy() const;
+  std::optional<Cut> fixed_cut() const;
+  plan::Infeasible why_not(const std::string& name, const std::optional<Cut>& cut);
+  std::string advice(const std::string& name);
+  int enough_stages(const std::string& name);
+
+  const Question& question_;
+  StageRoom room_;
+  PlanBuilder builder_;
+  std::vector<Tried> tried_;
+  std::set<Cut> good_cuts_;  // of policies looked at so far
+};
+
+const std::vector<std::string>& other_policies() {
+  static const std::vector<std::string> kNames{"keep_all", "recompute_all", "uniform 2",
+                                               "uniform 4", "adapipe"};
+  return kNames;
+}
+
+/// Too slow to be asked about every stage that a cut could make.
+bool is_costly(const std::string& name) {
+  for (const char* const solver :
+       {"revolve", "min_peak", "capuchin", "offload", "pofo", "exhaustive"}) {
+    if (name.starts_with(solver)) return true;
+  }
+  return false;
+}
+
+/// Whether the policy is asked with the ranks' links: always, never, or both.
+bool always_copies(const std::string& name) {
+  return name == "capuchin" || name == "offload" || name.starts_with("pofo");
+}
+
+}  // namespace
+
+Answer plan_pipeline(const Question& question) {
+  return Pipeline(question).answer();
+}
+
+namespace {
+
+Answer Pipeline::answer() {
+  const bool open = question_.solver == "auto";
+  const std::string named = open ? "joint" : question_.solver;
+  builder_.policy(named);  // throws if there is none
+  for (const std::string& other : other_policies()) {
+    const bool instant = other == "keep_all" || other == "recompute_all";
+    if (other != named && (open || instant)) consider(other, kOtherCuts);
+  }
+  const std::size_t others = tried_.size();
+  consider(named, kCuts);
+  std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
+  const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
+  if (chosen != nullptr && chosen->plan() != nullptr) {
+    plan::Plan plan = *chosen->plan();
+    require_valid(question_, plan);
+    plan.alternatives = alternatives(tried_, *chosen);
+    return plan;
+  }
+  plan::Infeasible infeasible = why_not(named, fixed_cut());
+  infeasible.where += advice(named);
+  return infeasible;
+}
+
+std::vector<Cut> Pipeline::cuts_for(const std::string& name, int most) {
+  if (const auto fixed = fixed_cut()) return {*fixed};
+  std::vector<Cut> cuts =
+      CutSearch(room_, builder_.policy(is_costly(name) ? "joint" : name)).candidates(most);
+  const std::set<Cut> known(cuts.begin(), cuts.end());
+  // The policies before this one keep their cuts only as far as they were good for them.
+  if (most == kCuts) {
+    for (const Cut& cut : good_cuts_)
+      if (!known.contains(cut)) cuts.push_back(cut);
+  }
+  return cuts;
+}
+
+void Pipeline::consider(const std::string& name, int most) {
+  const std::vector<Cut> cuts = cuts_for(name, most);
+  const bool free_cut = !question_.cut;
+  const std::string label = free_cut ? name + ", best cut" : name;
+  Found best = best_of(name, cuts);
+  if (name == "joint" && can_copy()) {
+    Found copied = with_copies(best, cuts);
+    if (copied.plan && (!best.plan || copied.plan->step < best.plan->step)) {
+      add(label, name, copied);
+      add("joint without copies", name, best);
+    } else {
+      add(label, name, best);
+    }
+  } else {
+    add(label, name, best);
+  }
+  if (!free_cut) return;
+  const std::size_t place = tried_.size() - 1;
+  const Found even = best_of(name, {equal_cut(room_.layers(), room_.stages())});
+  // The best cut may be the equal one; then it is the best of both.
+  if (even.plan && (!best.plan || even.plan->step < best.plan->step))
+    tried_[place].answer = *even.plan;
+  add(name + ", equal cut", name, even);
+}
+
+Pipeline::Found Pipeline::best_of(const std::string& name, const std::vector<Cut>& cuts) {
+  Found found;
+  const bool copies = can_copy() && always_copies(name);
+  for (const Cut& cut : cuts) {
+    found.take(builder_.built(name, cut, copies ? How::kCopies : How::kPlain), cut);
+    if (name == "joint") found.take(builder_.built(name, cut, How::kChosen), cut);
+    if (name == "joint" && room_.layers() <= kFewLayers) {
+      // Of programs that take equally long, those that keep inputs may hide more.
+      auto plan = builder_.built("rotor", cut, How::kChosen);
+      if (plan) plan->solver = name;
+      found.take(std::move(plan), cut);
+    }
+    if (!found.plan) found.cut = cut;
+  }
+  return found;
+}
+
+void Pipeline::add(const std::string& label, const std::string& name, const Found& found) {
+  Tried tried{.solver = label, .answer = {}, .refused = {}};
+  if (found.plan) {
+    tried.answer = *found.plan;
+    good_cuts_.insert(found.cut);
+  } else {
+    tried.answer =
+        why_not(name, question_.cut || label.ends_with("equal cut") ? std::optional(found.cut)
+                                                                    : std::nullopt);
+  }
+  tried_.push_back(std::move(tried));
+}
+
+// From the better of two cuts: moves a layer away from the slowest stage, to either side, while the
+// step gets shorter.
+Pipeline::Found Pipeline::with_copies(const Found& plain, const std::vector<Cut>& cuts) {
+  Found found;
+  CutSearch search(room_, builder_.policy("joint"));
+  int left = kCopyCuts;
+  const auto improve = [&](const Cut& cut) {
+    const Seconds least(search.ideal_step(cut));
+    const bool hopeless = (plain.plan && least >= plain.plan->step * (1 - kGain)) ||
+                          (found.plan && least >= found.plan->step * (1 - kGain));
+    if (hopeless || left-- <= 0) return false;
+    return found.take(builder_.built("joint", cut, How::kCopies), cut);
+  };
+  for (const Cut& cut : cuts_for_copies(cuts)) improve(cut);
+  const bool quick = found.plan && found.plan->stages.back().program.last_layer -
+                                           found.plan->stages.back().program.first_layer <
+                                       kFewLayers;
+  for (bool better = quick && !question_.cut; better;) {
+    better = false;
+    const std::vector<plan::StagePlan>& stages = found.plan->stages;
+    const auto time = [](const plan::StagePlan& stage) {
+      return stage.predicted.forward + stage.predicted.backward;
+    };
+    const auto slowest = static_cast<std::size_t>(
+        std::max_element(stages.begin(), stages.end(),
+                         [&](const auto& a, const auto& b) { return time(a) < time(b); }) -
+        stages.begin());
+    const int first = stages[slowest].program.first_layer;
+    if (stages[slowest].program.last_layer == first) break;
+    Cut less_at_end = found.cut, less_at_begin = found.cut;
+    if (slowest + 1 < stages.size()) {
+      --less_at_end[slowest];
+      better = improve(less_at_end);
+    }
+    if (!better && slowest > 0) {
+      ++less_at_begin[slowest - 1];
+      better = improve(less_at_begin);
+    }
+  }
+  if (!found.plan) return found;
+  // Where copies are not worth it, recomputation that hides behind a wait may be.
+  if (const auto other = builder_.built("joint", found.cut, How::kChosen))
+    found.plan = builder_.mixed(*std::move(found.plan), *other);
+  return found;
+}
+
+// Copies take long to plan, so only the best cut without them is looked at, and where copies may
+// spare all recomputation, the best one that keeps everything without a budget.
+std::vector<Cut> Pipeline::cuts_for_copies(const std::vector<Cut>& cuts) {
+  std::vector<Cut> few(cuts.begin(), cuts.begin() + std::min<std::ptrdiff_t>(1, std::ssize(cuts)));
+  if (question_.cut) return few;
+  Question rich = question_;
+  for (chain::RankSpec& rank : rich.platform.ranks) rank.memory = Bytes(0);
+  const StageRoom room(rich);
+  for (Cut& cut : CutSearch(room, builder_.policy("keep_all")).candidates(1)) {
+    if (std::find(few.begin(), few.end(), cut) == few.end()) few.push_back(std::move(cut));
+  }
+  return few;
+}
+
+bool Pipeline::Found::take(std::optional<plan::Plan> other, const Cut& from) {
+  if (!other || (plan && plan->step <= other->step * (1 + kGain))) return false;
+  plan = std::move(other);
+  cut = from;
+  return true;
+}
+
+bool Pipeline::can_copy() const {
+  const auto& ranks = question_.platform.ranks;
+  return std::any_of(ranks.begin(), ranks.end(), [](const chain::RankSpec& rank) {
+    return rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0);
+  });
+}
+
+std::optional<Cut> Pipeline::fixed_cut() const {
+  if (!question_.cut) return std::nullopt;
+  Cut cut = *question_.cut;
+  cut.push_back(room_.layers());
+  return cut;
+}
+
+plan::Infeasible Pipeline::why_not(const std::string& name, const std::optional<Cut>& cut) {
+  return shortage(room_, builder_.policy(name), cut).infeasible;
+}
+
+std::string Pipeline::advice(const std::string& name) {
+  std::vector<std::string> changes;
+  if (!question_.cut) {
+    if (const auto one = least_on_one_rank(room_, builder_.policy(name)))
+      changes.push_back(concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
+                               one->rank, " alone"));
+  }
+  if (const int stages = enough_stages(name))
+    changes.push_back(concat(stages, " stages on ranks like the last"));
+  return changes.empty() ? "" : concat("; it would fit with ", join(changes, ", or with "));
+}
+
+// The least number by bisection, more stages taken to need less; 0 if twice as many do not do.
+int Pipeline::enough_stages(const std::string& name) {
+  if (question_.cut) return 0;
+  const auto fits = [&](int stages) {
+    Question longer = question_;
+    longer.stages = stages;
+    std::vector<chain::RankSpec>& ranks = longer.platform.ranks;
+    ranks.resize(static_cast<std::size_t>(stages), ranks.back());
+    const auto again = policy_named(longer, name);
+    return shortage(StageRoom(longer), *again, std::nullopt).scale <= 1;
+  };
+  int less = question_.stages, enough = std::min(2 * question_.stages, room_.layers());
+  if (enough == less || !fits(enough)) return 0;
+  while (enough - less > 1) {
+    const int middle = std::midpoint(less, enough);
+    (fits(middle) ? enough : less) = middle;
+  }
+  return enough;
+}
+
+}  // namespace
+}  // namespace trireme::partition

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/partition/planner.h"
+
+#include "pipeline.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/partition/tried.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+bool is_joint(const std::string& solver) {
+  const std::vector<std::string>& names = joint_solver_names();
+  return std::find(names.begin(), names.end(), solver.substr(0, solver.find(' '))) != names.end();
+}
+/// Throws InputError where the question contradicts itself.
+void require_sound(const Question& question);
+Answer plan_alone(const Question& question);
+
+}  // namespace
+
+Answer plan(const Question& question) {
+  require_sound(question);
+  return question.stages == 1 && !is_joint(question.solver) ? plan_alone(question)
+                                                            : plan_pipeline(question);
+}
+
+namespace {
+
+void require_sound(const Question& question) {
+  const int layers = question.chain.length();
+  if (question.schedule != "1f1b" && question.schedule != "gpipe")
+    throw InputError(
+        concat("schedule: found '", question.schedule, "', expected '1f1b' or 'gpipe'"));
+  ensure(question.micro_batches >= 1, "a step has a micro-batch");
+  if (question.stages < 1 || question.stages > layers)
+    throw InputError(concat("stages: found ", question.stages, ", but the chain has ", layers,
+                            " layers and every stage needs one; use 1 to ", layers));
+  if (static_cast<std::size_t>(question.stages) > question.platform.ranks.size())
+    throw InputError(concat("stages: found ", question.stages, ", but the platform has ",
+                            question.platform.ranks.size(), " ranks; every stage needs its own"));
+  if (!question.cut) return;
+  const std::vector<int>& cut = *question.cut;
+  if (static_cast<int>(cut.size()) != question.stages - 1)
+    throw InputError(concat("cut: has ", cut.size(), " places, must have ", question.stages - 1,
+                            ": one fewer than there are stages"));
+  int before = 0;
+  for (const int last : cut) {
+    if (last <= before || last >= layers)
+      throw InputError(concat("cut: found layer ", last, ", expected ascending layers within ",
+                              before + 1, "..", layers - 1));
+    before = last;
+  }
+}
+
+Answer plan_alone(const Question& question) {
+  const bool named = question.solver != "auto";
+  std::vector<std::string> solvers = named ? instant_solvers(question) : quick_solvers(question);
+  if (named) {
+    std::erase(solvers, question.solver);
+    solvers.insert(solvers.begin(), question.solver);
+  }
+  std::vector<Tried> tried;
+  for (const std::string& solver : solvers) {
+    tried.push_back(try_solver(question, solver));
+    if (named && !tried.front().refused.empty()) throw InputError(tried.front().refused);
+  }
+  const Tried* const chosen = named ? &tried.front() : fastest(tried);
+  if (chosen != nullptr && chosen->plan() != nullptr) {
+    plan::Plan plan = *chosen->plan();
+    plan.alternatives = alternatives(tried, *chosen);
+    return plan;
+  }
+  const Tried* const why = named ? &tried.front() : leanest(tried);
+  if (why == nullptr) throw InputError(tried.front().refused);
+  plan::Infeasible infeasible = *why->infeasible();
+  if (!named) infeasible.where = concat(why->solver, ", the leanest; ", infeasible.where);
+  return infeasible;
+}
+
+}  // namespace
+}  // namespace trireme::partition

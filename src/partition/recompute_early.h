@@ -1,0 +1,18 @@
+// Recomputation while the gradient is under way: the same work in a better order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stage_policy.h"
+
+namespace trireme::partition {
+
+/// The program with as many of its second forwards as memory allows moved to before its first
+/// backward, where a stage that is not the last waits for a gradient. The time stays the same, no
+/// more is kept, and it still fits question.memory. Programs that copy come back as they are.
+program::StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& question,
+                                      program::StageProgram program);
+
+/// Seconds of its backward list at speed 1 that run before the first backward.
+double ahead(const chain::Chain& chain, const program::StageProgram& program);
+
+}  // namespace trireme::partition

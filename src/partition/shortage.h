@@ -1,0 +1,34 @@
+// Why nothing fits, and the least that would have to change.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cut_search.h"
+#include "stage_policy.h"
+#include "stage_room.h"
+
+#include "trireme/plan/plan.h"
+
+#include <optional>
+
+namespace trireme::partition {
+
+/// What a policy lacks on the cut that lacks least.
+struct Shortage {
+  Cut cut;
+  double scale = 0;             ///< all budgets times this would do; at most 1: nothing is lacking
+  plan::Infeasible infeasible;  ///< the rank that lacks most
+};
+
+/// The cut for which the largest of needed / available over all ranks is least, exactly, among all
+/// cuts or for `fixed` alone.
+Shortage shortage(const StageRoom& room, StagePolicy& policy, const std::optional<Cut>& fixed);
+
+/// The least extra bytes on one rank alone with which some cut fits, and on which rank; nothing if
+/// there is no such rank.
+struct OneRank {
+  int rank = 0;
+  Bytes more;
+};
+std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& policy);
+
+}  // namespace trireme::partition

@@ -1,0 +1,136 @@
+// Single-stage solvers in a pipeline: they know one budget, so it is lowered until (w - 1) times
+// what their program keeps fits beside its peak: what using a single-stage solver as it is comes
+// to.
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_policy.h"
+#include "sub_chains.h"
+
+#include "trireme/program/generate.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// Budgets tried between what the memory could be and what must be.
+constexpr int kTries = 10;
+
+class SolverPolicy final : public StagePolicy {
+ public:
+  SolverPolicy(const Question& question, std::string solver)
+      : chain_(question.chain),
+        slots_(question.slots),
+        solver_(std::move(solver)),
+        sub_chains_(question.chain) {
+    const solve::Problem tiny{.chain = &chain_,
+                              .first_layer = 1,
+                              .last_layer = 1,
+                              .budget = Bytes(1),
+                              .link = {},
+                              .slots = slots_};
+    solve::solve(solver_, tiny);  // throws for a name that it cannot read
+  }
+
+  double time(const StageQuestion& question) override { return of(question).time; }
+  std::optional<program::StageProgram> program(const StageQuestion& question) override {
+    const Found& found = of(question);
+    if (found.time == kNever) return std::nullopt;
+    return moved_to(found.program, question.first);
+  }
+  Bytes least_memory(int first, int last, int in_flight) override {
+    const solve::Solution lean = leanest({.first = first, .last = last});
+    return lean.kept * (in_flight - 1) + lean.peak;
+  }
+
+ private:
+  struct Found {
+    double time = kNever;
+    program::StageProgram program;
+  };
+  using Key = std::tuple<int, int, Bytes, int, double, double>;
+
+  const Found& of(const StageQuestion& question);
+  Found solve(const StageQuestion& question) const;
+  std::optional<solve::Solution> answer(const StageQuestion& question, Bytes budget) const;
+  /// The program with the solver's least peak.
+  solve::Solution leanest(const StageQuestion& question) const;
+
+  const chain::Chain& chain_;
+  int slots_;
+  std::string solver_;
+  SubChains sub_chains_;
+  std::map<Key, Found> found_;
+};
+
+const SolverPolicy::Found& SolverPolicy::of(const StageQuestion& question) {
+  const int alike = sub_chains_.earliest(question.first, question.last);
+  const double out = question.link ? question.link->out.count() : 0;
+  const double in = question.link ? question.link->in.count() : 0;
+  const auto [entry, is_new] = found_.try_emplace(
+      {alike, question.last - question.first, question.memory, question.in_flight, out, in});
+  if (is_new) entry->second = solve(question);
+  return entry->second;
+}
+
+SolverPolicy::Found SolverPolicy::solve(const StageQuestion& question) const {
+  Found best;
+  const auto fits = [&](const std::optional<solve::Solution>& solution) {
+    if (!solution) return false;
+    const Bytes needs = solution->kept * (question.in_flight - 1) + solution->peak;
+    if (needs > question.memory) return false;
+    if (solution->time.count() < best.time) best = {solution->time.count(), solution->program};
+    return true;
+  };
+  // No solver has a use for more than keeping everything takes.
+  const StageNeeds all = needs_of(chain_, program::keep_all(question.first, question.last));
+  Bytes high = std::min(question.memory, all.peak);
+  if (fits(answer(question, high))) return best;
+  const solve::Solution lean = leanest(question);
+  if (!fits(lean)) return best;
+  Bytes low = std::min(lean.peak, high);
+  for (int k = 0; k < kTries && low < high; ++k) {
+    const Bytes middle(std::midpoint(low.count(), high.count()));
+    (fits(answer(question, middle)) ? low : high) = middle;
+  }
+  return best;
+}
+
+std::optional<solve::Solution> SolverPolicy::answer(const StageQuestion& question,
+                                                    Bytes budget) const {
+  const solve::Problem problem{.chain = &chain_,
+                               .first_layer = question.first,
+                               .last_layer = question.last,
+                               .budget = budget,
+                               .link = question.link,
+                               .slots = slots_};
+  solve::Result result = solve::solve(solver_, problem);
+  if (auto* solution = std::get_if<solve::Solution>(&result)) return std::move(*solution);
+  return std::nullopt;
+}
+
+solve::Solution SolverPolicy::leanest(const StageQuestion& question) const {
+  solve::Problem problem{.chain = &chain_,
+                         .first_layer = question.first,
+                         .last_layer = question.last,
+                         .budget = Bytes(0),
+                         .link = question.link,
+                         .slots = slots_};
+  solve::Result result = solve::solve(solver_, problem);
+  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
+    problem.budget = infeasible->least_budget;
+    result = solve::solve(solver_, problem);
+  }
+  return std::get<solve::Solution>(std::move(result));
+}
+
+}  // namespace
+
+std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::string& solver) {
+  return std::make_unique<SolverPolicy>(question, solver);
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_room.h"
+
+#include "judge.h"
+
+#include <cmath>
+
+namespace trireme::partition {
+namespace {
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+StageRoom::StageRoom(const Question& question)
+    : question_(question), static_(1), work_(1, 0), forward_(1, 0) {
+  for (int k = 0; k + 1 < question.stages; ++k) links_.push_back(question.platform.link(k, k + 1));
+  for (const chain::LayerCost& layer : question.chain.layers) {
+    static_.push_back(static_.back() + layer.parameters + layer.gradients + layer.optimizer);
+    forward_.push_back(forward_.back() + layer.forward.count());
+    work_.push_back(work_.back() + (layer.forward + layer.backward).count());
+  }
+}
+
+Bytes StageRoom::memory(int stage, int first, int last) const {
+  const Bytes memory = question_.platform.ranks[at(stage)].memory;
+  return memory == Bytes(0) ? kUnlimited : memory - fixed(first, last) - waiting(last);
+}
+
+// With GPipe every micro-batch's loss is read before the first backward, and the gradient of x[L]
+// that it leaves waits with the kept set; replay knows one micro-batch only.
+Bytes StageRoom::waiting(int last) const {
+  if (question_.schedule != "gpipe" || last < layers()) return Bytes(0);
+  return question_.chain.output(last) * (question_.micro_batches - 1);
+}
+
+// As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
+Bytes StageRoom::fixed(int first, int last) const {
+  Bytes bytes = static_[at(last)] - static_[at(first - 1)];
+  if (question_.shared_bytes) bytes -= question_.shared_bytes(first, last);
+  const auto channel = [&](int boundary) {
+    const double size = static_cast<double>(question_.chain.output(boundary).count());
+    return Bytes(static_cast<Bytes::rep>(std::ceil(2 * question_.platform.channel_buffers * size)));
+  };
+  if (first > 1) bytes += channel(first - 1);
+  if (last < layers()) bytes += channel(last);
+  return bytes;
+}
+
+StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) const {
+  const chain::RankSpec& rank = question_.platform.ranks[at(stage)];
+  StageQuestion asked{.first = first,
+                      .last = last,
+                      .memory = memory(stage, first, last),
+                      .in_flight = in_flight(question_, stage)};
+  if (copies && rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0)) {
+    // All micro-batches in flight share the outer tier.
+    asked.link = solve::HostLink{.out = rank.out / rank.speed,
+                                 .in = rank.in / rank.speed,
+                                 .capacity = (rank.host + rank.disk) / asked.in_flight};
+  }
+  return asked;
+}
+
+double StageRoom::work(int stage, int first, int last) const {
+  return (work_[at(last)] - work_[at(first - 1)]) / speed(stage);
+}
+
+double StageRoom::forward(int stage, int first, int last) const {
+  return (forward_[at(last)] - forward_[at(first - 1)]) / speed(stage);
+}
+
+double StageRoom::speed(int stage) const {
+  return question_.platform.ranks[at(stage)].speed;
+}
+
+double StageRoom::transfer(int stage, int last) const {
+  const BytesPerSecond rate = links_[at(stage)].rate;
+  return rate > BytesPerSecond(0) ? (question_.chain.output(last) / rate).count() : 0;
+}
+
+}  // namespace trireme::partition

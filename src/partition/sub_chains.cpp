@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sub_chains.h"
+
+#include <cstddef>
+#include <map>
+
+namespace trireme::partition {
+namespace {
+
+constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15U;  // any odd number
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// What solvers see of a layer, in numbers.
+std::vector<double> seen_of(const chain::LayerCost& layer) {
+  std::vector<double> numbers{layer.forward.count(), layer.backward.count()};
+  for (const Bytes size : {layer.output, layer.tape, layer.forward_transient, layer.tape_transient,
+                           layer.backward_transient}) {
+    // Both halves: a double holds 53 bits.
+    numbers.push_back(static_cast<double>(size.count() >> 31));
+    numbers.push_back(static_cast<double>(size.count() & 0x7FFFFFFF));
+  }
+  return numbers;
+}
+
+}  // namespace
+
+SubChains::SubChains(const chain::Chain& chain)
+    : chain_(chain), kind_(1), prefix_(1, 0), power_(1, 1) {
+  std::map<std::vector<double>, int> kinds;
+  for (int i = 1; i <= chain.length(); ++i) {
+    const int next = static_cast<int>(kinds.size()) + 1;
+    kind_.push_back(kinds.emplace(seen_of(chain.layer(i)), next).first->second);
+    prefix_.push_back(prefix_.back() * kBase + static_cast<std::uint64_t>(kind_.back()));
+    power_.push_back(power_.back() * kBase);
+  }
+}
+
+int SubChains::earliest(int first, int last) {
+  const int length = last - first + 1;
+  std::uint64_t key = prefix_[at(last)] - prefix_[at(first - 1)] * power_[at(length)];
+  key ^= static_cast<std::uint64_t>(chain_.output(first - 1).count()) * 0xD6E8FEB86659FD93U;
+  key ^=
+      static_cast<std::uint64_t>(length) << 1 | static_cast<std::uint64_t>(last == chain_.length());
+  std::vector<std::pair<int, int>>& candidates = seen_[key];
+  for (const auto& [other, count] : candidates) {
+    const bool both_end = (other + count - 1 == chain_.length()) == (last == chain_.length());
+    if (count == length && both_end && equal(first, other, length)) return other;
+  }
+  candidates.emplace_back(first, length);
+  return first;
+}
+
+bool SubChains::equal(int first, int other, int length) const {
+  if (first == other) return true;
+  if (chain_.output(first - 1) != chain_.output(other - 1)) return false;
+  for (int i = 0; i < length; ++i) {
+    if (kind_[at(first + i)] != kind_[at(other + i)]) return false;
+  }
+  return true;
+}
+
+}  // namespace trireme::partition

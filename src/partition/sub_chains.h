@@ -1,0 +1,33 @@
+// Which runs of layers cost the same: the blocks of a transformer are solved once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+
+class SubChains {
+ public:
+  explicit SubChains(const chain::Chain& chain);
+
+  /// The first layer of the earliest run asked about that a solver cannot tell from first..last:
+  /// times, sizes and input are equal, and both or neither end with the chain. Static bytes, which
+  /// no solver sees, may differ.
+  int earliest(int first, int last);
+
+ private:
+  bool equal(int first, int other, int length) const;
+
+  const chain::Chain& chain_;
+  std::vector<int> kind_;              // of each layer, 1..L; [0] unused
+  std::vector<std::uint64_t> prefix_;  // polynomial hash of kinds
+  std::vector<std::uint64_t> power_;
+  std::unordered_map<std::uint64_t, std::vector<std::pair<int, int>>> seen_;
+};
+
+}  // namespace trireme::partition

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/partition/tried.h"
+
+#include "one_stage.h"
+
+#include "trireme/core/error.h"
+#include "trireme/solve/solve.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// What a solver's time grows with.
+enum class Effort {
+  kNone,    ///< the chain's length, or its square
+  kTables,  ///< its cube, times the slots
+  kSearch,  ///< the number of programs
+};
+Effort effort_of(const std::string& solver);
+bool moves(const std::string& solver);
+bool can_move(const Question& question);
+/// Layers up to which tables take no time either.
+constexpr int kFewLayers = 200;
+/// Layers beyond which they take minutes.
+constexpr int kManyLayers = 1000;
+
+Bytes moved(const plan::Plan& plan);
+
+}  // namespace
+
+Tried try_solver(const Question& question, const std::string& solver) {
+  Tried tried{.solver = solver, .answer = {}, .refused = {}};
+  try {
+    Answer found = answer_alone(question, solver);
+    if (auto* plan = std::get_if<plan::Plan>(&found)) tried.answer = std::move(*plan);
+    if (auto* infeasible = std::get_if<plan::Infeasible>(&found))
+      tried.answer = std::move(*infeasible);
+  } catch (const InputError& error) {
+    tried.refused = error.what();
+  }
+  return tried;
+}
+
+std::vector<std::string> quick_solvers(const Question& question) {
+  std::vector<std::string> names = solve::solver_names();
+  std::erase_if(names, [&](const std::string& name) {
+    return effort_of(name) == Effort::kSearch || (moves(name) && !can_move(question));
+  });
+  if (question.chain.length() > kManyLayers)
+    std::erase_if(names, [](const std::string& name) { return effort_of(name) != Effort::kNone; });
+  return names;
+}
+
+std::vector<std::string> slow_solvers(const Question& question) {
+  std::vector<std::string> names = solve::solver_names();
+  std::erase_if(names, [&](const std::string& name) {
+    return effort_of(name) != Effort::kTables || (moves(name) && !can_move(question));
+  });
+  if (question.chain.length() <= kManyLayers) names.clear();
+  return names;
+}
+
+std::vector<std::string> instant_solvers(const Question& question) {
+  std::vector<std::string> names = solve::solver_names();
+  std::erase_if(names, [&](const std::string& name) {
+    if (moves(name)) return effort_of(name) != Effort::kNone || !can_move(question);
+    return effort_of(name) == Effort::kSearch ||
+           (effort_of(name) == Effort::kTables && question.chain.length() > kFewLayers);
+  });
+  return names;
+}
+
+const Tried* fastest(const std::vector<Tried>& tried) {
+  constexpr double kSame = 1 + 1e-9;  // sums of the same times in another order
+  Seconds least(std::numeric_limits<double>::infinity());
+  for (const Tried& one : tried) {
+    if (one.plan() != nullptr) least = std::min(least, one.plan()->step);
+  }
+  const Tried* best = nullptr;
+  for (const Tried& one : tried) {
+    if (one.plan() == nullptr || one.plan()->step > least * kSame) continue;
+    if (best == nullptr || moved(*one.plan()) < moved(*best->plan())) best = &one;
+  }
+  return best;
+}
+
+const Tried* leanest(const std::vector<Tried>& tried) {
+  const Tried* best = nullptr;
+  for (const Tried& one : tried) {
+    const plan::Infeasible* infeasible = one.infeasible();
+    if (infeasible != nullptr &&
+        (best == nullptr || infeasible->least_budget < best->infeasible()->least_budget))
+      best = &one;
+  }
+  return best;
+}
+
+std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, const Tried& chosen) {
+  std::vector<plan::Alternative> others;
+  for (const Tried& one : tried) {
+    if (&one == &chosen) continue;
+    if (const plan::Plan* plan = one.plan())
+      others.push_back({.policy = one.solver, .step = plan->step, .infeasible = {}});
+    if (const plan::Infeasible* infeasible = one.infeasible())
+      others.push_back({.policy = one.solver, .step = {}, .infeasible = *infeasible});
+  }
+  return others;
+}
+
+namespace {
+
+Effort effort_of(const std::string& solver) {
+  if (solver == "exhaustive" || solver == "milp") return Effort::kSearch;
+  for (const char* const name :
+       {"keep_all", "recompute_all", "periodic", "sqrt", "capuchin", "revolve", "min_peak"}) {
+    if (solver == name) return Effort::kNone;
+  }
+  return Effort::kTables;
+}
+
+bool moves(const std::string& solver) {
+  return solver == "capuchin" || solver == "offload" || solver == "pofo";
+}
+
+bool can_move(const Question& question) {
+  const chain::RankSpec& rank = question.platform.ranks.front();
+  return rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0);
+}
+
+Bytes moved(const plan::Plan& plan) {
+  Bytes sum;
+  for (const plan::StagePlan& stage : plan.stages) sum += stage.predicted.offloaded;
+  return sum;
+}
+
+}  // namespace
+}  // namespace trireme::partition

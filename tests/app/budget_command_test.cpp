@@ -1,0 +1,165 @@
+// `train` and `check` inside budgets, as a user meets them.
+// SPDX-License-Identifier: Apache-2.0
+#include "small_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string kTrireme = TRIREME_BINARY;
+
+json summary_of(const TemporaryFolder& folder) {
+  return json::parse(text_of(small_run(folder) / "summary.json"));
+}
+
+/// What `trireme check` says of a budget that nothing fits in.
+std::int64_t least_budget(const std::string& job, const std::string& settings = "") {
+  const CommandResult run =
+      run_command(kTrireme + " check --json " + job + " --set memory.device_budget=1 " + settings);
+  EXPECT_EQ(run.exit_code, 3) << run.errors;
+  return json::parse(run.out)["infeasible"]["least_budget_bytes"];
+}
+
+std::string budget(std::int64_t bytes) {
+  return " --set memory.device_budget=" + std::to_string(bytes);
+}
+
+TEST(Budget, TheLeastThatWorksTrainsWithTheSameBits) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  run_command(kTrireme + " train " + job);
+  const json free = summary_of(folder);
+  const std::int64_t least = least_budget(job);
+  ASSERT_LT(least, free["ranks"][0]["peak_bytes"]);
+
+  const CommandResult run = run_command(kTrireme + " train " + job + budget(least));
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const json planned = summary_of(folder);
+  EXPECT_EQ(planned["parameters_digest"], free["parameters_digest"]);
+  EXPECT_EQ(planned["losses_digest"], free["losses_digest"]);
+  const json& rank = planned["ranks"][0];
+  EXPECT_LE(rank["peak_bytes"], least);
+  const double peak = rank["peak_bytes"], predicted = rank["predicted_peak_bytes"];
+  EXPECT_NEAR(predicted, peak, std::max(0.02 * peak, 0.0));
+  EXPECT_GT(rank["recompute_s"], 0);
+  EXPECT_GT(planned["predicted_step_s"], 0);
+}
+
+TEST(Budget, OneByteLessEndsWith3AndWritesNothing) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::int64_t least = least_budget(job);
+
+  const CommandResult run = run_command(kTrireme + " train " + job + budget(least - 1));
+
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.errors, HasSubstr("the smallest budget that works is " + std::to_string(least)));
+  EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
+}
+
+TEST(Budget, ValuesMayGoToDiskAndLeaveNothingThere) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::filesystem::path disk = folder.path() / "disk";
+  std::filesystem::create_directory(disk);
+  run_command(kTrireme + " train " + job);
+  const std::string digest = summary_of(folder)["parameters_digest"];
+  const std::string settings =
+      " --set plan.solver=offload --set memory.disk_budget=64MiB "
+      "--set memory.disk_path=" +
+      disk.string();
+  const std::int64_t least = least_budget(job, settings);
+
+  const CommandResult run = run_command(kTrireme + " train " + job + settings + budget(least));
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const json planned = summary_of(folder);
+  EXPECT_EQ(planned["parameters_digest"], digest);
+  EXPECT_GT(planned["ranks"][0]["copy_s"], 0);
+  EXPECT_LE(planned["ranks"][0]["peak_bytes"], least);
+  EXPECT_TRUE(std::filesystem::is_empty(disk));
+}
+
+TEST(Budget, EveryStageKeepsItsOwn) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  run_command(kTrireme + " train " + job);
+  const std::string digest = summary_of(folder)["parameters_digest"];
+  const std::int64_t least = least_budget(job, "--set pipeline.stages=2");
+  const std::string budgets = " --set pipeline.stages=2 --set memory.device_budget=[" +
+                              std::to_string(least) + "," + std::to_string(2 * least) + "]";
+
+  const CommandResult run = run_command(kTrireme + " train " + job + budgets);
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const json planned = summary_of(folder);
+  EXPECT_EQ(planned["parameters_digest"], digest);
+  ASSERT_EQ(planned["ranks"].size(), 2U);
+  for (const json& rank : planned["ranks"]) {
+    EXPECT_LE(rank["peak_bytes"], rank["budget_bytes"]);
+    const double peak = rank["peak_bytes"], predicted = rank["predicted_peak_bytes"];
+    EXPECT_NEAR(predicted, peak, std::max(0.02 * peak, 1048576.0));
+  }
+}
+
+TEST(Budget, TheRunFolderHoldsWhatThePlanRestsOn) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::string page = (folder.path() / "out.html").string();
+  const std::string trace = (folder.path() / "out.json").string();
+
+  const CommandResult run = run_command(kTrireme + " train " + job + budget(4 << 20) +
+                                        " --report " + page + " --trace " + trace);
+  const std::string held = small_run(folder).string();
+  const CommandResult again =
+      run_command(kTrireme + " check " + held + "/plan.json --chain " + held +
+                  "/chain.yaml --platform " + held + "/platform.yaml");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(text_of(page), text_of(small_run(folder) / "report.html"));
+  EXPECT_THAT(text_of(page), HasSubstr("<svg"));
+  EXPECT_TRUE(json::parse(text_of(trace)).contains("traceEvents"));
+}
+
+TEST(Budget, APlanOfCheckIsThePlanThatTrains) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::string plan = (folder.path() / "plan.json").string();
+  const std::int64_t least = least_budget(job);
+
+  const CommandResult check =
+      run_command(kTrireme + " check " + job + budget(least) + " -o " + plan);
+  const CommandResult run =
+      run_command(kTrireme + " train " + job + budget(least) + " --set plan.file=" + plan);
+
+  EXPECT_EQ(check.exit_code, 0) << check.errors;
+  EXPECT_FALSE(std::filesystem::exists(small_run(folder) / "summary.json.tmp"));
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(json::parse(text_of(small_run(folder) / "plan.json")), json::parse(text_of(plan)));
+}
+
+TEST(Budget, APlanOverTheBudgetIsRefusedBeforeItRuns) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::string plan = (folder.path() / "plan.json").string();
+  run_command(kTrireme + " check " + job + " --set plan.solver=keep_all -o " + plan);
+
+  const CommandResult run = run_command(kTrireme + " train " + job + budget(least_budget(job)) +
+                                        " --set plan.file=" + plan);
+
+  EXPECT_EQ(run.exit_code, 3) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("this plan on the device"));
+}
+
+}  // namespace
+}  // namespace trireme

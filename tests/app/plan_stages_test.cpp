@@ -1,0 +1,177 @@
+// `trireme plan --stages` as a user meets it.
+// SPDX-License-Identifier: Apache-2.0
+#include "app/plan_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Eight layers with f = 1, b = 2, outputs of 1 and tapes of 3 bytes after an input of one.
+std::string equal_layers_text() {
+  std::string text = "format: trireme-chain/1\nname: equal\ninput_bytes: 1\nlayers:\n";
+  for (int i = 1; i <= 8; ++i)
+    text += "  - {name: layer" + std::to_string(i) +
+            ", forward_s: 1, backward_s: 2, output_bytes: 1, tape_bytes: 3,"
+            " backward_transient_bytes: 1}\n";
+  return text;
+}
+
+struct StageFolder : PlanFolder {
+  StageFolder() { folder.file("chain.yaml", equal_layers_text()); }
+
+  CommandResult plan(const std::string& options) const {
+    return run_command(kTrireme + " plan --chain " + chain + " " + options);
+  }
+};
+
+TEST(PlanStages, CutsEqualLayersEvenly) {
+  const StageFolder files;
+
+  const json plan = json::parse(files.plan("--stages 4 --micro-batches 4 --json").out);
+
+  // 1F1B of equal stages of F = 2, B = 4 seconds: (4 + 4 - 1) x 6.
+  EXPECT_EQ(plan["predicted"]["step_s"], 42);
+  std::vector<int> in_flight;
+  for (const json& stage : plan["stages"]) in_flight.push_back(stage["in_flight"]);
+  EXPECT_THAT(in_flight, ElementsAre(4, 3, 2, 1));
+  EXPECT_EQ(plan["stages"][1]["layers"], json({3, 4}));
+}
+
+TEST(PlanStages, ShowsEveryStageAndTheOthersTimes) {
+  const StageFolder files;
+
+  const CommandResult result = files.plan("--stages 2 --micro-batches 6 --memory 20");
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("8 layers, 6 micro-batches per step, 2 stages"));
+  EXPECT_THAT(result.out, HasSubstr("stage on rank 0: layers 1.."));
+  EXPECT_THAT(result.out, HasSubstr("stage on rank 1: layers "));
+  for (const char* const policy :
+       {"keep_all, best cut", "keep_all, equal cut", "recompute_all, best cut",
+        "uniform 2, best cut", "adapipe, best cut", "joint, equal cut"})
+    EXPECT_THAT(result.out, HasSubstr("\n" + std::string(policy) + " ")) << policy;
+}
+
+TEST(PlanStages, IsNeverSlowerThanTheAlternatives) {
+  const StageFolder files;
+
+  for (const int memory : {16, 18, 20, 24, 30}) {
+    const json plan = json::parse(
+        files.plan("--stages 3 --micro-batches 6 --json --memory " + std::to_string(memory)).out);
+    const double step = plan["predicted"]["step_s"];
+    for (const json& other : plan["alternatives"]) {
+      if (!other.contains("step_s")) continue;
+      EXPECT_LE(step, double(other["step_s"]) + 1e-9) << other;
+    }
+  }
+}
+
+TEST(PlanStages, MakesWhatSimulateAgreesWith) {
+  const StageFolder files;
+  const std::string file = files.path("plan.json"), page = files.path("plan.html");
+
+  const CommandResult result =
+      files.plan("--stages 2 --micro-batches 6 --memory 20 -o " + file + " --report " + page);
+
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const json planned = json::parse(text_of(file));
+  const json simulated = json::parse(
+      run_command(kTrireme + " simulate " + file + " --chain " + files.chain + " --json").out);
+  EXPECT_EQ(planned["predicted"]["step_s"], simulated["step_s"]);
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_EQ(planned["stages"][k]["predicted"]["peak_bytes"], simulated["ranks"][k]["peak_bytes"]);
+    EXPECT_LE(simulated["ranks"][k]["peak_bytes"], 20);
+  }
+  EXPECT_THAT(text_of(page), HasSubstr("<svg"));
+  EXPECT_EQ(run_command(kTrireme + " check " + file + " --chain " + files.chain).exit_code, 0);
+}
+
+TEST(PlanStages, KeepsTheGivenCutScheduleAndSolver) {
+  const StageFolder files;
+
+  const json plan = json::parse(files
+                                    .plan("--stages 3 --micro-batches 4 --cut 1,3 --schedule gpipe "
+                                          "--solver recompute_all --json")
+                                    .out);
+
+  EXPECT_EQ(plan["stages"][1]["layers"], json({2, 3}));
+  EXPECT_EQ(plan["schedule"], "gpipe");
+  EXPECT_EQ(plan["stages"][2]["in_flight"], 4);
+  EXPECT_EQ(plan["stages"][0]["forward"], json::parse(R"([["forward_keep", 1]])"));
+}
+
+TEST(PlanStages, PutsMoreLayersOnFasterRanks) {
+  const StageFolder files;
+  const std::string platform = files.folder.file(
+      "platform.yaml",
+      "format: trireme-platform/1\nranks: [{memory_bytes: 99}, {memory_bytes: 99, "
+      "speed: 3}, {memory_bytes: 99}]\n");
+
+  const CommandResult result =
+      files.plan("--stages 2 --micro-batches 16 --json --platform " + platform);
+
+  const json plan = json::parse(result.out);
+  EXPECT_EQ(plan["stages"][0]["layers"], json({1, 2}));
+  EXPECT_THAT(result.errors, HasSubstr("planning for rank 0..1 of the 3"));
+}
+
+TEST(PlanStages, ExitsWith3AndSaysWhatIsLacking) {
+  const StageFolder files;
+  const std::string stages = "--stages 2 --micro-batches 4 --memory ";
+
+  const CommandResult result = files.plan("--json " + stages + "5");
+
+  ASSERT_EQ(result.exit_code, 3);
+  const json why = json::parse(result.out)["infeasible"];
+  const int least = why["least_budget_bytes"];
+  EXPECT_EQ(why["available_bytes"], 5);
+  EXPECT_EQ(why["needed_bytes"], least);
+  EXPECT_THAT(result.errors, HasSubstr("least is lacking on rank "));
+  EXPECT_EQ(files.plan(stages + std::to_string(least)).exit_code, 0);
+  EXPECT_EQ(files.plan(stages + std::to_string(least - 1)).exit_code, 3);
+}
+
+TEST(PlanStages, SaysWhatOneRankWouldNeed) {
+  const StageFolder files;
+  const std::string platform = files.folder.file(
+      "platform.yaml",
+      "format: trireme-platform/1\nranks: [{memory_bytes: 99}, {memory_bytes: 4}]\n");
+
+  const CommandResult result = files.plan("--stages 2 --micro-batches 4 --platform " + platform);
+
+  EXPECT_EQ(result.exit_code, 3);
+  // A backward of one layer holds its input, its tape and two gradients: 1 + 3 + 1 + 1 bytes.
+  EXPECT_THAT(result.errors, HasSubstr("2 B (2 bytes) more on rank 1 alone"));
+}
+
+TEST(PlanStages, NamesWhatFitsWhereTheAskedSolverDoesNot) {
+  const StageFolder files;
+
+  const CommandResult result =
+      files.plan("--stages 2 --micro-batches 8 --memory 18 --solver keep_all");
+
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.errors, HasSubstr("keep_all does not fit"));
+  EXPECT_THAT(result.errors, HasSubstr("joint fits, with"));
+}
+
+TEST(PlanStages, RefusesWhatIsForOneStage) {
+  const StageFolder files;
+
+  for (const std::string option : {"--sweep 3", "--solver all"}) {
+    const CommandResult result = files.plan("--stages 2 " + option);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.errors, HasSubstr("is for one stage"));
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,62 @@
+// The planner against every cut and every program of small pipelines.
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/every_cut.h"
+#include "partition/instances.h"
+
+#include "trireme/simulate/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace trireme::partition {
+namespace {
+
+constexpr double kSame = 1e-9;
+
+TEST(JointPlanner, IsTheOptimumOverCutsAndProgramsNearlyAlways) {
+  std::mt19937 random(20210);
+  int feasible = 0, equal = 0, above = 0, below = 0, missed = 0;
+  double gap = 0, worst = 0;
+  for (int trial = 0; trial < 1100; ++trial) {
+    const Question question = small_question(random, {});
+    const Optimum optimum = EveryCut(question, false).search();
+    const Answer answer = plan(question);
+    const auto* found = std::get_if<plan::Plan>(&answer);
+    if (std::isinf(optimum.step)) {
+      EXPECT_EQ(found, nullptr) << trial;
+      continue;
+    }
+    ++feasible;
+    if (found == nullptr) {
+      ++missed;
+      continue;
+    }
+    EXPECT_GE(found->step.count(), optimum.bound * (1 - kSame)) << trial;
+    EXPECT_LE(found->step.count(), EveryCut(question, true).search().step * (1 + kSame)) << trial;
+    const double more = found->step.count() / optimum.step - 1;
+    if (std::abs(more) <= kSame) {
+      ++equal;
+    } else if (more < 0) {
+      ++below;
+    } else {
+      ++above;
+      gap += more;
+      worst = std::max(worst, more);
+    }
+  }
+  RecordProperty("feasible", feasible);
+  RecordProperty("equal", equal);
+  RecordProperty("below", below);
+  RecordProperty("above", above);
+  RecordProperty("mean_gap", std::to_string(gap / feasible));
+  RecordProperty("worst_gap", std::to_string(worst));
+  EXPECT_GE(feasible, 500);
+  EXPECT_EQ(missed, 0);
+  EXPECT_GE(equal + below, feasible * 98 / 100);
+  EXPECT_LE(gap / feasible, 0.0015);
+}
+
+}  // namespace
+}  // namespace trireme::partition
