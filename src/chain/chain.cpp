@@ -30,6 +30,7 @@ constexpr std::array<SizeField, 6> kOptionalSizes{
      {"parameter_bytes", &LayerCost::parameters},
      {"gradient_bytes", &LayerCost::gradients},
      {"optimizer_bytes", &LayerCost::optimizer}}};
+constexpr TimeField kUpdate{"update_s", &LayerCost::update};
 
 LayerCost read_layer(const io::Node& node, int number);
 Seconds read_time(const io::Node& node);
@@ -95,6 +96,7 @@ LayerCost read_layer(const io::Node& node, int number) {
   for (const auto& [key, field] : kOptionalSizes) {
     if (const auto size = map.optional(key)) layer.*field = size->bytes();
   }
+  if (const auto time = map.optional(kUpdate.first)) layer.update = read_time(*time);
   map.finish();
   return layer;
 }
@@ -124,6 +126,8 @@ std::string layer_line(const LayerCost& layer) {
     line += concat(", ", key, ": ", (layer.*field).count());
   for (const auto& [key, field] : kOptionalSizes)
     line += concat(", ", key, ": ", (layer.*field).count());
+  if (layer.update > Seconds(0))
+    line += concat(", ", kUpdate.first, ": ", to_text(layer.update.count()));
   return line + "}\n";
 }
 

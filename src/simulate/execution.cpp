@@ -52,6 +52,9 @@ void Execution::take_time(const Action& action) {
     if (last_again_) recompute_ += last_duration_;
   } else if (action.op == Op::kBackward) {
     last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
+  } else if (action.op == Op::kStep) {
+    for (int i = setup_.scope.first_layer; i <= setup_.scope.last_layer; ++i)
+      last_duration_ += chain_.layer(i).update / setup_.speed;
   }
   busy_ += last_duration_;
 }

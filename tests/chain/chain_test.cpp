@@ -64,7 +64,7 @@ TEST(ReadChain, ReadsEveryField) {
       "layers:\n"
       "  - {name: embed, forward_s: 1.0e-3, backward_s: 1.5ms, output_bytes: 3MiB, tape_bytes: 5,\n"
       "     forward_transient_bytes: 6, tape_transient_bytes: 7, backward_transient_bytes: 8,\n"
-      "     parameter_bytes: 9, gradient_bytes: 10, optimizer_bytes: 11}\n");
+      "     parameter_bytes: 9, gradient_bytes: 10, optimizer_bytes: 11, update_s: 12us}\n");
 
   const LayerCost embed{.name = "embed",
                         .forward = Seconds(1e-3),
@@ -76,7 +76,8 @@ TEST(ReadChain, ReadsEveryField) {
                         .backward_transient = Bytes(8),
                         .parameters = Bytes(9),
                         .gradients = Bytes(10),
-                        .optimizer = Bytes(11)};
+                        .optimizer = Bytes(11),
+                        .update = Seconds(12e-6)};
   EXPECT_EQ(chain, (Chain{.name = "gpt-6x384", .input = Bytes(65536), .layers = {embed}}));
 }
 
@@ -109,7 +110,8 @@ Chain random_chain(std::mt19937_64& random) {
   Chain chain{.name = names[random() % names.size()], .input = size(), .layers = {}};
   for (std::size_t n = 1 + random() % 20; n > 0; --n) {
     chain.layers.push_back({names[random() % names.size()], time(), time(), size(), size(), size(),
-                            size(), size(), size(), size(), size()});
+                            size(), size(), size(), size(), size(),
+                            random() % 2 == 0 ? Seconds(0) : time()});
   }
   return chain;
 }
@@ -226,7 +228,7 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
       {"  - {name: b, " + costs + ", tape: 4}\n",
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
-       "parameter_bytes, gradient_bytes, optimizer_bytes)"},
+       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s)"},
       {"  - {name: b, " + costs + ", parameters_bytes: 4}\n",
        "layer 2 (b).parameters_bytes is not a key here (did you mean 'parameter_bytes'?)"},
       {"  - {name: b, " + costs + ", gradient_bytes: -4}\n",

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -99,7 +100,21 @@ std::vector<Chain> chains() {
                             .classes = 10,
                             .batch_norm = true,
                             .dropout = 0.1};
+  config::GptSpec fine = gpt;
+  fine.grain = "fine";
+  const config::LlamaSpec llama{
+      .blocks = 3, .width = 64, .heads = 4, .kv_heads = 2, .context = 32, .vocabulary = 50};
+  const config::ResnetSpec resnet{
+      .depth = 18, .image_size = 16, .channels = 3, .classes = 10, .width = 8};
+  const config::VggSpec vgg{.depth = 11, .image_size = 32, .width = 4, .batch_norm = true};
+  const config::VitSpec vit{
+      .image_size = 16, .patch = 4, .blocks = 2, .width = 48, .heads = 3, .dropout = 0.1};
   return {{"gpt", [gpt] { return subject_of(gpt, 2); }},
+          {"gpt_fine", [fine] { return subject_of(fine, 2); }},
+          {"llama", [llama] { return subject_of(llama, 2); }},
+          {"resnet", [resnet] { return subject_of(resnet, 4); }},
+          {"vgg", [vgg] { return subject_of(vgg, 4); }},
+          {"vit", [vit] { return subject_of(vit, 4); }},
           {"gpt_bfloat16", [gpt] { return subject_of(gpt, 2, "bfloat16"); }},
           {"mlp_batch_norm", [mlp] { return subject_of(mlp, 64); }},
           {"odd", [] {
@@ -134,55 +149,67 @@ void expect_equal(const std::vector<at::Tensor>& expected, const std::vector<at:
     EXPECT_TRUE(at::equal(expected[i], found[i])) << what << " " << i;
 }
 
-/// The worst of all runs, for the last line.
-struct Worst {
-  int runs = 0;
-  double share = 0;
-  Bytes difference;
-  std::string name;
+/// All runs, for the last line.
+struct Record {
+  int runs = 0, good = 0;
+  double worst_share = 0;
+  Bytes worst_difference;
+  std::string worst_name = "none";
 };
 
-class Budget : public testing::TestWithParam<std::tuple<std::string, std::string, double>> {
+class Budget : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   static void note(const std::string& name, Bytes predicted, Bytes measured) {
-    ++worst_.runs;
+    ++record_.runs;
+    record_.good += HasFailure() ? 0 : 1;
     const Bytes difference = predicted > measured ? predicted - measured : measured - predicted;
-    if (difference / measured <= worst_.share) return;
-    worst_ = {worst_.runs, difference / measured, difference, name};
+    if (difference / measured <= record_.worst_share) return;
+    record_.worst_share = difference / measured;
+    record_.worst_difference = difference;
+    record_.worst_name = name;
   }
   static void TearDownTestSuite() {
-    std::cout << worst_.runs
-              << " planned runs, all with keep_all's bits; worst prediction of a peak "
-              << 100 * worst_.share << " % off (" << worst_.difference.count() << " B), "
-              << worst_.name << "\n";
+    std::cout << record_.good << " of " << record_.runs
+              << " planned runs have keep_all's bits and keep their budget; worst prediction of a "
+                 "peak "
+              << 100 * record_.worst_share << " % off (" << record_.worst_difference.count()
+              << " B), " << record_.worst_name << "\n";
   }
 
  private:
-  static Worst worst_;
+  static Record record_;
 };
-Worst Budget::worst_;
+Record Budget::record_;
+
+/// Of what lies between the least budget that works and that of keep_all.
+constexpr std::array kShares{0.0, 0.2, 0.5, 0.8, 1.0};
 
 TEST_P(Budget, KeepsTheBitsAndThePeak) {
-  const auto& [chain, solver, share] = GetParam();
+  const auto& [chain, solver] = GetParam();
   Subject& subject = subject_named(chain);
   const Bytes most = subject.keep_all_budget();
   const Bytes least = subject.least_budget(solver).value_or(most);
-  const Bytes budget =
-      least + Bytes(static_cast<std::int64_t>(share * static_cast<double>((most - least).count())));
-  const auto plan = subject.plan(solver, budget);
-  ASSERT_TRUE(plan) << "no plan at the budget that was said to be enough";
+  for (const double share : kShares) {
+    const Bytes budget =
+        least +
+        Bytes(static_cast<std::int64_t>(share * static_cast<double>((most - least).count())));
+    const std::string name = concat(chain, ", ", solver, " at ", to_text(budget));
+    SCOPED_TRACE(name);
+    const auto plan = subject.plan(solver, budget);
+    ASSERT_TRUE(plan) << "no plan at the budget that was said to be enough";
 
-  const PlannedRun run = subject.run(*plan, budget, {.host = Bytes(16 << 20), .disk = Bytes(0)});
+    const PlannedRun run = subject.run(*plan, budget, {.host = Bytes(16 << 20), .disk = Bytes(0)});
 
-  EXPECT_EQ(run.numbers.losses, subject.expected().losses);
-  expect_equal(subject.expected().gradients, run.numbers.gradients, "gradient");
-  expect_equal(subject.expected().parameters, run.numbers.parameters, "parameter");
-  expect_equal(subject.expected().buffers, run.numbers.buffers, "buffer");
-  EXPECT_LE(run.peak, budget);
-  const Bytes margin = std::max(Bytes(1 << 20), run.peak / 50);
-  EXPECT_LE(run.predicted_peak, run.peak + margin);
-  EXPECT_GE(run.predicted_peak, run.peak - margin);
-  note(concat(chain, ", ", solver, " at ", to_text(budget)), run.predicted_peak, run.peak);
+    EXPECT_EQ(run.numbers.losses, subject.expected().losses);
+    expect_equal(subject.expected().gradients, run.numbers.gradients, "gradient");
+    expect_equal(subject.expected().parameters, run.numbers.parameters, "parameter");
+    expect_equal(subject.expected().buffers, run.numbers.buffers, "buffer");
+    EXPECT_LE(run.peak, budget);
+    const Bytes margin = std::max(Bytes(1 << 20), run.peak / 50);
+    EXPECT_LE(run.predicted_peak, run.peak + margin);
+    EXPECT_GE(run.predicted_peak, run.peak - margin);
+    note(name, run.predicted_peak, run.peak);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSolvers, Budget,
@@ -190,12 +217,10 @@ INSTANTIATE_TEST_SUITE_P(AllSolvers, Budget,
                                           testing::Values("keep_all", "recompute_all", "periodic 2",
                                                           "sqrt", "revolve", "min_peak", "rotor",
                                                           "rotor_free", "capuchin", "offload",
-                                                          "pofo"),
-                                          testing::Values(0.0, 0.2, 0.5, 0.8, 1.0)),
+                                                          "pofo")),
                          [](const auto& test) {
                            std::string name =
-                               concat(std::get<0>(test.param), "_", std::get<1>(test.param), "_",
-                                      static_cast<int>(100 * std::get<2>(test.param)));
+                               concat(std::get<0>(test.param), "_", std::get<1>(test.param));
                            std::replace(name.begin(), name.end(), ' ', '_');
                            return name;
                          });

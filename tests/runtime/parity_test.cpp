@@ -87,21 +87,26 @@ Gradients our_gradients(const model::ChainModel& model, const config::JobSpec& j
 
 class Parity : public testing::TestWithParam<std::tuple<std::vector<int>, bool>> {};
 
-TEST_P(Parity, GradientsOfAGptEqualAPlainLoopBitForBit) {
-  const auto& [cut, recompute] = GetParam();
-  config::GptSpec gpt = small_gpt();
-  gpt.dropout = 0;
-  const config::JobSpec job = small_job(gpt);
+/// Ours, for the test's cut and policy, beside those of a plain loop.
+void expect_plain_gradients(const config::ModelSpec& spec, const Split& split) {
+  const config::JobSpec job = small_job(spec);
   const model::ChainModel model = model::make_model(job.model);
   const DataSource data = random_data(model, job);
   at::set_num_threads(1);
 
   const Gradients plain = plain_gradients(model, job, data);
-  const Gradients ours = our_gradients(model, job, data, {.cut = cut, .recompute = recompute});
+  const Gradients ours = our_gradients(model, job, data, split);
 
   ASSERT_EQ(ours.size(), plain.size());
   for (const auto& [name, gradient] : plain)
     EXPECT_TRUE(at::equal(gradient, ours.at(name))) << name;
+}
+
+TEST_P(Parity, GradientsOfAGptEqualAPlainLoopBitForBit) {
+  const auto& [cut, recompute] = GetParam();
+  config::GptSpec gpt = small_gpt();
+  gpt.dropout = 0;
+  expect_plain_gradients(gpt, {.cut = cut, .recompute = recompute});
 }
 
 TEST_P(Parity, GradientsOfAnMlpWithBatchNormEqualAPlainLoopBitForBit) {
@@ -109,17 +114,14 @@ TEST_P(Parity, GradientsOfAnMlpWithBatchNormEqualAPlainLoopBitForBit) {
   config::MlpSpec mlp = small_mlp();
   mlp.dropout = 0;
   mlp.widths = {16, 16, 16, 16, 16};
-  const config::JobSpec job = small_job(mlp);
-  const model::ChainModel model = model::make_model(job.model);
-  const DataSource data = random_data(model, job);
-  at::set_num_threads(1);
+  expect_plain_gradients(mlp, {.cut = cut, .recompute = recompute});
+}
 
-  const Gradients plain = plain_gradients(model, job, data);
-  const Gradients ours = our_gradients(model, job, data, {.cut = cut, .recompute = recompute});
-
-  ASSERT_EQ(ours.size(), plain.size());
-  for (const auto& [name, gradient] : plain)
-    EXPECT_TRUE(at::equal(gradient, ours.at(name))) << name;
+TEST_P(Parity, GradientsOfAResnetEqualAPlainLoopBitForBit) {
+  const auto& [cut, recompute] = GetParam();
+  const config::ResnetSpec resnet{
+      .depth = 18, .image_size = 8, .channels = 3, .classes = 5, .width = 4};
+  expect_plain_gradients(resnet, {.cut = cut, .recompute = recompute});
 }
 
 INSTANTIATE_TEST_SUITE_P(Splits, Parity,

@@ -52,8 +52,10 @@ inline DataSource random_data(const model::ChainModel& model, const config::JobS
   const auto examples = [&model, &job](std::int64_t key) {
     at::Generator from = model::Seeds(99, static_cast<int>(key)).of_layer();
     const std::int64_t B = job.train.micro_batch, N = model.input_size;
-    if (model.input == model::InputKind::kVectors) {
-      return std::pair(at::empty({B, N}).normal_(0, 1, from),
+    if (model.input != model::InputKind::kTokens) {
+      std::vector<std::int64_t> sizes = model.example_sizes();
+      sizes.insert(sizes.begin(), B);
+      return std::pair(at::empty(sizes).normal_(0, 1, from),
                        at::empty({B}, at::kLong).random_(0, model.classes, from));
     }
     const at::Tensor tokens = at::empty({B, N + 1}, at::kLong).random_(0, model.classes, from);

@@ -24,6 +24,7 @@ struct LayerCost {
   Bytes backward_transient;  ///< peak of a backward above what was held before it, the new input
                              ///< gradient inside
   Bytes parameters, gradients, optimizer;  ///< static while the stage lives
+  Seconds update{0};  ///< the optimiser's update of its parameters, once a step
 
   bool operator==(const LayerCost&) const = default;
 };
@@ -48,8 +49,8 @@ inline constexpr int kMaxLayers = 100'000;
 inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
-/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes are 0 by
-/// default; units are read ("3MiB", "1.5ms").
+/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes and
+/// `update_s` are 0 by default; units are read ("3MiB", "1.5ms").
 ///
 /// Throws InputError with file, line, layer and field: unknown key, negative or non-finite number,
 /// no layers, more than kMaxLayers, a sum of sizes over 2^62.

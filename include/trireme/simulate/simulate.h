@@ -72,7 +72,8 @@ struct Simulation {
 
 enum class Detail { kSummary, kTimeline };
 
-/// Runs `program`: a layer takes its time / the rank's speed; a sender goes on at once unless its
+/// Runs `program`: a layer takes its time / the rank's speed, and so does the update of a rank's
+/// layers at the end of a step; a sender goes on at once unless its
 /// stream is full; a message takes its link's time, one after the other on the lane of its ordered
 /// pair of ranks and stream (latency overlaps); a receive waits for the arrival; copies go as in
 /// replay(), with the rank's memory as the budget that they wait for. Everything else takes no
