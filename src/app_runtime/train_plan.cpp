@@ -8,7 +8,7 @@
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
-#include "trireme/runtime/boundary.h"
+#include "trireme/solve/solve.h"
 #include "trireme/tier/rates.h"
 
 #include <unistd.h>
@@ -24,6 +24,8 @@ namespace {
 constexpr double kChannelBuffers = 1;
 
 bool needs_costs(const config::JobSpec& job);
+/// Before anything is measured for it.
+void require_solver(const config::JobSpec& job);
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
 Bytes machine_memory();
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
@@ -46,6 +48,7 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
     result.plan = make_policy_plan(job, model, context.stages);
     return result;
   }
+  require_solver(job);
   const bool from_file = !job.plan.file.empty();
   if (from_file) result.plan = plan_from_file(job, model, context.stages);
   result.chain = measured_chain(job, model, context, out);
@@ -88,6 +91,17 @@ bool needs_costs(const config::JobSpec& job) {
   const tier::OuterStoreOptions outer = outer_store_of(job);
   return !by_policy || !job.plan.file.empty() || !job.memory.device_budget.empty() ||
          outer.host + outer.disk > Bytes(0);
+}
+
+void require_solver(const config::JobSpec& job) {
+  std::vector<std::string> known = solve::solver_names();
+  const std::vector<std::string>& joint = partition::joint_solver_names();
+  known.insert(known.end(), joint.begin(), joint.end());
+  known.emplace_back("auto");
+  const std::string name = job.plan.solver.substr(0, job.plan.solver.find(' '));
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  job.fail("plan.solver", concat("is ", job.plan.solver, did_you_mean(name, known),
+                                 ", must be one of ", join(known, ", ")));
 }
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
