@@ -59,7 +59,8 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
                       body({.channel = channel,
                             .stages = stages,
                             .threads = threads,
-                            .owns_process = ranks == 1});
+                            .owns_process = ranks == 1,
+                            .shares_cores = ranks * threads > usable_cores()});
                     });
     return 0;
   } catch (...) {
@@ -85,10 +86,13 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
   const bool many = launched_ranks() > 1;
   if (transport == "mpi" || (transport == "auto" && many)) {
     const auto in_world = [&](comm::Channel& channel, int ranks_on_host) {
+      const int threads = threads_per_rank(job, ranks_on_host);
+      const auto cores = static_cast<int>(std::thread::hardware_concurrency());
       body({.channel = channel,
             .stages = stages_for(job, channel.size()),
-            .threads = threads_per_rank(job, ranks_on_host),
-            .owns_process = true});
+            .threads = threads,
+            .owns_process = true,
+            .shares_cores = ranks_on_host * threads > cores});
     };
     return launch_mpi(job, in_world);
   }

@@ -12,9 +12,10 @@ namespace trireme::app {
 /// One rank of a job on its way.
 struct RankContext {
   comm::Channel& channel;
-  int stages = 1;            ///< ranks per pipeline
-  int threads = 1;           ///< of this rank's operators
-  bool owns_process = true;  ///< no other rank in this process
+  int stages = 1;             ///< ranks per pipeline
+  int threads = 1;            ///< of this rank's operators
+  bool owns_process = true;   ///< no other rank in this process
+  bool shares_cores = false;  ///< this host has fewer cores than its ranks have threads
 };
 
 /// Runs `body` on every rank of the job: ranks of mpirun, or threads of this process. Returns the

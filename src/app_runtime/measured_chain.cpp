@@ -6,11 +6,35 @@
 #include "trireme/core/text.h"
 #include "trireme/profile/stored.h"
 
+#include <optional>
+#include <span>
+
 namespace trireme::app {
 namespace {
 
-/// Layer by layer, so that no wait lasts longer than one layer's measurement.
-constexpr const char* kWaiting = "profile on rank 0";
+/// One chain of all ranks' shares, which timed different layers.
+chain::Chain sum_of(const std::vector<std::vector<std::byte>>& shares) {
+  std::optional<chain::Chain> sum;
+  for (const auto& share : shares) {
+    const std::string text(reinterpret_cast<const char*>(share.data()), share.size());
+    const chain::Chain chain = chain::read_chain(io::parse(text, "chain"));
+    if (!sum) {
+      sum = chain;
+      continue;
+    }
+    for (std::size_t i = 0; i < chain.layers.size(); ++i) {
+      sum->layers[i].forward += chain.layers[i].forward;
+      sum->layers[i].backward += chain.layers[i].backward;
+      sum->layers[i].update += chain.layers[i].update;
+    }
+  }
+  return *sum;
+}
+
+void say(const profile::Stored& stored, const std::string& how, std::ostream& out) {
+  out << "profile: " << stored.chain.length() << " layers, " << how << " (" << stored.file.string()
+      << ")\n";
+}
 
 }  // namespace
 
@@ -22,26 +46,39 @@ std::filesystem::path profiles_folder(const config::JobSpec& job) {
 
 chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                             const RankContext& context, std::ostream& out) {
-  const std::vector<int> all = comm::everyone(context.channel);
-  if (context.channel.rank() != 0) {
-    for (;;) {
-      const std::string text = comm::broadcast(context.channel, all, "", kWaiting);
-      if (!text.empty()) return chain::read_chain(io::parse(text, "chain"));
-    }
+  comm::Channel& channel = context.channel;
+  const std::vector<int> all = comm::everyone(channel);
+  const bool speaks = channel.rank() == 0;
+  std::optional<profile::Stored> stored;
+  if (speaks) stored = profile::find_stored(job, context.threads, profiles_folder(job));
+  const std::string known = comm::broadcast(
+      channel, all, stored ? chain::to_yaml(stored->chain) : "", "stored profile of rank 0");
+  if (!known.empty()) {
+    if (speaks) say(*stored, "measured earlier", out);
+    return chain::read_chain(io::parse(known, "chain"));
   }
-  profile::MeasureOptions options{.threads = context.threads, .stop_requested = stop_requested};
+  if (speaks) out << "profile: measuring the layers ..." << std::endl;
   int measured = 0;
+  profile::MeasureOptions options{.threads = context.threads,
+                                  .share = channel.rank(),
+                                  .shares = channel.size(),
+                                  .stop_requested = stop_requested};
   options.progress = [&](int, const chain::LayerCost&, bool is_measured) {
-    if (is_measured && measured++ == 0) out << "profile: measuring the layers ..." << std::endl;
-    comm::broadcast(context.channel, all, "", kWaiting);
+    measured += is_measured ? 1 : 0;
   };
-  profile::Stored stored =
-      profile::load_or_measure(model, job, options, profiles_folder(job), profile::Reuse::kAllowed);
-  comm::broadcast(context.channel, all, chain::to_yaml(stored.chain), kWaiting);
-  out << "profile: " << stored.chain.length() << " layers, "
-      << (stored.was_there ? "measured earlier" : concat(measured, " measured")) << " ("
-      << stored.file.string() << ")\n";
-  return std::move(stored.chain);
+  const std::string mine = chain::to_yaml(profile::measure(model, job, options));
+  const auto shares =
+      comm::all_gather(channel, all, std::as_bytes(std::span(mine)), "profiles of all ranks");
+  chain::Chain chain = sum_of(shares);
+  if (speaks) {
+    stored = profile::store(std::move(chain), job, context.threads, profiles_folder(job));
+    say(*stored,
+        concat(measured, " kinds measured on ", channel.size(),
+               channel.size() == 1 ? " rank" : " ranks"),
+        out);
+    return std::move(stored->chain);
+  }
+  return chain;
 }
 
 }  // namespace trireme::app

@@ -16,7 +16,8 @@ namespace trireme::app {
 /// Where profiles of this job and its neighbours are: runs/.profiles for runs/quickstart.
 std::filesystem::path profiles_folder(const config::JobSpec& job);
 
-/// Every rank: the stored costs of the job's layers, or measured on rank 0 while the others wait.
+/// Every rank: the job's costs as rank 0 has them stored, or measured now, each rank a share of the
+/// layers.
 chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                             const RankContext& context, std::ostream& out);
 

@@ -72,7 +72,11 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   const Bytes room = result.copies.outer_peak + result.copies.outer_peak / 32 + Bytes(1 << 20);
   result.outer_store.host = std::min(result.outer_store.host, room);
   result.outer_store.disk = std::min(result.outer_store.disk, room - result.outer_store.host);
-  if (context.channel.rank() == 0) say(result, out);
+  if (context.channel.rank() == 0) {
+    say(result, out);
+    if (context.shares_cores)
+      out << "note: ranks share cores here; expected times are for a core per thread\n";
+  }
   return result;
 }
 

@@ -57,6 +57,7 @@ class Walk {
   at::Generator generator_ = at::detail::createCPUGenerator();
   std::map<std::string, Known> known_;
   int number_ = 0;
+  int turn_ = 0;     ///< layers measured so far
   model::Values x_;  ///< input of the next layer
 };
 
@@ -134,12 +135,14 @@ chain::LayerCost Walk::measure_layer() {
   model::Values output = measure_bytes(subject, account_, cost);
   if (output.empty())
     throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
-  measure_times(subject,
-                {.least_time = options_.least_time,
-                 .least_runs = options_.least_runs,
-                 .between = [this] { require_no_stop(); }},
-                cost);
-  cost.update = measure_update(*held.layer, held.gradients, job_.train.optimizer);
+  const bool is_mine = turn_++ % options_.shares == options_.share;
+  if (is_mine)
+    measure_times(subject,
+                  {.least_time = options_.least_time,
+                   .least_runs = options_.least_runs,
+                   .between = [this] { require_no_stop(); }},
+                  cost);
+  if (is_mine) cost.update = measure_update(*held.layer, held.gradients, job_.train.optimizer);
   x_ = std::move(output);
   return cost;
 }

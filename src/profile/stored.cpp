@@ -22,6 +22,7 @@ constexpr int kFormat = 2;
 std::string processor_name();
 /// Digest of the running program's file.
 std::string program_digest();
+std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder);
 std::optional<chain::Chain> read_stored(const std::filesystem::path& file);
 /// The lines of `text` as YAML comments.
 std::string commented(const std::string& text);
@@ -39,19 +40,30 @@ std::string dependencies(const config::JobSpec& job, int threads) {
                 resolved.find("model")->to_yaml(), "\n");
 }
 
+std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
+                                  const std::filesystem::path& folder) {
+  const std::filesystem::path file = file_of(dependencies(job, threads), folder);
+  auto chain = read_stored(file);
+  if (!chain) return std::nullopt;
+  return Stored{.chain = std::move(*chain), .file = file, .was_there = true};
+}
+
+Stored store(chain::Chain chain, const config::JobSpec& job, int threads,
+             const std::filesystem::path& folder) {
+  const std::string known = dependencies(job, threads);
+  const std::filesystem::path file = file_of(known, folder);
+  io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
+                              commented(known), chain::to_yaml(chain)));
+  return {.chain = std::move(chain), .file = file, .was_there = false};
+}
+
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse) {
-  const std::string known = dependencies(job, options.threads);
-  const std::filesystem::path file = folder / concat(digest(known), ".yaml");
   if (reuse == Reuse::kAllowed) {
-    if (auto chain = read_stored(file))
-      return {.chain = std::move(*chain), .file = file, .was_there = true};
+    if (auto stored = find_stored(job, options.threads, folder)) return std::move(*stored);
   }
-  Stored stored{.chain = measure(model, job, options), .file = file, .was_there = false};
-  io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
-                              commented(known), chain::to_yaml(stored.chain)));
-  return stored;
+  return store(measure(model, job, options), job, options.threads, folder);
 }
 
 namespace {
@@ -67,6 +79,10 @@ std::string processor_name() {
 
 std::string program_digest() {
   return digest(io::read_file("/proc/self/exe"));
+}
+
+std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder) {
+  return folder / concat(digest(known), ".yaml");
 }
 
 std::optional<chain::Chain> read_stored(const std::filesystem::path& file) {

@@ -228,6 +228,32 @@ TEST(Measuring, IsTheSameInBytesEveryTime) {
   EXPECT_EQ(first, second);
 }
 
+TEST(Measuring, TimesEveryLayerOnceWhereSharesMeasureTogether) {
+  const config::JobSpec job =
+      job_of(config::MlpSpec{.inputs = 8, .widths = {4, 5, 6, 7}, .classes = 2}, 2);
+  const model::ChainModel model = model::make_model(job.model);
+  const chain::Chain whole = measured(job);
+  std::vector<chain::Chain> shares;
+  for (int share = 0; share < 3; ++share) {
+    MeasureOptions options = quick();
+    options.share = share;
+    options.shares = 3;
+    shares.push_back(measure(model, job, options));
+  }
+  for (std::size_t i = 0; i < whole.layers.size(); ++i) {
+    int timed = 0;
+    for (chain::Chain& share : shares) {
+      chain::LayerCost cost = share.layers[i];
+      timed += cost.forward > Seconds(0) && cost.backward > Seconds(0) ? 1 : 0;
+      cost.forward = whole.layers[i].forward;
+      cost.backward = whole.layers[i].backward;
+      cost.update = whole.layers[i].update;
+      EXPECT_EQ(cost, whole.layers[i]);
+    }
+    EXPECT_EQ(timed, 1) << i;
+  }
+}
+
 TEST(Measuring, EndsWhenAskedTo) {
   MeasureOptions options = quick();
   int asked = 0;

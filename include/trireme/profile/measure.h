@@ -16,6 +16,9 @@ struct MeasureOptions {
   /// A layer's forward and backward are repeated until both together took so long, and so often.
   Seconds least_time{0.2};
   int least_runs = 5;
+  /// Of `shares` that measure together, this one times every layer whose turn it is; the times of
+  /// the others stay 0 (bytes do not: they cost one run). Added up, the shares are whole.
+  int share = 0, shares = 1;
   std::function<bool()> stop_requested = {};  ///< asked between runs
   /// Told after layer `number` of 1..L; `measured` is false where an equal layer's costs were
   /// taken.

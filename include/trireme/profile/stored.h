@@ -8,6 +8,7 @@
 #include "trireme/profile/measure.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace trireme::profile {
@@ -23,6 +24,13 @@ struct Stored {
   std::filesystem::path file;
   bool was_there = false;  ///< nothing was measured
 };
+
+/// What is stored in `folder` for these dependencies, if it can be read.
+std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
+                                  const std::filesystem::path& folder);
+/// Stores a chain that was measured under these dependencies.
+Stored store(chain::Chain chain, const config::JobSpec& job, int threads,
+             const std::filesystem::path& folder);
 
 enum class Reuse { kAllowed, kForbidden };
 
