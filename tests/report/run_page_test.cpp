@@ -63,15 +63,19 @@ TEST(RunPage, IsWellFormedAndAlone) {
   EXPECT_THAT(page, HasSubstr("<dt>loss</dt><dd>&lt;nan&gt;</dd>"));
 }
 
-TEST(RunPage, PutsThePredictionBelowTheMeasurement) {
+/// Of a run that took twice as long as predicted.
+std::string page_of_twice() {
   const TwoRanks run;
   const Simulation measured = twice(run.predicted);
+  return run_page({.name = "twice",
+                   .plan = run.plan,
+                   .chain = run.chain,
+                   .predicted = &run.predicted,
+                   .measured = &measured});
+}
 
-  const std::string page = run_page({.name = "twice",
-                                     .plan = run.plan,
-                                     .chain = run.chain,
-                                     .predicted = &run.predicted,
-                                     .measured = &measured});
+TEST(RunPage, PutsThePredictionBelowTheMeasurement) {
+  const std::string page = page_of_twice();
 
   // 9 s of compute (Narayanan et al. 2021: (m + p - 1)(f + b)) and two messages of 0.1 s in its
   // way.
@@ -83,14 +87,7 @@ TEST(RunPage, PutsThePredictionBelowTheMeasurement) {
 }
 
 TEST(RunPage, DrawsBothCurvesAndBothPipelines) {
-  const TwoRanks run;
-  const Simulation measured = twice(run.predicted);
-
-  const std::string page = run_page({.name = "twice",
-                                     .plan = run.plan,
-                                     .chain = run.chain,
-                                     .predicted = &run.predicted,
-                                     .measured = &measured});
+  const std::string page = page_of_twice();
 
   EXPECT_EQ(count_of(page, "class=\"held\"><title>measured"), 2);
   EXPECT_EQ(count_of(page, "class=\"predicted\"><title>predicted"), 2);

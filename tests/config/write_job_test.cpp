@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/config/job.h"
+
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/io/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <variant>
+
+namespace trireme::config {
+namespace {
+
+using support::input_error;
+using testing::ElementsAre;
+
+JobSpec read(const std::string& text, const LoadOptions& options = {}) {
+  return read_job(io::parse(text, "dir/a.yaml"), options);
+}
+
+const std::string kLeast = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
+
+const std::string kDefaults =
+    "name: a\n"
+    "model:\n"
+    "  kind: gpt\n"
+    "  blocks: 6\n"
+    "  width: 384\n"
+    "  heads: 6\n"
+    "  context: 256\n"
+    "  vocabulary: 256\n"
+    "  dropout: 0\n"
+    "  tied_head: true\n"
+    "  grain: half_block\n"
+    "data:\n"
+    "  kind: text\n"
+    "  files: [x.txt]\n"
+    "  validation_fraction: 0.05\n"
+    "train:\n"
+    "  steps: 300\n"
+    "  batch: 32\n"
+    "  micro_batch: 4\n"
+    "  seed: 1\n"
+    "  precision: float32\n"
+    "  clip_norm: 1\n"
+    "  validate_every: 100\n"
+    "  validation_batches: 8\n"
+    "  optimizer:\n"
+    "    kind: adamw\n"
+    "    learning_rate: 6e-04\n"
+    "    weight_decay: 0.1\n"
+    "    betas: [0.9, 0.95]\n"
+    "    epsilon: 1e-08\n"
+    "  schedule:\n"
+    "    kind: cosine\n"
+    "    warmup_steps: 0\n"
+    "    least_fraction: 0.1\n"
+    "device: cpu\n"
+    "threads: auto\n"
+    "pipeline:\n"
+    "  stages: auto\n"
+    "  replicas: 1\n"
+    "  schedule: \"1f1b\"\n"
+    "  cut: auto\n"
+    "  timeout: 60s\n"
+    "  transport: auto\n"
+    "memory:\n"
+    "  device_budget: auto\n"
+    "  host_budget: 0\n"
+    "  disk_budget: 0\n"
+    "  disk_path: \"\"\n"
+    "plan:\n"
+    "  solver: auto\n"
+    "  slots: 500\n"
+    "  file: \"\"\n"
+    "checkpoint:\n"
+    "  every: 0\n"
+    "  keep: 2\n"
+    "  resume: auto\n"
+    "report:\n"
+    "  directory: runs/a\n"
+    "  log_every: 10\n"
+    "  tensorboard: true\n"
+    "  html: true\n";
+
+TEST(ToYaml, WritesEveryDefault) {
+  EXPECT_EQ(to_yaml(read(kLeast)), kDefaults);
+}
+
+/// A job in which nothing has its default.
+const std::string kNoDefaults =
+    "name: \"12\"\n"
+    "model:\n"
+    "  kind: mlp\n"
+    "  inputs: 3\n"
+    "  widths: [5, 6]\n"
+    "  classes: 2\n"
+    "  batch_norm: true\n"
+    "  dropout: 0.3\n"
+    "data:\n"
+    "  kind: synthetic\n"
+    "  examples: 77\n"
+    "  validation_fraction: 0\n"
+    "train:\n"
+    "  steps: 11\n"
+    "  batch: 12\n"
+    "  micro_batch: 3\n"
+    "  seed: 9\n"
+    "  precision: bfloat16\n"
+    "  clip_norm: 0\n"
+    "  validate_every: 0\n"
+    "  validation_batches: 1\n"
+    "  optimizer:\n"
+    "    kind: sgd\n"
+    "    learning_rate: 0.3333333333333333\n"
+    "    weight_decay: 0\n"
+    "    momentum: 0\n"
+    "  schedule:\n"
+    "    kind: constant\n"
+    "    warmup_steps: 2\n"
+    "device: cuda\n"
+    "threads: 2\n"
+    "pipeline:\n"
+    "  stages: 2\n"
+    "  replicas: 2\n"
+    "  schedule: gpipe\n"
+    "  cut: [1]\n"
+    "  timeout: 0.5s\n"
+    "  transport: local\n"
+    "memory:\n"
+    "  device_budget: [1, 7%, 12.34%, 4]\n"
+    "  host_budget: 100%\n"
+    "  disk_budget: 4096\n"
+    "  disk_path: \"a: b\"\n"
+    "plan:\n"
+    "  solver: \"periodic 3\"\n"
+    "  slots: 10\n"
+    "  file: \"true\"\n"
+    "checkpoint:\n"
+    "  every: 1\n"
+    "  keep: 1\n"
+    "  resume: never\n"
+    "report:\n"
+    "  directory: /r\n"
+    "  log_every: 1\n"
+    "  tensorboard: false\n"
+    "  html: false\n";
+
+TEST(ToYaml, ReadsBackAsTheSameJob) {
+  EXPECT_EQ(to_yaml(read(kDefaults)), kDefaults);
+  EXPECT_EQ(to_yaml(read(kNoDefaults)), kNoDefaults);
+}
+
+/// A model section in which nothing has its default, as it is written.
+void expect_kept(const std::string& model, const std::string& data) {
+  const std::string yaml = to_yaml(read("model:\n" + model + data));
+  EXPECT_EQ(yaml.substr(0, 8 + 7 + model.size()), "name: a\nmodel:\n" + model);
+  EXPECT_EQ(to_yaml(read(yaml)), yaml);
+}
+
+TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
+  const std::string text = "data: {files: [x.txt]}\n";
+  expect_kept(
+      "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  vocabulary: 300\n"
+      "  dropout: 0.25\n  tied_head: false\n  grain: block\n",
+      text);
+  expect_kept(
+      "  kind: llama\n  blocks: 2\n  width: 24\n  heads: 4\n  kv_heads: 2\n  hidden: 50\n"
+      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  rope_base: 5e+05\n  grain: fine\n",
+      text);
+  expect_kept(
+      "  kind: vit\n  image_size: 12\n  patch: 3\n  blocks: 2\n  width: 24\n  heads: 4\n"
+      "  classes: 7\n  channels: 1\n  dropout: 0.25\n  grain: block\n",
+      "");
+  expect_kept(
+      "  kind: resnet\n  depth: 50\n  image_size: 224\n  channels: 1\n  classes: 1000\n"
+      "  width: 16\n  stem: \"7x7\"\n",
+      "");
+  expect_kept(
+      "  kind: vgg\n  depth: 19\n  image_size: 224\n  channels: 1\n  classes: 1000\n"
+      "  width: 8\n  batch_norm: false\n  dropout: 0.25\n",
+      "");
+}
+
+TEST(ToYaml, KeepsAnOwnModel) {
+  const LoadOptions options{.settings = {}, .own_models = {"perceiver"}};
+  const std::string model =
+      "model: {kind: perceiver, depth: [1, {x: 2}], note: \"two\\nlines: # no comment\"}\n";
+  const std::string once = to_yaml(read(model + "data: {kind: synthetic}\n", options));
+
+  const JobSpec again = read(once, options);
+
+  EXPECT_EQ(to_yaml(again), once);
+  EXPECT_EQ(std::get<OwnModelSpec>(again.model).node.find("note")->text(),
+            "two\nlines: # no comment");
+}
+
+}  // namespace
+}  // namespace trireme::config
