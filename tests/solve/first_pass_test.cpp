@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
+#include "solve/stage_vectors.h"
 
 #include "trireme/simulate/replay.h"
 #include "trireme/solve/exhaustive.h"
@@ -33,48 +34,8 @@ std::int64_t keep_all_peak(Problem problem) {
 // exhaustive search over all programs, with (w-1) K + peak <= M.
 TEST(FirstPass, ReachesTheOptimumOfAStageWithAPause) {
   const chain::Chain chain = without_loss(chain_a());
-  const std::map<int, std::vector<std::pair<int, double>>> expected{{2,
-                                                                     {{11, 44},
-                                                                      {12, 39},
-                                                                      {13, 37},
-                                                                      {14, 35},
-                                                                      {15, 33},
-                                                                      {16, 32},
-                                                                      {18, 30},
-                                                                      {20, 29},
-                                                                      {25, 28},
-                                                                      {28, 27},
-                                                                      {33, 26}}},
-                                                                    {3,
-                                                                     {{12, 44},
-                                                                      {13, 42},
-                                                                      {14, 39},
-                                                                      {15, 37},
-                                                                      {16, 36},
-                                                                      {18, 35},
-                                                                      {19, 33},
-                                                                      {20, 32},
-                                                                      {24, 30},
-                                                                      {26, 29},
-                                                                      {36, 28},
-                                                                      {38, 27},
-                                                                      {48, 26}}},
-                                                                    {4,
-                                                                     {{13, 44},
-                                                                      {14, 42},
-                                                                      {15, 39},
-                                                                      {17, 37},
-                                                                      {18, 36},
-                                                                      {21, 35},
-                                                                      {23, 33},
-                                                                      {24, 32},
-                                                                      {30, 30},
-                                                                      {32, 29},
-                                                                      {46, 28},
-                                                                      {48, 27},
-                                                                      {63, 26}}}};
   const Tables tables = tables_of(chain, chain.length(), 64);
-  for (const auto& [in_flight, steps] : expected) {
+  for (const auto& [in_flight, steps] : chain_a_stages()) {
     std::size_t next = 0;
     double best = -1;
     for (int memory = 1; memory <= 64; ++memory) {

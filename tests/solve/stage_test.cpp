@@ -5,6 +5,7 @@
 
 #include "solve/chains.h"
 #include "solve/stage_oracle.h"
+#include "solve/stage_vectors.h"
 
 #include "trireme/simulate/replay.h"
 
@@ -23,9 +24,8 @@
 namespace trireme::solve {
 namespace {
 
-using Steps = std::vector<std::pair<int, double>>;  // memory, time from there on
-
-void expect_times(const chain::Chain& chain, int in_flight, bool may_leave, const Steps& steps) {
+void expect_times(const chain::Chain& chain, int in_flight, bool may_leave,
+                  const StageSteps& steps) {
   const int last = chain.length();
   StageSolver solver = exact_solver(chain, 80, may_leave);
   std::size_t next = 0;
@@ -47,59 +47,18 @@ void expect_times(const chain::Chain& chain, int in_flight, bool may_leave, cons
   }
 }
 
-// Chain A (f=2,3,1,4; b=3,5,2,6; x=1,2,1,2,1; tapes 4,3,5,2),
-// exhaustive search over all programs.
 TEST(Stage, ReachesTheOptimumOfTheWorkedExample) {
-  const chain::Chain chain = without_loss(chain_a());
-  expect_times(chain, 2, true,
-               {{11, 44},
-                {12, 39},
-                {13, 37},
-                {14, 35},
-                {15, 33},
-                {16, 32},
-                {18, 30},
-                {20, 29},
-                {25, 28},
-                {28, 27},
-                {33, 26}});
-  expect_times(chain, 3, true,
-               {{12, 44},
-                {13, 42},
-                {14, 39},
-                {15, 37},
-                {16, 36},
-                {18, 35},
-                {19, 33},
-                {20, 32},
-                {24, 30},
-                {26, 29},
-                {36, 28},
-                {38, 27},
-                {48, 26}});
-  expect_times(chain, 4, true,
-               {{13, 44},
-                {14, 42},
-                {15, 39},
-                {17, 37},
-                {18, 36},
-                {21, 35},
-                {23, 33},
-                {24, 32},
-                {30, 30},
-                {32, 29},
-                {46, 28},
-                {48, 27},
-                {63, 26}});
+  for (const auto& [in_flight, steps] : chain_a_stages())
+    expect_times(without_loss(chain_a()), in_flight, true, steps);
 }
 
 // The same among memory-persistent programs, by enumeration: where they need more for a time.
 TEST(Stage, ReachesTheOptimumOfPersistentPrograms) {
   expect_times(with_loss(chain_a()), 1, false,
                {{10, 34}, {11, 32}, {12, 31}, {14, 29}, {16, 27}, {18, 26}});
-  const std::vector<Steps> known{{{17, 32}, {24, 29}},
-                                 {{23, 32}, {34, 29}, {40, 27}},
-                                 {{16, 39}, {29, 32}, {43, 30}, {44, 29}, {52, 27}}};
+  const std::vector<StageSteps> known{{{17, 32}, {24, 29}},
+                                      {{23, 32}, {34, 29}, {40, 27}},
+                                      {{16, 39}, {29, 32}, {43, 30}, {44, 29}, {52, 27}}};
   StageSolver solver = exact_solver(without_loss(chain_a()), 70, false);
   for (int in_flight = 2; in_flight <= 4; ++in_flight) {
     for (const auto& [memory, time] : known[static_cast<std::size_t>(in_flight) - 2]) {
@@ -112,40 +71,40 @@ TEST(Stage, ReachesTheOptimumOfPersistentPrograms) {
 // Chain A with its loss, enumeration of persistent programs of a model in which x[4] stays until
 // the backward. Here it may go, so that a program may fit with less, but none needs more.
 TEST(Stage, IsNeverSlowerThanWhereTheOutputStays) {
-  const std::vector<Steps> known{{{12, 44},
-                                  {13, 39},
-                                  {14, 37},
-                                  {15, 36},
-                                  {16, 34},
-                                  {17, 32},
-                                  {21, 31},
-                                  {24, 29},
-                                  {28, 27},
-                                  {33, 26}},
-                                 {{14, 44},
-                                  {15, 42},
-                                  {16, 39},
-                                  {17, 37},
-                                  {18, 36},
-                                  {22, 34},
-                                  {23, 32},
-                                  {30, 31},
-                                  {34, 29},
-                                  {40, 27},
-                                  {48, 26}},
-                                 {{16, 44},
-                                  {17, 42},
-                                  {18, 41},
-                                  {19, 39},
-                                  {20, 37},
-                                  {21, 36},
-                                  {28, 34},
-                                  {29, 32},
-                                  {39, 31},
-                                  {43, 30},
-                                  {44, 29},
-                                  {52, 27},
-                                  {63, 26}}};
+  const std::vector<StageSteps> known{{{12, 44},
+                                       {13, 39},
+                                       {14, 37},
+                                       {15, 36},
+                                       {16, 34},
+                                       {17, 32},
+                                       {21, 31},
+                                       {24, 29},
+                                       {28, 27},
+                                       {33, 26}},
+                                      {{14, 44},
+                                       {15, 42},
+                                       {16, 39},
+                                       {17, 37},
+                                       {18, 36},
+                                       {22, 34},
+                                       {23, 32},
+                                       {30, 31},
+                                       {34, 29},
+                                       {40, 27},
+                                       {48, 26}},
+                                      {{16, 44},
+                                       {17, 42},
+                                       {18, 41},
+                                       {19, 39},
+                                       {20, 37},
+                                       {21, 36},
+                                       {28, 34},
+                                       {29, 32},
+                                       {39, 31},
+                                       {43, 30},
+                                       {44, 29},
+                                       {52, 27},
+                                       {63, 26}}};
   const chain::Chain chain = with_loss(chain_a());
   StageSolver solver = exact_solver(chain, 70, false);
   for (int in_flight = 2; in_flight <= 4; ++in_flight) {
