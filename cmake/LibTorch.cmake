@@ -21,7 +21,14 @@ foreach(_name IN ITEMS c10 torch_cpu)
 endforeach()
 file(GLOB _rpath LIST_DIRECTORIES true ${TRIREME_LIBTORCH}/nvidia/*/lib)
 list(PREPEND _rpath ${_torch}/lib)
-set(CMAKE_BUILD_RPATH ${_rpath})
+# As seen from bin/, where all that is linked lies: the tree may be moved, or carried to another machine. There, where
+# LibTorch is somewhere else, LD_LIBRARY_PATH names it. The NVIDIA wheels may come later than the build.
+set(TRIREME_RPATH "")
+foreach(_folder IN ITEMS ${_torch}/lib ${TRIREME_LIBTORCH}/nvidia/cu13/lib ${TRIREME_LIBTORCH}/nvidia/nccl/lib)
+  file(RELATIVE_PATH _relative ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${_folder})
+  list(APPEND TRIREME_RPATH "$ORIGIN/${_relative}")
+endforeach()
+set(CMAKE_BUILD_RPATH ${TRIREME_RPATH} ${_rpath})
 
 add_library(trireme_torch INTERFACE)
 target_include_directories(trireme_torch SYSTEM INTERFACE

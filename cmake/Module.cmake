@@ -2,6 +2,7 @@
 # what it names in USES, which must have been added before it. Two checks keep it so: the link closure
 # (here, at configure time) and the includes (cmake/CheckIncludes.cmake, a test).
 set_property(GLOBAL PROPERTY TRIREME_PURE_MODULES "")
+set_property(GLOBAL PROPERTY TRIREME_MODULES "")
 set(TRIREME_EDGES ${PROJECT_BINARY_DIR}/module_edges.txt)
 file(WRITE ${TRIREME_EDGES} "")
 
@@ -27,6 +28,7 @@ function(trireme_add_module name)
   list(TRANSFORM M_USES PREPEND trireme::)
   target_link_libraries(trireme_${name} PUBLIC ${M_USES}
     PRIVATE ${M_EXTERNAL} trireme_warnings trireme_sanitize)
+  set_property(GLOBAL APPEND PROPERTY TRIREME_MODULES ${name})
   if(M_PURE)
     set_property(GLOBAL APPEND PROPERTY TRIREME_PURE_MODULES ${name})
   endif()
@@ -72,7 +74,8 @@ function(trireme_link_closure target out)
   set(${out} "${seen}" PARENT_SCOPE)
 endfunction()
 
-# Stops the configuration when a pure module reaches LibTorch, MPI, NCCL or CUDA.
+# Stops the configuration when a pure module reaches LibTorch, MPI, NCCL or CUDA, and when one reaches the NVIDIA libraries
+# that does not go into libtrireme_cuda.so.
 function(trireme_check_layers)
   get_property(pure GLOBAL PROPERTY TRIREME_PURE_MODULES)
   foreach(module IN LISTS pure)
@@ -81,6 +84,16 @@ function(trireme_check_layers)
       string(TOLOWER "${reached}" lower)
       if(lower MATCHES "(^|[^a-z])(lib)?(torch|c10|nccl|cuda|mpi)")
         message(FATAL_ERROR "layering: pure module '${module}' reaches '${reached}'\n  ${closure}")
+      endif()
+    endforeach()
+  endforeach()
+  get_property(modules GLOBAL PROPERTY TRIREME_MODULES)
+  list(REMOVE_ITEM modules tier_cuda comm_nccl)
+  foreach(module IN LISTS modules)
+    trireme_link_closure(trireme_${module} closure)
+    foreach(reached IN LISTS closure)
+      if(reached MATCHES "trireme_nvidia|tier_cuda|comm_nccl|libnccl|libcudart|libtorch_cuda")
+        message(FATAL_ERROR "layering: module '${module}' reaches '${reached}', which only libtrireme_cuda.so may")
       endif()
     endforeach()
   endforeach()

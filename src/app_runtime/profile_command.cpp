@@ -5,6 +5,7 @@
 #include "measured_chain.h"
 #include "mpi_launch.h"
 #include "signals.h"
+#include "train_command.h"
 
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
@@ -43,11 +44,7 @@ int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) 
 namespace {
 
 config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own) {
-  config::LoadOptions options{.settings = arguments.settings, .own_models = {}};
-  for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
-  config::JobSpec job = config::load_job(arguments.job_file, options);
-  if (job.device != "cpu")
-    job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+  config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
   if (launched_ranks() > 1) {
     throw InputError(concat("profile measures on one process, but mpirun started ",
                             launched_ranks(), ": start it without mpirun"));

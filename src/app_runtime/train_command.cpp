@@ -13,6 +13,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/data/dataset.h"
+#include "trireme/device/cuda_library.h"
 #include "trireme/runtime/trainer.h"
 #include "trireme/tier/memory.h"
 
@@ -199,8 +200,10 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
   config::LoadOptions options{.settings = settings, .own_models = {}};
   for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
   config::JobSpec job = config::load_job(file, options);
-  if (job.device != "cpu")
-    job.fail("device", concat("is ", job.device, ", but this build has no CUDA part: use cpu"));
+  if (job.device == "cuda") {
+    device::open_cuda();  // says what is missing
+    job.fail("device", "is cuda: the device is there, but this version trains on cpu only");
+  }
   if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
     job.fail(
         "checkpoint",

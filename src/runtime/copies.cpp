@@ -39,6 +39,15 @@ void Copies::offload(Key key, std::vector<c10::Storage> storages) {
   leaving_.push_back(key);
 }
 
+void Copies::drain() {
+  out_.drain();
+  in_.drain();
+}
+
+Copies::Spans Copies::take_spans() {
+  return {.out = out_.take_spans(), .in = in_.take_spans()};
+}
+
 Bytes Copies::take_moved() {
   return std::exchange(moved_, Bytes(0));
 }

@@ -136,16 +136,16 @@ void Executor::await_values(const Action& action) {
 
 Seconds Executor::finish_copies() {
   Seconds busy{0};
-  parts_.copies->out().drain();
-  parts_.copies->in().drain();
-  const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
-    for (const auto& span : spans) {
+  parts_.copies->drain();
+  const tier::ValueCopies::Spans spans = parts_.copies->take_spans();
+  const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& of_lane) {
+    for (const auto& span : of_lane) {
       busy += Seconds(std::chrono::duration<double>(span.end - span.begin).count());
     }
-    if (recorder_ != nullptr) recorder_->copies(lane, spans);
+    if (recorder_ != nullptr) recorder_->copies(lane, of_lane);
   };
-  add(simulate::Lane::kOut, parts_.copies->out().take_spans());
-  add(simulate::Lane::kIn, parts_.copies->in().take_spans());
+  add(simulate::Lane::kOut, spans.out);
+  add(simulate::Lane::kIn, spans.in);
   return busy;
 }
 

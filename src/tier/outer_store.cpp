@@ -15,10 +15,8 @@
 namespace trireme::tier {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
-
-std::int64_t rounded_up(std::int64_t size) {
-  return (size + kAlignment - 1) / kAlignment * kAlignment;
+std::int64_t rounded_down(Bytes size) {
+  return size.count() / Places::kAlignment * Places::kAlignment;
 }
 
 /// Fowler, Noll and Vo's hash, eight bytes at a time: notices what a broken file would do.
@@ -41,8 +39,9 @@ void OuterStore::Unmap::operator()(std::byte* data) const {
 }
 
 OuterStore::OuterStore(const OuterStoreOptions& options)
-    : host_size_(options.host.count() / kAlignment * kAlignment),
-      disk_size_(options.disk.count() / kAlignment * kAlignment),
+    : host_size_(rounded_down(options.host)),
+      disk_size_(rounded_down(options.disk)),
+      places_(Bytes(host_size_ + disk_size_)),
       checksums_(options.checksums) {
   if (host_size_ > 0) {
     void* const data = ::mmap(nullptr, static_cast<std::size_t>(host_size_), PROT_READ | PROT_WRITE,
@@ -58,58 +57,35 @@ OuterStore::OuterStore(const OuterStoreOptions& options)
         options.disk_path.empty() ? std::filesystem::temp_directory_path() : options.disk_path,
         disk_size_, options.file_rate);
   }
-  if (capacity() > Bytes(0)) free_[0] = capacity().count();
 }
 
 OuterStore::~OuterStore() = default;
 
 OuterStore::Place OuterStore::reserve(Bytes size) {
-  const std::int64_t needed = rounded_up(size.count());
-  if (Bytes(needed) > capacity() - used_) {
+  const auto pieces = places_.take(size);
+  if (!pieces) {
     throw Error(concat("the outer tier is full: asked for ", to_text(size), " with ",
-                       to_text(capacity() - used_), " free of ", to_text(capacity()),
+                       to_text(capacity() - used()), " free of ", to_text(capacity()),
                        "; memory.host_budget and memory.disk_budget say how much there is"));
   }
   Place place;
-  for (std::int64_t left = needed; left > 0;) {
-    const auto first = free_.begin();
-    const Piece piece{first->first, std::min(left, first->second)};
-    const std::int64_t rest = first->second - piece.size;
-    free_.erase(first);
-    if (rest > 0) free_[piece.offset + piece.size] = rest;
+  for (const Places::Piece& piece : *pieces) {
     // No piece is partly memory and partly file.
     const std::int64_t in_host = std::clamp<std::int64_t>(host_size_ - piece.offset, 0, piece.size);
     if (in_host > 0) place.pieces.push_back({piece.offset, in_host});
     if (in_host < piece.size)
       place.pieces.push_back({piece.offset + in_host, piece.size - in_host});
-    left -= piece.size;
   }
-  used_ += Bytes(needed);
-  peak_ = std::max(peak_, used_);
   return place;
 }
 
 void OuterStore::release(const Place& place) {
-  for (const Piece& piece : place.pieces) {
-    used_ -= Bytes(piece.size);
-    auto [at, added] = free_.emplace(piece.offset, piece.size);
-    ensure(added, "a place is given back once");
-    if (const auto next = std::next(at);
-        next != free_.end() && next->first == at->first + at->second) {
-      at->second += next->second;
-      free_.erase(next);
-    }
-    if (at == free_.begin()) continue;
-    const auto before = std::prev(at);
-    if (before->first + before->second != at->first) continue;
-    before->second += at->second;
-    free_.erase(at);
-  }
+  places_.give_back(place.pieces);
 }
 
 void OuterStore::write(Place& place, std::span<const std::byte> bytes) {
   if (checksums_) place.checksum = checksum_of(kNoBytes, bytes);
-  for (const Piece& piece : place.pieces) {
+  for (const Places::Piece& piece : place.pieces) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
     if (piece.offset < host_size_) {
       std::memcpy(host_.get() + piece.offset, part.data(), part.size());
@@ -122,7 +98,7 @@ void OuterStore::write(Place& place, std::span<const std::byte> bytes) {
 
 void OuterStore::read(const Place& place, std::span<std::byte> bytes) {
   std::span<std::byte> rest = bytes;
-  for (const Piece& piece : place.pieces) {
+  for (const Places::Piece& piece : place.pieces) {
     const auto part = rest.first(std::min(rest.size(), static_cast<std::size_t>(piece.size)));
     if (piece.offset < host_size_) {
       std::memcpy(part.data(), host_.get() + piece.offset, part.size());
@@ -143,7 +119,7 @@ int OuterStore::descriptor() const {
 }
 
 Bytes OuterStore::room_for(Bytes size) {
-  return Bytes(rounded_up(size.count()));
+  return Bytes(rounded_down(size + Bytes(Places::kAlignment - 1)));
 }
 
 }  // namespace trireme::tier

@@ -5,6 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
+#include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
 
 #include <ATen/Parallel.h>

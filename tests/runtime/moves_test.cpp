@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/needs.h"
+#include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
 
 #include <ATen/Parallel.h>
@@ -230,7 +231,7 @@ TEST(Faults, AFullOuterTierIsAnErrorThatSaysWhatIsThere) {
 TEST(Faults, AFileThatIsCutIsAnErrorAndNotAWrongNumber) {
   OneStep step({.host = Bytes(0), .disk = Bytes(1 << 20)});
   expect_error(step, "somebody has cut it", [](tier::OuterStore& outer, Copies& copies) {
-    copies.out().drain();
+    copies.drain();
     ASSERT_EQ(ftruncate(outer.descriptor(), 100), 0);
   });
 }
@@ -238,7 +239,7 @@ TEST(Faults, AFileThatIsCutIsAnErrorAndNotAWrongNumber) {
 TEST(Faults, AFileThatIsOverwrittenIsAnErrorWhereChecksumsAreKept) {
   OneStep step({.host = Bytes(0), .disk = Bytes(1 << 20), .checksums = true});
   expect_error(step, "other bytes than it was given", [](tier::OuterStore& outer, Copies& copies) {
-    copies.out().drain();
+    copies.drain();
     const std::vector<char> other(1 << 14, 'x');
     ASSERT_EQ(pwrite(outer.descriptor(), other.data(), other.size(), 0), 1 << 14);
   });

@@ -7,13 +7,13 @@
 #include "trireme/model/layer.h"
 #include "trireme/program/action.h"
 #include "trireme/runtime/boundary.h"
-#include "trireme/runtime/copies.h"
 #include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/recorder.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
 #include "trireme/runtime/values.h"
 #include "trireme/simulate/copy_points.h"
+#include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Generator.h>
 
@@ -70,7 +70,7 @@ class Executor {
     Boundary& boundary;
     Reducer& reducer;
     Optimizer& optimizer;
-    Copies* copies = nullptr;  ///< needed by programs that move values
+    tier::ValueCopies* copies = nullptr;  ///< needed by programs that move values
   };
   Executor(Parts parts, ExecutorOptions options);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/tier/device_memory.h"
 
 #include <array>
 #include <atomic>
@@ -32,26 +33,28 @@ std::string_view name(Tag tag);
 
 /// The bytes of one rank. Thread-safe. Accounts live until the process ends: tensors may outlive
 /// the rank that made them.
-class MemoryAccount {
+class MemoryAccount final : public DeviceMemory {
  public:
   /// A new account with a name for messages ("rank 1").
   static MemoryAccount& open(std::string name);
 
-  Bytes live() const { return Bytes(live_.load(std::memory_order_relaxed)); }
+  Bytes live() const override { return Bytes(live_.load(std::memory_order_relaxed)); }
   Bytes live(Tag tag) const { return Bytes(tags_[index(tag)].load(std::memory_order_relaxed)); }
-  Bytes peak() const;
-  Bytes budget() const { return Bytes(budget_.load(std::memory_order_relaxed)); }
-  bool has_budget() const { return budget_.load(std::memory_order_relaxed) != INT64_MAX; }
-  const std::string& name() const { return name_; }
+  Bytes peak() const override;
+  Bytes reserved() const override { return live(); }
+  Bytes peak_reserved() const override { return peak(); }
+  Bytes budget() const override { return Bytes(budget_.load(std::memory_order_relaxed)); }
+  bool has_budget() const override { return budget_.load(std::memory_order_relaxed) != INT64_MAX; }
+  const std::string& name() const override { return name_; }
 
   /// The peak starts again from what is live now.
-  void reset_peak();
+  void reset_peak() override;
   /// The peak since the last call, or since the last reset; the peak as a whole stays. Not while
   /// other threads allocate.
-  Bytes take_interval_peak();
+  Bytes take_interval_peak() override;
   /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and who
   /// holds what.
-  void set_budget(Bytes budget) { budget_.store(budget.count()); }
+  void set_budget(Bytes budget) override { budget_.store(budget.count()); }
 
   /// "gradients 12.0 MiB, kept 3.00 MiB": non-zero tags, largest first.
   std::string holders() const;

@@ -3,13 +3,12 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/tier/places.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,12 +46,8 @@ class OuterStore {
   OuterStore(const OuterStore&) = delete;
   OuterStore& operator=(const OuterStore&) = delete;
 
-  struct Piece {
-    std::int64_t offset = 0;  ///< host memory first, then the file
-    std::int64_t size = 0;
-  };
   struct Place {
-    std::vector<Piece> pieces;
+    std::vector<Places::Piece> pieces;  ///< host memory first, then the file
     std::uint64_t checksum = 0;
   };
 
@@ -65,9 +60,9 @@ class OuterStore {
   void write(Place& place, std::span<const std::byte> bytes);
   void read(const Place& place, std::span<std::byte> bytes);
 
-  Bytes capacity() const { return Bytes(host_size_ + disk_size_); }
-  Bytes used() const { return used_; }
-  Bytes peak() const { return peak_; }
+  Bytes capacity() const { return places_.capacity(); }
+  Bytes used() const { return places_.used(); }
+  Bytes peak() const { return places_.peak(); }
   /// The file's descriptor, -1 without one.
   int descriptor() const;
 
@@ -83,8 +78,7 @@ class OuterStore {
   std::int64_t host_size_ = 0, disk_size_ = 0;
   std::unique_ptr<std::byte, Unmap> host_{nullptr, Unmap{0}};
   std::unique_ptr<StoreFile> file_;
-  std::map<std::int64_t, std::int64_t> free_;  ///< offset -> size
-  Bytes used_, peak_;
+  Places places_;
   bool checksums_ = false;
 };
 

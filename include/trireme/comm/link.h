@@ -1,0 +1,33 @@
+// Which rank sends values to which: what a transport that connects pairs has to know at its start.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace trireme::comm {
+
+/// One direction of one stream.
+struct Link {
+  int from = 0;
+  int to = 0;
+  Stream stream = Stream::kOutputs;
+
+  bool operator==(const Link&) const = default;
+};
+
+/// Those of one pipeline, whose ranks are named from its first stage to its last: outputs go down,
+/// gradients come up. In the order in which every rank sets them up.
+inline std::vector<Link> pipeline_links(std::span<const int> ranks) {
+  std::vector<Link> links;
+  for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
+    links.push_back({ranks[i], ranks[i + 1], Stream::kOutputs});
+    links.push_back({ranks[i + 1], ranks[i], Stream::kGradients});
+  }
+  return links;
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,26 @@
+// NCCL as a transport of device memory, beside another one for all else.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+#include "trireme/comm/link.h"
+
+#include <memory>
+#include <vector>
+
+namespace trireme::comm {
+
+/// Every rank that a link names, with the same `links` in the same order; `device` is this rank's
+/// GPU. Sets up one communicator per link, one after the other, and moves a first message over
+/// each: nothing is connected later, and memory is what it will be. Throws CommError, e.g. where
+/// two ranks share a GPU, which NCCL refuses.
+///
+/// Messages of device memory go over NCCL on their link; they begin after what the caller's current
+/// CUDA stream was given before, and the host waits for their end. Each is announced over `control`
+/// with its size, so that sizes are compared, and so that waits for a rank that is late say what it
+/// does instead. All other messages, empty ones too, go over `control`, which must outlive the
+/// channel; close() leaves it open.
+std::unique_ptr<Channel> make_nccl_channel(Channel& control, const ChannelOptions& options,
+                                           const std::vector<Link>& links, int device);
+
+}  // namespace trireme::comm

@@ -1,0 +1,62 @@
+// Values on their way to the outer tier and back, whatever the device and the tier are made of.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/program/needs.h"
+#include "trireme/tier/copy_lane.h"
+
+#include <c10/core/Storage.h>
+
+#include <deque>
+#include <vector>
+
+namespace trireme::tier {
+
+/// One rank's copies. A value is moved by its storages: tensors and saved tensors that stand in
+/// them stay as they are, without bytes, until the bytes are back.
+///
+/// Device bytes are freed in release_next() and taken in begin_next(), both on the caller's thread
+/// and in its memory, so that what is held depends on the program alone and not on how fast the
+/// copies are (docs: simulate/copy_points.h).
+class ValueCopies {
+ public:
+  using Key = program::ValueKey;
+  /// When copies ran, in the order in which the program names them.
+  struct Spans {
+    std::deque<CopyLane::Span> out, in;
+  };
+
+  virtual ~ValueCopies() = default;
+  ValueCopies() = default;
+  ValueCopies(const ValueCopies&) = delete;
+  ValueCopies& operator=(const ValueCopies&) = delete;
+
+  /// Starts the copy out of all `storages`. Throws Error when the outer tier is full.
+  virtual void offload(Key key, std::vector<c10::Storage> storages) = 0;
+  /// Frees the device bytes of the oldest copy out that was not let go of yet; what compute does
+  /// from here on comes after that copy's end. Returns the value's key.
+  virtual Key release_next() = 0;
+  /// Names the next value to come back; begin_next() takes them in this order.
+  virtual void prefetch(Key key) = 0;
+  /// Takes device bytes for the value and starts its copy in. Returns the value's key.
+  virtual Key begin_next() = 0;
+  /// What compute does from here on comes after the value's copy in, if it is on its way; frees its
+  /// place in the outer tier.
+  virtual void await(Key key) = 0;
+
+  /// Forgets everything: after an error.
+  virtual void abandon() noexcept = 0;
+
+  /// Until all copies have ended.
+  virtual void drain() = 0;
+  /// Of all copies since the last call. After drain().
+  virtual Spans take_spans() = 0;
+
+  /// Bytes that left since the last call.
+  virtual Bytes take_moved() = 0;
+  /// Most bytes that the outer tier has held.
+  virtual Bytes outer_peak() const = 0;
+};
+
+}  // namespace trireme::tier

@@ -1,0 +1,53 @@
+// The memory of a CUDA device: the figures and the limit of LibTorch's caching allocator.
+//
+// The allocator takes segments from the device and cuts them up. Live bytes are the blocks that
+// tensors hold, a multiple of 512 B each; a budget limits the segments, so gaps between blocks
+// count. Not seen by it: the CUDA context, NCCL's buffers, workspaces that libraries take
+// themselves.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/tier/device_memory.h"
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace trireme::tier {
+
+/// One at a time per device. Used by one thread at a time.
+class CudaMemory final : public DeviceMemory {
+ public:
+  /// LibTorch's CUDA part must be initialised.
+  CudaMemory(std::string name, c10::DeviceIndex device);
+  /// Lifts the budget.
+  ~CudaMemory() override;
+
+  const std::string& name() const override { return name_; }
+  Bytes live() const override;
+  Bytes peak() const override;
+  Bytes reserved() const override;
+  Bytes peak_reserved() const override;
+  void reset_peak() override;
+  Bytes take_interval_peak() override;
+  Bytes budget() const override { return budget_; }
+  bool has_budget() const override { return has_budget_; }
+  /// Throws DeviceError if the device has less.
+  void set_budget(Bytes budget) override;
+
+ private:
+  /// Told by the allocator when it has given up on an allocation.
+  [[noreturn]] void out_of_memory(Bytes asked, Bytes device_free) const;
+  static void watch_allocator();
+
+  std::string name_;
+  c10::DeviceIndex device_;
+  Bytes total_;
+  Bytes budget_{INT64_MAX};
+  bool has_budget_ = false;
+  // The allocator has one peak, which every look at an interval's starts anew.
+  Bytes earlier_peak_, earlier_peak_reserved_;
+};
+
+}  // namespace trireme::tier

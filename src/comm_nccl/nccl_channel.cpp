@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_link.h"
+#include "watchdog.h"
+
+#include "trireme/comm/waits.h"
+#include "trireme/comm_nccl/channel.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <mutex>
+
+namespace trireme::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using State = NcclMessage::State;
+
+constexpr Seconds kWatchInterval{0.25};
+/// Bytes of the first message over every link.
+constexpr std::size_t kFirstMessage = 512;
+
+class NcclChannel final : public Channel {
+ public:
+  NcclChannel(Channel& control, const ChannelOptions& options, const std::vector<Link>& links,
+              int device);
+  ~NcclChannel() override;
+
+  int rank() const override { return control_.rank(); }
+  int size() const override { return control_.size(); }
+  std::unique_ptr<Transfer> send(ConstBytes data, int to, Stream stream) override;
+  std::unique_ptr<Transfer> receive(MutableBytes data, int from, Stream stream) override;
+  void abandon(std::string_view reason) noexcept override;
+  void close() override;
+
+  // Of transfers.
+  bool done(NcclLink& link, const NcclMessagePtr& message);
+  void wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what);
+  void withdraw(NcclLink& link, const NcclMessagePtr& message) noexcept;
+
+ private:
+  void connect(const Link& link);
+  void warm_up(NcclLink& link);
+  NcclLink* link_for(ConstBytes data, const Link& link);
+  std::unique_ptr<Transfer> start(NcclLink& link, const NcclMessagePtr& message);
+  void throw_if_failed(NcclLink& link, const NcclMessage& message, std::string_view what);
+  /// Throws when another rank has given up or a stop was requested.
+  void look_round(int peer, std::string_view what);
+  void watch();
+
+  Channel& control_;
+  const ChannelOptions options_;
+  const c10::DeviceIndex device_;
+  /// A receive from this rank itself that nobody sends to: it ends when a rank gives up.
+  std::unique_ptr<Transfer> others_failed_;
+  std::mutex mutex_;  // guards the links: NCCL is called by one thread at a time
+  std::vector<std::unique_ptr<NcclLink>> links_;
+  std::atomic<Clock::time_point> last_seen_{Clock::now()};  ///< the own thread, in here
+  std::unique_ptr<Watchdog> watchdog_;                      // last: it uses all of the above
+};
+
+class NcclTransfer final : public Transfer {
+ public:
+  NcclTransfer(NcclChannel& channel, NcclLink& link, NcclMessagePtr message)
+      : channel_(channel), link_(link), message_(std::move(message)) {}
+  ~NcclTransfer() override { channel_.withdraw(link_, message_); }
+  NcclTransfer(const NcclTransfer&) = delete;
+  NcclTransfer& operator=(const NcclTransfer&) = delete;
+  bool done() override { return channel_.done(link_, message_); }
+  void wait(std::string_view what) override { channel_.wait(link_, message_, what); }
+
+ private:
+  NcclChannel& channel_;
+  NcclLink& link_;
+  NcclMessagePtr message_;
+};
+
+bool is_device_memory(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
+bool has_ended(const NcclMessage& message) {
+  return message.state == State::kDone || message.state == State::kFailed;
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> make_nccl_channel(Channel& control, const ChannelOptions& options,
+                                           const std::vector<Link>& links, int device) {
+  return std::make_unique<NcclChannel>(control, options, links, device);
+}
+
+namespace {
+
+NcclChannel::NcclChannel(Channel& control, const ChannelOptions& options,
+                         const std::vector<Link>& links, int device)
+    : control_(control),
+      options_(options),
+      device_(static_cast<c10::DeviceIndex>(device)),
+      others_failed_(control.receive({}, control.rank(), Stream::kControl)) {
+  const c10::cuda::CUDAGuard on_device(device_);
+  // In the order of `links` on every rank: nobody waits for a link that the other end comes to
+  // after one that waits for this end.
+  for (const Link& link : links)
+    if (link.from == rank() || link.to == rank()) connect(link);
+  for (const auto& link : links_) warm_up(*link);
+  watchdog_ = std::make_unique<Watchdog>(kWatchInterval, [this] { watch(); });
+}
+
+NcclChannel::~NcclChannel() {
+  watchdog_.reset();
+}
+
+void NcclChannel::connect(const Link& link) {
+  std::string id;
+  if (link.from == rank()) id = Communicator::make_id();
+  if (link.from != link.to)
+    id = broadcast(control_, std::array{link.from, link.to}, id, "set-up of NCCL");
+  const int peer = link.from == rank() ? link.to : link.from;
+  const Patience patience{options_.timeout, [this, peer] { look_round(peer, "set-up of NCCL"); }};
+  links_.push_back(std::make_unique<NcclLink>(link, rank(), id, patience, device_));
+}
+
+void NcclChannel::warm_up(NcclLink& link) {
+  // Both halves of a self link, else the one that this rank has.
+  const auto scratch = [] {
+    return std::unique_ptr<void, void (*)(void*)>(
+        c10::cuda::CUDACachingAllocator::raw_alloc(kFirstMessage),
+        c10::cuda::CUDACachingAllocator::raw_delete);
+  };
+  const auto sent = scratch(), received = scratch();
+  const Stream stream = link.link().stream;
+  std::unique_ptr<Transfer> out, in;
+  if (link.link().from == rank())
+    out = send({static_cast<std::byte*>(sent.get()), kFirstMessage}, link.link().to, stream);
+  if (link.link().to == rank())
+    in =
+        receive({static_cast<std::byte*>(received.get()), kFirstMessage}, link.link().from, stream);
+  if (in) in->wait("the first message over NCCL");
+  if (out) out->wait("the first message over NCCL");
+}
+
+std::unique_ptr<Transfer> NcclChannel::send(ConstBytes data, int to, Stream stream) {
+  NcclLink* const link = link_for(data, {rank(), to, stream});
+  if (link == nullptr) return control_.send(data, to, stream);
+  auto message = std::make_shared<NcclMessage>();
+  message->outgoing = true;
+  message->data = const_cast<std::byte*>(data.data());  // only read
+  message->size = message->announced = data.size();
+  message->announcement =
+      control_.send(std::as_bytes(std::span(&message->announced, 1)), to, stream);
+  return start(*link, message);
+}
+
+std::unique_ptr<Transfer> NcclChannel::receive(MutableBytes data, int from, Stream stream) {
+  NcclLink* const link = link_for(data, {from, rank(), stream});
+  if (link == nullptr) return control_.receive(data, from, stream);
+  auto message = std::make_shared<NcclMessage>();
+  message->data = data.data();
+  message->size = data.size();
+  message->announcement =
+      control_.receive(std::as_writable_bytes(std::span(&message->announced, 1)), from, stream);
+  return start(*link, message);
+}
+
+NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) {
+  if (data.empty() || !is_device_memory(data.data())) return nullptr;
+  for (const auto& one : links_)
+    if (one->link() == link) return one.get();
+  ensure(false, concat("device memory travels from rank ", link.from, " to rank ", link.to,
+                       " on a link that was set up"));
+  return nullptr;
+}
+
+std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePtr& message) {
+  last_seen_ = Clock::now();
+  const std::lock_guard lock(mutex_);
+  link.post(message);
+  link.advance();
+  return std::make_unique<NcclTransfer>(*this, link, message);
+}
+
+bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
+  last_seen_ = Clock::now();
+  const std::lock_guard lock(mutex_);
+  link.advance();
+  link.look(message);
+  return has_ended(*message);
+}
+
+void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what) {
+  // The receiver waits for the announcement, in the words of the other transport; from there on,
+  // and on the sender's side, the device decides.
+  if (!message->outgoing && !done(link, message)) message->announcement->wait(what);
+  const Patience patience{options_.timeout, [&] {
+                            {
+                              const std::lock_guard lock(mutex_);
+                              link.look_for_errors();
+                            }
+                            look_round(link.peer(), what);
+                          }};
+  const bool ended = poll_until(patience, [&] { return done(link, message); });
+  if (!ended) {
+    throw waited_in_vain(rank(), options_.timeout, link.peer(), what,
+                         message->outgoing ? "its receive was not started, or the link is stuck"
+                                           : "it was sent, but has not come: the link is stuck");
+  }
+  throw_if_failed(link, *message, what);
+}
+
+void NcclChannel::throw_if_failed(NcclLink& link, const NcclMessage& message,
+                                  std::string_view what) {
+  std::string problem;
+  {
+    const std::lock_guard lock(mutex_);
+    if (message.state != State::kFailed) return;
+    problem = message.problem;
+  }
+  look_round(link.peer(), what);  // the cause, if another rank knows it
+  throw CommError(concat("rank ", rank(), ": ", problem, ": ", what));
+}
+
+void NcclChannel::withdraw(NcclLink& link, const NcclMessagePtr& message) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    link.withdraw(message);
+  } catch (const std::exception&) {
+    // The device is lost, and with it all that was on the way.
+  }
+}
+
+void NcclChannel::look_round(int peer, std::string_view what) {
+  last_seen_ = Clock::now();
+  if (others_failed_ && others_failed_->done()) others_failed_->wait(what);
+  if (options_.stop_requested && options_.stop_requested()) throw stopped(rank(), peer, what);
+}
+
+void NcclChannel::watch() {
+  // A rank that is seen looks after itself. One that is not, for as long as two waits may take,
+  // while a message that old has not ended, hangs in CUDA.
+  const auto overdue =
+      Clock::now() - std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(2 * options_.timeout.count()));
+  if (last_seen_.load() > overdue) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  try {
+    for (const auto& link : links_) {
+      if (!link->is_overdue(overdue)) continue;
+      link->give_up(concat("a message with rank ", link->peer(), " did not end within ",
+                           2 * options_.timeout.count(), " s: its transport was aborted"));
+    }
+  } catch (const std::exception&) {
+    // The device is lost: the own thread hears of it, too.
+  }
+}
+
+void NcclChannel::abandon(std::string_view reason) noexcept {
+  control_.abandon(reason);
+  try {
+    const std::lock_guard lock(mutex_);
+    for (const auto& link : links_) link->give_up(std::string(reason));
+  } catch (const std::exception&) {
+    // No memory for the reason: the destructor aborts what is left.
+  }
+}
+
+void NcclChannel::close() {
+  watchdog_.reset();
+  for (const auto& link : links_) {
+    ensure(link->is_idle(), concat("rank ", rank(), " closes with no transfer under way"));
+    link->close();
+  }
+  links_.clear();
+  const auto end = control_.send({}, rank(), Stream::kControl);
+  others_failed_->wait("close");
+  end->wait("close");
+  others_failed_.reset();
+}
+
+}  // namespace
+}  // namespace trireme::comm

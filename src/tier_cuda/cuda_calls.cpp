@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/tier_cuda/cuda_calls.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+namespace trireme::tier {
+
+void check(cudaError_t status, std::string_view call) {
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();
+  throw DeviceError(concat(call, ": ", cudaGetErrorString(status)));
+}
+
+}  // namespace trireme::tier

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/tier_cuda/cuda_memory.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/tier_cuda/cuda_calls.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace trireme::tier {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+/// Whom the allocator's word is for.
+struct Watchers {
+  std::mutex mutex;
+  std::map<c10::DeviceIndex, const CudaMemory*> by_device;
+};
+Watchers& watchers() {
+  static auto* const all =
+      new Watchers;  // never freed: the allocator may outlive static destruction
+  return *all;
+}
+
+Bytes total_memory_of(c10::DeviceIndex device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return Bytes(static_cast<std::int64_t>(properties.totalGlobalMem));
+}
+
+}  // namespace
+
+CudaMemory::CudaMemory(std::string name, c10::DeviceIndex device)
+    : name_(std::move(name)), device_(device), total_(total_memory_of(device)) {
+  watch_allocator();
+  const std::lock_guard lock(watchers().mutex);
+  ensure(watchers().by_device.emplace(device, this).second, "a device's memory is watched once");
+}
+
+CudaMemory::~CudaMemory() {
+  {
+    const std::lock_guard lock(watchers().mutex);
+    watchers().by_device.erase(device_);
+  }
+  if (has_budget_) allocator::setMemoryFraction(1.0, device_);
+}
+
+Bytes CudaMemory::live() const {
+  return Bytes(allocator::getDeviceStats(device_).allocated_bytes[kAll].current);
+}
+
+Bytes CudaMemory::peak() const {
+  return std::max(earlier_peak_,
+                  Bytes(allocator::getDeviceStats(device_).allocated_bytes[kAll].peak));
+}
+
+Bytes CudaMemory::reserved() const {
+  return Bytes(allocator::getDeviceStats(device_).reserved_bytes[kAll].current);
+}
+
+Bytes CudaMemory::peak_reserved() const {
+  return std::max(earlier_peak_reserved_,
+                  Bytes(allocator::getDeviceStats(device_).reserved_bytes[kAll].peak));
+}
+
+void CudaMemory::reset_peak() {
+  earlier_peak_ = earlier_peak_reserved_ = Bytes(0);
+  allocator::resetPeakStats(device_);
+}
+
+Bytes CudaMemory::take_interval_peak() {
+  const auto stats = allocator::getDeviceStats(device_);
+  allocator::resetPeakStats(device_);
+  const Bytes peak(stats.allocated_bytes[kAll].peak);
+  earlier_peak_ = std::max(earlier_peak_, peak);
+  earlier_peak_reserved_ = std::max(earlier_peak_reserved_, Bytes(stats.reserved_bytes[kAll].peak));
+  return peak;
+}
+
+void CudaMemory::set_budget(Bytes budget) {
+  if (budget > total_) {
+    throw DeviceError(concat(
+        name_, ": the memory budget of ", to_text(budget), " is more than the ", to_text(total_),
+        " that GPU ", static_cast<int>(device_), " has: memory.device_budget says how much"));
+  }
+  allocator::emptyCache();  // segments that were taken before count, too
+  // The allocator multiplies again and cuts: half a byte more makes it arrive at the same number.
+  const double fraction =
+      (static_cast<double>(budget.count()) + 0.5) / static_cast<double>(total_.count());
+  allocator::setMemoryFraction(std::min(fraction, 1.0), device_);
+  budget_ = budget;
+  has_budget_ = true;
+}
+
+void CudaMemory::watch_allocator() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Called without the allocator's lock when all retries have failed, right before it throws: our
+    // error takes the place of its own.
+    allocator::attachOutOfMemoryObserver([](std::int64_t device, std::size_t asked,
+                                            std::size_t /*allowed*/, std::size_t device_free) {
+      const std::unique_lock lock(watchers().mutex);
+      const auto found = watchers().by_device.find(static_cast<c10::DeviceIndex>(device));
+      if (found == watchers().by_device.end()) return;
+      found->second->out_of_memory(Bytes(static_cast<std::int64_t>(asked)),
+                                   Bytes(static_cast<std::int64_t>(device_free)));
+    });
+  });
+}
+
+void CudaMemory::out_of_memory(Bytes asked, Bytes device_free) const {
+  const Bytes held = live(), taken = reserved();
+  const std::string gaps =
+      concat("held: tensors ", to_text(held), ", free blocks between them that are too small ",
+             to_text(taken - held));
+  if (has_budget_ && taken + asked > budget_) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, name_, ": the memory budget of ", to_text(budget_),
+                     " on GPU ", static_cast<int>(device_), " is spent: asked for ", to_text(asked),
+                     " (", asked.count(), " B) with ", to_text(budget_ - std::min(taken, budget_)),
+                     " free; ", gaps);
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, name_, ": GPU ", static_cast<int>(device_),
+                   " is full: asked for ", to_text(asked), " (", asked.count(), " B) with ",
+                   to_text(device_free), " free of ", to_text(total_), "; ", gaps,
+                   "; the rest is NCCL's, the CUDA context's, or other processes'");
+}
+
+}  // namespace trireme::tier

@@ -1,0 +1,63 @@
+// What a user without a GPU, without its libraries or without the build is told.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/device/cuda_library.h"
+
+#include "support/command.h"
+
+#include "trireme/core/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+namespace trireme::device {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string problem_with(const std::filesystem::path& library) {
+  try {
+    open_cuda(0, library);
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CudaLibrary, AMissingOneIsNamedWithWhatBuildsIt) {
+  EXPECT_THAT(
+      problem_with("/nowhere/libtrireme_cuda.so"),
+      AllOf(StartsWith("device: cuda: this build has no CUDA part"),
+            HasSubstr("/nowhere/libtrireme_cuda.so"), HasSubstr("TRIREME_CUDA=1 ./launch/build")));
+}
+
+TEST(CudaLibrary, OneThatCannotBeLoadedIsNamedWithTheReason) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(problem_with(folder.file("libtrireme_cuda.so", "not a library")),
+              AllOf(HasSubstr("cannot be loaded"), HasSubstr("TRIREME_CUDA=1 ./launch/install")));
+}
+
+TEST(CudaLibrary, OneOfAnotherKindIsRefused) {
+  EXPECT_THAT(problem_with(TRIREME_TORCH_LIBRARY), HasSubstr("has no trireme_cuda_open"));
+}
+
+TEST(CudaLibrary, OpensTheGpuOrSaysWhatIsMissing) {
+  try {
+    std::cout << open_cuda().describe() << "\n";
+  } catch (const DeviceError& error) {
+    std::cout << error.what() << "\n";
+#ifdef TRIREME_HAS_CUDA
+    EXPECT_THAT(error.what(), AnyOf(HasSubstr("cannot be loaded: lib"), HasSubstr("NVIDIA driver"),
+                                    HasSubstr("the driver finds no GPU")));
+#else
+    EXPECT_THAT(error.what(), HasSubstr("this build has no CUDA part"));
+#endif
+  }
+}
+
+}  // namespace
+}  // namespace trireme::device

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+
+#include <vector>
+
+namespace trireme::device {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+class GpuMemory : public Gpu {
+ protected:
+  at::Tensor bytes(std::int64_t size) const {
+    return at::empty({size}, at::TensorOptions(at::kByte).device(on_gpu()));
+  }
+};
+
+TEST_F(GpuMemory, LiveAndPeakBytesAreThoseOfTheTensors) {
+  const auto memory = cuda().open_memory("rank 0");
+  memory->reset_peak();
+  const Bytes before = memory->live();
+
+  at::Tensor first = bytes(kMiB);
+  {
+    const at::Tensor second = bytes(3 * kMiB);
+    EXPECT_EQ(memory->live() - before, Bytes(4 * kMiB));
+  }
+  EXPECT_EQ(memory->live() - before, Bytes(kMiB));
+  EXPECT_EQ(memory->peak() - before, Bytes(4 * kMiB));
+  EXPECT_GE(memory->reserved(), memory->live());
+  EXPECT_GE(memory->peak_reserved(), memory->peak());
+
+  memory->reset_peak();
+  EXPECT_EQ(memory->peak() - before, Bytes(kMiB));
+}
+
+TEST_F(GpuMemory, AnIntervalHasItsOwnPeakAndTheWholeKeepsIts) {
+  const auto memory = cuda().open_memory("rank 0");
+  memory->reset_peak();
+  const Bytes before = memory->live();
+
+  bytes(5 * kMiB);
+  EXPECT_EQ(memory->take_interval_peak() - before, Bytes(5 * kMiB));
+  bytes(2 * kMiB);
+  EXPECT_EQ(memory->take_interval_peak() - before, Bytes(2 * kMiB));
+  EXPECT_EQ(memory->peak() - before, Bytes(5 * kMiB));
+}
+
+TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
+  const auto memory = cuda().open_memory("rank 0");
+  ASSERT_EQ(memory->reserved(), Bytes(0)) << "each test runs in a process of its own";
+  memory->set_budget(Bytes(256 * kMiB));
+  EXPECT_EQ(memory->budget(), Bytes(256 * kMiB));
+
+  std::vector<at::Tensor> held;
+  for (int i = 0; i < 4; ++i) held.push_back(bytes(64 * kMiB));
+  try {
+    bytes(32 * kMiB);
+    FAIL() << "the budget is spent";
+  } catch (const c10::OutOfMemoryError& error) {
+    EXPECT_THAT(
+        error.what_without_backtrace(),
+        AllOf(HasSubstr("rank 0: the memory budget of 256 MiB"), HasSubstr("asked for 32.0 MiB"),
+              HasSubstr("with 0 B free"), HasSubstr("held: tensors 256 MiB")));
+  }
+  EXPECT_EQ(memory->live(), Bytes(256 * kMiB));
+
+  held.pop_back();
+  bytes(32 * kMiB);  // there is room again
+  EXPECT_LE(memory->peak_reserved(), Bytes(256 * kMiB));
+}
+
+TEST_F(GpuMemory, ABudgetBeyondTheDeviceIsRefused) {
+  const auto memory = cuda().open_memory("rank 0");
+  EXPECT_THROW(memory->set_budget(cuda().total_memory() + Bytes(1)), DeviceError);
+  EXPECT_FALSE(memory->has_budget());
+}
+
+TEST_F(GpuMemory, ABudgetEndsWithItsOwner) {
+  { cuda().open_memory("rank 0")->set_budget(Bytes(64 * kMiB)); }
+  EXPECT_EQ(bytes(128 * kMiB).numel(), 128 * kMiB);
+}
+
+}  // namespace
+}  // namespace trireme::device
