@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/config/job.h"
-
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/config/job.h"
 #include "trireme/io/file.h"
 
 #include <gmock/gmock.h>
