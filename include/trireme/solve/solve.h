@@ -46,15 +46,17 @@ struct Solution {
 using Result = std::variant<Solution, plan::Infeasible>;
 
 /// The names of all solvers, in the order in which tables show them. Some take an argument behind a
-/// space: `periodic k` (2 if not given), `min_peak sum` (the simpler objective), `exhaustive
-/// persistent` (among memory-persistent programs only).
+/// space: `periodic k` (2 if not given), `min_peak sum` (the simpler objective), `pofo free`
+/// (the input of a live tape may leave, too), `exhaustive persistent` (among memory-persistent
+/// programs only).
 const std::vector<std::string>& solver_names();
 
 /// Solves with the solver of that name ("rotor", "periodic 3"); throws InputError for an unknown
 /// one with "did you mean", for an argument it cannot read and for chains that are too long for it.
 /// Every Solution was replayed: legal, within the budget, its time the replay's. `least_budget` of
 /// an Infeasible is exact: the peak of this solver's leanest program, by replay (revolve on chains
-/// over 1024 layers: of the numbers of slots that it tries).
+/// over 1024 layers: of the numbers of slots that it tries; solvers that move values, where the
+/// outer tier is too small: of what works without copies).
 Result solve(std::string_view solver, const Problem& problem);
 
 }  // namespace trireme::solve
