@@ -21,6 +21,7 @@ constexpr int kMostBudgets = 1000;
 
 void add_plan(CLI::App& app, PlanArguments& arguments);
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
+void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
 void add_check(CLI::App& app, CheckArguments& arguments);
 
@@ -84,9 +85,11 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   command.add_option("--memory", arguments.memory,
                      "Budget of every rank, e.g. 12GiB; bytes without a unit");
   command.add_option("--stages", arguments.stages, "Ranks to split the chain over")
+      ->each([&arguments](const std::string&) { arguments.stages_given = true; })
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command.add_option("--micro-batches", arguments.micro_batches, "Micro-batches of one step")
+      ->each([&arguments](const std::string&) { arguments.micro_batches_given = true; })
       ->check(CLI::Range(1, plan::kMaxMicroBatches))
       ->capture_default_str();
   command.add_option("--schedule", arguments.schedule, "Order of micro-batches: 1f1b or gpipe")
@@ -99,7 +102,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   command
       .add_option("--solver", arguments.solver,
                   "A solver's name, 'auto' for the fastest plan of those that are quick, 'all' "
-                  "to compare every solver; for several stages also joint, adapipe, 'uniform N'")
+                  "to compare every solver; for several stages also joint, adapipe, 'uniform N', "
+                  "'block N'")
       ->capture_default_str();
   command
       .add_option("--slots", arguments.slots,
@@ -111,6 +115,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
   add_plan_sweep(command, arguments);
+  add_plan_shape(command, arguments);
   for (CLI::Option* const other : {output, report, command.get_option("--memory")})
     command.get_option("--sweep")->excludes(other);
   command.footer(
@@ -118,6 +123,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
       "  trireme plan --chain chain.yaml --memory 12GiB --solver all\n"
       "  trireme plan --chain chain.yaml --platform nodes.yaml --stages 8 --micro-batches 32\n"
+      "  trireme plan --chain chain.yaml --platform nodes.yaml --ranks 8 --batch 64 "
+      "--micro-batch-size 2\n"
       "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
       "Exit code 3: nothing fits; the smallest budget that works is in the message.");
 }
@@ -133,6 +140,29 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option("--plot", arguments.plot, "Write a picture of time against memory there (HTML)")
       ->needs(sweep);
+}
+
+void add_plan_shape(CLI::App& command, PlanArguments& arguments) {
+  CLI::Option* const ranks =
+      command
+          .add_option(
+              "--ranks", arguments.ranks,
+              "Choose stages, replicas and micro-batches for this many ranks; what is given "
+              "beside it stays fixed")
+          ->check(CLI::Range(1, 4096));
+  const CLI::Range positive(1, std::numeric_limits<int>::max());
+  command.add_option("--batch", arguments.batch, "Examples of one step over all replicas")
+      ->check(positive)
+      ->needs(ranks);
+  command
+      .add_option("--micro-batch-size", arguments.measured_at,
+                  "Examples of the micro-batch with which the chain was measured; other sizes are "
+                  "estimated in proportion")
+      ->check(positive)
+      ->needs(ranks);
+  command.add_option("--replicas", arguments.replicas, "Copies of the pipeline")
+      ->check(positive)
+      ->needs(ranks);
 }
 
 void add_simulate(CLI::App& app, SimulateArguments& arguments) {

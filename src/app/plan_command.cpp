@@ -3,6 +3,7 @@
 
 #include "choose.h"
 #include "exit_code.h"
+#include "shape_command.h"
 #include "sweep.h"
 
 #include "trireme/core/error.h"
@@ -30,12 +31,16 @@ std::optional<Bytes> memory_of(const PlanArguments& arguments);
 /// The fastest of all solvers, for one stage; prints what each makes of the question.
 partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question);
 
+/// Chooses stages, replicas and micro-batches first.
+int plan_for_ranks(const PlanArguments& arguments);
+
 int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan);
 int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why);
 
 }  // namespace
 
 int plan(const PlanArguments& arguments) {
+  if (arguments.ranks > 0) return plan_for_ranks(arguments);
   const Question question = read_question(arguments);
   if (arguments.stages > 1 && (arguments.sweep > 0 || arguments.solver == "all"))
     throw InputError(concat(arguments.sweep > 0 ? "--sweep" : "--solver all",
@@ -74,6 +79,24 @@ Question read_question(const PlanArguments& arguments) {
     std::cerr << "no memory given: taking what keep_all needs, " << report::exact_text(memory)
               << "\n";
   return question;
+}
+
+int plan_for_ranks(const PlanArguments& arguments) {
+  PlanArguments whole = arguments;
+  whole.stages = arguments.ranks;
+  chain::Platform platform = read_platform(whole);
+  const std::optional<Bytes> given = memory_of(arguments);
+  for (chain::RankSpec& rank : platform.ranks) rank.memory = given.value_or(rank.memory);
+  const partition::ShapeQuestion question = shape_question(arguments, std::move(platform));
+  const partition::ShapeAnswer answer = partition::choose_shape(question);
+  (arguments.json ? std::cerr : std::cout) << to_text(answer);
+  const partition::TriedShape& tried =
+      answer.tried[answer.chosen ? *answer.chosen : leanest(answer)];
+  whole.stages = tried.shape.stages;
+  const Question asked =
+      question_of(question, tried.shape, question.chain_at(tried.shape.micro_batch));
+  if (tried.plan() != nullptr) return give(whole, asked, *tried.plan());
+  return give_up(whole, asked, std::get<plan::Infeasible>(*tried.answer));
 }
 
 chain::Platform read_platform(const PlanArguments& arguments) {

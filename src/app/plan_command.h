@@ -20,6 +20,9 @@ struct PlanArguments {
   bool json = false;
   int sweep = 0;  ///< budgets to try; 0: one plan
   std::string csv, plot;
+  /// Of `auto` shapes, with --ranks: what the user fixed, 0 where nothing was.
+  int ranks = 0, batch = 0, measured_at = 0, replicas = 0;
+  bool stages_given = false, micro_batches_given = false;
 };
 
 /// Returns the exit code; throws InputError.

@@ -27,11 +27,11 @@ double number_of_cuts(int layers, int stages);
 
 }  // namespace
 
-CutSearch::CutSearch(const StageRoom& room, StagePolicy& policy)
-    : room_(room), policy_(policy), timeline_(room) {}
+CutSearch::CutSearch(const StageRoom& room, StagePolicy& policy, bool copies)
+    : room_(room), policy_(policy), copies_(copies), timeline_(room) {}
 
 double CutSearch::time(int stage, int first, int last) {
-  const StageQuestion question = room_.asked(stage, first, last);
+  const StageQuestion question = room_.asked(stage, first, last, copies_);
   if (question.memory < Bytes(0)) return kNever;
   return policy_.time(question) / room_.speed(stage);
 }

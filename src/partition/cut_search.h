@@ -17,8 +17,8 @@ using Cut = std::vector<int>;
 
 class CutSearch {
  public:
-  /// Both must outlive it.
-  CutSearch(const StageRoom& room, StagePolicy& policy);
+  /// Both must outlive it. With `copies` the policy is asked with the ranks' links.
+  CutSearch(const StageRoom& room, StagePolicy& policy, bool copies = false);
 
   /// Seconds of first..last on the rank of `stage`, kNever if it does not fit.
   double time(int stage, int first, int last);
@@ -60,6 +60,7 @@ class CutSearch {
 
   const StageRoom& room_;
   StagePolicy& policy_;
+  bool copies_;
   Timeline timeline_;
   std::vector<int> low_, high_;  // window: least and most last layer of a stage
 };

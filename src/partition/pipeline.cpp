@@ -2,11 +2,13 @@
 #include "pipeline.h"
 
 #include "cut_search.h"
+#include "in_flight.h"
 #include "judge.h"
 #include "plan_builder.h"
 #include "shortage.h"
 #include "stage_policy.h"
 #include "stage_room.h"
+#include "uniform_sizes.h"
 
 #include "trireme/core/text.h"
 #include "trireme/partition/tried.h"
@@ -26,6 +28,11 @@ constexpr int kOtherCuts = 3;
 /// Cuts tried with copies. The last stage's are searched, which takes no time up to kFewLayers.
 constexpr int kCopyCuts = 16;
 constexpr int kFewLayers = 32;
+/// Uniform policies that are looked at closely, and the one that is named where none fits.
+constexpr std::size_t kSizes = 2;
+constexpr const char* kUniform = "uniform 2";
+/// How often numbers in flight are counted anew.
+constexpr int kRounds = 3;
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
 
@@ -41,6 +48,8 @@ class Pipeline {
   std::vector<Cut> cuts_for(const std::string& name, int most);
   /// Looks at a policy with its best cut, and with the equal one if the cut is free.
   void consider(const std::string& name, int most);
+  /// The same with the best of all uniform policies, for each of the two cuts.
+  void consider_uniform();
   struct Found {
     std::optional<plan::Plan> plan;
     Cut cut;  ///< of the plan; of the last one tried if there is none
@@ -51,6 +60,8 @@ class Pipeline {
   Found best_of(const std::string& name, const std::vector<Cut>& cuts);
   /// The fastest with copies that is found; nothing where they cannot help.
   Found with_copies(const Found& plain, const std::vector<Cut>& cuts);
+  /// The best plan's cut with as many in flight as its stages need, where that is faster.
+  void consider_in_flight();
   void add(const std::string& label, const std::string& name, const Found& found);
   std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
   bool can_copy() const;
@@ -66,19 +77,29 @@ class Pipeline {
   std::set<Cut> good_cuts_;  // of policies looked at so far
 };
 
-const std::vector<std::string>& other_policies() {
-  static const std::vector<std::string> kNames{"keep_all", "recompute_all", "uniform 2",
-                                               "uniform 4", "adapipe"};
-  return kNames;
-}
-
 /// Too slow to be asked about every stage that a cut could make.
 bool is_costly(const std::string& name) {
-  for (const char* const solver :
-       {"revolve", "min_peak", "capuchin", "offload", "pofo", "exhaustive"}) {
+  for (const char* const solver : {"revolve", "min_peak", "capuchin", "pofo", "exhaustive"}) {
     if (name.starts_with(solver)) return true;
   }
   return false;
+}
+
+/// What 1F1B* says for the period of this plan, at most what the schedule has.
+std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
+  std::vector<double> stages, links;
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const plan::StagePlan& stage = plan.stages[k];
+    stages.push_back((stage.predicted.forward + stage.predicted.backward).count());
+    if (k + 1 < plan.stages.size())
+      links.push_back(2 * room.transfer(static_cast<int>(k), stage.program.last_layer));
+  }
+  double period = *std::max_element(stages.begin(), stages.end());
+  for (const double link : links) period = std::max(period, link);
+  std::vector<int> counts = least_in_flight(stages, links, period);
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    counts[k] = std::min(counts[k], in_flight(room.question(), static_cast<int>(k)));
+  return counts;
 }
 
 /// Whether the policy is asked with the ranks' links: always, never, or both.
@@ -98,13 +119,16 @@ Answer Pipeline::answer() {
   const bool open = question_.solver == "auto";
   const std::string named = open ? "joint" : question_.solver;
   builder_.policy(named);  // throws if there is none
-  for (const std::string& other : other_policies()) {
-    const bool instant = other == "keep_all" || other == "recompute_all";
-    if (other != named && (open || instant)) consider(other, kOtherCuts);
+  for (const char* const other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
+    const bool instant = other == std::string("keep_all") || other == std::string("recompute_all");
+    if (other == named || (other == std::string("offload") && !can_copy())) continue;
+    if (open || instant) consider(other, kOtherCuts);
   }
+  if (open) consider_uniform();
   const std::size_t others = tried_.size();
   consider(named, kCuts);
   std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
+  if (named == "joint") consider_in_flight();
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
   if (chosen != nullptr && chosen->plan() != nullptr) {
     plan::Plan plan = *chosen->plan();
@@ -120,7 +144,8 @@ Answer Pipeline::answer() {
 std::vector<Cut> Pipeline::cuts_for(const std::string& name, int most) {
   if (const auto fixed = fixed_cut()) return {*fixed};
   std::vector<Cut> cuts =
-      CutSearch(room_, builder_.policy(is_costly(name) ? "joint" : name)).candidates(most);
+      CutSearch(room_, builder_.policy(is_costly(name) ? "joint" : name), name == "offload")
+          .candidates(most);
   const std::set<Cut> known(cuts.begin(), cuts.end());
   // The policies before this one keep their cuts only as far as they were good for them.
   if (most == kCuts) {
@@ -153,6 +178,57 @@ void Pipeline::consider(const std::string& name, int most) {
   if (even.plan && (!best.plan || even.plan->step < best.plan->step))
     tried_[place].answer = *even.plan;
   add(name + ", equal cut", name, even);
+}
+
+void Pipeline::consider_uniform() {
+  const Cut even = equal_cut(room_.layers(), room_.stages());
+  const Cut given = fixed_cut().value_or(even);
+  Found best, equal;
+  std::string best_name = kUniform, equal_name = kUniform;
+  const std::vector<std::string> names = uniform_policies(room_);
+  for (const std::string& name : names) {
+    if (equal.take(builder_.built(name, given, How::kPlain), given)) equal_name = name;
+  }
+  if (!question_.cut) {
+    // Where there are few cuts, they are looked at for every size.
+    const std::size_t most = room_.layers() <= kFewLayers ? names.size() : kSizes;
+    for (const std::string& name : hopeful_uniform_policies(room_, builder_, most)) {
+      const Found found = best_of(name, cuts_for(name, kOtherCuts));
+      if (best.take(found.plan, found.cut)) best_name = name;
+    }
+    if (best.take(equal.plan, even)) best_name = equal_name;
+    add(concat("best uniform (", best_name, "), best cut"), best_name, best);
+  }
+  equal.cut = given;
+  add(concat("best uniform (", equal_name, question_.cut ? ")" : "), equal cut"), equal_name,
+      equal);
+}
+
+// Stages that keep little for others keep more of their own, so that they run less again, and the
+// numbers may sink once more. A faster plan takes the place of the first.
+void Pipeline::consider_in_flight() {
+  const Tried* const best = question_.solver == "auto" ? fastest(tried_) : &tried_.front();
+  const bool usual = question_.schedule == "1f1b" && question_.in_flight.empty();
+  if (best == nullptr || best->plan() == nullptr || !usual || best->plan()->recompute == Seconds(0))
+    return;
+  plan::Plan plan = *best->plan();
+  const Seconds before = plan.step;
+  Cut cut;
+  for (const plan::StagePlan& stage : plan.stages) cut.push_back(stage.program.last_layer);
+  Question fewer = question_;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<int> counts = counts_for(room_, plan);
+    if (counts == fewer.in_flight) break;
+    fewer.in_flight = std::move(counts);
+    const StageRoom room(fewer);
+    PlanBuilder builder(room);
+    auto found = builder.built("joint", cut, How::kChosen);
+    if (!found || found->step >= plan.step * (1 - kGain)) break;
+    plan = *std::move(found);
+  }
+  if (plan.step >= before) return;
+  Tried tried{.solver = "joint, fewer in flight", .answer = std::move(plan), .refused = {}};
+  tried_.insert(tried_.begin(), std::move(tried));
 }
 
 Pipeline::Found Pipeline::best_of(const std::string& name, const std::vector<Cut>& cuts) {
@@ -288,6 +364,7 @@ int Pipeline::enough_stages(const std::string& name) {
   const auto fits = [&](int stages) {
     Question longer = question_;
     longer.stages = stages;
+    longer.in_flight.clear();
     std::vector<chain::RankSpec>& ranks = longer.platform.ranks;
     ranks.resize(static_cast<std::size_t>(stages), ranks.back());
     const auto again = policy_named(longer, name);

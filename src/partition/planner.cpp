@@ -43,6 +43,12 @@ void require_sound(const Question& question) {
   if (static_cast<std::size_t>(question.stages) > question.platform.ranks.size())
     throw InputError(concat("stages: found ", question.stages, ", but the platform has ",
                             question.platform.ranks.size(), " ranks; every stage needs its own"));
+  const std::vector<int>& counts = question.in_flight;
+  if (!counts.empty() && (static_cast<int>(counts.size()) != question.stages ||
+                          !std::is_sorted(counts.rbegin(), counts.rend()) || counts.back() < 1))
+    throw InputError(
+        "in_flight: expected one number for each stage, at least 1 and none more than "
+        "the one before it");
   if (!question.cut) return;
   const std::vector<int>& cut = *question.cut;
   if (static_cast<int>(cut.size()) != question.stages - 1)

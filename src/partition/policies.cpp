@@ -15,12 +15,13 @@ namespace {
 using program::Op;
 
 program::StageProgram uniform(int first, int last, int size);
+program::StageProgram block(int first, int last, int size);
 int read_size(const std::string& name, const std::string& argument);
 
 }  // namespace
 
 const std::vector<std::string>& joint_solver_names() {
-  static const std::vector<std::string> kNames{"joint", "adapipe", "uniform"};
+  static const std::vector<std::string> kNames{"joint", "adapipe", "uniform", "block"};
   return kNames;
 }
 
@@ -31,10 +32,12 @@ std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::s
   if (name == "adapipe") return per_layer_policy(question.chain);
   if (name == "keep_all") return fixed_policy(question.chain, program::keep_all);
   if (name == "recompute_all") return fixed_policy(question.chain, program::recompute_all);
-  if (head == "uniform") {
+  if (name == "offload") return offload_policy(question.chain);
+  if (head == "uniform" || head == "block") {
     const int size = name == head ? 2 : read_size(name, name.substr(head.size() + 1));
+    const auto maker = head == "block" ? block : uniform;
     return fixed_policy(question.chain,
-                        [size](int first, int last) { return uniform(first, last, size); });
+                        [maker, size](int first, int last) { return maker(first, last, size); });
   }
   std::vector<std::string> known = solve::solver_names();
   if (std::find(known.begin(), known.end(), head) == known.end()) {
@@ -64,12 +67,25 @@ program::StageProgram uniform(int first, int last, int size) {
   return program;
 }
 
+// The first `size` layers are run again one by one, the others kept.
+program::StageProgram block(int first, int last, int size) {
+  program::StageProgram program{.first_layer = first, .last_layer = last};
+  for (int i = first; i <= last; ++i)
+    program.forward.push_back({i < first + size ? Op::kForwardKeep : Op::kForwardTape, i});
+  for (int i = last; i >= first; --i) {
+    if (i < first + size) program.backward.push_back({Op::kForwardTape, i});
+    program.backward.push_back({Op::kBackward, i});
+  }
+  return program;
+}
+
 int read_size(const std::string& name, const std::string& argument) {
   int size = 0;
   const char* const end = argument.data() + argument.size();
   const auto [stop, error] = std::from_chars(argument.data(), end, size);
   if (error != std::errc() || stop != end || size < 1)
-    throw InputError(concat("solver '", name, "': expected 'uniform N', N layers at a time"));
+    throw InputError(concat("solver '", name, "': expected a number of layers, e.g. '",
+                            name.substr(0, name.find(' ')), " 4'"));
   return size;
 }
 

@@ -37,7 +37,7 @@ std::optional<StageProgram> with_run_at(const chain::Chain& chain, const StageQu
 }  // namespace
 
 StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& question,
-                             StageProgram program) {
+                             StageProgram program, int left_alone) {
   if (copies(program)) return program;
   const auto first = [&] {
     return static_cast<std::size_t>(
@@ -47,9 +47,13 @@ StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& que
   for (std::size_t at = first() + 1; at < program.backward.size();) {
     const std::size_t end = run_end(program.backward, at);
     std::optional<StageProgram> moved;
+    if (end > at && left_alone-- > 0) {
+      at = end + 1;
+      continue;
+    }
     // The whole run, or as much of its beginning as fits; behind what runs early already, or
     // before it.
-    for (std::size_t stop = end; stop > at && !moved; stop = at + (stop - at) / 2) {
+    for (std::size_t stop = end; stop > at && !moved; stop = at + (stop - at) * 3 / 4) {
       for (const std::size_t to : {first(), std::size_t{0}}) {
         for (const bool at_pause : {false, true}) {
           if (!moved) moved = with_run_at(chain, question, program, {at, stop, to, at_pause});

@@ -56,11 +56,17 @@ std::unique_ptr<StagePolicy> per_layer_policy(const chain::Chain& chain);
 /// The optimum by tables (solve/stage.h). Without freedom the input of a kept tape stays with it.
 std::unique_ptr<StagePolicy> table_policy(const Question& question, bool input_may_leave);
 
+/// Nothing is run twice: what does not fit leaves between forward and backward. time() is a lower
+/// bound where something has to (rates alone; program() knows), least_memory() is that without
+/// copies.
+std::unique_ptr<StagePolicy> offload_policy(const chain::Chain& chain);
+
 /// A single-stage solver by name, asked for less and less memory until what its program keeps fits
 /// as often as there are micro-batches in flight. Throws InputError for an unknown one.
 std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::string& solver);
 
-/// The policy of that name: a solver's, "joint", "adapipe", "uniform N". Throws InputError.
+/// The policy of that name: a solver's, "joint", "adapipe", "uniform N", "block
+/// N". Throws InputError.
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name);
 
 /// Kept bytes, peak and time of a program for one micro-batch, by replay at speed 1.

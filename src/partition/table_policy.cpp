@@ -39,7 +39,8 @@ class TablePolicy final : public StagePolicy {
   std::vector<double> work_;  // sums of f + b
   std::map<int, std::unique_ptr<solve::StageSolver>> solvers_;
   std::map<std::tuple<int, int, Bytes, int>, double> times_;
-  std::map<std::tuple<int, int, Bytes, int, double, double>, std::optional<program::StageProgram>>
+  std::map<std::tuple<int, int, Bytes, int, double, double, Bytes>,
+           std::optional<program::StageProgram>>
       programs_;
   std::map<std::tuple<int, int, int>, Bytes> least_;
 };
@@ -90,8 +91,9 @@ std::optional<program::StageProgram> TablePolicy::program(const StageQuestion& a
   const StageQuestion question = canonical(asked);
   const double out = question.link ? question.link->out.count() : 0;
   const double in = question.link ? question.link->in.count() : 0;
+  const Bytes capacity = question.link ? question.link->capacity : Bytes(0);
   const auto [entry, is_new] = programs_.try_emplace(
-      {question.first, question.last, question.memory, question.in_flight, out, in});
+      {question.first, question.last, question.memory, question.in_flight, out, in, capacity});
   if (is_new) {
     if (auto solution = solved(question)) entry->second = std::move(solution->program);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timeline.h"
 
+#include "judge.h"
+
 #include <algorithm>
 
 namespace trireme::partition {
@@ -9,9 +11,11 @@ using program::Pass;
 
 Timeline::Timeline(const StageRoom& room)
     : room_(room), micro_batches_(static_cast<std::size_t>(room.question().micro_batches)) {
-  const program::PipelineShape shape{room.stages(), room.question().micro_batches};
-  order_ =
-      room.question().schedule == "gpipe" ? program::gpipe(shape) : program::one_f_one_b(shape);
+  const Question& question = room.question();
+  std::vector<int> counts;
+  for (int k = 0; k < room.stages(); ++k) counts.push_back(in_flight(question, k));
+  order_ = question.schedule == "gpipe" ? program::gpipe({room.stages(), question.micro_batches})
+                                        : program::one_f_one_b_with(counts, question.micro_batches);
 }
 
 double Timeline::step(const std::vector<int>& ends, const std::vector<PassTimes>& times) {

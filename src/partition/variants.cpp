@@ -2,6 +2,7 @@
 #include "variants.h"
 
 #include "recompute_early.h"
+#include "short_stages.h"
 
 #include "trireme/simulate/replay.h"
 
@@ -14,6 +15,8 @@ namespace {
 /// Shares of a stage's memory for which programs are made.
 constexpr double kShares[] = {0.93, 0.86, 0.79, 0.72, 0.65, 0.58, 0.5, 0.4};
 constexpr int kRounds = 4;
+/// From which run of second forwards on they are moved to before the gradient.
+constexpr int kStarts = 2;
 /// Programs that keep less and less.
 constexpr int kSteps = 6;
 
@@ -79,13 +82,15 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
   const bool waits = stage + 1 < room.stages();
   std::vector<Variant> variants;
   if (asked.memory < Bytes(0)) return variants;
-  const auto add = [&](program::StageProgram program) {
-    if (waits) program = recompute_early(chain, asked, std::move(program));
-    Variant next = variant(room, stage, std::move(program));
-    const bool dominated = std::any_of(variants.begin(), variants.end(), [&](const Variant& one) {
-      return one.times.backward <= next.times.backward && one.times.ahead >= next.times.ahead;
-    });
-    if (!dominated) variants.push_back(std::move(next));
+  const auto add = [&](const program::StageProgram& program) {
+    for (int left_alone = 0; left_alone < (waits ? kStarts : 1); ++left_alone) {
+      Variant next = variant(room, stage,
+                             waits ? recompute_early(chain, asked, program, left_alone) : program);
+      const bool dominated = std::any_of(variants.begin(), variants.end(), [&](const Variant& one) {
+        return one.times.backward <= next.times.backward && one.times.ahead >= next.times.ahead;
+      });
+      if (!dominated) variants.push_back(std::move(next));
+    }
   };
   const auto fastest = policy.program(asked);
   if (!fastest) return variants;
@@ -99,9 +104,10 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
         Bytes(static_cast<Bytes::rep>(share * static_cast<double>(asked.memory.count())));
     auto program = policy.program(smaller);
     if (!program) break;
-    add(*std::move(program));
+    add(*program);
   }
   each_that_keeps_less(chain, policy, asked, *fastest, add);
+  for (const program::StageProgram& program : short_stage_programs(chain, asked)) add(program);
   return variants;
 }
 

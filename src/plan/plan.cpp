@@ -6,6 +6,8 @@
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
 
+#include <algorithm>
+
 namespace trireme::plan {
 
 void require_same_chain(const Plan& plan, const chain::Chain& chain) {
@@ -24,12 +26,21 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain) {
 program::Program compile(const Plan& plan) {
   const program::PipelineShape shape{static_cast<int>(plan.stages.size()), plan.micro_batches};
   program::Lowering lowering;
-  lowering.order = plan.schedule == "gpipe" ? program::gpipe(shape) : program::one_f_one_b(shape);
+  std::vector<int> counts;
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) counts.push_back(in_flight(plan, k));
+  lowering.order = plan.schedule == "gpipe" ? program::gpipe(shape)
+                                            : program::one_f_one_b_with(counts, plan.micro_batches);
   for (const StagePlan& stage : plan.stages) {
     lowering.stages.push_back(stage.program);
     lowering.rank_of_stage.push_back(stage.rank);
   }
   return program::lower(lowering);
+}
+
+int in_flight(const Plan& plan, std::size_t stage) {
+  if (plan.schedule == "gpipe") return plan.micro_batches;
+  if (plan.stages[stage].in_flight > 0) return plan.stages[stage].in_flight;
+  return std::min(static_cast<int>(plan.stages.size() - stage), plan.micro_batches);
 }
 
 std::string digest(const Plan& plan) {

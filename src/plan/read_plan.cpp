@@ -28,7 +28,7 @@ bool takes_input(Op op);
 /// What a stage itself may do; the rest is placed by lowering.
 const std::vector<std::string>& stage_ops();
 StagePrediction read_stage_prediction(const io::Node& node);
-int in_flight(const Plan& plan, std::size_t stage, std::size_t stages);
+int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages);
 
 Alternative read_alternative(const io::Node& node);
 
@@ -94,7 +94,8 @@ std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
                            ": stages follow each other without gaps from layer 1"));
     next = stage.program.last_layer + 1;
     if (stage.rank < 0) stage.rank = static_cast<int>(stages.size());
-    if (stage.in_flight < 1) stage.in_flight = in_flight(plan, stages.size(), unsorted.size());
+    if (stage.in_flight < 1)
+      stage.in_flight = usual_in_flight(plan, stages.size(), unsorted.size());
     stages.push_back(std::move(stage));
   }
   return stages;
@@ -106,7 +107,6 @@ StagePlan read_stage(const io::Node& node) {
   std::tie(stage.program.first_layer, stage.program.last_layer) =
       read_layers(map.required("layers"));
   stage.rank = -1;
-  stage.in_flight = 0;
   read(map, "rank", stage.rank);
   if (const auto count = map.optional("in_flight"))
     stage.in_flight = static_cast<int>(count->integer(1, kMaxMicroBatches));
@@ -172,7 +172,7 @@ StagePrediction read_stage_prediction(const io::Node& node) {
   return predicted;
 }
 
-int in_flight(const Plan& plan, std::size_t stage, std::size_t stages) {
+int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages) {
   const auto from_the_end = static_cast<int>(stages - stage);
   return plan.schedule == "gpipe" ? plan.micro_batches : std::min(from_the_end, plan.micro_batches);
 }

@@ -8,7 +8,7 @@
 namespace trireme::plan {
 namespace {
 
-std::string stage_text(const StagePlan& stage);
+std::string stage_text(const StagePlan& stage, int in_flight);
 /// `[["forward_tape", 1], ["forward_tape", 2]]`.
 std::string actions_text(const std::vector<program::Action>& actions);
 std::string prediction_text(const StagePrediction& predicted);
@@ -24,7 +24,10 @@ std::string block(const std::vector<std::string>& texts);
 
 std::string to_json(const Plan& plan) {
   std::vector<std::string> stages;
-  for (const StagePlan& stage : plan.stages) stages.push_back(stage_text(stage));
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const StagePlan& stage = plan.stages[k];
+    stages.push_back(stage_text(stage, stage.in_flight > 0 ? stage.in_flight : in_flight(plan, k)));
+  }
   std::vector<std::string> alternatives;
   for (const Alternative& other : plan.alternatives)
     alternatives.push_back(alternative_text(other));
@@ -44,10 +47,10 @@ std::string to_json(const Infeasible& infeasible) {
 
 namespace {
 
-std::string stage_text(const StagePlan& stage) {
+std::string stage_text(const StagePlan& stage, int in_flight) {
   const program::StageProgram& program = stage.program;
   return concat("{\"layers\": [", program.first_layer, ", ", program.last_layer,
-                "], \"rank\": ", stage.rank, ", \"in_flight\": ", stage.in_flight,
+                "], \"rank\": ", stage.rank, ", \"in_flight\": ", in_flight,
                 ", \"budget_bytes\": ", stage.budget.count(),
                 ", \"static_bytes\": ", stage.static_bytes.count(),
                 ",\n   \"forward\": ", actions_text(program.forward),

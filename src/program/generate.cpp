@@ -38,6 +38,20 @@ PassOrder one_f_one_b(PipelineShape shape) {
   return order;
 }
 
+PassOrder one_f_one_b_with(const std::vector<int>& in_flight, int micro_batches) {
+  require_shape({static_cast<int>(in_flight.size()), micro_batches});
+  PassOrder order;
+  for (std::size_t k = 0; k < in_flight.size(); ++k) {
+    const int next = k + 1 < in_flight.size() ? in_flight[k + 1] : 1;
+    if (in_flight[k] < next)
+      throw InputError(concat("stage ", k, " has ", in_flight[k],
+                              " micro-batches in flight, must have at least ", next,
+                              k + 1 < in_flight.size() ? ", as many as the stage after it" : ""));
+    order.push_back(alternate(std::min(in_flight[k] - 1, micro_batches), micro_batches));
+  }
+  return order;
+}
+
 PassOrder gpipe(PipelineShape shape) {
   require_shape(shape);
   PassOrder order;

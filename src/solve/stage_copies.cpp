@@ -32,6 +32,13 @@ program::PassOrder order_of(bool with_loss, int in_flight, int micro_batches);
 
 }  // namespace
 
+std::optional<StageSolution> with_kept_moved(const chain::Chain& chain, const StageProblem& problem,
+                                             const program::StageProgram& program) {
+  StageCopies copies(chain, problem);
+  copies.offer(program);
+  return copies.best();
+}
+
 StageCopies::StageCopies(const chain::Chain& chain, const StageProblem& problem)
     : problem_(problem), with_loss_(problem.last_layer == chain.length()) {
   ensure(problem.link.has_value(), "copies of a stage need a link");
@@ -157,7 +164,11 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
   rank.host = problem_.link->capacity;
   rank.out = problem_.link->out;
   rank.in = problem_.link->in;
-  const simulate::Setting setting{.chain = &alone_, .platform = &platform, .static_bytes = {}};
+  // The neighbour stands for all stages behind this one: their streams take all that is in flight.
+  const simulate::Setting setting{.chain = &alone_,
+                                  .platform = &platform,
+                                  .static_bytes = {},
+                                  .channel_capacity = problem_.in_flight + 1};
   const simulate::Simulation result = simulate::simulate(program::lower(lowering), setting);
   if (result.fault) {
     throw LogicError("a stage with copies may not run: " + simulate::to_text(*result.fault));

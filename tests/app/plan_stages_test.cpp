@@ -56,7 +56,7 @@ TEST(PlanStages, ShowsEveryStageAndTheOthersTimes) {
   EXPECT_THAT(result.out, HasSubstr("stage on rank 1: layers "));
   for (const char* const policy :
        {"keep_all, best cut", "keep_all, equal cut", "recompute_all, best cut",
-        "uniform 2, best cut", "adapipe, best cut", "joint, equal cut"})
+        "best uniform (block 2), best cut", "adapipe, best cut", "joint, equal cut"})
     EXPECT_THAT(result.out, HasSubstr("\n" + std::string(policy) + " ")) << policy;
 }
 
@@ -171,6 +171,40 @@ TEST(PlanStages, RefusesWhatIsForOneStage) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.errors, HasSubstr("is for one stage"));
   }
+}
+
+TEST(PlanRanks, ChoosesStagesReplicasAndMicroBatches) {
+  const StageFolder files;
+
+  const CommandResult result =
+      files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --memory 40 --replicas 2");
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("chosen"));
+  EXPECT_THAT(result.out, HasSubstr("an estimate"));
+  EXPECT_THAT(result.out, HasSubstr("4 micro-batches per step, 2 stages"));
+}
+
+TEST(PlanRanks, PrintsThePlanAloneAsJson) {
+  const StageFolder files;
+
+  const CommandResult result =
+      files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --stages 4 --micro-batches 4 --json");
+
+  const json plan = json::parse(result.out);
+  EXPECT_EQ(plan["stages"].size(), 4);
+  EXPECT_EQ(plan["micro_batches"], 4);
+  // Two examples each: (4 + 4 - 1) x 2 x 6.
+  EXPECT_EQ(plan["predicted"]["step_s"], 84);
+}
+
+TEST(PlanRanks, NeedsABatchAndWhatWasMeasured) {
+  const StageFolder files;
+
+  EXPECT_EQ(files.plan("--ranks 4 --batch 8").exit_code, 2);
+  EXPECT_EQ(files.plan("--batch 8").exit_code, 2);
+  EXPECT_EQ(files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --stages 3").exit_code, 2);
+  EXPECT_EQ(files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --memory 3").exit_code, 3);
 }
 
 }  // namespace

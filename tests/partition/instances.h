@@ -72,4 +72,11 @@ inline Question small_question(std::mt19937& random, const Sizes& sizes) {
   return question;
 }
 
+/// The same with as many in flight as the schedule has, and no others tried.
+inline Question as_scheduled(Question question) {
+  for (int k = 0; k < question.stages; ++k)
+    question.in_flight.push_back(std::min(question.stages - k, question.micro_batches));
+  return question;
+}
+
 }  // namespace trireme::partition

@@ -20,7 +20,7 @@ TEST(JointPlanner, IsTheOptimumOverCutsAndProgramsNearlyAlways) {
   int feasible = 0, equal = 0, above = 0, below = 0, missed = 0;
   double gap = 0, worst = 0;
   for (int trial = 0; trial < 1100; ++trial) {
-    const Question question = small_question(random, {});
+    const Question question = as_scheduled(small_question(random, {}));
     const Optimum optimum = EveryCut(question, false).search();
     const Answer answer = plan(question);
     const auto* found = std::get_if<plan::Plan>(&answer);
@@ -56,6 +56,23 @@ TEST(JointPlanner, IsTheOptimumOverCutsAndProgramsNearlyAlways) {
   EXPECT_EQ(missed, 0);
   EXPECT_GE(equal + below, feasible * 98 / 100);
   EXPECT_LE(gap / feasible, 0.0015);
+}
+
+TEST(JointPlanner, IsOftenFasterWithFewerInFlightAndNeverSlower) {
+  std::mt19937 random(20210);
+  int faster = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const Question question = small_question(random, {});
+    const Answer open = plan(question), scheduled = plan(as_scheduled(question));
+    const auto* found = std::get_if<plan::Plan>(&open);
+    const auto* usual = std::get_if<plan::Plan>(&scheduled);
+    ASSERT_EQ(found == nullptr, usual == nullptr);
+    if (found == nullptr) continue;
+    EXPECT_LE(found->step.count(), usual->step.count() * (1 + kSame)) << trial;
+    faster += found->step.count() < usual->step.count() * (1 - kSame) ? 1 : 0;
+    EXPECT_FALSE(simulate::validate(plan::compile(*found), setting_of(question, *found))) << trial;
+  }
+  EXPECT_GT(faster, 2);
 }
 
 }  // namespace

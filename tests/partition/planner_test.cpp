@@ -5,6 +5,7 @@
 #include "partition/instances.h"
 
 #include "trireme/core/error.h"
+#include "trireme/core/text.h"
 #include "trireme/partition/tried.h"
 #include "trireme/simulate/validate.h"
 
@@ -72,7 +73,7 @@ void expect_sound(const Question& question, const plan::Plan& plan) {
 TEST(Planner, KeepsEveryBudgetAndBeatsItsAlternatives) {
   std::mt19937 random(31);
   int feasible = 0;
-  for (int trial = 0; trial < 250; ++trial) {
+  for (int trial = 0; trial < 120; ++trial) {
     SCOPED_TRACE(trial);
     const Question question = small_question(random, {.least_layers = 4,
                                                       .most_layers = 14,
@@ -85,7 +86,7 @@ TEST(Planner, KeepsEveryBudgetAndBeatsItsAlternatives) {
       expect_sound(question, *plan);
     }
   }
-  EXPECT_GE(feasible, 100);
+  EXPECT_GE(feasible, 50);
 }
 
 TEST(Planner, NamesTheLeastBudgetOfEqualRanks) {
@@ -271,6 +272,97 @@ TEST(Planner, MovesBytesWhereThatIsFaster) {
   EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
   for (chain::RankSpec& rank : question.platform.ranks) rank.out = rank.in = BytesPerSecond(0);
   EXPECT_LT(plan.step, planned(question).step);
+}
+
+const plan::Alternative* alternative(const plan::Plan& plan, const std::string& begin) {
+  for (const plan::Alternative& other : plan.alternatives)
+    if (other.policy.starts_with(begin)) return &other;
+  return nullptr;
+}
+
+Question with_links(Question question, double rate) {
+  for (chain::RankSpec& rank : question.platform.ranks) {
+    rank.host = Bytes(100'000);
+    rank.out = rank.in = BytesPerSecond(rate);
+  }
+  return question;
+}
+
+// Eight stages: seven or eight in flight at first, more than the two messages that a stream takes.
+TEST(Planner, MovesBytesWithManyInFlight) {
+  const Question question = with_links(equal_layers(32, 8, 24, 28), 2);
+
+  const plan::Plan plan = planned(question);
+
+  expect_sound(question, plan);
+  EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
+  EXPECT_LT(plan.step, planned(with_links(question, 0)).step);
+}
+
+TEST(Planner, OffloadAloneRunsNothingTwice) {
+  Question question = with_links(equal_layers(12, 2, 12, 24), 3);
+  question.solver = "offload";
+
+  const plan::Plan plan = planned(question);
+
+  EXPECT_EQ(plan.recompute, Seconds(0));
+  EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
+  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  EXPECT_FALSE(fault) << simulate::to_text(*fault);
+  question.solver = "auto";
+  const plan::Plan open = planned(question);
+  ASSERT_NE(alternative(open, "offload, best cut"), nullptr);
+  EXPECT_LE(alternative(open, "offload, best cut")->step, plan.step);
+  EXPECT_EQ(alternative(planned(with_links(question, 0)), "offload"), nullptr);
+}
+
+TEST(Planner, NamesTheBestUniformPlan) {
+  const Question question = equal_layers(16, 4, 16, 34);
+  const plan::Plan plan = planned(question);
+  const auto* best = alternative(plan, "best uniform");
+  ASSERT_NE(best, nullptr);
+  ASSERT_TRUE(best->step);
+  Question asked = question;
+  for (const char* const kind : {"uniform ", "block "}) {
+    for (int size = 1; size <= 8; ++size) {
+      asked.solver = concat(kind, size);
+      const Answer answer = partition::plan(asked);
+      if (const auto* other = std::get_if<plan::Plan>(&answer)) {
+        EXPECT_LE(best->step->count(), other->step.count() * (1 + 1e-9)) << asked.solver;
+      }
+    }
+  }
+}
+
+// Stage 0 has two layers of equal forwards and must run one of them again. The second can run while
+// the gradient is under way, the first cannot. 122 is the best step over all cuts with the fastest
+// memory-persistent programs, by exhaustive search (every_cut.h).
+TEST(Planner, LooksAtWhatHidesWhereTimesAreEqual) {
+  Question question;
+  chain::Chain& chain = question.chain;
+  chain = {.name = "tie", .input = Bytes(1), .layers = {}};
+  const auto add = [&](chain::LayerCost layer, int forward, int tape, int backward,
+                       int parameters) {
+    layer.forward_transient = Bytes(forward);
+    layer.tape_transient = Bytes(tape);
+    layer.backward_transient = Bytes(backward);
+    layer.parameters = Bytes(parameters);
+    chain.layers.push_back(layer);
+  };
+  add(solve::layer(7, 1, 1, 4), 0, 0, 2, 0);
+  add(solve::layer(7, 3, 2, 6), 0, 1, 3, 1);
+  add(solve::layer(5, 5, 3, 4), 2, 0, 4, 1);
+  add(solve::layer(7, 8, 4, 6), 1, 0, 4, 2);
+  add(solve::layer(2, 1, 1, 1), 2, 1, 7, 1);
+  add(solve::layer(6, 9, 2, 8), 1, 2, 3, 0);
+  question.platform = chain::uniform_platform(2, Bytes(23));
+  question.platform.ranks[1].memory = Bytes(25);
+  question.platform.ranks[1].speed = 2;
+  question.stages = 2;
+  question.micro_batches = 4;
+  question.slots = 0;
+
+  EXPECT_LE(planned(question).step, Seconds(122));
 }
 
 TEST(Planner, MovesNothingWhereTheOuterTierHasNoRoom) {

@@ -44,7 +44,7 @@ Plan small_plan() {
                                 {Op::kForwardTape, 1},
                                 {Op::kBackward, 1}}};
   first.predicted = {Seconds(0.1), Seconds(1.0 / 3), Bytes(5), Bytes(99), Bytes(11)};
-  StagePlan second;
+  StagePlan second{.in_flight = 1};
   second.program = program::keep_all(3, 4);
   plan.stages = {first, second};
   plan.alternatives = {{.policy = "recompute_all", .step = Seconds(1.5), .infeasible = {}},
@@ -164,7 +164,7 @@ TEST(LoadPlan, ReadsWhatWasSaved) {
 TEST(LoadPlan, ReadsAPlanOfManyActionsFromAnyFile) {
   const support::TemporaryFolder folder;
   Plan plan = small_plan();
-  plan.stages = {StagePlan{.program = program::keep_all(1, 30'000)}};
+  plan.stages = {StagePlan{.in_flight = 1, .program = program::keep_all(1, 30'000)}};
   io::write_file(folder / "plan", to_json(plan));
   EXPECT_EQ(load_plan(folder / "plan"), plan);
 }
@@ -226,6 +226,21 @@ std::string passes(const program::Program& program, std::size_t rank) {
     if (action.op == Op::kBackward) text += " B" + std::to_string(action.micro_batch);
   }
   return text;
+}
+
+TEST(Compile, RunsAsManyInFlightAsThePlanSays) {
+  Plan plan = two_stages("1f1b");
+  EXPECT_EQ(in_flight(plan, 0), 2);
+  plan.stages[0].in_flight = 1;
+
+  const program::Program one = compile(plan);
+
+  EXPECT_EQ(passes(one, 1), " F0 B0 F1 B1");
+  EXPECT_EQ(passes(one, 0), " F0 B0 F1 B1");
+  plan.stages[1].in_flight = 2;
+  EXPECT_EQ(support::input_error([&] { compile(plan); }),
+            "stage 0 has 1 micro-batches in flight, must have at least 2, as many as the stage "
+            "after it");
 }
 
 TEST(Compile, RunsEveryStageOnItsRankInTheOrderOfTheSchedule) {

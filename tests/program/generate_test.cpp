@@ -78,6 +78,28 @@ TEST(OneFOneB, StageKeepsAtMostItsDistanceFromTheEnd) {
   }
 }
 
+PassOrder two_two_one(PipelineShape shape) {
+  return one_f_one_b_with({2, 2, 1}, shape.micro_batches);
+}
+
+TEST(OneFOneB, WithFewerInFlightLooksLikeItsPicture) {
+  EXPECT_EQ(drawn(two_two_one, {3, 4}), R"(
+0 | F0 F1 .. .. .. B0 F2 .. .. B1 F3 .. .. B2 .. B3
+1 | .. F0 F1 .. B0 .. .. F2 B1 .. .. F3 B2 .. B3 ..
+2 | .. .. F0 B0 F1 B1 .. .. F2 B2 .. .. F3 B3 .. ..
+)");
+}
+
+TEST(OneFOneB, WithItsOwnNumbersIsItself) {
+  for (int stages = 1; stages <= 6; ++stages) {
+    for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
+      std::vector<int> in_flight;
+      for (int k = 0; k < stages; ++k) in_flight.push_back(std::min(stages - k, micro_batches));
+      EXPECT_EQ(one_f_one_b_with(in_flight, micro_batches), one_f_one_b({stages, micro_batches}));
+    }
+  }
+}
+
 TEST(GPipe, LooksLikeItsPicture) {
   EXPECT_EQ(drawn(gpipe, {4, 8}), R"(
 0 | F0 F1 F2 F3 F4 F5 F6 F7 .. .. .. .. .. .. B0 B1 B2 B3 B4 B5 B6 B7

@@ -203,6 +203,32 @@ TEST(StageCopies, KeepTheirPromisesInAPipeline) {
   EXPECT_GT(copied, 40);
 }
 
+// The neighbour that judges a stage must take all that is in flight, however much that is; the
+// pipeline around the result has streams of two messages.
+TEST(StageCopies, RunWithManyInFlight) {
+  std::mt19937 random(89);
+  int copied = 0;
+  for (int k = 0; k < 33; ++k) {
+    const chain::Chain chain = random_chain(random, {.most_tape_beyond = 6}, 6);
+    const int w = 6 + k % 11, last = 5;
+    StageSolver solver = exact_solver(chain, 2000);
+    const std::int64_t memory = solver.least_memory(1, last, w).count() + k % 5 * 8;
+    const StageProblem problem = stage_of(1, last, memory, w, 1 + k % 4);
+    const StageProblem without = stage_of(1, last, memory, w, 0);
+    const auto result = solver.solve(problem), plain = solver.solve(without);
+    ASSERT_TRUE(std::holds_alternative<StageSolution>(result));
+    const StageSolution& solution = std::get<StageSolution>(result);
+    ASSERT_LE(solution.time(), std::get<StageSolution>(plain).time());
+    if (solution.moved == Bytes(0)) continue;
+    ++copied;
+    const simulate::RankResult few = in_a_pipeline(chain, problem, solution.program, 2 * w + 10);
+    const simulate::RankResult many = in_a_pipeline(chain, problem, solution.program, 2 * w + 30);
+    EXPECT_LE(many.peak.size, problem.memory);
+    EXPECT_LE((many.end - few.end).count() / 20, solution.time().count() * (1 + 1e-9)) << w;
+  }
+  EXPECT_GT(copied, 15);
+}
+
 TEST(StageCopies, AreSeldomFarFromTheBestOfAllSets) {
   std::mt19937 random(79);
   int cases = 0, equal = 0, better = 0;

@@ -29,6 +29,9 @@ struct Question {
   /// which then makes every stage's program.
   std::string solver = "auto";
   std::optional<std::vector<int>> cut;  ///< fixed by the user
+  /// With 1f1b, micro-batches in flight by stage, none more than the one before it; empty: as the
+  /// schedule has, where `auto` and `joint` also try others.
+  std::vector<int> in_flight;
   int slots = 500;
   /// Static bytes that a rank with layers first..last does not hold because tied weights share
   /// them. Empty: nothing is shared.
@@ -40,7 +43,8 @@ using Answer = std::variant<plan::Plan, plan::Infeasible>;
 
 /// Solvers for several stages beside the single-stage ones, in the order in which tables show them:
 /// "joint" (the least time of every stage by tables, with copies where a rank can), "adapipe" (per
-/// layer keep or recompute), "uniform N" (N layers at a time are run again, 2 if not given).
+/// layer keep or recompute), "uniform N" (N layers at a time are run again, 2 if not given), "block
+/// N" (the first N layers of every stage are run again, one by one).
 const std::vector<std::string>& joint_solver_names();
 
 /// Throws InputError for an unknown solver, a cut that does not fit the chain, or a chain that a

@@ -36,7 +36,9 @@ struct StagePrediction {
 
 struct StagePlan {
   int rank = 0;
-  int in_flight = 1;
+  /// Micro-batches whose forward has begun and whose backward has not ended; 0: as many as the
+  /// schedule has. With 1f1b another number is a choice, with gpipe it is none.
+  int in_flight = 0;
   Bytes budget, static_bytes;  ///< budget 0: none was given
   program::StageProgram program;
   StagePrediction predicted;
@@ -67,6 +69,9 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+/// Of a stage (0-based): what the plan says, or as many as its schedule has.
+int in_flight(const Plan& plan, std::size_t stage);
+
 /// Most micro-batches of a plan file.
 inline constexpr int kMaxMicroBatches = 100'000;
 
@@ -93,7 +98,8 @@ Plan read_plan(const io::Node& document);
 /// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
-/// The programs of all ranks (generate + lower).
+/// The programs of all ranks (generate + lower). Throws InputError where stages or numbers in
+/// flight do not fit together.
 program::Program compile(const Plan& plan);
 
 /// Digest of the file's content.

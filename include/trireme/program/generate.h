@@ -30,6 +30,11 @@ struct PipelineShape {
 /// 1F1B with a flush (Narayanan et al. 2021): stage k (0-based) has min(p - k, m) micro-batches in
 /// flight.
 PassOrder one_f_one_b(PipelineShape shape);
+/// The same order with other numbers in flight, one per stage: stage k begins with in_flight[k] - 1
+/// forwards, then takes turns. Fewer hold less and may wait more (1F1B*: Beaumont, Eyraud-Dubois
+/// and Shilova 2021). Throws InputError unless no stage has more than the one before it, for it
+/// would wait for inputs that wait for its own gradients, and the last has at least 1.
+PassOrder one_f_one_b_with(const std::vector<int>& in_flight, int micro_batches);
 /// All forwards, then all backwards, both in micro-batch order (so that gradients accumulate in the
 /// same order as in 1F1B).
 PassOrder gpipe(PipelineShape shape);

@@ -80,4 +80,11 @@ class StageSolver {
   std::unique_ptr<Impl> impl_;
 };
 
+/// A stage's program, which copies nothing, with as much of what it keeps moved to the outer tier
+/// between forward and backward as has to be, what is made first moving first, and other choices
+/// tried from there. Nothing if it does not fit so either, or has nothing to move.
+/// problem.link says what moving takes.
+std::optional<StageSolution> with_kept_moved(const chain::Chain& chain, const StageProblem& problem,
+                                             const program::StageProgram& program);
+
 }  // namespace trireme::solve

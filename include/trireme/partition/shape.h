@@ -1,0 +1,74 @@
+// What `auto` leaves open beside cut and programs: stages x replicas, and the size of
+// micro-batches.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
+#include "trireme/core/units.h"
+#include "trireme/partition/planner.h"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::partition {
+
+struct Shape {
+  int stages = 1, replicas = 1;
+  int micro_batch = 1;    ///< examples
+  int micro_batches = 1;  ///< per step and replica
+
+  bool operator==(const Shape&) const = default;
+};
+
+/// What is fixed stays fixed. Ranks of one replica are neighbours: stage k of replica j is on rank
+/// j x stages + k.
+struct ShapeQuestion {
+  /// The chain at a micro-batch size, measured or estimated; asked once for each size.
+  std::function<chain::Chain(int micro_batch)> chain_at;
+  chain::Platform platform;
+  int ranks = 1;  ///< of the platform, all of which are used
+  int batch = 1;  ///< examples per step, over all replicas
+  std::optional<int> stages, replicas, micro_batch, micro_batches;
+  std::string schedule = "1f1b", solver = "auto";
+  int slots = 500;
+};
+
+struct TriedShape {
+  Shape shape;
+  /// Nothing where even without recomputation and waits it would be slower than the best before it.
+  std::optional<Answer> answer;
+  Seconds least{0};   ///< a step cannot be faster
+  Seconds reduce{0};  ///< gradients of all replicas added up, at the end of a step
+
+  const plan::Plan* plan() const { return answer ? std::get_if<plan::Plan>(&*answer) : nullptr; }
+  Seconds step() const { return plan()->step + reduce; }
+};
+
+struct ShapeAnswer {
+  std::vector<TriedShape> tried;      ///< in the order of their least steps
+  std::optional<std::size_t> chosen;  ///< the fastest; nothing if none fits
+};
+
+/// Every shape that there is for so many ranks and such a batch, planned and simulated. Throws
+/// InputError when what is fixed leaves none.
+ShapeAnswer choose_shape(const ShapeQuestion& question);
+
+/// What planning for such a shape is asked: every stage on the slowest and smallest of its ranks in
+/// all replicas, for they wait for one another.
+Question question_of(const ShapeQuestion& question, const Shape& shape, chain::Chain chain);
+
+/// An estimate from one measurement: times and bytes of activations in proportion to the size of
+/// the micro-batch, parameters as they are. Small micro-batches really are slower than that.
+chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_batch);
+
+/// Seconds in which `replicas` add up the gradients of all stages of a plan, each stage on its own
+/// ranks: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a
+/// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies.
+Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
+                    const plan::Plan& plan);
+
+}  // namespace trireme::partition

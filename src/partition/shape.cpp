@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/partition/shape.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// All that fit what is fixed; chains shorter than a pipeline are left out later.
+std::vector<Shape> shapes_of(const ShapeQuestion& question);
+int rank_of(const Shape& shape, int replica, int stage) {
+  return replica * shape.stages + stage;
+}
+/// The slower of two, each measure by itself.
+chain::LinkSpec slower(const chain::LinkSpec& a, const chain::LinkSpec& b);
+chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
+
+}  // namespace
+
+ShapeAnswer choose_shape(const ShapeQuestion& question) {
+  std::map<int, chain::Chain> chains;
+  ShapeAnswer answer;
+  for (const Shape& shape : shapes_of(question)) {
+    const auto [entry, is_new] = chains.try_emplace(shape.micro_batch);
+    if (is_new) entry->second = question.chain_at(shape.micro_batch);
+    if (shape.stages > entry->second.length()) continue;
+    TriedShape tried{.shape = shape, .answer = {}};
+    tried.least = ideal_step(question_of(question, shape, entry->second));
+    answer.tried.push_back(std::move(tried));
+  }
+  if (answer.tried.empty())
+    throw InputError(concat("stages: no number of them up to the chain's layers makes ",
+                            question.ranks, " ranks with what is fixed"));
+  std::stable_sort(answer.tried.begin(), answer.tried.end(),
+                   [](const TriedShape& a, const TriedShape& b) { return a.least < b.least; });
+  for (std::size_t i = 0; i < answer.tried.size(); ++i) {
+    TriedShape& tried = answer.tried[i];
+    if (answer.chosen && tried.least >= answer.tried[*answer.chosen].step()) continue;
+    const chain::Chain& chain = chains.at(tried.shape.micro_batch);
+    tried.answer = partition::plan(question_of(question, tried.shape, chain));
+    if (tried.plan() == nullptr) continue;
+    tried.reduce = reduce_time(question, tried.shape, chain, *tried.plan());
+    if (!answer.chosen || tried.step() < answer.tried[*answer.chosen].step()) answer.chosen = i;
+  }
+  return answer;
+}
+
+Question question_of(const ShapeQuestion& question, const Shape& shape, chain::Chain chain) {
+  Question asked;
+  asked.chain = std::move(chain);
+  asked.stages = shape.stages;
+  asked.micro_batches = shape.micro_batches;
+  asked.schedule = question.schedule;
+  asked.solver = question.solver;
+  asked.slots = question.slots;
+  const chain::Platform& whole = question.platform;
+  asked.platform.channel_buffers = whole.channel_buffers;
+  asked.platform.default_link = whole.default_link;
+  for (int k = 0; k < shape.stages; ++k) {
+    chain::RankSpec rank = whole.ranks[static_cast<std::size_t>(k)];
+    for (int j = 1; j < shape.replicas; ++j)
+      rank = weaker(rank, whole.ranks[static_cast<std::size_t>(rank_of(shape, j, k))]);
+    asked.platform.ranks.push_back(rank);
+    if (k == 0) continue;
+    chain::LinkSpec link = whole.link(k - 1, k);
+    for (int j = 1; j < shape.replicas; ++j)
+      link = slower(link, whole.link(rank_of(shape, j, k - 1), rank_of(shape, j, k)));
+    if (link != whole.default_link) asked.platform.overrides.push_back({k - 1, k, link});
+  }
+  return asked;
+}
+
+chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_batch) {
+  const double by = static_cast<double>(micro_batch) / measured_at;
+  const auto scale = [by](Bytes& size) {
+    size = Bytes(static_cast<Bytes::rep>(std::ceil(by * static_cast<double>(size.count()))));
+  };
+  chain::Chain scaled = chain;
+  scale(scaled.input);
+  for (chain::LayerCost& layer : scaled.layers) {
+    layer.forward = layer.forward * by;
+    layer.backward = layer.backward * by;
+    for (Bytes* const size : {&layer.output, &layer.tape, &layer.forward_transient,
+                              &layer.tape_transient, &layer.backward_transient})
+      scale(*size);
+  }
+  return scaled;
+}
+
+Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
+                    const plan::Plan& plan) {
+  Seconds longest{0};
+  const int others = shape.replicas - 1;
+  for (const plan::StagePlan& stage : plan.stages) {
+    Bytes gradients;
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+      gradients += chain.layer(i).gradients;
+    Seconds slowest{0};
+    for (int j = 0; j < shape.replicas && others > 0; ++j) {
+      const int next = (j + 1) % shape.replicas;
+      const chain::LinkSpec link =
+          question.platform.link(rank_of(shape, j, stage.rank), rank_of(shape, next, stage.rank));
+      const Seconds part = (link.time(gradients) - link.latency) / shape.replicas;
+      slowest = std::max(slowest, 2.0 * others * (part + link.latency));
+    }
+    longest = std::max(longest, slowest);
+  }
+  return longest;
+}
+
+namespace {
+
+std::vector<Shape> shapes_of(const ShapeQuestion& question) {
+  ensure(question.ranks >= 1 && question.batch >= 1, "there are ranks and examples");
+  if (question.platform.ranks.size() < static_cast<std::size_t>(question.ranks))
+    throw InputError(concat("ranks: found ", question.ranks, ", but the platform has ",
+                            question.platform.ranks.size()));
+  std::vector<Shape> shapes;
+  for (int stages = 1; stages <= question.ranks; ++stages) {
+    const int replicas = question.ranks / stages;
+    if (stages * replicas != question.ranks || question.batch % replicas != 0) continue;
+    if (stages != question.stages.value_or(stages)) continue;
+    if (replicas != question.replicas.value_or(replicas)) continue;
+    const int share = question.batch / replicas;
+    for (int size = 1; size <= share; ++size) {
+      if (share % size != 0 || size != question.micro_batch.value_or(size)) continue;
+      if (share / size != question.micro_batches.value_or(share / size)) continue;
+      shapes.push_back({stages, replicas, size, share / size});
+    }
+  }
+  if (shapes.empty())
+    throw InputError(concat("nothing is left to choose: stages x replicas must be ", question.ranks,
+                            " ranks and micro-batch size x replicas must divide the batch of ",
+                            question.batch,
+                            "; leave some of stages, replicas, micro-batches and their size open, "
+                            "or change the batch"));
+  return shapes;
+}
+
+// A rate of 0 is a link that takes no time, and a memory of 0 one without a limit.
+chain::LinkSpec slower(const chain::LinkSpec& a, const chain::LinkSpec& b) {
+  constexpr BytesPerSecond kFree(0);
+  const bool first = b.rate == kFree || (a.rate != kFree && a.rate < b.rate);
+  return {first ? a.rate : b.rate, std::max(a.latency, b.latency)};
+}
+
+chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
+  constexpr Bytes kUnlimited(0);
+  const bool first = b.memory == kUnlimited || (a.memory != kUnlimited && a.memory < b.memory);
+  return {.memory = first ? a.memory : b.memory,
+          .host = std::min(a.host, b.host),
+          .disk = std::min(a.disk, b.disk),
+          .out = std::min(a.out, b.out),
+          .in = std::min(a.in, b.in),
+          .speed = std::min(a.speed, b.speed)};
+}
+
+}  // namespace
+}  // namespace trireme::partition

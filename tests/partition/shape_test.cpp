@@ -1,0 +1,136 @@
+// Stages x replicas and micro-batches.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/partition/shape.h"
+
+#include "partition/instances.h"
+
+#include "trireme/core/error.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace trireme::partition {
+namespace {
+
+/// Equal layers with f = 1, b = 2 and four bytes of gradients per layer, measured at two examples.
+ShapeQuestion equal_ranks(int layers, int ranks, int batch) {
+  chain::Chain chain = solve::without_loss(solve::homogeneous(layers));
+  for (chain::LayerCost& layer : chain.layers) layer.gradients = Bytes(4);
+  ShapeQuestion question;
+  question.chain_at = [chain](int size) { return scaled_chain(chain, 2, size); };
+  question.platform = chain::uniform_platform(ranks, Bytes(0));
+  question.ranks = ranks;
+  question.batch = batch;
+  question.slots = 0;
+  return question;
+}
+
+const TriedShape& chosen(const ShapeAnswer& answer) {
+  return answer.tried.at(answer.chosen.value());
+}
+
+TEST(Shape, IsTheFastestOfAllThatThereAre) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  question.platform.default_link = {BytesPerSecond(1), Seconds(0)};
+
+  const ShapeAnswer answer = choose_shape(question);
+
+  // 1 x 4: sizes 1, 2; 2 x 2: 1, 2, 4; 4 x 1: 1, 2, 4, 8.
+  EXPECT_EQ(answer.tried.size(), 2U + 3U + 4U);
+  for (const TriedShape& tried : answer.tried) {
+    EXPECT_EQ(tried.shape.stages * tried.shape.replicas, 4);
+    EXPECT_EQ(tried.shape.micro_batch * tried.shape.micro_batches * tried.shape.replicas, 8);
+    const Question alone =
+        question_of(question, tried.shape, question.chain_at(tried.shape.micro_batch));
+    const plan::Plan plan = std::get<plan::Plan>(partition::plan(alone));
+    const Seconds step = plan.step + reduce_time(question, tried.shape, alone.chain, plan);
+    EXPECT_LE(chosen(answer).step(), step);
+    EXPECT_LE(tried.least, step);
+    EXPECT_EQ(tried.answer ? tried.step() : step, step);
+  }
+}
+
+TEST(Shape, ReplicasAloneHaveNoBubbleWhereLinksAreFree) {
+  const ShapeAnswer answer = choose_shape(equal_ranks(8, 4, 8));
+
+  EXPECT_EQ(chosen(answer).shape.replicas, 4);
+  // Eight examples of 8 x (1 + 2) / 2 seconds on four ranks.
+  EXPECT_EQ(chosen(answer).step(), Seconds(24));
+}
+
+TEST(Shape, ReducingTakesTheTimeOfARing) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  question.platform.default_link = {BytesPerSecond(2), Seconds(1)};
+  question.platform.overrides.push_back({2, 0, {BytesPerSecond(1), Seconds(1)}});
+  const Shape shape{.stages = 2, .replicas = 2, .micro_batch = 1, .micro_batches = 4};
+  const Question alone = question_of(question, shape, question.chain_at(1));
+  const plan::Plan plan = std::get<plan::Plan>(partition::plan(alone));
+  ASSERT_EQ(plan.stages[0].program.last_layer, 4);
+
+  // 16 bytes of gradients between ranks 0 and 2: two messages of a half each.
+  EXPECT_EQ(reduce_time(question, shape, alone.chain, plan), Seconds(2 * (8 + 1)));
+}
+
+TEST(Shape, WhatIsFixedStaysFixed) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  question.stages = 4;
+  question.micro_batch = 2;
+
+  const ShapeAnswer answer = choose_shape(question);
+
+  ASSERT_EQ(answer.tried.size(), 1U);
+  EXPECT_EQ(chosen(answer).shape, (Shape{4, 1, 2, 4}));
+  EXPECT_EQ(chosen(answer).plan()->stages.size(), 4U);
+}
+
+TEST(Shape, StagesWhereAReplicaDoesNotFit) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  // Gradients alone are 32 bytes; with two stages 16, and 8 with four.
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(28);
+
+  const ShapeAnswer answer = choose_shape(question);
+
+  EXPECT_GT(chosen(answer).shape.stages, 1);
+  for (const TriedShape& tried : answer.tried)
+    EXPECT_TRUE(tried.shape.stages > 1 || tried.plan() == nullptr);
+}
+
+TEST(Shape, EveryReplicaCanRunThePlan) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  question.replicas = 2;
+  question.platform.ranks[2].speed = 0.5;
+  question.platform.ranks[3].memory = Bytes(30);
+
+  const Question asked = question_of(question, {2, 2, 1, 4}, question.chain_at(1));
+
+  EXPECT_EQ(asked.platform.ranks[0].speed, 0.5);
+  EXPECT_EQ(asked.platform.ranks[1].memory, Bytes(30));
+}
+
+TEST(Shape, RefusesWhatLeavesNone) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  question.stages = 3;
+  EXPECT_THROW(choose_shape(question), InputError);
+  question.stages.reset();
+  question.micro_batch = 3;
+  EXPECT_THROW(choose_shape(question), InputError);
+  question.micro_batch.reset();
+  question.ranks = 5;
+  EXPECT_THROW(choose_shape(question), InputError);
+}
+
+TEST(Shape, ScalingLeavesParametersAlone) {
+  chain::Chain chain = solve::without_loss(solve::homogeneous(2));
+  chain.layers[0].parameters = Bytes(100);
+
+  const chain::Chain scaled = scaled_chain(chain, 2, 6);
+
+  EXPECT_EQ(scaled.layers[0].parameters, Bytes(100));
+  EXPECT_EQ(scaled.layers[0].tape, 3 * chain.layers[0].tape);
+  EXPECT_EQ(scaled.input, 3 * chain.input);
+  EXPECT_EQ(scaled.layers[1].backward, Seconds(6));
+}
+
+}  // namespace
+}  // namespace trireme::partition
