@@ -86,16 +86,18 @@ def single(shape):
     print(statistics.median(seconds))
 
 
-def pipeline_rank(rank, shape):
+def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: None):
+    """Median seconds of a step of rank 0 or 1; the process group stays. `wrap` goes around every layer."""
     import torch.distributed as dist
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     blocks, width, heads, context, vocabulary, batch, micro_batch, steps, threads = shape
     torch.set_num_threads(threads)
     dist.init_process_group("gloo", rank=rank, world_size=2)
-    layers = chain(blocks, width, heads, context, vocabulary)
+    layers = [wrap(layer) for layer in chain(blocks, width, heads, context, vocabulary)]
     middle = 1 + blocks // 2
     model = nn.Sequential(*(layers[:middle] if rank == 0 else layers[middle:]))
+    del layers
     stage = PipelineStage(model, rank, 2, torch.device("cpu"))
     schedule = Schedule1F1B(stage, n_microbatches=batch // micro_batch, loss_fn=cross_entropy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
@@ -104,6 +106,7 @@ def pipeline_rank(rank, shape):
     for _ in range(steps):
         tokens = torch.randint(vocabulary, (batch, context + 1))
         dist.barrier()
+        before_step()
         begin = time.perf_counter()
         optimizer.zero_grad()
         if rank == 0:
@@ -119,8 +122,15 @@ def pipeline_rank(rank, shape):
         optimizer.step()
         dist.barrier()
         seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds)
+
+
+def pipeline_rank(rank, shape):
+    import torch.distributed as dist
+
+    seconds = pipeline_steps(rank, shape)
     if rank == 0:
-        print(statistics.median(seconds))
+        print(seconds)
     dist.destroy_process_group()
 
 
