@@ -26,6 +26,7 @@ chain::Chain sum_of(const std::vector<std::vector<std::byte>>& shares) {
       sum->layers[i].forward += chain.layers[i].forward;
       sum->layers[i].backward += chain.layers[i].backward;
       sum->layers[i].update += chain.layers[i].update;
+      if (chain.layers[i].retape) sum->layers[i].retape->time += chain.layers[i].retape->time;
     }
   }
   return *sum;

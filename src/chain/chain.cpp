@@ -31,8 +31,20 @@ constexpr std::array<SizeField, 6> kOptionalSizes{
      {"gradient_bytes", &LayerCost::gradients},
      {"optimizer_bytes", &LayerCost::optimizer}}};
 constexpr TimeField kUpdate{"update_s", &LayerCost::update};
+constexpr std::string_view kRetapeTime = "retape_s";
+struct RetapeSize {
+  std::string_view key;
+  Bytes Retape::*field;
+  Bytes LayerCost::*whole;  ///< of a whole taped forward: the default
+};
+constexpr std::array<RetapeSize, 3> kRetapeSizes{
+    {{"retape_bytes", &Retape::tape, &LayerCost::tape},
+     {"retape_transient_bytes", &Retape::tape_transient, &LayerCost::tape_transient},
+     {"retape_backward_transient_bytes", &Retape::backward_transient,
+      &LayerCost::backward_transient}}};
 
 LayerCost read_layer(const io::Node& node, int number);
+std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
 Seconds read_time(const io::Node& node);
 /// Adds the sizes of a layer to `sum`; throws InputError when that gets too large to count with.
 void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node);
@@ -97,8 +109,28 @@ LayerCost read_layer(const io::Node& node, int number) {
     if (const auto size = map.optional(key)) layer.*field = size->bytes();
   }
   if (const auto time = map.optional(kUpdate.first)) layer.update = read_time(*time);
+  layer.retape = read_retape(map, layer);
   map.finish();
   return layer;
+}
+
+std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
+  const auto time = map.optional(kRetapeTime);
+  Retape retape;
+  for (const auto& [key, field, whole] : kRetapeSizes) {
+    const auto size = map.optional(key);
+    if (size && !time) size->fail(concat("needs ", kRetapeTime, " beside it"));
+    retape.*field = size ? size->bytes() : layer.*whole;
+    if (size && field == &Retape::tape && retape.tape > layer.tape)
+      size->fail(
+          concat("is ", size->found(), ", must be at most tape_bytes, ", layer.tape.count()));
+  }
+  if (!time) return std::nullopt;
+  retape.time = read_time(*time);
+  if (retape.time > layer.forward)
+    time->fail(concat("is ", time->found(), ", must be at most forward_s, ",
+                      to_text(layer.forward.count()), ": it is a part of a forward"));
+  return retape;
 }
 
 Seconds read_time(const io::Node& node) {
@@ -116,6 +148,9 @@ void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node) {
   };
   for (const auto& [key, field] : kRequiredSizes) add(layer.*field);
   for (const auto& [key, field] : kOptionalSizes) add(layer.*field);
+  if (!layer.retape) return;
+  add(layer.retape->tape_transient);
+  add(layer.retape->backward_transient);
 }
 
 std::string layer_line(const LayerCost& layer) {
@@ -128,6 +163,11 @@ std::string layer_line(const LayerCost& layer) {
     line += concat(", ", key, ": ", (layer.*field).count());
   if (layer.update > Seconds(0))
     line += concat(", ", kUpdate.first, ": ", to_text(layer.update.count()));
+  if (layer.retape) {
+    line += concat(", ", kRetapeTime, ": ", to_text(layer.retape->time.count()));
+    for (const auto& [key, field, whole] : kRetapeSizes)
+      line += concat(", ", key, ": ", ((*layer.retape).*field).count());
+  }
   return line + "}\n";
 }
 

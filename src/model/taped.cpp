@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/taped.h"
 
-#include "saved_storages.h"
+#include "saved_tensors.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -21,8 +21,13 @@ namespace {
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision);
 /// The members that carry gradients, as leaves of a new tape.
 Values leaves_of(const Values& input, InputGradient wanted);
+/// Where a backward begins.
+std::vector<torch::autograd::Edge> roots_of(const Values& outputs);
+Values detached(const Values& values);
+/// Takes the memory away from a leaf of a graph, which asks for its sizes alone.
+void let_go_of_memory(const at::Tensor& leaf);
 /// Of what the forward saved and gave, that which the tape alone holds.
-std::vector<c10::Storage> own_storages(SavedStorages& saved, const Tape& tape, const Layer& layer,
+std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, const Layer& layer,
                                        const Context& context);
 bool shares_storage(const at::Tensor& value, const Values& with);
 
@@ -48,23 +53,50 @@ Values untaped_forward(Layer& layer, const Values& input, const Context& context
 
 Tape taped_forward(Layer& layer, const Values& input, const Context& context, Precision precision,
                    InputGradient input_gradient, TapeUse use) {
-  Tape tape{.inputs = leaves_of(input, input_gradient), .roots = {}, .outputs = {}};
+  const Values leaves = leaves_of(input, input_gradient);
   const at::AutoGradMode grad(true);
-  std::optional<SavedStorages> saved;
-  if (use == TapeUse::kMayMove) {
-    install_saved_storages();
-    saved.emplace();
-  }
-  for (const at::Tensor& output : run(layer, tape.inputs, context, precision)) {
-    if (output.requires_grad()) {
-      tape.roots.push_back(torch::autograd::impl::gradient_edge(output));
-    } else if (output.is_floating_point()) {
-      tape.roots.emplace_back();
-    }
-    tape.outputs.push_back(output.detach());
-  }
+  std::optional<NotingScope> saved;
+  if (use == TapeUse::kMayMove) saved.emplace();
+  const Values outputs = run(layer, leaves, context, precision);
+  Tape tape{
+      .inputs = leaves, .leaves = leaves, .roots = roots_of(outputs), .outputs = detached(outputs)};
   if (saved) tape.storages = own_storages(*saved, tape, layer, context);
   return tape;
+}
+
+Outlined outlined_forward(Layer& layer, const Values& input, const Context& context,
+                          Precision precision, InputGradient input_gradient) {
+  Outline outline{.leaves = leaves_of(input, input_gradient), .roots = {}, .places = {}};
+  const at::AutoGradMode grad(true);
+  OutlineScope scope;
+  const Values outputs = run(layer, outline.leaves, context, precision);
+  outline.roots = roots_of(outputs);
+  outline.places = scope.take();
+  for (const at::Tensor& leaf : outline.leaves) let_go_of_memory(leaf);
+  return {.outputs = detached(outputs), .outline = std::move(outline)};
+}
+
+Tape retape(Outline outline, Layer& layer, const Values& input, const Context& context,
+            Precision precision) {
+  ensure(outline.leaves.size() == input.size(), "a layer is run again on what it was run on");
+  Tape tape{.inputs = detached(input),
+            .leaves = std::move(outline.leaves),
+            .roots = std::move(outline.roots),
+            .outputs = {}};
+  for (std::size_t i = 0; i < input.size(); ++i)
+    tape.inputs[i].set_requires_grad(tape.leaves[i].requires_grad());
+  if (outline.places.empty()) return tape;
+  const at::AutoGradMode grad(true);
+  FillingScope scope(outline.places);
+  try {
+    run(layer, tape.inputs, context, precision);
+  } catch (const FillingScope::Filled&) {
+    return tape;
+  }
+  throw Error(concat("a layer that was run again saved ", scope.filled(), " tensors instead of ",
+                     outline.places.size(),
+                     ": what it does must not depend on anything but its input, its parameters and "
+                     "the context"));
 }
 
 Values backward(Tape tape, const Values& gradients) {
@@ -86,7 +118,7 @@ Values backward(Tape tape, const Values& gradients) {
                                                           /*accumulate_grad=*/true);
   }
   Values input_gradients;
-  for (const at::Tensor& leaf : tape.inputs) {
+  for (const at::Tensor& leaf : tape.leaves) {
     if (!leaf.requires_grad()) continue;
     input_gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
   }
@@ -123,7 +155,33 @@ Values leaves_of(const Values& input, InputGradient wanted) {
   return leaves;
 }
 
-std::vector<c10::Storage> own_storages(SavedStorages& saved, const Tape& tape, const Layer& layer,
+std::vector<torch::autograd::Edge> roots_of(const Values& outputs) {
+  std::vector<torch::autograd::Edge> roots;
+  for (const at::Tensor& output : outputs) {
+    if (output.requires_grad()) {
+      roots.push_back(torch::autograd::impl::gradient_edge(output));
+    } else if (output.is_floating_point()) {
+      roots.emplace_back();
+    }
+  }
+  return roots;
+}
+
+Values detached(const Values& values) {
+  Values result;
+  for (const at::Tensor& value : values) result.push_back(value.detach());
+  return result;
+}
+
+void let_go_of_memory(const at::Tensor& leaf) {
+  at::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
+  impl.set_allow_tensor_metadata_change(true);
+  impl.set_storage_keep_dtype(c10::Storage(c10::Storage::use_byte_size_t(), 0,
+                                           at::DataPtr(nullptr, leaf.device()), nullptr,
+                                           /*resizable=*/false));
+}
+
+std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, const Layer& layer,
                                        const Context& context) {
   for (const at::Tensor& output : tape.outputs) saved.note(output.storage());
   Values others = tape.inputs;

@@ -4,6 +4,7 @@
 #include "sub_chains.h"
 
 #include "trireme/core/error.h"
+#include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <map>
@@ -50,7 +51,7 @@ std::unique_ptr<StagePolicy> fixed_policy(const chain::Chain& chain, ProgramMake
 }
 
 StageNeeds needs_of(const chain::Chain& chain, const program::StageProgram& program) {
-  const simulate::Replay replay = simulate::replay(chain, program);
+  const simulate::Replay replay = simulate::replay(chain, program::with_retapes(program, chain));
   ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
   return {.kept = replay.kept, .peak = replay.peak, .time = replay.time.count()};
 }

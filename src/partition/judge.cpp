@@ -3,6 +3,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <algorithm>
@@ -75,6 +76,7 @@ chain::Chain at_speed(const chain::Chain& chain, double speed) {
   for (chain::LayerCost& layer : timed.layers) {
     layer.forward = layer.forward / speed;
     layer.backward = layer.backward / speed;
+    if (layer.retape) layer.retape->time = layer.retape->time / speed;
   }
   return timed;
 }
@@ -111,6 +113,7 @@ namespace {
 
 plan::StagePlan stage_of(const Question& question, int k, program::StageProgram program) {
   const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(k)];
+  program = program::with_retapes(std::move(program), question.chain);
   plan::StagePlan stage;
   stage.rank = k;
   stage.in_flight = in_flight(question, k);

@@ -112,7 +112,7 @@ std::vector<bool> PerLayerPolicy::knapsack(int first, int last, double cap) cons
             ? 0
             : static_cast<std::size_t>(std::min(std::ceil(weighs / unit - 1e-9), kSlots + 1.0));
     for (std::size_t m = slots + 1; m-- > need[k];) {
-      const double with = saved[m - need[k]] + chain_.layer(i).forward.count();
+      const double with = saved[m - need[k]] + chain_.layer(i).again().time.count();
       if (with < saved[m] || (with == saved[m] && weighs > 0)) continue;
       saved[m] = with;
       takes[k][m] = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recompute_early.h"
 
+#include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ std::optional<StageProgram> with_run_at(const chain::Chain& chain, const StageQu
 StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& question,
                              StageProgram program, int left_alone) {
   if (copies(program)) return program;
+  // What is moved to before the backward of the layer above must have its output.
+  program = program::with_whole_tapes(std::move(program));
   const auto first = [&] {
     return static_cast<std::size_t>(
         std::find_if(program.backward.begin(), program.backward.end(), is_backward) -
@@ -67,14 +70,19 @@ StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& que
     }
     at = run_end(program.backward, std::max(at, first() + 1)) + 1;
   }
-  return program;
+  return program::with_retapes(std::move(program), chain);
 }
 
 double ahead(const chain::Chain& chain, const StageProgram& program) {
   double seconds = 0;
   for (const Action& action : program.backward) {
     if (is_backward(action)) break;
-    if (program::is_forward(action.op)) seconds += chain.layer(action.layer).forward.count();
+    const chain::LayerCost& layer = chain.layer(action.layer);
+    if (action.op == Op::kRetape) {
+      seconds += layer.again().time.count();
+    } else if (program::is_forward(action.op)) {
+      seconds += layer.forward.count();
+    }
   }
   return seconds;
 }

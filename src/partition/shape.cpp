@@ -90,6 +90,11 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
     for (Bytes* const size : {&layer.output, &layer.tape, &layer.forward_transient,
                               &layer.tape_transient, &layer.backward_transient})
       scale(*size);
+    if (!layer.retape) continue;
+    layer.retape->time = layer.retape->time * by;
+    for (Bytes* const size :
+         {&layer.retape->tape, &layer.retape->tape_transient, &layer.retape->backward_transient})
+      scale(*size);
   }
   return scaled;
 }

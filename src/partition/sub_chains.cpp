@@ -16,8 +16,14 @@ std::size_t at(int i) {
 /// What solvers see of a layer, in numbers.
 std::vector<double> seen_of(const chain::LayerCost& layer) {
   std::vector<double> numbers{layer.forward.count(), layer.backward.count()};
-  for (const Bytes size : {layer.output, layer.tape, layer.forward_transient, layer.tape_transient,
-                           layer.backward_transient}) {
+  std::vector<Bytes> sizes{layer.output, layer.tape, layer.forward_transient, layer.tape_transient,
+                           layer.backward_transient};
+  if (layer.retape) {
+    numbers.push_back(layer.retape->time.count());
+    sizes.insert(sizes.end(), {layer.retape->tape, layer.retape->tape_transient,
+                               layer.retape->backward_transient});
+  }
+  for (const Bytes size : sizes) {
     // Both halves: a double holds 53 bits.
     numbers.push_back(static_cast<double>(size.count() >> 31));
     numbers.push_back(static_cast<double>(size.count() & 0x7FFFFFFF));

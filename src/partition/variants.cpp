@@ -4,6 +4,7 @@
 #include "recompute_early.h"
 #include "short_stages.h"
 
+#include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <algorithm>
@@ -131,6 +132,7 @@ void each_that_keeps_less(const chain::Chain& chain, StagePolicy& policy,
 Variant variant(const StageRoom& room, int stage, program::StageProgram program) {
   const chain::Chain& chain = room.question().chain;
   const double speed = room.speed(stage);
+  program = program::with_retapes(std::move(program), chain);
   const simulate::Replay replay = simulate::replay(chain, program);
   const PassTimes times{.forward = replay.forward.count() / speed,
                         .backward = replay.backward.count() / speed,

@@ -152,8 +152,9 @@ bool takes_input(Op op) {
 const std::vector<std::string>& stage_ops() {
   static const std::vector<std::string> ops = [] {
     std::vector<std::string> names;
-    for (const Op op : {Op::kForward, Op::kForwardKeep, Op::kForwardTape, Op::kBackward, Op::kDrop,
-                        Op::kOffload, Op::kPrefetch, Op::kOffloadTape, Op::kPrefetchTape})
+    for (const Op op :
+         {Op::kForward, Op::kForwardKeep, Op::kForwardTape, Op::kRetape, Op::kBackward, Op::kDrop,
+          Op::kOffload, Op::kPrefetch, Op::kOffloadTape, Op::kPrefetchTape})
       names.emplace_back(program::name(op));
     return names;
   }();

@@ -22,8 +22,9 @@ struct Subject {
 /// Bytes of all distinct storages behind `values`.
 Bytes held_by(const model::Values& values);
 
-/// Runs the layer forward and backward once for warmth and once for `cost`: its output, tape and
-/// transients. Returns the output. The calling thread's tensors must count on `account`.
+/// Runs the layer forward and backward once for warmth and once for `cost`: its output, tape,
+/// retape (none where the graph of a forward holds tensors that hooks do not see) and transients.
+/// Returns the output. The calling thread's tensors must count on `account`.
 model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account,
                             chain::LayerCost& cost);
 
@@ -34,7 +35,7 @@ struct Sampling {
   std::function<void()> between;  ///< called between runs; may throw
 };
 
-/// Sets the medians of `forward` (taped) and `backward`.
+/// Sets the medians of `forward` (taped), `backward` and, where there is one, of the retape.
 void measure_times(const Subject& subject, const Sampling& sampling, chain::LayerCost& cost);
 
 }  // namespace trireme::profile

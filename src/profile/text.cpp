@@ -18,13 +18,15 @@ struct Group {
 std::vector<Group> groups_of(const chain::Chain& chain);
 chain::LayerCost sums_of(const chain::Chain& chain);
 std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost);
+/// Fields of a retape, if there is one.
+std::string retape_json(const chain::LayerCost& layer);
 
 }  // namespace
 
 std::string to_table(const chain::Chain& chain) {
   std::vector<std::vector<std::string>> rows{{"layer", "forward", "backward", "output", "tape",
                                               "forward +", "tape +", "backward +", "parameters",
-                                              "gradients", "optimizer", "update"}};
+                                              "gradients", "optimizer", "update", "retape"}};
   for (const Group& group : groups_of(chain)) {
     rows.push_back(
         row_of(group.count == 1 ? group.cost.name : concat(group.cost.name, " x ", group.count),
@@ -35,7 +37,7 @@ std::string to_table(const chain::Chain& chain) {
   return table(rows) +
          concat("input ", to_text(chain.input),
                 ". '+' is what a pass needs for a moment beside what it leaves; the sums count "
-                "every layer.\n");
+                "every layer. 'retape' is a second forward of which only the tape is wanted.\n");
 }
 
 std::string to_json(const chain::Chain& chain) {
@@ -50,7 +52,7 @@ std::string to_json(const chain::Chain& chain) {
         ", \"backward_transient_bytes\": ", layer.backward_transient.count(),
         ", \"parameter_bytes\": ", layer.parameters.count(), ", \"gradient_bytes\": ",
         layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(),
-        ", \"update_s\": ", to_text(layer.update.count()), "}"));
+        ", \"update_s\": ", to_text(layer.update.count()), retape_json(layer), "}"));
   }
   return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
                 ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
@@ -78,6 +80,7 @@ std::vector<Group> groups_of(const chain::Chain& chain) {
 
 chain::LayerCost sums_of(const chain::Chain& chain) {
   chain::LayerCost sums;
+  Seconds again{0};
   for (const chain::LayerCost& layer : chain.layers) {
     sums.forward += layer.forward;
     sums.backward += layer.backward;
@@ -87,7 +90,9 @@ chain::LayerCost sums_of(const chain::Chain& chain) {
     sums.gradients += layer.gradients;
     sums.optimizer += layer.optimizer;
     sums.update += layer.update;
+    again += layer.again().time;
   }
+  sums.retape = chain::Retape{.time = again};
   return sums;
 }
 
@@ -103,7 +108,17 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           to_text(cost.parameters),
           to_text(cost.gradients),
           to_text(cost.optimizer),
-          to_text(cost.update)};
+          to_text(cost.update),
+          to_text(cost.again().time)};
+}
+
+std::string retape_json(const chain::LayerCost& layer) {
+  if (!layer.retape) return "";
+  return concat(
+      ", \"retape_s\": ", to_text(layer.retape->time.count()),
+      ", \"retape_bytes\": ", layer.retape->tape.count(),
+      ", \"retape_transient_bytes\": ", layer.retape->tape_transient.count(),
+      ", \"retape_backward_transient_bytes\": ", layer.retape->backward_transient.count());
 }
 
 }  // namespace

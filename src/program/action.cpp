@@ -29,6 +29,8 @@ std::string_view name(Op op) {
       return "forward_keep";
     case Op::kForwardTape:
       return "forward_tape";
+    case Op::kRetape:
+      return "retape";
     case Op::kBackward:
       return "backward";
     case Op::kDrop:
@@ -83,7 +85,8 @@ std::optional<Op> op_named(std::string_view name) {
 }
 
 bool is_forward(Op op) {
-  return op == Op::kForward || op == Op::kForwardKeep || op == Op::kForwardTape;
+  return op == Op::kForward || op == Op::kForwardKeep || op == Op::kForwardTape ||
+         op == Op::kRetape;
 }
 
 bool is_send(Op op) {

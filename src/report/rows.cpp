@@ -80,6 +80,7 @@ Kind kind_on_compute(const Event& event) {
     case Op::kForward:
     case Op::kForwardKeep:
     case Op::kForwardTape:
+    case Op::kRetape:
       return event.again ? Kind::kRecompute : Kind::kForward;
     case Op::kBackward:
       return Kind::kBackward;

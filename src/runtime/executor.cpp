@@ -33,6 +33,11 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// Nothing is below layer 1.
+model::InputGradient input_gradient(const Action& action) {
+  return action.layer > 1 ? model::InputGradient::kNeeded : model::InputGradient::kNotNeeded;
+}
+
 /// Undoes what a repeated forward does to a layer's buffers, so that statistics move once. Writes
 /// past the version counter: another micro-batch's tape may have saved the buffer without using its
 /// values.
@@ -54,12 +59,12 @@ class BufferGuard {
   std::vector<std::pair<at::Tensor, at::Tensor>> saved_;
 };
 
-std::set<ValueStore::Key> tapes_that_move(const std::vector<Action>& actions) {
-  std::set<ValueStore::Key> tapes;
+std::set<ValueStore::Key> keys_of(const std::vector<Action>& actions, Op op) {
+  std::set<ValueStore::Key> keys;
   for (const Action& action : actions) {
-    if (action.op == Op::kOffloadTape) tapes.insert({action.layer, action.micro_batch});
+    if (action.op == op) keys.insert({action.layer, action.micro_batch});
   }
-  return tapes;
+  return keys;
 }
 
 }  // namespace
@@ -90,7 +95,8 @@ RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& fee
 RunResult Executor::run(const std::vector<Action>& actions) {
   result_ = {};
   forget();
-  moving_tapes_ = tapes_that_move(actions);
+  moving_tapes_ = keys_of(actions, Op::kOffloadTape);
+  retaped_ = keys_of(actions, Op::kRetape);
   ensure(!simulate::has_copies(actions) ||
              (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
          "a program that moves values has lanes to move them on, and places to free them");
@@ -118,6 +124,7 @@ void Executor::forget() {
   if (parts_.copies != nullptr) parts_.copies->abandon();
   values_.clear();
   targets_.clear();
+  outlines_.clear();
   ran_.clear();
 }
 
@@ -160,6 +167,8 @@ void Executor::perform(const Action& action) {
       return forward(action, Taping::kUntaped);
     case Op::kForwardTape:
       return forward(action, Taping::kTaped);
+    case Op::kRetape:
+      return forward(action, Taping::kRetaped);
     case Op::kBackward:
       return backward(action);
     case Op::kDrop:
@@ -213,25 +222,55 @@ void Executor::forward(const Action& action, Taping taping) {
   const bool repeated = ran_.contains(key);
   const Stopwatch watch(repeated ? result_.times.recompute : result_.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
-  const model::Values& input = values_.output({action.layer - 1, action.micro_batch});
-  model::Layer& layer = parts_.stage.layer(action.layer);
-  const auto precision =
-      options_.bfloat16 ? model::Precision::kBfloat16 : model::Precision::kFloat32;
-  if (taping == Taping::kUntaped) {
-    model::Values output = model::untaped_forward(layer, input, context_of(action), precision);
-    require_value(action, output);
-    values_.put_output(key, std::move(output));
-  } else {
-    const tier::TagScope tag(tier::Tag::kKept);
-    model::Tape tape = model::taped_forward(
-        layer, input, context_of(action), precision,
-        action.layer > 1 ? model::InputGradient::kNeeded : model::InputGradient::kNotNeeded,
-        moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
-    require_value(action, tape.outputs);
-    values_.drop_output(key);  // the tape's own output takes its place
-    values_.put_tape(key, std::move(tape));
+  switch (taping) {
+    case Taping::kUntaped:
+      untaped(action, repeated);
+      break;
+    case Taping::kTaped:
+      taped(action);
+      break;
+    case Taping::kRetaped:
+      retaped(action);
+      break;
   }
   ran_.insert(key);
+}
+
+void Executor::untaped(const Action& action, bool repeated) {
+  const ValueStore::Key key{action.layer, action.micro_batch};
+  model::Layer& layer = parts_.stage.layer(action.layer);
+  model::Values output;
+  if (!repeated && retaped_.contains(key)) {
+    model::Outlined outlined = model::outlined_forward(layer, input_of(action), context_of(action),
+                                                       precision(), input_gradient(action));
+    output = std::move(outlined.outputs);
+    outlines_.insert_or_assign(key, std::move(outlined.outline));
+  } else {
+    output = model::untaped_forward(layer, input_of(action), context_of(action), precision());
+  }
+  require_value(action, output);
+  values_.put_output(key, std::move(output));
+}
+
+void Executor::taped(const Action& action) {
+  const ValueStore::Key key{action.layer, action.micro_batch};
+  const tier::TagScope tag(tier::Tag::kKept);
+  model::Tape tape = model::taped_forward(
+      parts_.stage.layer(action.layer), input_of(action), context_of(action), precision(),
+      input_gradient(action),
+      moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
+  require_value(action, tape.outputs);
+  values_.drop_output(key);  // the tape's own output takes its place
+  values_.put_tape(key, std::move(tape));
+}
+
+void Executor::retaped(const Action& action) {
+  const ValueStore::Key key{action.layer, action.micro_batch};
+  const tier::TagScope tag(tier::Tag::kKept);
+  auto outline = outlines_.extract(key);
+  ensure(!outline.empty(), "what is made again was made before, without a tape");
+  values_.put_tape(key, model::retape(std::move(outline.mapped()), parts_.stage.layer(action.layer),
+                                      input_of(action), context_of(action), precision()));
 }
 
 void Executor::backward(const Action& action) {

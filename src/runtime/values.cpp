@@ -65,7 +65,8 @@ void ValueStore::drop_output(Key key) {
 }
 
 void ValueStore::put_tape(Key key, model::Tape tape) {
-  connect(key, (tapes_[key] = std::move(tape)).outputs);
+  const model::Tape& held = tapes_[key] = std::move(tape);
+  if (!held.outputs.empty()) connect(key, held.outputs);
 }
 
 model::Tape ValueStore::take_tape(Key key) {

@@ -16,9 +16,11 @@ enum class Mark : std::uint8_t {
   kTapeAway = 8,    ///< tape i in the outer tier
   kGradient = 16,   ///< the gradient of x[i]
   kTarget = 32,     ///< what the loss compares with
+  kBareTape = 64,   ///< tape i on the device, x[i] not inside
 };
 inline constexpr Mark kMarks[] = {Mark::kOutput,   Mark::kOutputAway, Mark::kTape,
-                                  Mark::kTapeAway, Mark::kGradient,   Mark::kTarget};
+                                  Mark::kTapeAway, Mark::kGradient,   Mark::kTarget,
+                                  Mark::kBareTape};
 
 /// A table of marks. Keeps rows only for micro-batches that hold something, so that a rank of a
 /// long step costs what is in flight.

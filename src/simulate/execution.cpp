@@ -47,7 +47,9 @@ void Execution::take_time(const Action& action) {
   last_duration_ = Seconds(0);
   last_again_ = false;
   if (is_forward(action.op)) {
-    last_duration_ = chain_.layer(action.layer).forward / setup_.speed;
+    last_duration_ = (action.op == Op::kRetape ? chain_.layer(action.layer).again().time
+                                               : chain_.layer(action.layer).forward) /
+                     setup_.speed;
     last_again_ = !forwards_.first_time(action.layer, action.micro_batch);
     if (last_again_) recompute_ += last_duration_;
   } else if (action.op == Op::kBackward) {

@@ -90,6 +90,9 @@ std::vector<Value> Ledger::values() const {
         values.push_back(
             {Value::Kind::kTape, i, micro_batch, chain.layer(i).tape, mark == Mark::kTapeAway});
         break;
+      case Mark::kBareTape:
+        values.push_back({Value::Kind::kTape, i, micro_batch, chain.layer(i).again().tape});
+        break;
       case Mark::kGradient:
         values.push_back({Value::Kind::kGradient, i, micro_batch, chain.output(i)});
         break;

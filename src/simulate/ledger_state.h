@@ -24,6 +24,7 @@ struct Ledger::State {
  private:
   Outcome forward(int i, bool drops_input);
   Outcome forward_tape(int i);
+  Outcome retape(int i);
   Outcome backward(int i);
   Outcome drop(int i);
   Outcome offload(int i);
@@ -40,6 +41,7 @@ struct Ledger::State {
   bool is_last(int i) const { return i == chain.length(); }
   bool has(int i, Mark mark) const { return cells.has(i, mark); }
   bool output_available(int i) const { return has(i, Mark::kOutput) || has(i, Mark::kTape); }
+  bool has_tape(int i) const { return has(i, Mark::kTape) || has(i, Mark::kBareTape); }
   /// x[i], if it stands by itself, else nothing.
   Bytes standalone(int i) const { return has(i, Mark::kOutput) ? chain.output(i) : Bytes(0); }
 

@@ -89,6 +89,7 @@ bool is_of_stage(Op op) {
     case Op::kForward:
     case Op::kForwardKeep:
     case Op::kForwardTape:
+    case Op::kRetape:
     case Op::kBackward:
     case Op::kDrop:
     case Op::kOffload:

@@ -43,6 +43,8 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return forward(i, false);
     case Op::kForwardTape:
       return forward_tape(i);
+    case Op::kRetape:
+      return retape(i);
     case Op::kBackward:
       return backward(i);
     case Op::kDrop:
@@ -93,16 +95,28 @@ Ledger::Outcome Ledger::State::forward_tape(int i) {
   return settle(made + chain.layer(i).tape_transient, made);
 }
 
+Ledger::Outcome Ledger::State::retape(int i) {
+  if (auto fault = refuse_forward(i)) return *fault;
+  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away: prefetch it instead"));
+  const chain::Retape retape = chain.layer(i).again();
+  const Bytes made = held + retape.tape;
+  cells.set(i, Mark::kBareTape);
+  return settle(made + retape.tape_transient, made);
+}
+
 Ledger::Outcome Ledger::State::backward(int i) {
   if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away"));
-  if (!has(i, Mark::kTape)) return refuse(concat("tape ", i, " is not held"));
+  if (!has_tape(i)) return refuse(concat("tape ", i, " is not held"));
   if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not there"));
   if (!output_available(i - 1)) return refuse_missing(i - 1);
   if (has(i - 1, Mark::kGradient))
     return refuse(concat("the gradient of x[", i - 1, "] is there already"));
-  const Bytes during = held + chain.layer(i).backward_transient;
-  Bytes after = held - chain.layer(i).tape - chain.output(i) - standalone(i - 1);
-  cells.clear(i, Mark::kTape);
+  const chain::LayerCost& layer = chain.layer(i);
+  const bool bare = has(i, Mark::kBareTape);
+  const Bytes during = held + (bare ? layer.again().backward_transient : layer.backward_transient);
+  Bytes after =
+      held - (bare ? layer.again().tape : layer.tape) - chain.output(i) - standalone(i - 1);
+  cells.clear(i, bare ? Mark::kBareTape : Mark::kTape);
   cells.clear(i, Mark::kGradient);
   cells.clear(i - 1, Mark::kOutput);
   if (is_last(i)) cells.clear(i, Mark::kTarget);
@@ -146,6 +160,8 @@ Ledger::Outcome Ledger::State::prefetch(int i) {
 
 Ledger::Outcome Ledger::State::offload_tape(int i) {
   if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away already"));
+  if (has(i, Mark::kBareTape))
+    return refuse(concat("tape ", i, " was made again for its backward: it does not move"));
   if (!has(i, Mark::kTape)) return refuse(concat("tape ", i, " is not held"));
   const Bytes size = chain.layer(i).tape;
   cells.clear(i, Mark::kTape);
@@ -217,6 +233,8 @@ Ledger::Outcome Ledger::State::refuse_missing(int i) const {
   if (has(i, Mark::kOutputAway)) return refuse(output_name(i) + " is away");
   if (has(i, Mark::kTapeAway))
     return refuse(concat("x[", i, "] is not held: tape ", i, " is away"));
+  if (has(i, Mark::kBareTape))
+    return refuse(concat("x[", i, "] is not held: tape ", i, " was made again without it"));
   return refuse(output_name(i) + " is not held");
 }
 
@@ -229,6 +247,7 @@ std::optional<Ledger::Outcome> Ledger::State::refuse_forward(int i) const {
 std::optional<Ledger::Outcome> Ledger::State::refuse_second(int i) const {
   if (has(i, Mark::kOutput)) return refuse(output_name(i) + " is held already");
   if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is held already, inside tape ", i));
+  if (has(i, Mark::kBareTape)) return refuse(concat("tape ", i, " is held already"));
   if (has(i, Mark::kOutputAway)) return refuse(output_name(i) + " is away: prefetch it instead");
   return std::nullopt;
 }

@@ -158,6 +158,7 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kForward:
     case Op::kForwardKeep:
     case Op::kForwardTape:
+    case Op::kRetape:
     case Op::kBackward:
     case Op::kOffloadTape:
     case Op::kPrefetchTape:

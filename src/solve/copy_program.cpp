@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/program/retape.h"
 #include "trireme/simulate/ledger.h"
 #include "trireme/simulate/replay.h"
 
@@ -71,6 +72,7 @@ std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram 
   simulate::CopyLanes lanes;
   if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
   lanes.budget = problem.budget;
+  program = program::with_retapes(std::move(program), *problem.chain);
   const simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
   if (replay.fault) {
     throw LogicError(concat("a solver made a program that may not run: ", to_text(*replay.fault)));

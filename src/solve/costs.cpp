@@ -20,6 +20,7 @@ Costs::Costs(const chain::Chain& chain, int first, int last, Bytes unit)
   }
   forward_.assign(size, 0);
   work_.assign(size, 0);
+  saved_.assign(size, 0);
   for (int i = first - 1; i <= last; ++i) input_bytes_.push_back(chain.output(i).count());
   output_[0] = rounded_up(input_bytes_[0]);
   for (int i = first; i <= last; ++i) {
@@ -34,6 +35,7 @@ Costs::Costs(const chain::Chain& chain, int first, int last, Bytes unit)
     taping_with_input_[at(i)] = rounded_up(chain.output(i - 1).count() + taped);
     backward_[at(i)] = rounded_up(x + a + layer.backward_transient.count());
     forward_[at(i)] = forward_[at(i - 1)] + layer.forward.count();
+    saved_[at(i)] = (layer.forward - layer.again().time).count();
     work_[at(i)] = work_[at(i - 1)] + layer.forward.count() + layer.backward.count();
   }
   fill_runs(chain);
@@ -82,7 +84,7 @@ Split keep_output(const Costs& costs, Part part, int s, int t, int at) {
           .at = at,
           .holds = given_away ? 0 : costs.output(at),
           .needs = load(costs, part, t) + costs.run(s, at),
-          .runs = costs.forward(s, at)};
+          .runs = costs.redone(s, at)};
 }
 
 Split keep_tape(const Costs& costs, Part part, int s, int t, int at) {

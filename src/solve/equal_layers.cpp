@@ -12,13 +12,13 @@ namespace {
 
 // Two layers with the same number cost the same.
 std::vector<int> kinds(const chain::Chain& chain, int first, int last) {
-  using Key = std::tuple<double, Bytes, Bytes, Bytes, Bytes, Bytes>;
+  using Key = std::tuple<double, double, Bytes, Bytes, Bytes, Bytes, Bytes>;
   std::map<Key, int> numbers;
   std::vector<int> result;
   for (int i = first; i <= last; ++i) {
     const chain::LayerCost& layer = chain.layer(i);
-    const Key key(layer.forward.count(), layer.output, layer.tape, layer.forward_transient,
-                  layer.tape_transient, layer.backward_transient);
+    const Key key(layer.forward.count(), layer.again().time.count(), layer.output, layer.tape,
+                  layer.forward_transient, layer.tape_transient, layer.backward_transient);
     result.push_back(numbers.emplace(key, static_cast<int>(numbers.size())).first->second);
   }
   return result;

@@ -1,8 +1,8 @@
 // Shortest path from "x[first-1] is held" to "nothing is left", one edge per action. A state says
 // of every layer whether its output or its tape is held, and which gradient there is. Tapes cannot
-// be thrown away, so each layer is taped exactly once, and the length of a path is the time of its
-// untaped forwards. Needs nothing but the rules of the memory model, so that it can judge the table
-// solvers.
+// be thrown away, so each layer is taped exactly once, where possible by a retape. The length of a
+// path is the time of its forwards. Needs nothing but the rules of the memory model, so that it can
+// judge the table solvers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/exhaustive.h"
@@ -38,6 +38,7 @@ enum class Held : std::uint8_t { kNothing, kOutput, kTape };
 struct State {
   std::array<Held, kMostLayers + 1> held{};
   bool turned = false;  // past the pause
+  bool bare = false;    // the tape of the layer whose gradient is there lacks its output
   int gradient = 0;     // which x[i] has its gradient there; before the pause: the loss was read
   int fresh = 0;        // persistent: the output that the last action made, 0 for none
 };
@@ -83,6 +84,7 @@ class Search {
   int first_, layers_;
   std::int64_t budget_, most_kept_;
   bool persistent_;
+  bool retapes_ = false;  // some layer has them
   bool with_loss_;  // the chain's last layer is inside: x[last] gives way to its gradient at once
   Wanted wanted_;
   std::array<std::int32_t, kMostLayers + 1> power_{};  // of 3
@@ -133,7 +135,8 @@ Search::Search(const Problem& problem, const ExhaustiveLimits& limits, Wanted wa
       persistent_(limits.persistent),
       with_loss_(problem.last_layer == problem.chain->length()),
       wanted_(wanted) {
-  std::int64_t states = (layers_ + 3) * (persistent_ ? layers_ + 1 : 1);
+  for (int i = 1; i <= layers_; ++i) retapes_ = retapes_ || layer(i).retape;
+  std::int64_t states = (layers_ + 3) * (persistent_ ? layers_ + 1 : 1) * (retapes_ ? 2 : 1);
   for (int i = 0; i < layers_ && states <= kMostStates; ++i) states *= 3;
   if (layers_ > kMostLayers || states > kMostStates) {
     throw InputError(concat("exhaustive: ", layers_,
@@ -200,12 +203,19 @@ void Search::each_edge(const State& state, Take&& take) const {
 
 template <class Take>
 void Search::run_layer(const State& state, int i, std::int64_t weight, Take&& take) const {
-  Edge taped{.to = state, .action = {Op::kForwardTape, i}};
+  const bool read = !state.turned || i != state.gradient;  // by anybody
+  Edge taped{.to = state, .action = {Op::kForwardTape, i}, .runs = layer(i).forward.count()};
   taped.peak = weight + (layer(i).tape + layer(i).tape_transient).count();
+  if (!read && layer(i).retape) {
+    taped.action.op = Op::kRetape;
+    taped.runs = layer(i).retape->time.count();
+    taped.peak = weight + (layer(i).retape->tape + layer(i).retape->tape_transient).count();
+    taped.to.bare = true;
+  }
   held(taped.to, i) = Held::kTape;
   taped.to.fresh = 0;
   take(taped);
-  if (state.turned && i == state.gradient) return;  // nobody would read it
+  if (!read) return;
   Edge untaped{.to = state, .action = {Op::kForwardKeep, i}, .runs = layer(i).forward.count()};
   untaped.peak = weight + (layer(i).output + layer(i).forward_transient).count();
   held(untaped.to, i) = Held::kOutput;
@@ -259,8 +269,11 @@ void Search::backward(const State& state, std::int64_t bytes, Take&& take) const
   held(edge.to, i) = Held::kNothing;
   if (held(state, i - 1) == Held::kOutput) held(edge.to, i - 1) = Held::kNothing;
   edge.to.gradient = i - 1;
+  edge.to.bare = false;
   edge.to.fresh = 0;
-  edge.peak = std::max(bytes + layer(i).backward_transient.count(), weight(edge.to));
+  const Bytes transient =
+      state.bare ? layer(i).again().backward_transient : layer(i).backward_transient;
+  edge.peak = std::max(bytes + transient.count(), weight(edge.to));
   take(edge);
 }
 
@@ -270,7 +283,10 @@ std::int64_t Search::weight(const State& state) const {
   if (state.gradient > 0) bytes += output(state.gradient);
   for (int i = 1; i <= layers_; ++i) {
     if (held(state, i) == Held::kOutput) bytes += output(i);
-    if (held(state, i) == Held::kTape) bytes += layer(i).tape.count();
+    if (held(state, i) == Held::kTape) {
+      const bool bare = state.bare && i == state.gradient;
+      bytes += (bare ? layer(i).again().tape : layer(i).tape).count();
+    }
   }
   return bytes;
 }
@@ -278,6 +294,7 @@ std::int64_t Search::weight(const State& state) const {
 std::int32_t Search::number(const State& state) const {
   std::int32_t number = layers_ - state.gradient + 1;
   if (!state.turned) number = state.gradient == 0 ? 0 : layers_ + 2;
+  if (retapes_) number = 2 * number + (state.bare ? 1 : 0);
   if (persistent_) number = number * (layers_ + 1) + state.fresh;
   number *= power_[static_cast<std::size_t>(layers_)];
   for (int i = 1; i <= layers_; ++i) {
@@ -292,6 +309,10 @@ State Search::state(std::int32_t number) const {
   if (persistent_) {
     state.fresh = number % (layers_ + 1);
     number /= layers_ + 1;
+  }
+  if (retapes_) {
+    state.bare = number % 2 == 1;
+    number /= 2;
   }
   state.turned = number > 0 && number <= layers_ + 1;
   if (number > 0) state.gradient = state.turned ? layers_ - number + 1 : layers_;

@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <charconv>
@@ -19,6 +20,7 @@ std::string place_of(const chain::Chain& chain, const std::string& peak_at);
 }  // namespace
 
 Solution judged(const Problem& problem, program::StageProgram program) {
+  program = program::with_retapes(std::move(program), *problem.chain);
   const simulate::Replay replay = replayed(problem, program);
   return {.program = std::move(program),
           .time = replay.time,
@@ -35,7 +37,7 @@ Result within_budget(const Problem& problem, program::StageProgram leanest) {
 }
 
 plan::Infeasible infeasible(const Problem& problem, const program::StageProgram& leanest) {
-  const simulate::Replay replay = replayed(problem, leanest);
+  const simulate::Replay replay = replayed(problem, program::with_retapes(leanest, *problem.chain));
   return {.rank = 0,
           .first_layer = problem.first_layer,
           .last_layer = problem.last_layer,

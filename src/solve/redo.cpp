@@ -133,7 +133,8 @@ double RedoTable::add_forwards(const SubChain& chain, const Split& split, double
     add_need(
         needs, after,
         load.count() + (taped ? input + taping_bytes(chain_, k) : run_bytes(chain_, chain.s, k)));
-    after += chain_.layer(k).forward.count();
+    const bool bare = taped && chain.part == Part::kWhole && k == chain.t;
+    after += (bare ? chain_.layer(k).again().time : chain_.layer(k).forward).count();
   }
   return after;
 }

@@ -14,6 +14,7 @@ SlotArrays::SlotArrays(const Costs& costs, int top) : first_(costs.first()) {
     tape_.push_back(clipped(costs.tape(i), top));
     taping_.push_back(clipped(costs.taping_with_input(i), top));
     forward_.push_back(costs.forward(first_, i));
+    redone_.push_back(costs.redone(first_, i));
     for (int j = i; j <= last; ++j) run_.push_back(clipped(costs.run(i, j), top));
   }
 }

@@ -27,6 +27,8 @@ class SlotArrays {
   const int* nothing() const { return nothing_.data(); }
   /// Forward times of first..i, summed.
   const double* forward(int i) const { return forward_.data() + at(i + 1); }
+  /// The same without what a retape of i saves.
+  const double* redone(int i) const { return redone_.data() + at(i); }
   /// costs.run(s, j), costs.run(s, j+1), ...
   const int* run(int s, int j) const { return run_.data() + row(s) + index(j - s); }
 
@@ -40,7 +42,7 @@ class SlotArrays {
  private:
   int first_;
   std::vector<int> output_, tape_, taping_, nothing_, run_;
-  std::vector<double> forward_;
+  std::vector<double> forward_, redone_;
 };
 
 }  // namespace trireme::solve

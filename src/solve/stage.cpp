@@ -11,6 +11,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <algorithm>
@@ -228,6 +229,7 @@ plan::Infeasible StageSolver::Impl::infeasible(const StageProblem& problem) {
 namespace {
 
 bool Found::offer(program::StageProgram program) {
+  program = program::with_retapes(std::move(program), chain_);
   const simulate::Replay replay = simulate::replay(chain_, program);
   if (replay.fault) {
     throw LogicError(concat("a stage's program may not run: ", simulate::to_text(*replay.fault)));

@@ -169,7 +169,7 @@ void StageTables::add_splits(Draft& draft, const Family& family, int s, int t) {
               .holds = arrays_.output(s),
               .run = family.roomy ? arrays_.nothing() : arrays_.run(s, s),
               .least = arrays_.nothing(),
-              .prefix = arrays_.forward(s),
+              .prefix = arrays_.redone(s),
               .before = *arrays_.forward(s - 1),
               .load = 0,
               .count = t - s};
@@ -178,6 +178,7 @@ void StageTables::add_splits(Draft& draft, const Family& family, int s, int t) {
   steps.left = family.roomy ? free_.data() + before : state.resumed->from(s) + 1;
   steps.right = row.from_end(t - s - 2);
   steps.holds = arrays_.tape(s + 1);
+  steps.prefix = arrays_.forward(s);
   steps.least = family.roomy ? arrays_.nothing() : arrays_.taping_with_input(s + 1);
   steps.count = t - s - 1;
   relax(draft, steps);

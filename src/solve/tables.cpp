@@ -46,7 +46,8 @@ Tables::~Tables() = default;
 Tables::Tables(Tables&&) noexcept = default;
 
 Seconds Tables::time(int s, int t, Slots m) const {
-  return costs().work(s, t) + Seconds(extra(Part::kWhole, s, t, m));
+  const Seconds saved(s > t ? 0.0 : costs().saved(t));
+  return costs().work(s, t) - saved + Seconds(extra(Part::kWhole, s, t, m));
 }
 
 Seconds Tables::resumed(int s, int t, Slots m) const {

@@ -135,7 +135,7 @@ void TileFiller::add_splits(Draft& draft, Part part, int s, int t, int from, int
               .holds = job_.output(from),
               .run = job_.run(s, from),
               .least = job_.nothing(),
-              .prefix = job_.forward(from),
+              .prefix = job_.redone(from),
               .before = *job_.forward(s - 1),
               .load = job_.load(part, t),
               .count = until - from + 1};

@@ -6,6 +6,7 @@
 
 #include "trireme/io/file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -79,6 +80,39 @@ TEST(ReadChain, ReadsEveryField) {
                         .optimizer = Bytes(11),
                         .update = Seconds(12e-6)};
   EXPECT_EQ(chain, (Chain{.name = "gpt-6x384", .input = Bytes(65536), .layers = {embed}}));
+}
+
+TEST(ReadChain, ReadsWhatARetapeCosts) {
+  const std::string layer =
+      "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9,\n"
+      "     tape_transient_bytes: 5, backward_transient_bytes: 6, retape_s: 1.5";
+  const Chain chain = read(kHead + layer +
+                           ", retape_bytes: 7, retape_transient_bytes: 1,\n"
+                           "     retape_backward_transient_bytes: 8}\n");
+
+  EXPECT_EQ(chain.layer(1).retape, (Retape{.time = Seconds(1.5),
+                                           .tape = Bytes(7),
+                                           .tape_transient = Bytes(1),
+                                           .backward_transient = Bytes(8)}));
+  EXPECT_EQ(read_chain(io::parse(to_yaml(chain), "again")), chain);
+  EXPECT_EQ(read(kHead + layer + "}\n").layer(1).retape, (Retape{.time = Seconds(1.5),
+                                                                 .tape = Bytes(9),
+                                                                 .tape_transient = Bytes(5),
+                                                                 .backward_transient = Bytes(6)}))
+      << "by default all that a whole tape takes";
+}
+
+TEST(ReadChain, RefusesARetapeThatIsMoreThanAForward) {
+  const std::string costs =
+      "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9";
+  const std::vector<std::pair<std::string, std::string>> table{
+      {costs + ", retape_s: 3}\n",
+       "layer 1 (a).retape_s is 3, must be at most forward_s, 2: it is a part of a forward"},
+      {costs + ", retape_s: 1, retape_bytes: 10}\n",
+       "layer 1 (a).retape_bytes is 10, must be at most tape_bytes, 9"},
+      {costs + ", retape_bytes: 8}\n", "layer 1 (a).retape_bytes needs retape_s beside it"}};
+  for (const auto& [text, message] : table)
+    EXPECT_THAT(refusal(kHead + text), testing::HasSubstr(message));
 }
 
 TEST(ReadChain, TakesTheSecondarySizesForZero) {
@@ -228,7 +262,8 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
       {"  - {name: b, " + costs + ", tape: 4}\n",
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
-       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s)"},
+       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, retape_s, retape_bytes, "
+       "retape_transient_bytes, retape_backward_transient_bytes)"},
       {"  - {name: b, " + costs + ", parameters_bytes: 4}\n",
        "layer 2 (b).parameters_bytes is not a key here (did you mean 'parameter_bytes'?)"},
       {"  - {name: b, " + costs + ", gradient_bytes: -4}\n",

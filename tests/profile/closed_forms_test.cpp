@@ -35,6 +35,15 @@ TEST(MlpLayer, NeedsItsPreactivationForAMomentWhenUntaped) {
   EXPECT_EQ(chain.layer(2).tape_transient, Bytes(0));
 }
 
+TEST(MlpLayer, MakesOnlyItsPreactivationAgain) {
+  const chain::Chain chain = measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5});
+
+  // GELU has saved its input, so it is not run; the gradient of that is all its backward adds to
+  // what is freed as it goes.
+  EXPECT_EQ(chain.layer(2).retape->tape, Bytes(B * 32 * 4));
+  EXPECT_EQ(chain.layer(2).retape->tape_transient, Bytes(0));
+}
+
 TEST(MlpLayer, DropoutKeepsOneByteForEachValue) {
   const chain::Chain chain =
       measured_mlp({.inputs = 12, .widths = {48}, .classes = 5, .dropout = 0.1});

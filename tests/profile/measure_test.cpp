@@ -222,7 +222,9 @@ TEST(Measuring, IsTheSameInBytesEveryTime) {
       EXPECT_GT(layer.forward.count(), 0) << layer.name;
       EXPECT_GT(layer.backward.count(), 0) << layer.name;
       EXPECT_GT(layer.update.count(), 0) << layer.name;
-      layer.forward = layer.backward = layer.update = Seconds(0);
+      ASSERT_TRUE(layer.retape) << layer.name;
+      EXPECT_GT(layer.retape->time.count(), 0) << layer.name;
+      layer.forward = layer.backward = layer.update = layer.retape->time = Seconds(0);
     }
   }
   EXPECT_EQ(first, second);
@@ -248,6 +250,7 @@ TEST(Measuring, TimesEveryLayerOnceWhereSharesMeasureTogether) {
       cost.forward = whole.layers[i].forward;
       cost.backward = whole.layers[i].backward;
       cost.update = whole.layers[i].update;
+      cost.retape->time = whole.layers[i].retape->time;
       EXPECT_EQ(cost, whole.layers[i]);
     }
     EXPECT_EQ(timed, 1) << i;

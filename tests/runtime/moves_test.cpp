@@ -190,6 +190,21 @@ INSTANTIATE_TEST_SUITE_P(
               "forward_keep 1 offload 1 prefetch 1 forward_tape 2 offload 1 forward_tape 3 "
               "forward_tape 4",
               "backward 4 backward 3 prefetch 1 backward 2 forward_tape 1 backward 1"},
+        Moves{"tapes_are_made_again_without_their_outputs",
+              "forward_keep 1 forward_keep 2 forward_keep 3 forward_tape 4",
+              "backward 4 retape 3 backward 3 retape 2 backward 2 retape 1 backward 1"},
+        Moves{"input_of_a_tape_made_again_is_dropped_and_made_again",
+              "forward_keep 1 forward_keep 2 forward_keep 3 forward_tape 4",
+              "backward 4 retape 3 drop 2 forward_keep 2 backward 3 retape 2 drop 1 forward_tape 1 "
+              "backward 2 backward 1"},
+        Moves{"input_of_a_tape_made_again_leaves_and_returns",
+              "forward_keep 1 forward_keep 2 offload 1 forward_keep 3 forward_tape 4",
+              "backward 4 retape 3 backward 3 prefetch 1 retape 2 offload 1 prefetch 1 backward 2 "
+              "retape 1 backward 1"},
+        Moves{"a_layer_is_run_three_times",
+              "forward_keep 1 forward 2 forward 3 forward_tape 4 drop 3",
+              "forward_keep 1 forward 2 forward_keep 3 backward 4 forward_keep 1 forward_keep 2 "
+              "retape 3 backward 3 retape 2 backward 2 retape 1 backward 1"},
         Moves{"the_chains_input_leaves_and_returns",
               "forward_tape 1 offload 0 forward_tape 2 forward_tape 3 forward_tape 4",
               "backward 4 backward 3 backward 2 prefetch 0 backward 1"}),

@@ -176,6 +176,37 @@ TEST_F(LedgerOfPowers, NothingIsHeldTwice) {
   EXPECT_EQ(fault("0:receive_gradient 1"), "the gradient of x[1] is there already");
 }
 
+class LedgerWithRetapes : public LedgerOfPowers {
+ protected:
+  LedgerWithRetapes() {
+    chain_.layers[1].retape = chain::Retape{.time = Seconds(0.5),
+                                            .tape = Bytes(200'000),
+                                            .tape_transient = Bytes(61),
+                                            .backward_transient = Bytes(601)};
+  }
+};
+
+TEST_F(LedgerWithRetapes, ARetapeLeavesATapeWithoutItsOutput) {
+  given({"0:load_input 0", "0:forward_keep 1", "0:forward_keep 2", "0:drop 2"});
+  EXPECT_EQ(effect("0:retape 2"), both(200'011 + 61, 200'011));
+  EXPECT_EQ(fault("0:send_output 2"), "x[2] is not held: tape 2 was made again without it");
+  EXPECT_EQ(fault("0:offload_tape 2"), "tape 2 was made again for its backward: it does not move");
+  EXPECT_EQ(fault("0:forward_keep 2"), "tape 2 is held already");
+  EXPECT_EQ(fault("0:retape 2"), "tape 2 is held already");
+  EXPECT_EQ(ledger_.contents().front(),
+            std::pair(std::string("tape 2 of micro-batch 0"), Bytes(200'000)));
+  given({"0:receive_gradient 2"});
+  // Tape, gradient and x[1] go, the gradient of x[1] comes.
+  EXPECT_EQ(effect("0:backward 2"), both(200'111 + 601, 11));
+}
+
+TEST_F(LedgerWithRetapes, ALayerWithoutOneMakesItsWholeTapeAgain) {
+  given({"0:load_input 0"});
+  EXPECT_EQ(effect("0:retape 1"), both(20'001 + 50, 20'001));
+  given({"0:receive_gradient 1"});
+  EXPECT_EQ(effect("0:backward 1"), both(20'011 + 500, 0));
+}
+
 TEST_F(LedgerOfPowers, NothingIsUsedThatIsNotThere) {
   EXPECT_EQ(fault("0:forward 1"), "x[0] is not held");
   EXPECT_EQ(fault("0:backward 1"), "tape 1 is not held");

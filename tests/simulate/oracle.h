@@ -49,7 +49,7 @@ class Oracle {
  private:
   using Action = program::Action;
   using Op = program::Op;
-  using Name = std::tuple<char, int, int>;  // x, T, g, t (target); X, Y: output, tape away
+  using Name = std::tuple<char, int, int>;  // x, T, g, t (target); X, Y: output, tape away; B: bare
 
   struct RankMemory {
     std::size_t next = 0;
@@ -79,6 +79,7 @@ class Oracle {
   std::int64_t size(const Name& name) const {
     const auto [kind, i, m] = name;
     if (kind == 'T') return chain_.layer(i).tape.count();
+    if (kind == 'B') return chain_.layer(i).retape->tape.count();
     if (kind == 'x' || kind == 'g') return chain_.output(i).count();
     return 0;
   }
@@ -105,7 +106,8 @@ class Oracle {
       case Op::kForward:
       case Op::kForwardKeep:
       case Op::kForwardTape: {
-        if (home(i) != rank || !readable(i - 1) || readable(i) || has('X', i)) return false;
+        if (home(i) != rank || !readable(i - 1) || readable(i) || has('X', i) || has('B', i))
+          return false;
         if (last && !has('t', i)) return false;
         const bool taped = a.op == Op::kForwardTape;
         if (taped && has('Y', i)) return false;
@@ -117,11 +119,21 @@ class Oracle {
         forwards_.insert({i, m});
         break;
       }
+      case Op::kRetape:
+        if (home(i) != rank || !readable(i - 1) || readable(i)) return false;
+        if (has('X', i) || has('Y', i) || has('B', i) || (last && !has('t', i))) return false;
+        add('B', i);
+        at_work = held(memory) + chain_.layer(i).retape->tape_transient.count();
+        forwards_.insert({i, m});
+        break;
       case Op::kBackward:
-        if (home(i) != rank || !has('T', i) || !has('g', i) || !readable(i - 1)) return false;
+        if (home(i) != rank || !(has('T', i) || has('B', i)) || !has('g', i) || !readable(i - 1))
+          return false;
         if (has('g', i - 1) || !backwards_.insert({i, m}).second) return false;
-        at_work = before + chain_.layer(i).backward_transient.count();
-        remove('T', i);
+        at_work = before + (has('B', i) ? chain_.layer(i).retape->backward_transient
+                                        : chain_.layer(i).backward_transient)
+                               .count();
+        remove(has('B', i) ? 'B' : 'T', i);
         remove('g', i);
         remove('x', i - 1);
         if (last) remove('t', i);

@@ -7,6 +7,7 @@
 #include "simulate/chains.h"
 
 #include "trireme/program/generate.h"
+#include "trireme/program/retape.h"
 
 #include <algorithm>
 #include <random>
@@ -42,7 +43,17 @@ inline chain::Chain random_chain(Dice& dice, int length) {
     below = costs.output;
     layers.push_back(costs);
   }
-  return chain_of(input, layers);
+  chain::Chain chain = chain_of(input, layers);
+  for (chain::LayerCost& layer : chain.layers) {
+    const auto part = [&](Bytes size) {
+      return Bytes(dice.roll(0, static_cast<int>(size.count())));
+    };
+    layer.retape = {.time = layer.forward / dice.roll(1, 3),
+                    .tape = part(layer.tape),
+                    .tape_transient = part(layer.tape_transient),
+                    .backward_transient = Bytes(dice.roll(0, 12))};
+  }
+  return chain;
 }
 
 /// Builds a legal program for a stage choice by choice.
@@ -148,8 +159,9 @@ class RandomStage {
 };
 
 /// The chain's layers cut at random into `stages`, each with a random program.
-inline std::vector<program::StageProgram> random_stages(Dice& dice, int layers, int stages,
-                                                        bool copies) {
+inline std::vector<program::StageProgram> random_stages(Dice& dice, const chain::Chain& chain,
+                                                        int stages, bool copies) {
+  const int layers = chain.length();
   std::vector<int> lasts;
   for (int i = 1; i < layers; ++i) lasts.push_back(i);
   for (std::size_t i = lasts.size(); i > 1; --i)
@@ -160,7 +172,9 @@ inline std::vector<program::StageProgram> random_stages(Dice& dice, int layers, 
   std::vector<program::StageProgram> programs;
   int first = 1;
   for (const int last : lasts) {
-    programs.push_back(RandomStage(dice, first, last, copies).make());
+    program::StageProgram program = RandomStage(dice, first, last, copies).make();
+    if (dice.roll(0, 1) == 0) program = program::with_retapes(std::move(program), chain);
+    programs.push_back(std::move(program));
     first = last + 1;
   }
   return programs;

@@ -365,7 +365,7 @@ TEST_P(PipelineMemory, StaysWithinTheFormulaOfThePlanner) {
   const int layers = dice.roll(stages, stages + 6);
   const chain::Chain chain = random_chain(dice, layers);
   program::Lowering lowering;
-  lowering.stages = random_stages(dice, layers, stages, false);
+  lowering.stages = random_stages(dice, chain, stages, false);
   const int micro_batches = dice.roll(1, 6);
   lowering.order = program::one_f_one_b({stages, micro_batches});
 

@@ -86,7 +86,7 @@ TEST_P(RandomPrograms, AreProvenAndNeedWhatTheOracleCounts) {
   const int layers = dice.roll(stages, stages + 5);
   const chain::Chain chain = random_chain(dice, layers);
   program::Lowering lowering;
-  lowering.stages = random_stages(dice, layers, stages, dice.roll(0, 1) == 1);
+  lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
   const program::PipelineShape shape{stages, dice.roll(1, 6)};
   lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
   const Program program = program::lower(lowering);
@@ -114,7 +114,7 @@ TEST_P(RandomPrograms, WrongInOnePlaceAreRefusedAsTheOracleDoes) {
   const chain::Chain chain = random_chain(dice, layers);
   const chain::Platform platform = open_platform(stages);
   program::Lowering lowering;
-  lowering.stages = random_stages(dice, layers, stages, dice.roll(0, 1) == 1);
+  lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
   const program::PipelineShape shape{stages, dice.roll(1, 4)};
   lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
   const Program good = program::lower(lowering);

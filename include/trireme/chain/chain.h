@@ -6,11 +6,23 @@
 #include "trireme/io/node.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trireme::chain {
+
+/// A tape made again without the layer's output, which nobody reads any more: the forward ends with
+/// the last tensor that the backward needs.
+struct Retape {
+  Seconds time;
+  Bytes tape;                ///< what it leaves behind
+  Bytes tape_transient;      ///< peak above (before + tape)
+  Bytes backward_transient;  ///< of the backward that spends it, above what was held before it
+
+  bool operator==(const Retape&) const = default;
+};
 
 /// Cost of one layer at the job's micro-batch size and precision, on its device.
 struct LayerCost {
@@ -25,6 +37,14 @@ struct LayerCost {
                              ///< gradient inside
   Bytes parameters, gradients, optimizer;  ///< static while the stage lives
   Seconds update{0};  ///< the optimiser's update of its parameters, once a step
+  /// Takes no longer than `forward` and leaves no more than `tape`. Nothing: its tape is made again
+  /// by a whole forward.
+  std::optional<Retape> retape = std::nullopt;
+
+  /// What it costs to make the tape again; a whole taped forward where nothing less is known.
+  Retape again() const {
+    return retape.value_or(Retape{forward, tape, tape_transient, backward_transient});
+  }
 
   bool operator==(const LayerCost&) const = default;
 };
@@ -50,10 +70,13 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
 /// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes and
-/// `update_s` are 0 by default; units are read ("3MiB", "1.5ms").
+/// `update_s` are 0 by default; `retape_s` may be there, and with it `retape_bytes`,
+/// `retape_transient_bytes` and `retape_backward_transient_bytes`, by default those of the whole
+/// tape. Units are read ("3MiB", "1.5ms").
 ///
 /// Throws InputError with file, line, layer and field: unknown key, negative or non-finite number,
-/// no layers, more than kMaxLayers, a sum of sizes over 2^62.
+/// a retape that costs more than a forward and its tape, no layers, more than kMaxLayers, a sum of
+/// sizes over 2^62.
 Chain load_chain(const std::filesystem::path& file);
 Chain read_chain(const io::Node& document);
 

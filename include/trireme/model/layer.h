@@ -49,7 +49,8 @@ class Layer {
 
   /// x[i] from x[i-1]. Must not change its input in place, must not keep tensors between calls (but
   /// in buffers), and must be a function of input, parameters, buffers and context alone. The last
-  /// layer returns the loss: one float value, the mean over the micro-batch.
+  /// layer returns the loss: one float value, the mean over the micro-batch. A repeated forward may
+  /// be left by an exception out of any operation, once it has saved what its backward needs.
   ///
   /// A member of the output that shares storage with a member of the input is copied by whoever
   /// runs the layer, so that a value's bytes leave when it does: a tensor that is handed through

@@ -1,5 +1,6 @@
-// One layer run alone: forward without or with a tape, and the backward of a tape. Whoever runs or
-// measures layers does it through these, so that what was measured is what happens.
+// One layer run alone: forward without or with a tape, a tape made again, and the backward of a
+// tape. Whoever runs or measures layers does it through these, so that what was measured is what
+// happens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <c10/core/Storage.h>
 #include <torch/csrc/autograd/edge.h>
 
+#include <memory>
 #include <vector>
 
 namespace trireme::model {
@@ -34,14 +36,25 @@ class AutocastScope {
 
 /// What a taped forward leaves behind.
 struct Tape {
-  Values inputs;  ///< leaves that backward fills with gradients; they share the input's storage
+  Values inputs;  ///< what saved tensors look at; they share the input's storage
+  Values leaves;  ///< what backward fills with gradients, one per input
   /// Where backward begins, one per floating output; an edge that is not valid where nothing that
   /// was trained led to the output.
   std::vector<torch::autograd::Edge> roots;
-  Values outputs;  ///< detached: x[i] for whoever comes next
+  Values outputs;  ///< detached: x[i] for whoever comes next; empty after a retape
   /// With TapeUse::kMayMove, every storage that nothing but this tape holds: what it saved and its
   /// outputs, without parameters, buffers, input and target.
   std::vector<c10::Storage> storages = {};
+};
+
+class SavedTensor;  ///< private to the module
+
+/// The graph of a forward without the tensors that its backward needs: some 10 kB beside the
+/// tensors' memory. A retape fills it.
+struct Outline {
+  Values leaves;  ///< without memory
+  std::vector<torch::autograd::Edge> roots;
+  std::vector<std::shared_ptr<SavedTensor>> places;  ///< of tensors, in the order of the forward
 };
 
 /// Whether the gradient of a layer's input is wanted; nothing is below layer 1.
@@ -60,6 +73,19 @@ Values untaped_forward(Layer& layer, const Values& input, const Context& context
 /// The same with everything kept that the backward needs.
 Tape taped_forward(Layer& layer, const Values& input, const Context& context, Precision precision,
                    InputGradient input_gradient, TapeUse use = TapeUse::kStays);
+
+struct Outlined {
+  Values outputs;
+  Outline outline;
+};
+/// x[i] as from untaped_forward, and a graph to be filled.
+Outlined outlined_forward(Layer& layer, const Values& input, const Context& context,
+                          Precision precision, InputGradient input_gradient);
+/// Runs the layer again, on the same values with the same context, until it has saved what the
+/// backward needs: the rest of the forward, often a product of matrices, is left out. Throws an
+/// Error if it saves less than the first time.
+Tape retape(Outline outline, Layer& layer, const Values& input, const Context& context,
+            Precision precision);
 
 /// Spends `tape`: adds to the gradients of the layer's parameters, returns those of the input (one
 /// per member that carries one; empty for kNotNeeded). `gradients` are those of the floating

@@ -13,21 +13,22 @@ namespace trireme::program {
 
 /// What an action does to its rank. x[i] is the output of layer i, x[0] the chain's input.
 enum class Op {
-  kForward,       ///< untaped forward of i; the input x[i-1] is dropped if held by itself
-  kForwardKeep,   ///< untaped forward of i; the input stays
-  kForwardTape,   ///< taped forward of i; the input stays
-  kBackward,      ///< backward of i: frees its tape, the gradient of x[i], an x[i-1] held by itself
-  kDrop,          ///< frees the standalone x[i]
-  kOffload,       ///< x[i] leaves to the outer tier on the out lane
-  kPrefetch,      ///< x[i] returns on the in lane
-  kOffloadTape,   ///< the tape of i leaves
-  kPrefetchTape,  ///< the tape of i returns
-  kLoadInput,     ///< x[0] of the micro-batch is loaded (layer 0)
-  kLoadTarget,    ///< what the last layer compares with is loaded (layer L)
-  kReadLoss,      ///< x[L] joins the step's loss and gives way to its gradient (layer L)
-  kSendOutput,    ///< x[i] goes to the rank of layer i+1 and is given away
-  kReceiveInput,  ///< x[i] comes from the rank of layer i
-  kSendGradient,  ///< the gradient of x[i] goes to the rank of layer i and is given away
+  kForward,      ///< untaped forward of i; the input x[i-1] is dropped if held by itself
+  kForwardKeep,  ///< untaped forward of i; the input stays
+  kForwardTape,  ///< taped forward of i; the input stays
+  kRetape,    ///< the tape of i again, without x[i], which nobody reads any more; the input stays
+  kBackward,  ///< backward of i: frees its tape, the gradient of x[i], an x[i-1] held by itself
+  kDrop,      ///< frees the standalone x[i]
+  kOffload,   ///< x[i] leaves to the outer tier on the out lane
+  kPrefetch,  ///< x[i] returns on the in lane
+  kOffloadTape,      ///< the tape of i leaves
+  kPrefetchTape,     ///< the tape of i returns
+  kLoadInput,        ///< x[0] of the micro-batch is loaded (layer 0)
+  kLoadTarget,       ///< what the last layer compares with is loaded (layer L)
+  kReadLoss,         ///< x[L] joins the step's loss and gives way to its gradient (layer L)
+  kSendOutput,       ///< x[i] goes to the rank of layer i+1 and is given away
+  kReceiveInput,     ///< x[i] comes from the rank of layer i
+  kSendGradient,     ///< the gradient of x[i] goes to the rank of layer i and is given away
   kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
   kReduceGradients,  ///< tied weights are added over their uses, then all gradients over the
                      ///< replicas (layer 0)
@@ -50,7 +51,7 @@ std::optional<Op> op_named(std::string_view name);
 /// Every op's name, in the order of the enumeration.
 const std::vector<std::string>& op_names();
 
-/// Whether it runs a layer forward, taped or not.
+/// Whether it runs a layer forward, taped or not, to its end or not.
 bool is_forward(Op op);
 /// send_output, send_gradient; receive_input, receive_gradient.
 bool is_send(Op op);

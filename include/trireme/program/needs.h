@@ -40,6 +40,7 @@ void for_each_need(const Action& action, Visit visit) {
     case Op::kForward:
     case Op::kForwardKeep:
     case Op::kForwardTape:
+    case Op::kRetape:
       need(false, i - 1);
       need(true, i - 1);
       break;

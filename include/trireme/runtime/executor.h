@@ -5,6 +5,7 @@
 
 #include "trireme/core/units.h"
 #include "trireme/model/layer.h"
+#include "trireme/model/taped.h"
 #include "trireme/program/action.h"
 #include "trireme/runtime/boundary.h"
 #include "trireme/runtime/optimizer.h"
@@ -88,7 +89,7 @@ class Executor {
 
  private:
   using Action = program::Action;
-  enum class Taping { kUntaped, kTaped };
+  enum class Taping { kUntaped, kTaped, kRetaped };
 
   RunResult run(const std::vector<Action>& actions);
   void move(const simulate::CopyPoint& point);
@@ -97,6 +98,9 @@ class Executor {
   Seconds finish_copies();
   void perform(const Action& action);
   void forward(const Action& action, Taping taping);
+  void untaped(const Action& action, bool repeated);
+  void taped(const Action& action);
+  void retaped(const Action& action);
   void backward(const Action& action);
   void read_loss(const Action& action);
   void send(const Action& action, model::Values values);
@@ -104,6 +108,12 @@ class Executor {
   void clip();
   void require_value(const Action& action, const model::Values& output) const;
   model::Context context_of(const Action& action);
+  const model::Values& input_of(const Action& action) const {
+    return values_.output({action.layer - 1, action.micro_batch});
+  }
+  model::Precision precision() const {
+    return options_.bfloat16 ? model::Precision::kBfloat16 : model::Precision::kFloat32;
+  }
 
   Parts parts_;
   ExecutorOptions options_;
@@ -114,6 +124,8 @@ class Executor {
   std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that compares with it
   std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation
   std::set<ValueStore::Key> moving_tapes_;  ///< tapes that the program moves
+  std::set<ValueStore::Key> retaped_;       ///< forwards that are run again up to their last save
+  std::map<ValueStore::Key, model::Outline> outlines_;  ///< waiting for that
   const std::vector<simulate::CopyPoint>* points_ = nullptr;
   Recorder* recorder_ = nullptr;
   const Feed* feed_ = nullptr;

@@ -57,6 +57,11 @@ class Costs {
 
   /// Sum of f[s..j] in seconds; 0 for an empty run.
   double forward(int s, int j) const { return j < s ? 0.0 : forward_[at(j)] - forward_[at(s - 1)]; }
+  /// Sum of f[s..j] without what is saved when the tape of j is made again without its output:
+  /// what a run of s..j that keeps x[j] alone adds to the time without recomputation.
+  double redone(int s, int j) const { return forward(s, j) - saved_[at(j)]; }
+  /// Seconds that a retape of j takes less than a forward.
+  double saved(int j) const { return saved_[at(j)]; }
   /// Sum of f + b over s..t: the time of a sub-chain without recomputation.
   Seconds work(int s, int t) const;
 
@@ -77,6 +82,7 @@ class Costs {
   std::vector<std::int64_t> input_bytes_;
   std::vector<std::size_t> row_;
   std::vector<double> forward_, work_;  // prefix sums
+  std::vector<double> saved_;
 };
 
 /// Whether the input of a tape must stay with it.
@@ -88,6 +94,7 @@ enum class Freedom {
 /// The three quantities of the recurrences. Each is a least time over programs, as a function of m.
 enum class Part {
   /// C(s,t,m): forward and backward of s..t; x[s-1] outside m, the gradient of x[t] inside m.
+  /// Nobody reads x[t], so the tape of t is made by a retape.
   kWhole,
   /// G_t(s,m): the tape of t and the gradient of x[t] are there, inside m; s..t-1 run until x[t-1]
   /// exists, then the backwards of t..s. Without the time of b[t].
@@ -108,7 +115,7 @@ struct Split {
   int at = 0;
   Slots holds = 0;  ///< what the right side has less
   Slots needs = 0;  ///< least m
-  double runs = 0;  ///< seconds of forwards that will be done again
+  double runs = 0;  ///< seconds that this adds to the time without recomputation
 };
 
 /// Bytes, in slots, that are there while the forwards of `part` run, whatever is decided.

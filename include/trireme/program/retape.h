@@ -1,0 +1,20 @@
+// Recomputation that ends early: where nobody reads an output that is made again, its tape is made
+// without it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+#include "trireme/program/action.h"
+
+namespace trireme::program {
+
+/// The same program with `retape` for every taped forward of the backward part whose output has
+/// been read for the last time, which is so when the layer above has had its backward, and for the
+/// stage's last layer always. Only of layers that cost less that way (LayerCost::retape).
+///
+/// torch.utils.checkpoint calls it early stopping.
+StageProgram with_retapes(StageProgram program, const chain::Chain& chain);
+/// The reverse: `forward_tape` for every `retape`.
+StageProgram with_whole_tapes(StageProgram program);
+
+}  // namespace trireme::program

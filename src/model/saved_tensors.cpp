@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saved_tensors.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::model {
+namespace {
+
+using torch::autograd::SavedVariableHooks;
+
+thread_local SavingScope* current = nullptr;  // NOLINT: what a scope sets for its thread
+
+class AskingEngine final : public torch::autograd::Engine {
+ public:
+  ~AskingEngine() override { stop(); }
+  std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
+    return current == nullptr ? nullptr : current->hooks();
+  }
+  static Engine& get() {
+    static auto* engine = new AskingEngine;  // never freed: graphs may outlive static destruction
+    return *engine;
+  }
+};
+
+void install() {
+  static const bool installed = [] {
+    torch::autograd::set_default_engine_stub(&AskingEngine::get);
+    return true;
+  }();
+  (void)installed;
+}
+
+std::uint32_t version_of(const at::Tensor& tensor) {
+  return torch::autograd::impl::version_counter(tensor).current_version();
+}
+
+class NotingHooks final : public SavedVariableHooks {
+ public:
+  explicit NotingHooks(NotingScope& into) : into_(into) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    saved_.set(tensor);
+    if (tensor.has_storage()) into_.note(tensor.storage());
+  }
+  at::Tensor call_unpack_hook() override { return saved_.get(); }
+
+ private:
+  NotingScope& into_;
+  SavedTensor saved_;
+};
+
+/// Gives what was put into its place later.
+class PlaceHooks final : public SavedVariableHooks {
+ public:
+  explicit PlaceHooks(std::shared_ptr<SavedTensor> place) : place_(std::move(place)) {}
+  void call_pack_hook(const at::Tensor&) override {}
+  at::Tensor call_unpack_hook() override { return place_->get(); }
+
+ private:
+  std::shared_ptr<SavedTensor> place_;
+};
+
+class FillingHooks final : public SavedVariableHooks {
+ public:
+  explicit FillingHooks(FillingScope& into) : into_(into) {}
+  void call_pack_hook(const at::Tensor& tensor) override { into_.fill(tensor); }
+  at::Tensor call_unpack_hook() override {
+    TORCH_CHECK(false, "the graph of a forward that was run again has no tensors");
+  }
+
+ private:
+  FillingScope& into_;
+};
+
+}  // namespace
+
+void SavedTensor::set(const at::Tensor& tensor) {
+  tensor_ = tensor.detach();  // a graph that held its own output would hold itself
+  version_ = version_of(tensor_);
+}
+
+const at::Tensor& SavedTensor::get() const {
+  TORCH_CHECK(tensor_.defined(), "a tensor that a backward needs was never made again");
+  TORCH_CHECK(version_of(tensor_) == version_,
+              "a tensor that a backward needs was changed in place after the forward had saved it: "
+              "it is at version ",
+              version_of(tensor_), ", saved was version ", version_);
+  return tensor_;
+}
+
+SavingScope::SavingScope() : outer_(current) {
+  install();
+  current = this;
+}
+
+SavingScope::~SavingScope() {
+  current = outer_;
+}
+
+std::unique_ptr<SavedVariableHooks> NotingScope::hooks() {
+  return std::make_unique<NotingHooks>(*this);
+}
+
+void NotingScope::note(const c10::Storage& storage) {
+  const auto is_same = [&](const c10::Storage& known) { return known.is_alias_of(storage); };
+  if (std::none_of(storages_.begin(), storages_.end(), is_same)) storages_.push_back(storage);
+}
+
+std::unique_ptr<SavedVariableHooks> OutlineScope::hooks() {
+  places_.push_back(std::make_shared<SavedTensor>());
+  return std::make_unique<PlaceHooks>(places_.back());
+}
+
+std::unique_ptr<SavedVariableHooks> FillingScope::hooks() {
+  return std::make_unique<FillingHooks>(*this);
+}
+
+void FillingScope::fill(const at::Tensor& tensor) {
+  places_[filled_++]->set(tensor);
+  if (filled_ == places_.size()) throw Filled{};
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,85 @@
+// What autograd saves during a forward, seen from C++: LibTorch offers saved-tensor hooks to Python
+// alone, but asks the engine for them through a virtual function that a subclass may override.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/model/taped.h"
+
+#include <c10/core/Storage.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace trireme::model {
+
+/// A tensor that a backward needs. With hooks, autograd no longer asks whether it was changed in
+/// place since: this does.
+class SavedTensor {
+ public:
+  void set(const at::Tensor& tensor);
+  /// Throws c10::Error if there is none, or if it was changed in place.
+  const at::Tensor& get() const;
+
+ private:
+  at::Tensor tensor_;
+  std::uint32_t version_ = 0;
+};
+
+/// While it lives, what autograd saves on this thread goes through its hooks. Makes the process's
+/// autograd engine one that asks for them, before the first backward of any thread.
+class SavingScope {
+ public:
+  SavingScope();
+  virtual ~SavingScope();
+  SavingScope(const SavingScope&) = delete;
+  SavingScope& operator=(const SavingScope&) = delete;
+
+  /// For the next tensor that is saved.
+  virtual std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() = 0;
+
+ private:
+  SavingScope* outer_;
+};
+
+/// Saves as usual and notes every storage once.
+class NotingScope final : public SavingScope {
+ public:
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  void note(const c10::Storage& storage);
+  std::vector<c10::Storage> take() { return std::move(storages_); }
+
+ private:
+  std::vector<c10::Storage> storages_;
+};
+
+/// Saves nothing: leaves empty places, in the order of the forward.
+class OutlineScope final : public SavingScope {
+ public:
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  std::vector<std::shared_ptr<SavedTensor>> take() { return std::move(places_); }
+
+ private:
+  std::vector<std::shared_ptr<SavedTensor>> places_;
+};
+
+/// Puts what a second forward saves into the places of the first; what that forward's own graph
+/// would need is not there. Throws Filled as soon as all places are filled, out of the layer.
+class FillingScope final : public SavingScope {
+ public:
+  struct Filled {};
+
+  explicit FillingScope(const std::vector<std::shared_ptr<SavedTensor>>& places)
+      : places_(places) {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  void fill(const at::Tensor& tensor);
+  std::size_t filled() const { return filled_; }
+
+ private:
+  const std::vector<std::shared_ptr<SavedTensor>>& places_;
+  std::size_t filled_ = 0;
+};
+
+}  // namespace trireme::model

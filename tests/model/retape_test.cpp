@@ -1,0 +1,209 @@
+// Tapes made again: the graph of a forward without its tensors, filled by a second forward that
+// ends early.
+// SPDX-License-Identifier: Apache-2.0
+#include "built.h"
+
+#include "trireme/core/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace trireme::model {
+namespace {
+
+struct Chain {
+  std::string name;
+  ChainModel model;
+  Precision precision = Precision::kFloat32;
+};
+
+Values floating(const Values& values) {
+  Values result;
+  for (const at::Tensor& value : values) {
+    if (value.is_floating_point()) result.push_back(value);
+  }
+  return result;
+}
+
+/// Gradients of input and parameters from a tape, whose output gradients are some of ones.
+Values gradients_of(Layer& layer, Tape tape, const Values& outputs) {
+  for (const Parameter& parameter : layer.parameters())
+    parameter.value.mutable_grad() = at::zeros_like(parameter.value);
+  Values ones;
+  for (const at::Tensor& output : floating(outputs)) ones.push_back(at::full_like(output, 0.5));
+  Values gradients = backward(std::move(tape), ones);
+  for (const Parameter& parameter : layer.parameters())
+    gradients.push_back(parameter.value.grad().clone());
+  return gradients;
+}
+
+class RetapeOf : public testing::TestWithParam<Chain> {};
+
+TEST_P(RetapeOf, EveryLayerGivesTheGradientsOfAWholeTape) {
+  Built chain(GetParam().model);
+  const Examples examples(chain.model, 3);
+  Values x{examples.input};
+  for (int i = 1; i <= chain.model.length(); ++i) {
+    Layer& layer = chain.layer(i);
+    const Values target = i == chain.model.length() ? Values{examples.target} : Values{};
+    const auto wanted = i > 1 ? InputGradient::kNeeded : InputGradient::kNotNeeded;
+    const Precision precision = GetParam().precision;
+    Tape whole = taped_forward(layer, x, context(true, target), precision, wanted);
+    const Values outputs = whole.outputs;
+    const Values expected = gradients_of(layer, std::move(whole), outputs);
+
+    Outlined outlined = outlined_forward(layer, x, context(true, target), precision, wanted);
+    ASSERT_EQ(outlined.outputs.size(), outputs.size());
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      EXPECT_TRUE(at::equal(outlined.outputs[k], outputs[k])) << i << ' ' << k;
+    Tape again = retape(std::move(outlined.outline), layer, x, context(true, target), precision);
+    const Values found = gradients_of(layer, std::move(again), outputs);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t k = 0; k < found.size(); ++k)
+      EXPECT_TRUE(at::equal(found[k], expected[k]))
+          << chain.model.layers[static_cast<std::size_t>(i - 1)].name << ' ' << k;
+    x = outputs;
+  }
+}
+
+config::GptSpec gpt(const std::string& grain) {
+  return {.blocks = 1,
+          .width = 12,
+          .heads = 3,
+          .context = 5,
+          .vocabulary = 11,
+          .dropout = 0.2,
+          .grain = grain};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Chains, RetapeOf,
+    testing::Values(Chain{"gpt", make_gpt(gpt("block"))},
+                    Chain{"gpt_half", make_gpt(gpt("half_block"))},
+                    Chain{"gpt_fine", make_gpt(gpt("fine"))},
+                    Chain{"gpt_bfloat16", make_gpt(gpt("block")), Precision::kBfloat16},
+                    Chain{"llama", make_llama({.blocks = 1,
+                                               .width = 16,
+                                               .heads = 4,
+                                               .kv_heads = 2,
+                                               .hidden = 10,
+                                               .context = 5,
+                                               .vocabulary = 11})},
+                    Chain{"vit", make_vit({.image_size = 6,
+                                           .patch = 3,
+                                           .blocks = 1,
+                                           .width = 8,
+                                           .heads = 2,
+                                           .channels = 2,
+                                           .dropout = 0.2})},
+                    Chain{"resnet18",
+                          make_resnet({.depth = 18, .image_size = 9, .channels = 2, .width = 3})},
+                    Chain{"vgg", make_vgg({.depth = 11, .image_size = 33, .width = 2})},
+                    Chain{"mlp", make_mlp({.inputs = 12,
+                                           .widths = {24, 16},
+                                           .classes = 5,
+                                           .batch_norm = true,
+                                           .dropout = 0.1})}),
+    [](const auto& test) { return test.param.name; });
+
+/// tanh, a product with a weight, and whatever is asked for between and after them.
+class Probe final : public Layer {
+ public:
+  Probe() { weight_ = add_parameter("weight", at::ones({4, 4})); }
+
+  Values forward(const Values& input, const Context&) override {
+    const at::Tensor bent = input.at(0).tanh();
+    if (between) between();
+    at::Tensor output = at::mm(bent, weight_);
+    if (after) after();
+    return {std::move(output)};
+  }
+
+  std::function<void()> between, after;
+
+ private:
+  at::Tensor weight_;
+};
+
+Outlined outlined(Probe& probe, const Values& input) {
+  return outlined_forward(probe, input, context(), Precision::kFloat32, InputGradient::kNeeded);
+}
+
+TEST(Retape, EndsWithTheLastTensorThatTheBackwardNeeds) {
+  Probe probe;
+  const Values input{at::ones({2, 4})};
+  Outlined first = outlined(probe, input);
+  int between = 0, after = 0;
+  probe.between = [&] { ++between; };
+  probe.after = [&] { ++after; };
+
+  const Tape tape = retape(std::move(first.outline), probe, input, context(), Precision::kFloat32);
+
+  EXPECT_EQ(between, 1);
+  EXPECT_EQ(after, 0) << "the product is the last thing, and its backward needs its factors alone";
+  EXPECT_TRUE(tape.outputs.empty());
+}
+
+TEST(Outline, HoldsNeitherItsInputNorWhatTheForwardSaved) {
+  Probe probe;
+  const Values input{at::ones({2, 4})};
+  const auto holders = input[0].storage().use_count();
+
+  const Outlined first = outlined(probe, input);
+
+  EXPECT_EQ(input[0].storage().use_count(), holders);
+  EXPECT_EQ(first.outline.leaves.at(0).storage().nbytes(), 0U);
+  EXPECT_EQ(first.outputs.at(0).storage().use_count(), 1U);
+}
+
+TEST(Outline, ThatWasNeverFilledFailsInItsBackward) {
+  Probe probe;
+  Outlined first = outlined(probe, {at::ones({2, 4})});
+  Tape tape{.inputs = {},
+            .leaves = std::move(first.outline.leaves),
+            .roots = std::move(first.outline.roots),
+            .outputs = {}};
+
+  EXPECT_THROW(backward(std::move(tape), {at::ones({2, 4})}), c10::Error);
+}
+
+/// Saves one tensor less from the second forward on.
+class Forgetful final : public Layer {
+ public:
+  Values forward(const Values& input, const Context&) override {
+    return {first_++ == 0 ? input.at(0).tanh().exp() : input.at(0).tanh()};
+  }
+
+ private:
+  int first_ = 0;
+};
+
+TEST(Retape, RefusesALayerThatSavesLessTheSecondTime) {
+  Forgetful layer;
+  const Values input{at::ones({2, 4})};
+  Outlined first =
+      outlined_forward(layer, input, context(), Precision::kFloat32, InputGradient::kNeeded);
+
+  try {
+    retape(std::move(first.outline), layer, input, context(), Precision::kFloat32);
+    FAIL() << "nothing was noticed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("saved 1 tensors instead of 2"));
+  }
+}
+
+TEST(Retape, LeavesNoScopeBehind) {
+  Probe probe;
+  const Values input{at::ones({2, 4})};
+  Outlined first = outlined(probe, input);
+  retape(std::move(first.outline), probe, input, context(), Precision::kFloat32);
+
+  Tape tape = taped_forward(probe, input, context(), Precision::kFloat32, InputGradient::kNeeded);
+
+  EXPECT_NO_THROW(backward(std::move(tape), {at::ones({2, 4})}));
+}
+
+}  // namespace
+}  // namespace trireme::model

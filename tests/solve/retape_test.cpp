@@ -1,0 +1,149 @@
+// Second forwards that end early, against the exhaustive search.
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/chains.h"
+#include "solve/stage_oracle.h"
+
+#include "trireme/solve/tables.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+#include <random>
+
+namespace trireme::solve {
+namespace {
+
+enum class Saves { kTime, kTimeAndBytes };
+
+chain::Chain chain_with_retapes(std::mt19937& random, Saves saves, int most_layers = 6) {
+  chain::Chain chain =
+      random_chain(random, {}, std::uniform_int_distribution<int>(2, most_layers)(random));
+  const auto up_to = [&](std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(0, most)(random);
+  };
+  for (chain::LayerCost& layer : chain.layers) {
+    if (up_to(3) == 0) continue;
+    layer.retape = layer.again();
+    layer.retape->time =
+        Seconds(static_cast<double>(up_to(static_cast<std::int64_t>(layer.forward.count()))));
+    if (saves == Saves::kTime) continue;
+    const Bytes less(up_to(std::min(layer.output, layer.tape).count()));
+    layer.retape->tape -= less;
+    layer.retape->backward_transient += less;  // what is freed at once stays away
+  }
+  return chain;
+}
+
+Problem problem_of(std::mt19937& random, const chain::Chain& chain, int number) {
+  Problem problem = whole(chain, 0, 0);
+  if (number % 3 == 0 && chain.length() > 2) --problem.last_layer;
+  problem.budget = Bytes(-1);
+  const auto least = std::get<plan::Infeasible>(solve("exhaustive", problem)).least_budget.count();
+  problem.budget = Bytes(std::int64_t{1} << 40);
+  const auto most = std::get<Solution>(solve("keep_all", problem)).peak.count();
+  problem.budget = Bytes(std::uniform_int_distribution<std::int64_t>(least, most)(random));
+  return problem;
+}
+
+TEST(RotorWithRetapes, EqualsTheBestPersistentScheduleWhereTheySaveTime) {
+  std::mt19937 random(71);
+  int feasible = 0, faster = 0;
+  for (int k = 0; k < 800; ++k) {
+    chain::Chain chain = chain_with_retapes(random, Saves::kTime);
+    const Problem problem = problem_of(random, chain, k);
+    const double rotor = time_of(solve("rotor", problem));
+    ASSERT_EQ(rotor, time_of(solve("exhaustive persistent", problem)))
+        << chain::to_yaml(chain) << problem.budget.count();
+    if (rotor < 0) continue;
+    ++feasible;
+    for (chain::LayerCost& layer : chain.layers) layer.retape.reset();
+    faster += rotor < time_of(solve("rotor", problem)) ? 1 : 0;
+  }
+  std::cout << "rotor with retapes: " << feasible << " feasible cases, all equal to the best, "
+            << faster << " faster than without\n";
+  EXPECT_GT(feasible, 600);
+  EXPECT_GT(faster, feasible / 3);
+}
+
+// Bytes that a retape saves are judged but not planned with, so a better program may exist.
+TEST(RotorWithRetapes, IsNearTheOptimumWhereTheySaveBytesToo) {
+  std::mt19937 random(72);
+  int feasible = 0, equal = 0;
+  double gap = 0;
+  for (int k = 0; k < 600; ++k) {
+    const chain::Chain chain = chain_with_retapes(random, Saves::kTimeAndBytes);
+    const Problem problem = problem_of(random, chain, k);
+    const Result result = solve("rotor_free", problem);
+    const double best = time_of(solve("exhaustive", problem)), free = time_of(result);
+    if (free < 0) continue;
+    ASSERT_GE(free, best) << chain::to_yaml(chain) << problem.budget.count();
+    ASSERT_LE(std::get<Solution>(result).peak, problem.budget);
+    ++feasible;
+    equal += free == best ? 1 : 0;
+    gap += best > 0 ? free / best - 1 : 0;
+  }
+  std::cout << "rotor_free with leaner retapes: " << equal << " of " << feasible
+            << " optimal, mean gap " << 100 * gap / feasible << " %\n";
+  EXPECT_GT(feasible, 400);
+  EXPECT_GE(equal, 0.9 * feasible);
+  EXPECT_LE(gap / feasible, 0.01);
+}
+
+TEST(TablesWithRetapes, AgreeWithExactStepFunctions) {
+  std::mt19937 random(73);
+  for (int k = 0; k < 60; ++k) {
+    const chain::Chain chain = chain_with_retapes(random, Saves::kTime, 20);
+    const bool free = k % 2 == 0;
+    const Tables tables(
+        chain, 1, chain.length(),
+        {.freedom = free ? Freedom::kInputMayLeave : Freedom::kInputStays, .top = 60});
+    const FirstPass pass(tables, chain.length());
+    for (int m = 0; m <= 60; m += 4) {
+      const double time = pass.time(1, m).count();
+      EXPECT_EQ(
+          std::isfinite(time) ? time : -1,
+          time_of(solve(free ? "rotor_free" : "rotor", whole(chain, m + chain.input.count(), 0))))
+          << chain::to_yaml(chain) << m;
+    }
+  }
+}
+
+TEST(StagesWithRetapes, AreNearlyAlwaysOptimal) {
+  std::mt19937 random(74);
+  int feasible = 0, equal = 0;
+  for (int k = 0; k < 300; ++k) {
+    const chain::Chain chain = chain_with_retapes(random, Saves::kTime, 5);
+    StageProblem stage{.first_layer = 1,
+                       .last_layer = chain.length() - 1,
+                       .memory = {},
+                       .in_flight = 2 + k % 2,
+                       .link = {}};
+    const std::int64_t least = stage_least_memory(chain, stage);
+    stage.memory = Bytes(std::uniform_int_distribution<std::int64_t>(least, 2 * least + 4)(random));
+    StageSolver solver(chain, {.largest_memory = stage.memory, .slots = 0});
+    const auto result = solver.solve(stage);
+    const auto* const found = std::get_if<StageSolution>(&result);
+    const double best = stage_optimum(chain, stage);
+    if (found == nullptr) continue;
+    ASSERT_GE(found->time().count(), best) << chain::to_yaml(chain) << stage.memory.count();
+    ++feasible;
+    equal += found->time().count() == best ? 1 : 0;
+  }
+  std::cout << "stages with retapes: " << equal << " of " << feasible << " optimal\n";
+  EXPECT_GT(feasible, 250);
+  EXPECT_GE(equal, 0.97 * feasible);
+}
+
+TEST(RecomputeAllWithRetapes, RunsEveryLayerOnceAndAPartOfItAgain) {
+  std::mt19937 random(75);
+  const chain::Chain chain = chain_with_retapes(random, Saves::kTimeAndBytes);
+  double time = 0;
+  for (const chain::LayerCost& layer : chain.layers)
+    time += (layer.forward + layer.again().time + layer.backward).count();
+
+  EXPECT_DOUBLE_EQ(time_of(solve("recompute_all", whole(chain, 1'000'000))), time);
+}
+
+}  // namespace
+}  // namespace trireme::solve
