@@ -7,7 +7,7 @@
 
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
-#include "trireme/profile/measure.h"
+#include "trireme/profile/tied_weights.h"
 #include "trireme/solve/solve.h"
 #include "trireme/tier/rates.h"
 
@@ -168,9 +168,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .solver = job.plan.solver,
           .cut = cut_by_user(job, model, stages),
           .slots = job.plan.slots,
-          .shared_bytes = [&model, &job](int first, int last) {
-            return profile::shared_bytes(model, job.train.optimizer, first, last);
-          }};
+          .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+                              int first, int last) { return tied.shared(first, last); }};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,
