@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/config/job.h"
-
+#include "config/read.h"
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
@@ -18,12 +17,6 @@ namespace {
 
 using support::input_error;
 using testing::ElementsAre;
-
-JobSpec read(const std::string& text, const LoadOptions& options = {}) {
-  return read_job(io::parse(text, "dir/a.yaml"), options);
-}
-
-const std::string kLeast = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
 
 TEST(ReadJob, NeedsOnlyAModelAndFiles) {
   const JobSpec job = read(kLeast);

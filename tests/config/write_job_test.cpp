@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/input_error.h"
-#include "support/temporary_folder.h"
+#include "config/read.h"
 
-#include "trireme/config/job.h"
-#include "trireme/io/file.h"
-
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <variant>
 
 namespace trireme::config {
 namespace {
-
-using support::input_error;
-using testing::ElementsAre;
-
-JobSpec read(const std::string& text, const LoadOptions& options = {}) {
-  return read_job(io::parse(text, "dir/a.yaml"), options);
-}
-
-const std::string kLeast = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
 
 const std::string kDefaults =
     "name: a\n"
