@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/update.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -152,11 +153,14 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
   const Bytes before = account_.live();
   held.layer = recipe().build(model::Seeds(job_.train.seed, number_));
   cost.parameters = account_.live() - before;
-  held.gradients = attach_gradients(*held.layer);
-  cost.gradients = held_by({held.gradients});
   cost.optimizer = Bytes(0);
-  for (const model::Parameter& parameter : held.layer->parameters())
+  std::vector<at::Tensor> values;
+  for (const model::Parameter& parameter : held.layer->parameters()) {
+    values.push_back(parameter.value);
     cost.optimizer += optimizer_bytes(parameter, job_.train.optimizer);
+  }
+  held.gradients = model::attach_gradients(values);
+  cost.gradients = held_by({held.gradients});
   return held;
 }
 
