@@ -90,7 +90,7 @@ namespace {
 Walk::Walk(const model::ChainModel& model, const config::JobSpec& job,
            const MeasureOptions& options)
     : model_(model), job_(job), options_(options) {
-  x_ = {made_up_input(model, job.train.micro_batch, generator_)};
+  x_ = {made_up_input(model, job.train.micro_batch.value(), generator_)};
 }
 
 chain::LayerCost Walk::next() {
@@ -121,7 +121,7 @@ chain::LayerCost Walk::measure_layer() {
   const Static held = build(cost);
   model::Context context{.generator = generator_, .training = true, .target = {}};
   if (is_last()) {
-    context.target = {made_up_target(model_, job_.train.micro_batch, generator_)};
+    context.target = {made_up_target(model_, job_.train.micro_batch.value(), generator_)};
     // It is there from the beginning of a micro-batch's forwards on, long before the tape.
     cost.parameters += held_by(context.target);
   }

@@ -33,6 +33,21 @@ TEST(ReadJob, NeedsOnlyAModelAndFiles) {
   EXPECT_EQ(job.report.directory, "runs/a");
 }
 
+TEST(ReadJob, LeavesOpenWhatIsAuto) {
+  const JobSpec fixed = read(kLeast);
+  const JobSpec open =
+      read(kLeast + "train: {micro_batch: auto}\npipeline: {stages: auto, replicas: auto}\n");
+
+  EXPECT_EQ(fixed.train.micro_batch, 4);
+  EXPECT_EQ(fixed.pipeline.replicas, 1);
+  EXPECT_FALSE(has_open_shape(fixed));
+  EXPECT_EQ(open.train.micro_batch, std::nullopt);
+  EXPECT_EQ(open.pipeline.replicas, std::nullopt);
+  EXPECT_TRUE(has_open_shape(open));
+  EXPECT_TRUE(has_open_shape(read(kLeast + "pipeline: {replicas: auto}\n")));
+  EXPECT_TRUE(has_open_shape(read(kLeast + "train: {micro_batch: auto}\n")));
+}
+
 const std::string kFull = R"(
 name: full
 model: {kind: gpt, blocks: 2, width: 12, heads: 3, context: 7, vocabulary: 300, dropout: 0.25, tied_head: false, grain: fine}

@@ -140,6 +140,15 @@ TEST(ToYaml, ReadsBackAsTheSameJob) {
   EXPECT_EQ(to_yaml(read(kNoDefaults)), kNoDefaults);
 }
 
+TEST(ToYaml, KeepsAnOpenShape) {
+  const std::string open = to_yaml(
+      read(kLeast + "train: {micro_batch: auto}\npipeline: {stages: auto, replicas: auto}\n"));
+
+  EXPECT_NE(open.find("\n  micro_batch: auto\n"), std::string::npos);
+  EXPECT_NE(open.find("\n  stages: auto\n  replicas: auto\n"), std::string::npos);
+  EXPECT_EQ(to_yaml(read(open)), open);
+}
+
 /// A model section in which nothing has its default, as it is written.
 void expect_kept(const std::string& model, const std::string& data) {
   const std::string yaml = to_yaml(read("model:\n" + model + data));
