@@ -86,7 +86,7 @@ struct SizedChain {
 
 /// An estimate from two measurements of one model at different sizes: every cost on the straight
 /// line through both, at least 0. Exact where costs are something for each example and something
-/// fixed, as bytes are.
+/// fixed, as outputs, tapes and static bytes are; near for transients and times.
 chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_batch);
 
 /// Seconds in which `replicas` add up the gradients of all stages of a plan, each stage on its own
