@@ -132,6 +132,9 @@ TEST(AutoShape, OnlyThePrintedJobStaysOpen) {
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.out, HasSubstr("  micro_batch: auto\n"));
   EXPECT_THAT(run.errors, HasSubstr("are chosen when it runs"));
+  const CommandResult as_json =
+      run_command(kTrireme + " check --resolved --json " + job + kOpenSize);
+  EXPECT_TRUE(json::parse(as_json.out)["micro_batches"].is_null());
 }
 
 TEST(AutoShape, ProfilingNeedsASize) {
