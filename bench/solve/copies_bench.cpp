@@ -3,39 +3,22 @@
 // holds in the time of the forwards.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "random_chain.h"
+
 #include "trireme/solve/solve.h"
 
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <random>
 #include <string_view>
 #include <variant>
 
 namespace trireme::solve {
 namespace {
 
-// Tapes are three to four outputs, backwards twice as long as forwards.
-chain::Chain random_layers(int layers) {
-  std::mt19937 random(7);
-  std::uniform_real_distribution<double> time(1e-3, 5e-3);
-  std::uniform_int_distribution<std::int64_t> size(1 << 20, 4 << 20);
-  chain::Chain chain{.name = "bench", .input = Bytes(1 << 20), .layers = {}};
-  for (int i = 0; i < layers; ++i) {
-    chain::LayerCost cost;
-    cost.forward = Seconds(time(random));
-    cost.backward = 2 * cost.forward.count() * Seconds(1);
-    cost.output = Bytes(size(random));
-    cost.tape = 3 * cost.output + Bytes(size(random));
-    cost.forward_transient = cost.tape_transient = Bytes(size(random) / 4);
-    cost.backward_transient = Bytes(4 << 20);
-    chain.layers.push_back(cost);
-  }
-  return chain;
-}
-
 void plan(benchmark::State& state, std::string_view solver) {
-  const chain::Chain chain = random_layers(static_cast<int>(state.range(0)));
+  const auto layers = static_cast<int>(state.range(0));
+  const chain::Chain chain = repeating_chain(layers, layers);
   Bytes tapes = chain.input;
   Seconds forwards, work;
   for (const chain::LayerCost& layer : chain.layers) {

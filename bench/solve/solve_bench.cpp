@@ -2,40 +2,17 @@
 // worst case) and on chains of equal blocks (a transformer).
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "random_chain.h"
+
 #include "trireme/solve/solve.h"
 #include "trireme/solve/tables.h"
 
 #include <benchmark/benchmark.h>
 
-#include <random>
 #include <string_view>
 
 namespace trireme::solve {
 namespace {
-
-// `period` layers repeat; with period >= layers all differ. Tapes are two to six outputs.
-chain::Chain chain_of(int layers, int period) {
-  std::mt19937 random(7);
-  std::uniform_real_distribution<double> time(1e-3, 5e-3);
-  std::uniform_int_distribution<std::int64_t> size(1 << 20, 4 << 20);
-  chain::Chain chain{.name = "bench", .input = Bytes(1 << 20), .layers = {}};
-  for (int i = 0; i < layers; ++i) {
-    if (i >= period) {
-      chain.layers.push_back(chain.layers[static_cast<std::size_t>(i - period)]);
-      continue;
-    }
-    chain::LayerCost cost;
-    cost.forward = Seconds(time(random));
-    cost.backward = 2 * cost.forward.count() * Seconds(1);
-    cost.output = Bytes(size(random));
-    cost.tape = 3 * cost.output;
-    cost.tape += Bytes(size(random));
-    cost.forward_transient = cost.tape_transient = Bytes(size(random) / 4);
-    cost.backward_transient = Bytes(4 << 20);
-    chain.layers.push_back(cost);
-  }
-  return chain;
-}
 
 // A share of what keeping everything needs.
 Bytes budget_of(const chain::Chain& chain, double share) {
@@ -46,7 +23,7 @@ Bytes budget_of(const chain::Chain& chain, double share) {
 
 void plan(benchmark::State& state, std::string_view solver) {
   const int layers = static_cast<int>(state.range(0));
-  const chain::Chain chain = chain_of(layers, static_cast<int>(state.range(2)));
+  const chain::Chain chain = repeating_chain(layers, static_cast<int>(state.range(2)));
   const Problem problem{.chain = &chain,
                         .first_layer = 1,
                         .last_layer = layers,
@@ -67,7 +44,7 @@ void plan(benchmark::State& state, std::string_view solver) {
 
 void tables(benchmark::State& state, Freedom freedom, int threads) {
   const int layers = static_cast<int>(state.range(0)), slots = static_cast<int>(state.range(1));
-  const chain::Chain chain = chain_of(layers, static_cast<int>(state.range(2)));
+  const chain::Chain chain = repeating_chain(layers, static_cast<int>(state.range(2)));
   const Bytes budget = budget_of(chain, 0.01 * static_cast<double>(state.range(3)));
   double size = 0;
   for (auto _ : state) {

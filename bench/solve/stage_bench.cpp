@@ -2,39 +2,28 @@
 // the program of one stage, with and without copies.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "random_chain.h"
+
 #include "trireme/solve/stage.h"
 
 #include <benchmark/benchmark.h>
 
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <variant>
+#include <vector>
 
 namespace trireme::solve {
 namespace {
 
-// `period` layers repeat between two that differ; with period >= layers all differ. Tapes are three
-// to four outputs.
+// `period` layers repeat between two that differ; with period >= layers all differ.
 chain::Chain chain_of(int layers, int period) {
-  std::mt19937 random(7);
-  std::uniform_real_distribution<double> time(1e-3, 5e-3);
-  std::uniform_int_distribution<std::int64_t> size(1 << 20, 4 << 20);
-  chain::Chain chain{.name = "bench", .input = Bytes(1 << 20), .layers = {}};
-  for (int i = 0; i < layers; ++i) {
-    if (i > period && i + 1 < layers) {
-      chain.layers.push_back(chain.layers[static_cast<std::size_t>(i - period)]);
-      continue;
-    }
-    chain::LayerCost cost;
-    cost.forward = Seconds(time(random));
-    cost.backward = 2 * cost.forward.count() * Seconds(1);
-    cost.output = Bytes(size(random));
-    cost.tape = 3 * cost.output + Bytes(size(random));
-    cost.forward_transient = cost.tape_transient = Bytes(size(random) / 4);
-    cost.backward_transient = Bytes(4 << 20);
-    chain.layers.push_back(cost);
-  }
+  if (period >= layers) return repeating_chain(layers, layers);
+  const std::vector<chain::LayerCost> kinds = random_layers(period + 2);
+  chain::Chain chain{.name = "bench", .input = Bytes(1 << 20), .layers = {kinds.front()}};
+  for (int i = 1; i + 1 < layers; ++i)
+    chain.layers.push_back(kinds[static_cast<std::size_t>(1 + (i - 1) % period)]);
+  chain.layers.push_back(kinds.back());
   return chain;
 }
 

@@ -63,14 +63,19 @@ int check_job(const CheckArguments& arguments) {
   const config::JobSpec job =
       config::load_job(arguments.file, {.settings = arguments.settings, .own_models = {}});
   const std::string resolved = config::to_yaml(job);
+  const bool is_open = config::has_open_shape(job);
+  const std::string micro_batches = is_open ? "" : std::to_string(config::micro_batches(job));
   if (arguments.json) {
     std::cout << "{\"format\": \"trireme-check/1\", \"kind\": \"job\", \"micro_batches\": "
-              << config::micro_batches(job) << ", \"job\": " << io::json_text(resolved) << "}\n";
+              << (is_open ? "null" : micro_batches) << ", \"job\": " << io::json_text(resolved)
+              << "}\n";
   } else {
     std::cout << resolved;
   }
-  std::cerr << arguments.file << " is a good job: " << config::micro_batches(job)
-            << " micro-batches per step and replica\n";
+  std::cerr << arguments.file << " is a good job: "
+            << (is_open ? "stages, replicas and micro-batches are chosen when it runs"
+                        : micro_batches + " micro-batches per step and replica")
+            << "\n";
   return kDone;
 }
 

@@ -64,7 +64,8 @@ bool forecasts_a_job(int argc, const char* const* argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--resolved" || argument == "--chain" || argument == "--help") return false;
-    if (argument == "--set" || argument == "-o" || argument == "--output" || argument == "--report")
+    if (argument == "--set" || argument == "-o" || argument == "--output" ||
+        argument == "--report" || argument == "--ranks")
       ++i;
     else if (argument[0] != '-')
       file = argument;

@@ -89,9 +89,12 @@ int plan_for_ranks(const PlanArguments& arguments) {
   for (chain::RankSpec& rank : platform.ranks) rank.memory = given.value_or(rank.memory);
   const partition::ShapeQuestion question = shape_question(arguments, std::move(platform));
   const partition::ShapeAnswer answer = partition::choose_shape(question);
-  (arguments.json ? std::cerr : std::cout) << to_text(answer);
+  (arguments.json ? std::cerr : std::cout)
+      << partition::to_text(answer)
+      << "\nTimes and bytes of other sizes than the measured one are in proportion to the size of "
+         "the micro-batch: an estimate.\n\n";
   const partition::TriedShape& tried =
-      answer.tried[answer.chosen ? *answer.chosen : leanest(answer)];
+      answer.tried[answer.chosen ? *answer.chosen : partition::leanest(answer)];
   whole.stages = tried.shape.stages;
   const Question asked =
       question_of(question, tried.shape, question.chain_at(tried.shape.micro_batch));

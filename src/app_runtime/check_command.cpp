@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_command.h"
 
+#include "auto_shape.h"
 #include "does_not_fit.h"
 #include "launch.h"
 #include "signals.h"
@@ -24,21 +25,29 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
   try {
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
-    const int stages = job.pipeline.stages.value_or(1);
-    const int threads = threads_per_rank(job, stages * job.pipeline.replicas);
+    const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);
+    const int ranks = arguments.ranks > 0 ? arguments.ranks : asked;
+    const int threads = threads_per_rank(job, ranks);
     // One rank plans for all of them.
-    comm::run_local(
-        1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-        [&](comm::Channel& channel) {
-          const RankContext context{.channel = channel, .stages = stages, .threads = threads};
-          const TrainPlan plan = make_train_plan(job, model, context, Costs::kAlways, std::cerr);
-          if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan.plan));
-          if (!arguments.report.empty())
-            io::write_file(arguments.report,
-                           report::plan_page(plan.plan, plan.chain, plan.forecast));
-          std::cout << (arguments.json ? plan::to_json(plan.plan)
-                                       : report::plan_text(plan.plan, plan.chain, plan.forecast));
-        });
+    comm::run_local(1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+                    [&](comm::Channel& channel) {
+                      RankContext context{.channel = channel,
+                                          .stages = stages_for(job, ranks),
+                                          .threads = threads,
+                                          .ranks_on_host = ranks};
+                      const SettledJob settled = with_shape(job, model, context, ranks, std::cerr);
+                      context.stages = stages_for(settled.job, ranks);
+                      const TrainPlan plan =
+                          make_train_plan(settled.job, model, context, Costs::kAlways, std::cerr);
+                      if (!arguments.output.empty())
+                        io::write_file(arguments.output, plan::to_json(plan.plan));
+                      if (!arguments.report.empty())
+                        io::write_file(arguments.report,
+                                       report::plan_page(plan.plan, plan.chain, plan.forecast));
+                      std::cout << (arguments.json
+                                        ? plan::to_json(plan.plan)
+                                        : report::plan_text(plan.plan, plan.chain, plan.forecast));
+                    });
     std::cerr << arguments.job_file << " is a good job: every rank within its budget\n";
     return 0;
   } catch (const DoesNotFit& error) {

@@ -12,6 +12,7 @@ namespace trireme::app {
 struct ForecastArguments {
   std::string job_file;
   std::vector<std::string> settings;  ///< "section.key=value"
+  int ranks = 0;                      ///< of the run; 0: the job's stages x replicas
   std::string output;                 ///< the plan goes there; empty: nowhere
   std::string report;                 ///< a page on it, likewise
   bool json = false;                  ///< the plan on standard output and nothing else there

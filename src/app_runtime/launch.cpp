@@ -36,29 +36,17 @@ int usable_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-/// Ranks per pipeline for a job that was started with `ranks` ranks.
-int stages_for(const config::JobSpec& job, int ranks) {
-  const int replicas = job.pipeline.replicas;
-  const int stages = job.pipeline.stages.value_or(std::max(1, ranks / replicas));
-  if (stages * replicas != ranks) {
-    job.fail("pipeline",
-             concat("asks for ", job.pipeline.stages ? concat(stages, " stages x ") : "", replicas,
-                    " replicas, but was started with ", ranks, " ranks: start it with mpirun -n ",
-                    stages * replicas));
-  }
-  return stages;
-}
-
 int launch_local(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
   try {
     const int stages = job.pipeline.stages.value_or(1);
-    const int ranks = stages * job.pipeline.replicas;
+    const int ranks = stages * job.pipeline.replicas.value_or(1);
     const int threads = threads_per_rank(job, ranks);
     comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
                     [&](comm::Channel& channel) {
                       body({.channel = channel,
                             .stages = stages,
                             .threads = threads,
+                            .ranks_on_host = ranks,
                             .owns_process = ranks == 1,
                             .shares_cores = ranks * threads > usable_cores()});
                     });
@@ -69,6 +57,19 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
 }
 
 }  // namespace
+
+int stages_for(const config::JobSpec& job, int ranks) {
+  const std::optional<int>& replicas = job.pipeline.replicas;
+  const int stages = job.pipeline.stages.value_or(std::max(1, ranks / replicas.value_or(1)));
+  const int unit = stages * replicas.value_or(1);
+  if (replicas ? ranks != unit : ranks % unit != 0) {
+    job.fail("pipeline",
+             concat("asks for ", job.pipeline.stages ? concat(stages, " stages x ") : "",
+                    replicas ? concat(*replicas) : "any number of", " replicas, but has ", ranks,
+                    " ranks: start it with mpirun -n ", unit, replicas ? "" : " or a multiple"));
+  }
+  return stages;
+}
 
 int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
   if (job.threads) return *job.threads;
@@ -91,6 +92,7 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
       body({.channel = channel,
             .stages = stages_for(job, channel.size()),
             .threads = threads,
+            .ranks_on_host = ranks_on_host,
             .owns_process = true,
             .shares_cores = ranks_on_host * threads > cores});
     };

@@ -12,8 +12,9 @@ namespace trireme::app {
 /// One rank of a job on its way.
 struct RankContext {
   comm::Channel& channel;
-  int stages = 1;             ///< ranks per pipeline
+  int stages = 1;             ///< ranks per pipeline; where the shape is open, not yet
   int threads = 1;            ///< of this rank's operators
+  int ranks_on_host = 1;      ///< this one included
   bool owns_process = true;   ///< no other rank in this process
   bool shares_cores = false;  ///< this host has fewer cores than its ranks have threads
 };
@@ -22,6 +23,10 @@ struct RankContext {
 /// exit code, after having printed the error if there was one (prefix "trireme: "). An error on one
 /// rank ends the waits of all others.
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body);
+
+/// Ranks per pipeline for a job on `ranks` ranks, all of them where the shape is open. Throws
+/// InputError where stages x replicas cannot be that many.
+int stages_for(const config::JobSpec& job, int ranks);
 
 /// Threads of one rank's operators where `ranks_on_host` ranks share this host: the job's, else an
 /// equal share of the cores. Ranks that mpirun bound to cores of their own see these alone.

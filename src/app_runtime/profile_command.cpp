@@ -49,6 +49,9 @@ config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegist
     throw InputError(concat("profile measures on one process, but mpirun started ",
                             launched_ranks(), ": start it without mpirun"));
   }
+  if (!job.train.micro_batch)
+    job.fail("train.micro_batch",
+             "is auto, but costs are measured at one size: say --set train.micro_batch=4");
   job.pipeline.transport = "local";
   return job;
 }

@@ -88,6 +88,10 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
   command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
   command.add_option("--set", arguments.settings,
                      "Replace one value of the job: section.key=value (may be repeated)");
+  command
+      .add_option("--ranks", arguments.ranks,
+                  "Ranks that the run is to have; else the job's stages x replicas, 1 for auto")
+      ->check(CLI::Range(1, 4096));
   command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
   command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
   command.add_flag("--json", arguments.json, "Print the plan as one JSON document");

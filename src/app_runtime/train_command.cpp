@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train_command.h"
 
+#include "auto_shape.h"
 #include "launch.h"
 #include "mpi_launch.h"
 #include "run_folder.h"
@@ -81,20 +82,22 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
 /// Micro-batches per replica of one validation: no more than the validation part fills once.
 int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
   const std::int64_t examples = dataset.validation_examples();
-  const std::int64_t per_round = std::int64_t{job.train.micro_batch} * job.pipeline.replicas;
+  const std::int64_t per_round =
+      std::int64_t{job.train.micro_batch.value()} * job.pipeline.replicas.value();
   if (examples == 0) return 0;
   return static_cast<int>(
       std::clamp<std::int64_t>(examples / per_round, 1, job.train.validation_batches));
 }
 
 runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& dataset) {
-  const data::BatchShape shape{.batch = job.train.batch, .micro_batch = job.train.micro_batch};
+  const data::BatchShape shape{.batch = job.train.batch,
+                               .micro_batch = job.train.micro_batch.value()};
   const int per_replica = validation_micro_batches(job, dataset);
-  const int total = per_replica * job.pipeline.replicas;
+  const int total = per_replica * job.pipeline.replicas.value();
   const auto trained = [&dataset, shape](std::int64_t step, int m) {
     return data::train_micro_batch(dataset, shape, step, m);
   };
-  const auto validated = [&dataset, examples = job.train.micro_batch, total](int m) {
+  const auto validated = [&dataset, examples = shape.micro_batch, total](int m) {
     return data::validation_micro_batch(dataset, examples, m, total);
   };
   return {.input = [trained](std::int64_t step,
@@ -141,18 +144,21 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
   const int ranks = context.channel.size();
   out << run.model.name << ": " << run.model.length() << " layers on " << ranks
       << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages x "
-      << run.job.pipeline.replicas << " replicas, " << context.threads << " threads each, "
+      << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each, "
       << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
-      << run.job.train.micro_batch << ", " << plan.solver << ")\n";
+      << run.job.train.micro_batch.value() << ", " << plan.solver << ")\n";
   out << run.dataset.describe() << "\n";
 }
 
-/// Trains and leaves everything in the run's folder.
-void train_rank(const Run& run, const RankContext& context) {
+std::ostream& words_of(const Run& run) {
+  return run.arguments.json ? std::cerr : std::cout;
+}
+
+/// Trains a job without an open shape and leaves everything in the run's folder.
+void train_settled(const Run& run, const RankContext& context, Costs costs) {
   const bool speaks = context.channel.rank() == 0;
-  std::ostream& out = run.arguments.json ? std::cerr : std::cout;
-  require_same_everywhere(context.channel, run.job, run.dataset);
-  const TrainPlan plan = make_train_plan(run.job, run.model, context, Costs::kWhereNeeded, out);
+  std::ostream& out = words_of(run);
+  const TrainPlan plan = make_train_plan(run.job, run.model, context, costs, out);
   const Bytes budget = device_budget(run.job, context.channel.rank());
   tier::MemoryAccount& memory = tier::MemoryAccount::open(concat("rank ", context.channel.rank()));
   if (budget.count() > 0) memory.set_budget(budget);
@@ -191,6 +197,17 @@ void train_rank(const Run& run, const RankContext& context) {
   folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
   out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
+}
+
+void train_rank(const Run& run, const RankContext& context) {
+  require_same_everywhere(context.channel, run.job, run.dataset);
+  const SettledJob settled =
+      with_shape(run.job, run.model, context, context.channel.size(), words_of(run));
+  RankContext placed = context;
+  placed.stages = stages_for(settled.job, context.channel.size());
+  train_settled(
+      {.arguments = run.arguments, .job = settled.job, .model = run.model, .dataset = run.dataset},
+      placed, settled.costs);
 }
 
 }  // namespace

@@ -7,13 +7,14 @@
 
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
-#include "trireme/profile/measure.h"
+#include "trireme/profile/tied_weights.h"
 #include "trireme/solve/solve.h"
 #include "trireme/tier/rates.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace trireme::app {
@@ -24,10 +25,7 @@ namespace {
 constexpr double kChannelBuffers = 1;
 
 bool needs_costs(const config::JobSpec& job);
-/// Before anything is measured for it.
-void require_solver(const config::JobSpec& job);
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
-Bytes machine_memory();
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
 chain::Platform platform_of(const config::JobSpec& job, const RankContext& context);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
@@ -80,11 +78,38 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   return result;
 }
 
+void require_solver(const config::JobSpec& job) {
+  std::vector<std::string> known = solve::solver_names();
+  const std::vector<std::string>& joint = partition::joint_solver_names();
+  known.insert(known.end(), joint.begin(), joint.end());
+  known.emplace_back("auto");
+  const std::string name = job.plan.solver.substr(0, job.plan.solver.find(' '));
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  job.fail("plan.solver", concat("is ", job.plan.solver, did_you_mean(name, known),
+                                 ", must be one of ", join(known, ", ")));
+}
+
 Bytes device_budget(const config::JobSpec& job, int rank) {
   const auto& budgets = job.memory.device_budget;
   if (budgets.empty()) return Bytes(0);
   return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
                   machine_memory());
+}
+
+Bytes machine_memory() {
+  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
+}
+
+chain::Platform world_platform(const config::JobSpec& job, const RankContext& context, int ranks) {
+  const std::size_t budgets = job.memory.device_budget.size();
+  if (budgets > 1 && std::cmp_not_equal(budgets, ranks))
+    job.fail("memory.device_budget",
+             concat("has ", budgets, " entries, must have 1 or ", ranks, ": one per rank"));
+  config::JobSpec one = job;
+  one.pipeline.replicas = 1;
+  RankContext whole = context;
+  whole.stages = ranks;
+  return platform_of(one, whole);
 }
 
 namespace {
@@ -97,24 +122,9 @@ bool needs_costs(const config::JobSpec& job) {
          outer.host + outer.disk > Bytes(0);
 }
 
-void require_solver(const config::JobSpec& job) {
-  std::vector<std::string> known = solve::solver_names();
-  const std::vector<std::string>& joint = partition::joint_solver_names();
-  known.insert(known.end(), joint.begin(), joint.end());
-  known.emplace_back("auto");
-  const std::string name = job.plan.solver.substr(0, job.plan.solver.find(' '));
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  job.fail("plan.solver", concat("is ", job.plan.solver, did_you_mean(name, known),
-                                 ", must be one of ", join(known, ", ")));
-}
-
 Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
   if (size.share <= 0) return size.bytes;
   return Bytes(static_cast<std::int64_t>(static_cast<double>(whole.count()) * size.share));
-}
-
-Bytes machine_memory() {
-  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
 }
 
 Bytes free_disk(const std::filesystem::path& folder) {
@@ -143,7 +153,7 @@ chain::Platform platform_of(const config::JobSpec& job, const RankContext& conte
   for (std::size_t k = 0; k < platform.ranks.size(); ++k) {
     chain::RankSpec& rank = platform.ranks[k];
     // Replicas of a stage run the same program: the one with the least memory counts.
-    for (int replica = 0; replica < job.pipeline.replicas; ++replica) {
+    for (int replica = 0; replica < job.pipeline.replicas.value(); ++replica) {
       const Bytes budget = device_budget(job, replica * context.stages + static_cast<int>(k));
       if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
     }
@@ -168,9 +178,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .solver = job.plan.solver,
           .cut = cut_by_user(job, model, stages),
           .slots = job.plan.slots,
-          .shared_bytes = [&model, &job](int first, int last) {
-            return profile::shared_bytes(model, job.train.optimizer, first, last);
-          }};
+          .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+                              int first, int last) { return tied.shared(first, last); }};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,

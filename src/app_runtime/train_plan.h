@@ -43,7 +43,16 @@ enum class Costs { kWhereNeeded, kAlways };
 TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
                           const RankContext& context, Costs costs, std::ostream& out);
 
+/// Throws InputError for a solver that there is not, before anything is measured for it.
+void require_solver(const config::JobSpec& job);
+
 /// The rank's device budget; 0: none.
 Bytes device_budget(const config::JobSpec& job, int rank);
+
+/// Memory of this host.
+Bytes machine_memory();
+
+/// Every rank: budgets and outer tiers of `ranks` ranks, whatever the shape.
+chain::Platform world_platform(const config::JobSpec& job, const RankContext& context, int ranks);
 
 }  // namespace trireme::app

@@ -20,6 +20,12 @@ std::string kind_of(const ModelSpec& model) {
   return kind;
 }
 
+bool has_batch_norm(const ModelSpec& model) {
+  if (const auto* mlp = std::get_if<MlpSpec>(&model)) return mlp->batch_norm;
+  if (const auto* vgg = std::get_if<VggSpec>(&model)) return vgg->batch_norm;
+  return is<ResnetSpec>(model);
+}
+
 std::vector<std::string> data_kinds_of(const ModelSpec& model) {
   if (is<GptSpec>(model) || is<LlamaSpec>(model)) return {"text", "tokens", "synthetic"};
   if (is<MlpSpec>(model)) return {"synthetic"};

@@ -41,6 +41,9 @@ void for_each_built_in(const Use& use) {
   use(MlpSpec{});
 }
 
+/// Whether a built-in model takes means over a micro-batch.
+bool has_batch_norm(const ModelSpec& model);
+
 /// Kinds of data that a model can take, the default first.
 std::vector<std::string> data_kinds_of(const ModelSpec& model);
 

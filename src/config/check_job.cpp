@@ -16,6 +16,7 @@ namespace {
 void check_name(const JobSpec& job);
 void check_data(const JobSpec& job);
 void check_batch(const JobSpec& job);
+void check_shape(const JobSpec& job);
 void check_cut(const JobSpec& job);
 void check_memory(const JobSpec& job);
 
@@ -26,6 +27,7 @@ void check(const JobSpec& job) {
   check_model(job);
   check_data(job);
   check_batch(job);
+  check_shape(job);
   check_cut(job);
   check_memory(job);
 }
@@ -52,7 +54,8 @@ void check_data(const JobSpec& job) {
 
 void check_batch(const JobSpec& job) {
   const TrainSpec& train = job.train;
-  const std::int64_t unit = std::int64_t{train.micro_batch} * job.pipeline.replicas;
+  const std::int64_t unit =
+      std::int64_t{train.micro_batch.value_or(1)} * job.pipeline.replicas.value_or(1);
   if (train.batch % unit != 0)
     job.fail("train.batch",
              concat("is ", train.batch, ", must be a multiple of micro_batch x replicas = ", unit));
@@ -60,6 +63,17 @@ void check_batch(const JobSpec& job) {
     job.fail("train.schedule.warmup_steps",
              concat("is ", train.schedule.warmup_steps,
                     ", must be at most train.steps = ", train.steps));
+}
+
+void check_shape(const JobSpec& job) {
+  if (!job.train.micro_batch && has_batch_norm(job.model))
+    job.fail("train.micro_batch",
+             "is auto, must be a number for a model with batch norm: means are taken over one "
+             "micro-batch, so that its size is part of the model");
+  if (has_open_shape(job) && !job.plan.file.empty())
+    job.fail("plan.file", concat("is ", job.plan.file,
+                                 ", which is made for one shape: pipeline.replicas and "
+                                 "train.micro_batch must be numbers, not auto"));
 }
 
 void check_cut(const JobSpec& job) {
@@ -80,8 +94,9 @@ void check_memory(const JobSpec& job) {
     if (budget.share <= 0 && budget.bytes == Bytes(0))
       job.fail("memory.device_budget", "is 0, must be more (auto: no limit)");
   }
-  if (!job.pipeline.stages || budgets.size() <= 1) return;
-  const std::int64_t ranks = std::int64_t{*job.pipeline.stages} * job.pipeline.replicas;
+  const PipelineSpec& pipeline = job.pipeline;
+  if (!pipeline.stages || !pipeline.replicas || budgets.size() <= 1) return;
+  const std::int64_t ranks = std::int64_t{*pipeline.stages} * *pipeline.replicas;
   if (std::cmp_not_equal(budgets.size(), ranks))
     job.fail("memory.device_budget", concat("has ", budgets.size(), " entries, must have 1 or ",
                                             ranks, ": one per rank (stages x replicas)"));

@@ -50,8 +50,12 @@ void JobSpec::fail(std::string_view key, std::string_view message) const {
   document.fail_at(key, message);
 }
 
+bool has_open_shape(const JobSpec& job) {
+  return !job.pipeline.replicas || !job.train.micro_batch;
+}
+
 int micro_batches(const JobSpec& job) {
-  return job.train.batch / (job.train.micro_batch * job.pipeline.replicas);
+  return job.train.batch / (job.train.micro_batch.value() * job.pipeline.replicas.value());
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include "file_list.h"
 #include "image_source.h"
 #include "kinds.h"
+#include "numbered.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -22,53 +23,33 @@ constexpr std::uint64_t kSplitKey = 0x7472696d616765;
 /// How many train images the mean is taken over.
 constexpr std::int64_t kMeanImages = 256;
 
-class ImagesDataset final : public Dataset {
+/// Places in a fixed order of all images, so that classes are mixed: train part first.
+class ImagesDataset final : public NumberedExamples {
  public:
   ImagesDataset(std::unique_ptr<ImageSource> source, const ExampleShape& shape,
                 std::int64_t validation, std::int64_t seed);
 
-  std::int64_t train_examples() const override { return source_->size() - validation_; }
-  std::int64_t validation_examples() const override { return validation_; }
-
-  MicroBatch train(std::int64_t first, std::int64_t count) const override {
-    return make(count, [&](std::int64_t row) { return sampler_.draw(first + row).index; });
-  }
-  MicroBatch validation(std::int64_t first, std::int64_t count, std::int64_t total) const override {
-    ensure(validation_ > 0, "there is a validation part");
-    return make(count, [&](std::int64_t row) {
-      return train_examples() + evenly_spaced(first + row, total, validation_);
-    });
-  }
-
-  std::optional<UnigramLoss> unigram_loss() const override { return std::nullopt; }
   std::string digest() const override { return source_->digest(); }
   std::string describe() const override {
-    const std::string validation =
-        validation_ == 0 ? "none for validation" : concat(validation_, " for validation");
+    const std::string validation = validation_examples() == 0
+                                       ? "none for validation"
+                                       : concat(validation_examples(), " for validation");
     return concat(source_->describe(), ": ", train_examples(), " images to train on, ", validation);
   }
 
+ protected:
+  MicroBatch empty(std::int64_t examples) const override { return empty_images(examples, shape_); }
+  void fill(std::int64_t place, std::int64_t row, MicroBatch& batch) const override;
+
  private:
-  template <class PlaceOf>
-  MicroBatch make(std::int64_t count, const PlaceOf& place_of) const {
-    ensure(count >= 1, "a micro-batch has at least one example");
-    MicroBatch batch = empty_images(count, shape_);
-    for (std::int64_t row = 0; row < count; ++row) fill(place_of(row), row, batch);
-    return batch;
-  }
-  /// `place`: train part first.
   std::int64_t image(std::int64_t place) const {
     return static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place)));
   }
-  void fill(std::int64_t place, std::int64_t row, MicroBatch& batch) const;
   /// What the values 0..255 of every channel become.
   void set_levels();
 
   std::unique_ptr<ImageSource> source_;
-  ExampleShape shape_;
-  std::int64_t validation_;
   Permutation order_;
-  Sampler sampler_;
   std::vector<std::array<float, 256>> levels_;
 };
 
@@ -101,11 +82,9 @@ namespace {
 
 ImagesDataset::ImagesDataset(std::unique_ptr<ImageSource> source, const ExampleShape& shape,
                              std::int64_t validation, std::int64_t seed)
-    : source_(std::move(source)),
-      shape_(shape),
-      validation_(validation),
-      order_(static_cast<std::uint64_t>(source_->size()), kSplitKey),
-      sampler_(train_examples(), seed) {
+    : NumberedExamples(shape, source->size(), validation, seed),
+      source_(std::move(source)),
+      order_(static_cast<std::uint64_t>(source_->size()), kSplitKey) {
   set_levels();
 }
 

@@ -6,6 +6,7 @@
 // convolution with norm and ReLU keeps two tensors of its output's size.
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution.h"
+#include "images.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -53,14 +54,7 @@ void add_head(ChainModel& model, const ResnetSpec& spec, const Maps& maps);
 
 ChainModel make_resnet(const ResnetSpec& spec) {
   const Plan& plan = plan_of(spec.depth);
-  const ImageShape image{
-      .channels = spec.channels, .height = spec.image_size, .width = spec.image_size};
-  ChainModel model{.name = concat("resnet-", spec.depth, "x", spec.width),
-                   .layers = {},
-                   .input = InputKind::kImages,
-                   .input_size = image.size(),
-                   .classes = spec.classes,
-                   .image = image};
+  ChainModel model = image_chain(concat("resnet-", spec.depth, "x", spec.width), spec);
   Maps maps = add_stem(model, spec);
   std::int64_t width = spec.width;
   for (std::size_t group = 0; group < plan.blocks.size(); ++group, width *= 2) {

@@ -2,6 +2,7 @@
 // and the max pool that follows it, then two hidden linear layers and the head.
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution.h"
+#include "images.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -43,14 +44,7 @@ void add_classification(ChainModel& model, const VggSpec& spec, const Maps& maps
 
 ChainModel make_vgg(const VggSpec& spec) {
   const Plan& plan = plan_of(spec.depth);
-  const ImageShape image{
-      .channels = spec.channels, .height = spec.image_size, .width = spec.image_size};
-  ChainModel model{.name = concat("vgg-", spec.depth, "x", spec.width),
-                   .layers = {},
-                   .input = InputKind::kImages,
-                   .input_size = image.size(),
-                   .classes = spec.classes,
-                   .image = image};
+  ChainModel model = image_chain(concat("vgg-", spec.depth, "x", spec.width), spec);
   Maps maps{.channels = spec.channels, .side = spec.image_size};
   for (std::size_t group = 0; group < plan.convolutions.size(); ++group) {
     for (int i = 0; i < plan.convolutions[group]; ++i) {

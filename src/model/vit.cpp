@@ -3,6 +3,7 @@
 //
 // Shapes: B images of the micro-batch, P pixels of a patch's side, T patches + 1 tokens, C width.
 // SPDX-License-Identifier: Apache-2.0
+#include "images.h"
 #include "transformer.h"
 
 #include "trireme/core/text.h"
@@ -59,14 +60,8 @@ Part head(const PartBuilder& build, const config::VitSpec& spec) {
 
 ChainModel make_vit(const config::VitSpec& spec) {
   const auto T = static_cast<double>(tokens(spec)), C = static_cast<double>(spec.width);
-  const ImageShape image{
-      .channels = spec.channels, .height = spec.image_size, .width = spec.image_size};
-  ChainModel model{.name = concat("vit-", spec.blocks, "x", spec.width, "-", spec.patch),
-                   .layers = {},
-                   .input = InputKind::kImages,
-                   .input_size = image.size(),
-                   .classes = spec.classes,
-                   .image = image};
+  ChainModel model =
+      image_chain(concat("vit-", spec.blocks, "x", spec.width, "-", spec.patch), spec);
   model.layers.push_back(
       layer_of("embedding", "embedding", T * C * static_cast<double>(patch_values(spec)),
                [spec](const PartBuilder& build) { return embedding(build, spec); }));

@@ -13,8 +13,6 @@
 namespace trireme::partition {
 namespace {
 
-/// All that fit what is fixed; chains shorter than a pipeline are left out later.
-std::vector<Shape> shapes_of(const ShapeQuestion& question);
 int rank_of(const Shape& shape, int replica, int stage) {
   return replica * shape.stages + stage;
 }
@@ -23,6 +21,33 @@ chain::LinkSpec slower(const chain::LinkSpec& a, const chain::LinkSpec& b);
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
 
 }  // namespace
+
+std::vector<Shape> shapes_of(const ShapeQuestion& question) {
+  ensure(question.ranks >= 1 && question.batch >= 1, "there are ranks and examples");
+  if (question.platform.ranks.size() < static_cast<std::size_t>(question.ranks))
+    throw InputError(concat("ranks: found ", question.ranks, ", but the platform has ",
+                            question.platform.ranks.size()));
+  std::vector<Shape> shapes;
+  for (int stages = 1; stages <= question.ranks; ++stages) {
+    const int replicas = question.ranks / stages;
+    if (stages * replicas != question.ranks || question.batch % replicas != 0) continue;
+    if (stages != question.stages.value_or(stages)) continue;
+    if (replicas != question.replicas.value_or(replicas)) continue;
+    const int share = question.batch / replicas;
+    for (int size = 1; size <= share; ++size) {
+      if (share % size != 0 || size != question.micro_batch.value_or(size)) continue;
+      if (share / size != question.micro_batches.value_or(share / size)) continue;
+      shapes.push_back({stages, replicas, size, share / size});
+    }
+  }
+  if (shapes.empty())
+    throw InputError(concat("nothing is left to choose: stages x replicas must be ", question.ranks,
+                            " ranks and micro-batch size x replicas must divide the batch of ",
+                            question.batch,
+                            "; leave some of stages, replicas, micro-batches and their size open, "
+                            "or change the batch"));
+  return shapes;
+}
 
 ShapeAnswer choose_shape(const ShapeQuestion& question) {
   std::map<int, chain::Chain> chains;
@@ -43,6 +68,7 @@ ShapeAnswer choose_shape(const ShapeQuestion& question) {
   for (std::size_t i = 0; i < answer.tried.size(); ++i) {
     TriedShape& tried = answer.tried[i];
     if (answer.chosen && tried.least >= answer.tried[*answer.chosen].step()) continue;
+    if (question.before_plan) question.before_plan();
     const chain::Chain& chain = chains.at(tried.shape.micro_batch);
     tried.answer = partition::plan(question_of(question, tried.shape, chain));
     if (tried.plan() == nullptr) continue;
@@ -52,6 +78,17 @@ ShapeAnswer choose_shape(const ShapeQuestion& question) {
   return answer;
 }
 
+std::size_t leanest(const ShapeAnswer& answer) {
+  const auto lacks = [&](const TriedShape& tried) {
+    const auto& why = std::get<plan::Infeasible>(*tried.answer);
+    return why.needed - why.available;
+  };
+  const auto best = std::min_element(
+      answer.tried.begin(), answer.tried.end(),
+      [&](const TriedShape& a, const TriedShape& b) { return lacks(a) < lacks(b); });
+  return static_cast<std::size_t>(best - answer.tried.begin());
+}
+
 Question question_of(const ShapeQuestion& question, const Shape& shape, chain::Chain chain) {
   Question asked;
   asked.chain = std::move(chain);
@@ -59,7 +96,9 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.micro_batches = shape.micro_batches;
   asked.schedule = question.schedule;
   asked.solver = question.solver;
+  asked.cut = question.cut;
   asked.slots = question.slots;
+  asked.shared_bytes = question.shared_bytes;
   const chain::Platform& whole = question.platform;
   asked.platform.channel_buffers = whole.channel_buffers;
   asked.platform.default_link = whole.default_link;
@@ -99,6 +138,45 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
   return scaled;
 }
 
+chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_batch) {
+  ensure(a.chain.length() == b.chain.length() && a.micro_batch != b.micro_batch,
+         "one model at two sizes");
+  const double way =
+      static_cast<double>(micro_batch - a.micro_batch) / (b.micro_batch - a.micro_batch);
+  const auto between = [way](double from, double to) {
+    return std::max(0.0, from + way * (to - from));
+  };
+  const auto bytes = [&](Bytes from, Bytes to) {
+    return Bytes(static_cast<Bytes::rep>(
+        std::ceil(between(static_cast<double>(from.count()), static_cast<double>(to.count())))));
+  };
+  chain::Chain chain = a.chain;
+  chain.input = bytes(a.chain.input, b.chain.input);
+  for (std::size_t i = 0; i < chain.layers.size(); ++i) {
+    const chain::LayerCost &from = a.chain.layers[i], &to = b.chain.layers[i];
+    chain::LayerCost& layer = chain.layers[i];
+    for (Seconds chain::LayerCost::*const time :
+         {&chain::LayerCost::forward, &chain::LayerCost::backward, &chain::LayerCost::update})
+      layer.*time = Seconds(between((from.*time).count(), (to.*time).count()));
+    for (Bytes chain::LayerCost::*const size :
+         {&chain::LayerCost::output, &chain::LayerCost::tape, &chain::LayerCost::forward_transient,
+          &chain::LayerCost::tape_transient, &chain::LayerCost::backward_transient,
+          &chain::LayerCost::parameters, &chain::LayerCost::gradients,
+          &chain::LayerCost::optimizer})
+      layer.*size = bytes(from.*size, to.*size);
+    layer.retape.reset();
+    if (!from.retape || !to.retape) continue;
+    const chain::Retape &less = *from.retape, &more = *to.retape;
+    // Beyond the two, lines may cross what bounds them between.
+    layer.retape = {.time = std::min(layer.forward, Seconds(between(less.time.count(),
+                                                                    more.time.count()))),
+                    .tape = std::min(layer.tape, bytes(less.tape, more.tape)),
+                    .tape_transient = bytes(less.tape_transient, more.tape_transient),
+                    .backward_transient = bytes(less.backward_transient, more.backward_transient)};
+  }
+  return chain;
+}
+
 Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
                     const plan::Plan& plan) {
   Seconds longest{0};
@@ -121,33 +199,6 @@ Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const cha
 }
 
 namespace {
-
-std::vector<Shape> shapes_of(const ShapeQuestion& question) {
-  ensure(question.ranks >= 1 && question.batch >= 1, "there are ranks and examples");
-  if (question.platform.ranks.size() < static_cast<std::size_t>(question.ranks))
-    throw InputError(concat("ranks: found ", question.ranks, ", but the platform has ",
-                            question.platform.ranks.size()));
-  std::vector<Shape> shapes;
-  for (int stages = 1; stages <= question.ranks; ++stages) {
-    const int replicas = question.ranks / stages;
-    if (stages * replicas != question.ranks || question.batch % replicas != 0) continue;
-    if (stages != question.stages.value_or(stages)) continue;
-    if (replicas != question.replicas.value_or(replicas)) continue;
-    const int share = question.batch / replicas;
-    for (int size = 1; size <= share; ++size) {
-      if (share % size != 0 || size != question.micro_batch.value_or(size)) continue;
-      if (share / size != question.micro_batches.value_or(share / size)) continue;
-      shapes.push_back({stages, replicas, size, share / size});
-    }
-  }
-  if (shapes.empty())
-    throw InputError(concat("nothing is left to choose: stages x replicas must be ", question.ranks,
-                            " ranks and micro-batch size x replicas must divide the batch of ",
-                            question.batch,
-                            "; leave some of stages, replicas, micro-batches and their size open, "
-                            "or change the batch"));
-  return shapes;
-}
 
 // A rate of 0 is a link that takes no time, and a memory of 0 one without a limit.
 chain::LinkSpec slower(const chain::LinkSpec& a, const chain::LinkSpec& b) {

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/update.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -89,7 +90,7 @@ namespace {
 Walk::Walk(const model::ChainModel& model, const config::JobSpec& job,
            const MeasureOptions& options)
     : model_(model), job_(job), options_(options) {
-  x_ = {made_up_input(model, job.train.micro_batch, generator_)};
+  x_ = {made_up_input(model, job.train.micro_batch.value(), generator_)};
 }
 
 chain::LayerCost Walk::next() {
@@ -120,7 +121,7 @@ chain::LayerCost Walk::measure_layer() {
   const Static held = build(cost);
   model::Context context{.generator = generator_, .training = true, .target = {}};
   if (is_last()) {
-    context.target = {made_up_target(model_, job_.train.micro_batch, generator_)};
+    context.target = {made_up_target(model_, job_.train.micro_batch.value(), generator_)};
     // It is there from the beginning of a micro-batch's forwards on, long before the tape.
     cost.parameters += held_by(context.target);
   }
@@ -152,11 +153,14 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
   const Bytes before = account_.live();
   held.layer = recipe().build(model::Seeds(job_.train.seed, number_));
   cost.parameters = account_.live() - before;
-  held.gradients = attach_gradients(*held.layer);
-  cost.gradients = held_by({held.gradients});
   cost.optimizer = Bytes(0);
-  for (const model::Parameter& parameter : held.layer->parameters())
+  std::vector<at::Tensor> values;
+  for (const model::Parameter& parameter : held.layer->parameters()) {
+    values.push_back(parameter.value);
     cost.optimizer += optimizer_bytes(parameter, job_.train.optimizer);
+  }
+  held.gradients = model::attach_gradients(values);
+  cost.gradients = held_by({held.gradients});
   return held;
 }
 

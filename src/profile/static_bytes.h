@@ -6,13 +6,7 @@
 #include "trireme/core/units.h"
 #include "trireme/model/layer.h"
 
-#include <ATen/core/Tensor.h>
-
 namespace trireme::profile {
-
-/// Gives every parameter of `layer` its gradient as the runtime does: zeros, views of one flat
-/// buffer, each on cache lines of its own. Returns the buffer.
-at::Tensor attach_gradients(const model::Layer& layer);
 
 /// State that the optimiser holds for one parameter: AdamW two moments and a step, SGD a momentum
 /// unless that is 0.

@@ -35,8 +35,9 @@ std::string dependencies(const config::JobSpec& job, int threads) {
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
   return concat("format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
                 "\nprocessor: ", processor_name(), "\nthreads: ", threads,
-                "\nmicro_batch: ", job.train.micro_batch, "\nprecision: ", job.train.precision,
-                "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "", "\nmodel:\n",
+                "\nmicro_batch: ", job.train.micro_batch.value(),
+                "\nprecision: ", job.train.precision, "\noptimizer: ", optimizer.kind,
+                has_momentum ? " with momentum" : "", "\nmodel:\n",
                 resolved.find("model")->to_yaml(), "\n");
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/boundary.h"
 
+#include "tensor_bytes.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
@@ -23,14 +25,6 @@ using ShapeMessage = std::array<std::int64_t, kShapeWords>;
 ShapeMessage encode(const ValuesShape& shape);
 ValuesShape decode(const ShapeMessage& message);
 ValuesShape shape_of(const model::Values& values);
-
-comm::ConstBytes bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
-}
 
 bool is_gradient(Op op) {
   return op == Op::kSendGradient || op == Op::kReceiveGradient;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/reducer.h"
 
+#include "tensor_bytes.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -19,14 +21,6 @@ namespace {
 
 /// Sum of squares in blocks of fixed size: the same bits for every number of threads.
 double sum_of_squares(const at::Tensor& values);
-
-comm::ConstBytes bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
-}
 
 /// One parameter's share of the norm, with its place in the chain.
 struct NormPart {

@@ -3,22 +3,12 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/update.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
 
 namespace trireme::runtime {
-namespace {
-
-/// Every gradient begins on a cache line, so that kernels see the same alignment wherever a
-/// parameter lies.
-constexpr std::int64_t kFloatsPerLine = 16;
-
-std::int64_t padded(std::int64_t count) {
-  return (count + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
-}
-
-}  // namespace
 
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed)
     : numbers_(std::move(layers)) {
@@ -33,7 +23,6 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
 
 void Stage::collect_parameters() {
   std::map<std::string, at::Tensor> first_use;
-  std::int64_t total = 0;
   for (const int number : numbers_) {
     int index = 0;
     for (const model::Parameter& parameter : layers_.at(number)->parameters()) {
@@ -53,18 +42,13 @@ void Stage::collect_parameters() {
                              .shares_value = shares,
                              .value = parameter.value,
                              .gradient = {}});
-      total += padded(parameter.value.numel());
     }
   }
   const tier::TagScope tag(tier::Tag::kGradients);
-  flat_gradients_ = at::zeros({total}, at::kFloat);
-  std::int64_t offset = 0;
-  for (StageParameter& parameter : parameters_) {
-    parameter.gradient =
-        flat_gradients_.narrow(0, offset, parameter.value.numel()).view(parameter.value.sizes());
-    parameter.value.mutable_grad() = parameter.gradient;
-    offset += padded(parameter.value.numel());
-  }
+  std::vector<at::Tensor> values;
+  for (const StageParameter& parameter : parameters_) values.push_back(parameter.value);
+  flat_gradients_ = model::attach_gradients(values);
+  for (StageParameter& parameter : parameters_) parameter.gradient = parameter.value.grad();
 }
 
 std::span<float> Stage::gradients() {

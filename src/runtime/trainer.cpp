@@ -78,7 +78,7 @@ struct Trainer::Impl {
   explicit Impl(const TrainSetup& given)
       : setup(given),
         program(plan::compile(given.plan)),
-        position(Position::of(given.channel.rank(), given.job.pipeline.replicas,
+        position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
         stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed),
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer),

@@ -86,6 +86,36 @@ TEST(CheckJob, CutHasOneEntryLessThanStages) {
   EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 1, cut: []}\n"), kNone);
 }
 
+TEST(CheckJob, WhatIsFixedOfAnOpenShapeDividesTheBatch) {
+  EXPECT_EQ(refusal(kGpt + "train: {micro_batch: auto}\npipeline: {replicas: 3}\n"),
+            "a.yaml:3: train.batch is 32, must be a multiple of micro_batch x replicas = 3");
+  EXPECT_EQ(refusal(kGpt + "train: {micro_batch: 5}\npipeline: {replicas: auto}\n"),
+            "a.yaml:3: train.batch is 32, must be a multiple of micro_batch x replicas = 5");
+  EXPECT_EQ(refusal(kGpt + "train: {micro_batch: auto}\npipeline: {replicas: 4}\n"), kNone);
+}
+
+TEST(CheckJob, BatchNormNeedsTheSizeOfItsMicroBatch) {
+  const std::string open = "train: {micro_batch: auto}\n";
+  for (const std::string model :
+       {"{kind: resnet}", "{kind: vgg}", "{kind: mlp, batch_norm: true}"}) {
+    EXPECT_EQ(refusal("model: " + model + "\n" + open),
+              "a.yaml:2: train.micro_batch is auto, must be a number for a model with batch norm: "
+              "means are taken over one micro-batch, so that its size is part of the model");
+    EXPECT_EQ(refusal("model: " + model + "\npipeline: {replicas: auto}\n"), kNone);
+  }
+  for (const std::string model : {"{kind: vit}", "{kind: vgg, batch_norm: false}", "{kind: mlp}"})
+    EXPECT_EQ(refusal("model: " + model + "\n" + open), kNone);
+}
+
+TEST(CheckJob, APlansShapeIsNotOpen) {
+  const std::string message =
+      "a.yaml:3: plan.file is p.json, which is made for one shape: pipeline.replicas and "
+      "train.micro_batch must be numbers, not auto";
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json}\ntrain: {micro_batch: auto}\n"), message);
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json}\npipeline: {replicas: auto}\n"), message);
+  EXPECT_EQ(refusal(kGpt + "plan: {file: p.json}\npipeline: {stages: auto}\n"), kNone);
+}
+
 TEST(CheckJob, WarmUpEndsWithinTheSteps) {
   EXPECT_EQ(refusal(kGpt + "train: {steps: 10, schedule: {warmup_steps: 11}}\n"),
             "a.yaml:3: train.schedule.warmup_steps is 11, must be at most train.steps = 10");

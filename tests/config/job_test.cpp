@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/config/job.h"
-
+#include "config/read.h"
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
@@ -19,12 +18,6 @@ namespace {
 using support::input_error;
 using testing::ElementsAre;
 
-JobSpec read(const std::string& text, const LoadOptions& options = {}) {
-  return read_job(io::parse(text, "dir/a.yaml"), options);
-}
-
-const std::string kLeast = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
-
 TEST(ReadJob, NeedsOnlyAModelAndFiles) {
   const JobSpec job = read(kLeast);
 
@@ -38,6 +31,21 @@ TEST(ReadJob, NeedsOnlyAModelAndFiles) {
   EXPECT_TRUE(job.memory.device_budget.empty());
   EXPECT_EQ(job.plan.solver, "auto");
   EXPECT_EQ(job.report.directory, "runs/a");
+}
+
+TEST(ReadJob, LeavesOpenWhatIsAuto) {
+  const JobSpec fixed = read(kLeast);
+  const JobSpec open =
+      read(kLeast + "train: {micro_batch: auto}\npipeline: {stages: auto, replicas: auto}\n");
+
+  EXPECT_EQ(fixed.train.micro_batch, 4);
+  EXPECT_EQ(fixed.pipeline.replicas, 1);
+  EXPECT_FALSE(has_open_shape(fixed));
+  EXPECT_EQ(open.train.micro_batch, std::nullopt);
+  EXPECT_EQ(open.pipeline.replicas, std::nullopt);
+  EXPECT_TRUE(has_open_shape(open));
+  EXPECT_TRUE(has_open_shape(read(kLeast + "pipeline: {replicas: auto}\n")));
+  EXPECT_TRUE(has_open_shape(read(kLeast + "train: {micro_batch: auto}\n")));
 }
 
 const std::string kFull = R"(

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/input_error.h"
-#include "support/temporary_folder.h"
+#include "config/read.h"
 
-#include "trireme/config/job.h"
-#include "trireme/io/file.h"
-
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <variant>
 
 namespace trireme::config {
 namespace {
-
-using support::input_error;
-using testing::ElementsAre;
-
-JobSpec read(const std::string& text, const LoadOptions& options = {}) {
-  return read_job(io::parse(text, "dir/a.yaml"), options);
-}
-
-const std::string kLeast = "model: {kind: gpt}\ndata: {files: [x.txt]}\n";
 
 const std::string kDefaults =
     "name: a\n"
@@ -153,6 +138,15 @@ const std::string kNoDefaults =
 TEST(ToYaml, ReadsBackAsTheSameJob) {
   EXPECT_EQ(to_yaml(read(kDefaults)), kDefaults);
   EXPECT_EQ(to_yaml(read(kNoDefaults)), kNoDefaults);
+}
+
+TEST(ToYaml, KeepsAnOpenShape) {
+  const std::string open = to_yaml(
+      read(kLeast + "train: {micro_batch: auto}\npipeline: {stages: auto, replicas: auto}\n"));
+
+  EXPECT_NE(open.find("\n  micro_batch: auto\n"), std::string::npos);
+  EXPECT_NE(open.find("\n  stages: auto\n  replicas: auto\n"), std::string::npos);
+  EXPECT_EQ(to_yaml(read(open)), open);
 }
 
 /// A model section in which nothing has its default, as it is written.

@@ -1,13 +1,8 @@
 // What the planner promises of every plan, and small cases with known answers.
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/partition/planner.h"
-
-#include "partition/instances.h"
+#include "partition/planned.h"
 
 #include "trireme/core/error.h"
-#include "trireme/core/text.h"
-#include "trireme/partition/tried.h"
-#include "trireme/simulate/validate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,19 +13,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<int> last_layers(const plan::Plan& plan) {
-  std::vector<int> ends;
-  for (const plan::StagePlan& stage : plan.stages) ends.push_back(stage.program.last_layer);
-  return ends;
-}
-
-plan::Plan planned(const Question& question) {
-  Answer answer = partition::plan(question);
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&answer))
-    ADD_FAILURE() << "infeasible: " << infeasible->where;
-  return std::get<plan::Plan>(std::move(answer));
-}
-
 std::string refusal(const Question& question) {
   try {
     partition::plan(question);
@@ -38,36 +20,6 @@ std::string refusal(const Question& question) {
     return error.what();
   }
   return "";
-}
-
-/// Equal layers with f = 1, b = 2, outputs of 1 and tapes of 3 bytes.
-Question equal_layers(int layers, int stages, int micro_batches, std::int64_t memory) {
-  Question question;
-  question.chain = solve::without_loss(solve::homogeneous(layers));
-  question.platform = chain::uniform_platform(stages, Bytes(memory));
-  question.stages = stages;
-  question.micro_batches = micro_batches;
-  question.slots = 0;
-  return question;
-}
-
-/// What holds of every plan: the validator proves it within its budgets, its predictions are the
-/// simulator's, and no alternative is faster.
-void expect_sound(const Question& question, const plan::Plan& plan) {
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
-  EXPECT_FALSE(fault) << simulate::to_text(*fault);
-  const auto simulation = simulated(question, plan, simulate::Detail::kSummary);
-  EXPECT_EQ(plan.step, simulation.step);
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const Bytes memory = question.platform.ranks[k].memory;
-    EXPECT_EQ(plan.stages[k].rank, static_cast<int>(k));
-    EXPECT_EQ(plan.stages[k].predicted.peak, simulation.ranks[k].peak.size);
-    EXPECT_TRUE(memory == Bytes(0) || simulation.ranks[k].peak.size <= memory);
-  }
-  for (const plan::Alternative& other : plan.alternatives) {
-    if (!other.step) continue;
-    EXPECT_LE(plan.step.count(), other.step->count() * (1 + 1e-9)) << other.policy;
-  }
 }
 
 TEST(Planner, KeepsEveryBudgetAndBeatsItsAlternatives) {
@@ -214,126 +166,6 @@ TEST(Planner, KeepsTheUsersCut) {
   EXPECT_THAT(last_layers(planned(question)), ElementsAre(1, 3, 8));
 }
 
-class NamedSolver : public testing::TestWithParam<std::string> {};
-
-TEST_P(NamedSolver, MakesTheProgramOfEveryStage) {
-  Question question = equal_layers(8, 2, 4, 40);
-  question.solver = GetParam();
-
-  const plan::Plan plan = planned(question);
-
-  EXPECT_EQ(plan.solver, GetParam());
-  const auto simulation = simulated(question, plan, simulate::Detail::kSummary);
-  for (const simulate::RankResult& rank : simulation.ranks) EXPECT_LE(rank.peak.size, Bytes(40));
-}
-
-INSTANTIATE_TEST_SUITE_P(All, NamedSolver,
-                         testing::Values("keep_all", "recompute_all", "periodic 2", "sqrt",
-                                         "revolve", "min_peak", "rotor", "rotor_free", "capuchin",
-                                         "exhaustive", "joint", "adapipe", "uniform 2"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), ' ', '_');
-                           return name;
-                         });
-
-TEST(Planner, RecomputesEverythingWhereThatIsAsked) {
-  Question question = equal_layers(4, 2, 2, 0);
-  question.solver = "recompute_all";
-
-  const plan::Plan plan = planned(question);
-
-  for (const plan::StagePlan& stage : plan.stages)
-    EXPECT_EQ(stage.program,
-              program::recompute_all(stage.program.first_layer, stage.program.last_layer));
-}
-
-TEST(Planner, PlansOneStageJointlyToo) {
-  Question question = equal_layers(8, 1, 3, 16);
-  const Seconds best = planned(question).step;
-  question.solver = "joint";
-
-  EXPECT_EQ(planned(question).step, best);
-  question.solver = "uniform 4";
-  EXPECT_GT(planned(question).step, best);
-}
-
-TEST(Planner, MovesBytesWhereThatIsFaster) {
-  // Far too little memory to keep everything, and a link that is fast enough to move most of it.
-  Question question = equal_layers(12, 2, 12, 24);
-  for (chain::RankSpec& rank : question.platform.ranks) {
-    rank.host = Bytes(1000);
-    rank.out = rank.in = BytesPerSecond(2);
-  }
-
-  const plan::Plan plan = planned(question);
-
-  expect_sound(question, plan);
-  EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
-  for (chain::RankSpec& rank : question.platform.ranks) rank.out = rank.in = BytesPerSecond(0);
-  EXPECT_LT(plan.step, planned(question).step);
-}
-
-const plan::Alternative* alternative(const plan::Plan& plan, const std::string& begin) {
-  for (const plan::Alternative& other : plan.alternatives)
-    if (other.policy.starts_with(begin)) return &other;
-  return nullptr;
-}
-
-Question with_links(Question question, double rate) {
-  for (chain::RankSpec& rank : question.platform.ranks) {
-    rank.host = Bytes(100'000);
-    rank.out = rank.in = BytesPerSecond(rate);
-  }
-  return question;
-}
-
-// Eight stages: seven or eight in flight at first, more than the two messages that a stream takes.
-TEST(Planner, MovesBytesWithManyInFlight) {
-  const Question question = with_links(equal_layers(32, 8, 24, 28), 2);
-
-  const plan::Plan plan = planned(question);
-
-  expect_sound(question, plan);
-  EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
-  EXPECT_LT(plan.step, planned(with_links(question, 0)).step);
-}
-
-TEST(Planner, OffloadAloneRunsNothingTwice) {
-  Question question = with_links(equal_layers(12, 2, 12, 24), 3);
-  question.solver = "offload";
-
-  const plan::Plan plan = planned(question);
-
-  EXPECT_EQ(plan.recompute, Seconds(0));
-  EXPECT_GT(plan.stages[0].predicted.offloaded, Bytes(0));
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
-  EXPECT_FALSE(fault) << simulate::to_text(*fault);
-  question.solver = "auto";
-  const plan::Plan open = planned(question);
-  ASSERT_NE(alternative(open, "offload, best cut"), nullptr);
-  EXPECT_LE(alternative(open, "offload, best cut")->step, plan.step);
-  EXPECT_EQ(alternative(planned(with_links(question, 0)), "offload"), nullptr);
-}
-
-TEST(Planner, NamesTheBestUniformPlan) {
-  const Question question = equal_layers(16, 4, 16, 34);
-  const plan::Plan plan = planned(question);
-  const auto* best = alternative(plan, "best uniform");
-  ASSERT_NE(best, nullptr);
-  ASSERT_TRUE(best->step);
-  Question asked = question;
-  for (const char* const kind : {"uniform ", "block "}) {
-    for (int size = 1; size <= 8; ++size) {
-      asked.solver = concat(kind, size);
-      const Answer answer = partition::plan(asked);
-      if (const auto* other = std::get_if<plan::Plan>(&answer)) {
-        EXPECT_LE(best->step->count(), other->step.count() * (1 + 1e-9)) << asked.solver;
-      }
-    }
-  }
-}
-
 // Stage 0 has two layers of equal forwards and must run one of them again. The second can run while
 // the gradient is under way, the first cannot. 122 is the best step over all cuts with the fastest
 // memory-persistent programs, by exhaustive search (every_cut.h).
@@ -363,14 +195,6 @@ TEST(Planner, LooksAtWhatHidesWhereTimesAreEqual) {
   question.slots = 0;
 
   EXPECT_LE(planned(question).step, Seconds(122));
-}
-
-TEST(Planner, MovesNothingWhereTheOuterTierHasNoRoom) {
-  Question question = equal_layers(12, 2, 12, 24);
-  const Seconds without = planned(question).step;
-  for (chain::RankSpec& rank : question.platform.ranks) rank.out = rank.in = BytesPerSecond(2);
-
-  EXPECT_EQ(planned(question).step, without);
 }
 
 TEST(Planner, FindsTheSamePlanAgain) {

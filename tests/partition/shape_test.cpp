@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -96,6 +97,34 @@ TEST(Shape, StagesWhereAReplicaDoesNotFit) {
     EXPECT_TRUE(tried.shape.stages > 1 || tried.plan() == nullptr);
 }
 
+TEST(Shape, TheUsersCutIsKept) {
+  ShapeQuestion question = equal_ranks(8, 2, 8);
+  question.stages = 2;
+  question.cut = std::vector<int>{1};
+
+  const ShapeAnswer answer = choose_shape(question);
+
+  for (const TriedShape& tried : answer.tried) {
+    if (tried.plan() == nullptr) continue;
+    EXPECT_EQ(tried.plan()->stages[0].program.last_layer, 1);
+  }
+}
+
+TEST(Shape, TheLeanestLacksLeast) {
+  ShapeQuestion question = equal_ranks(8, 2, 4);
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(1);
+
+  const ShapeAnswer answer = choose_shape(question);
+
+  ASSERT_EQ(answer.chosen, std::nullopt);
+  const auto needed = [&](std::size_t i) {
+    return std::get<plan::Infeasible>(*answer.tried[i].answer).needed;
+  };
+  for (std::size_t i = 0; i < answer.tried.size(); ++i)
+    EXPECT_LE(needed(leanest(answer)), needed(i));
+  EXPECT_THAT(to_text(answer), testing::HasSubstr("does not fit"));
+}
+
 TEST(Shape, EveryReplicaCanRunThePlan) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
   question.replicas = 2;
@@ -130,6 +159,31 @@ TEST(Shape, ScalingLeavesParametersAlone) {
   EXPECT_EQ(scaled.layers[0].tape, 3 * chain.layers[0].tape);
   EXPECT_EQ(scaled.input, 3 * chain.input);
   EXPECT_EQ(scaled.layers[1].backward, Seconds(6));
+}
+
+/// Costs with a fixed part and one for each example.
+SizedChain affine(int size) {
+  chain::Chain chain = solve::without_loss(solve::homogeneous(2));
+  chain.input = Bytes(8 * size);
+  for (chain::LayerCost& layer : chain.layers) {
+    layer.forward = Seconds(0.5 + size);
+    layer.update = Seconds(3);
+    layer.tape = Bytes(100 + 7 * size);
+    layer.parameters = Bytes(1000 + size);
+  }
+  return {size, chain};
+}
+
+TEST(Shape, TwoMeasurementsGiveEverySizeOfAffineCosts) {
+  for (const int size : {1, 2, 5, 8, 13})
+    EXPECT_EQ(chain_between(affine(2), affine(8), size), affine(size).chain) << size;
+}
+
+TEST(Shape, AnEstimateIsNeverBelowNothing) {
+  SizedChain slower = affine(2);
+  slower.chain.layers[0].forward = Seconds(100);
+
+  EXPECT_EQ(chain_between(slower, affine(4), 16).layers[0].forward, Seconds(0));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "small_jobs.h"
 
+#include "trireme/profile/tied_weights.h"
+
 #include <gtest/gtest.h>
 
 namespace trireme::profile {
@@ -219,15 +221,16 @@ TEST(VggLayer, KeepsTheMaximaOfItsPool) {
   EXPECT_EQ(chain.layer(3).output, Bytes(4 * map / 16));
 }
 
-TEST(SharedBytes, AreThoseOfATiedWeightsSecondUse) {
+TEST(TiedWeights, ShareValueAndStateOfTheirSecondUse) {
   config::GptSpec spec{.blocks = 2, .width = C, .heads = H, .context = T, .vocabulary = V};
   const model::ChainModel tied = model::make_gpt(spec);
   spec.tied_head = false;
 
   const Bytes weight(V * C * 4);
-  EXPECT_EQ(shared_bytes(tied, {}, 1, 6), 3 * weight + Bytes(4));  // value, two moments, a step
-  EXPECT_EQ(shared_bytes(tied, {}, 2, 6), Bytes(0));               // the first use is elsewhere
-  EXPECT_EQ(shared_bytes(model::make_gpt(spec), {}, 1, 6), Bytes(0));
+  const TiedWeights uses(tied, {});
+  EXPECT_EQ(uses.shared(1, 6), 3 * weight + Bytes(4));  // value, two moments, a step
+  EXPECT_EQ(uses.shared(2, 6), Bytes(0));               // the first use is elsewhere
+  EXPECT_EQ(TiedWeights(model::make_gpt(spec), {}).shared(1, 6), Bytes(0));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "trireme/core/error.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
+#include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
 
@@ -44,9 +45,8 @@ partition::Question question_of(const chain::Chain& chain, const chain::Platform
           .stages = 1,
           .micro_batches = config::micro_batches(job),
           .cut = {},
-          .shared_bytes = [&](int first, int last) {
-            return profile::shared_bytes(model, job.train.optimizer, first, last);
-          }};
+          .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+                              int first, int last) { return tied.shared(first, last); }};
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class OneStep {
                                                            .disk = Bytes(0),
                                                            .checksums = true})
       : store_(store) {
-    job_.train.batch = job_.train.micro_batch = 16;
+    job_.train.micro_batch = job_.train.batch = 16;
   }
 
   /// Called before the first copy back is named.

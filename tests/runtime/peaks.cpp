@@ -5,6 +5,7 @@
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
 #include "trireme/profile/measure.h"
+#include "trireme/profile/tied_weights.h"
 #include "trireme/simulate/replay.h"
 #include "trireme/simulate/simulate.h"
 
@@ -55,7 +56,7 @@ Bytes fixed_bytes(const chain::Chain& chain, const model::ChainModel& model,
     const chain::LayerCost& cost = chain.layer(i);
     bytes += cost.parameters + cost.gradients + cost.optimizer;
   }
-  return bytes - profile::shared_bytes(model, optimizer, stage.first_layer, stage.last_layer);
+  return bytes - profile::TiedWeights(model, optimizer).shared(stage.first_layer, stage.last_layer);
 }
 
 }  // namespace

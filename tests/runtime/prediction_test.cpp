@@ -36,7 +36,8 @@ config::JobSpec job_of(const Prediction& prediction) {
 
 Bytes target_bytes(const config::JobSpec& job) {
   const auto* gpt = std::get_if<config::GptSpec>(&job.model);
-  return Bytes(std::int64_t{8} * job.train.micro_batch * (gpt == nullptr ? 1 : gpt->context));
+  return Bytes(std::int64_t{8} * job.train.micro_batch.value() *
+               (gpt == nullptr ? 1 : gpt->context));
 }
 
 config::GptSpec gpt(double dropout = 0.1, bool tied = true) {

@@ -51,7 +51,7 @@ inline DataSource random_data(const model::ChainModel& model, const config::JobS
                               int validation = 2) {
   const auto examples = [&model, &job](std::int64_t key) {
     at::Generator from = model::Seeds(99, static_cast<int>(key)).of_layer();
-    const std::int64_t B = job.train.micro_batch, N = model.input_size;
+    const std::int64_t B = job.train.micro_batch.value(), N = model.input_size;
     if (model.input != model::InputKind::kTokens) {
       std::vector<std::int64_t> sizes = model.example_sizes();
       sizes.insert(sizes.begin(), B);

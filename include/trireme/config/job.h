@@ -145,8 +145,9 @@ struct ScheduleSpec {
 
 struct TrainSpec {
   int steps = 300;
-  int batch = 32;       ///< sequences or examples per step, over all replicas
-  int micro_batch = 4;  ///< divides batch / replicas
+  int batch = 32;  ///< sequences or examples per step, over all replicas
+  /// Divides batch / replicas; auto: what makes a step fastest within the budgets.
+  std::optional<int> micro_batch = 4;
   std::int64_t seed = 1;
   std::string precision = "float32";  ///< float32 | bfloat16 (autocast)
   double clip_norm = 1.0;             ///< 0: no clipping
@@ -157,8 +158,8 @@ struct TrainSpec {
 };
 
 struct PipelineSpec {
-  std::optional<int> stages;  ///< auto: ranks / replicas (1 without mpirun)
-  int replicas = 1;
+  std::optional<int> stages;            ///< auto: ranks / replicas (1 without mpirun)
+  std::optional<int> replicas = 1;      ///< auto: with the stages, what makes a step fastest
   std::string schedule = "1f1b";        ///< 1f1b | gpipe
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
   Seconds timeout{60};                  ///< of every wait for another rank
@@ -233,7 +234,11 @@ JobSpec read_job(const io::Node& document, const LoadOptions& options);
 /// The job with every default written out; reading it gives the same job.
 std::string to_yaml(const JobSpec& job);
 
-/// Micro-batches per step and replica: batch / (micro_batch x replicas).
+/// Whether replicas or the size of micro-batches are auto: a shape has to be chosen before anything
+/// can be planned.
+bool has_open_shape(const JobSpec& job);
+
+/// Micro-batches per step and replica: batch / (micro_batch x replicas), neither of them auto.
 int micro_batches(const JobSpec& job);
 
 }  // namespace trireme::config

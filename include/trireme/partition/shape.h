@@ -34,7 +34,10 @@ struct ShapeQuestion {
   int batch = 1;  ///< examples per step, over all replicas
   std::optional<int> stages, replicas, micro_batch, micro_batches;
   std::string schedule = "1f1b", solver = "auto";
+  std::optional<std::vector<int>> cut = std::nullopt;  ///< the user's, for fixed `stages`
   int slots = 500;
+  std::function<Bytes(int first, int last)> shared_bytes = {};  ///< as in Question
+  std::function<void()> before_plan = {};  ///< called before each shape that is planned
 };
 
 struct TriedShape {
@@ -53,9 +56,19 @@ struct ShapeAnswer {
   std::optional<std::size_t> chosen;  ///< the fastest; nothing if none fits
 };
 
+/// All that fit what is fixed; chains shorter than a pipeline count, too. Throws InputError when
+/// there are none.
+std::vector<Shape> shapes_of(const ShapeQuestion& question);
+
 /// Every shape that there is for so many ranks and such a batch, planned and simulated. Throws
 /// InputError when what is fixed leaves none.
 ShapeAnswer choose_shape(const ShapeQuestion& question);
+
+/// Of an answer without a plan, the shape that lacks least.
+std::size_t leanest(const ShapeAnswer& answer);
+
+/// The shapes that were planned, as a table: step, largest peak, or why not; and how many were not.
+std::string to_text(const ShapeAnswer& answer);
 
 /// What planning for such a shape is asked: every stage on the slowest and smallest of its ranks in
 /// all replicas, for they wait for one another.
@@ -64,6 +77,17 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
 /// An estimate from one measurement: times and bytes of activations in proportion to the size of
 /// the micro-batch, parameters as they are. Small micro-batches really are slower than that.
 chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_batch);
+
+/// A chain measured at some size of the micro-batch.
+struct SizedChain {
+  int micro_batch = 1;
+  chain::Chain chain;
+};
+
+/// An estimate from two measurements of one model at different sizes: every cost on the straight
+/// line through both, at least 0. Exact where costs are something for each example and something
+/// fixed, as outputs, tapes and static bytes are; near for transients and times.
+chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_batch);
 
 /// Seconds in which `replicas` add up the gradients of all stages of a plan, each stage on its own
 /// ranks: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a

@@ -30,7 +30,7 @@ struct MeasureOptions {
 /// Bytes are exact: what the counting allocator saw while the layer did what the executor does with
 /// it (model/taped.h), after a first run that warmed everything up. `parameters` are all bytes that
 /// the built layer holds, buffers included; `gradients` and `optimizer` what the runtime will hold
-/// for them. A tied weight counts with each of its uses: see shared_bytes(). Where a chain has no
+/// for them. A tied weight counts with each of its uses: see TiedWeights. Where a chain has no
 /// field for something, it is put where it can only make a prediction a little too high: the copy
 /// of a layer's buffers that a repeated forward holds counts with the transients of every forward,
 /// the target with the last layer's tape and, since it is loaded earlier, with its parameters, too.
@@ -41,11 +41,5 @@ struct MeasureOptions {
 /// Installs the counting allocator. Throws Interrupted when asked to stop.
 chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,
                      const MeasureOptions& options);
-
-/// How many of the `parameters` and `optimizer` bytes of layers first..last one rank does not hold
-/// when it runs all of them: uses of a tied weight but the first share the first one's value and
-/// state. Builds one layer of every kind.
-Bytes shared_bytes(const model::ChainModel& model, const config::OptimizerSpec& optimizer,
-                   int first, int last);
 
 }  // namespace trireme::profile

@@ -4,9 +4,8 @@
 
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/model/update.h"
 #include "trireme/runtime/stage.h"
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <vector>
@@ -18,8 +17,8 @@ namespace trireme::runtime {
 /// step (Loshchilov and Hutter 2017).
 double learning_rate(const config::TrainSpec& spec, std::int64_t step);
 
-/// AdamW (Loshchilov and Hutter 2019) or SGD with momentum, by LibTorch's fused kernels. Weight
-/// decay applies to parameters of two or more dimensions (not to biases and norms).
+/// model::update() of a stage's parameters. Weight decay applies to those of two or more dimensions
+/// (not to biases and norms).
 class Optimizer {
  public:
   Optimizer(const config::OptimizerSpec& spec, const Stage& stage);
@@ -31,16 +30,8 @@ class Optimizer {
   Bytes state_bytes() const;
 
  private:
-  /// Parameters with the same decay, and their states.
-  struct Group {
-    double decay = 0;
-    std::vector<at::Tensor> values, gradients, first_moments, second_moments, steps;
-  };
-  void step_adamw(Group& group, double rate) const;
-  void step_sgd(Group& group, double rate) const;
-
   config::OptimizerSpec spec_;
-  std::vector<Group> groups_;
+  std::vector<model::UpdateGroup> groups_;
   bool first_step_ = true;
 };
 

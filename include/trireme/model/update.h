@@ -1,0 +1,31 @@
+// What parameters need beside layers: gradients in one buffer, and the optimiser's kernels. Whoever
+// trains or measures uses these, so that what was measured is what happens.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace trireme::model {
+
+/// Gives every value its gradient: float32 zeros, views of one flat buffer, which is returned. Each
+/// begins on a cache line, so that kernels see the same alignment wherever a parameter lies.
+at::Tensor attach_gradients(const std::vector<at::Tensor>& values);
+
+/// Parameters with the same weight decay, and the optimiser's state of each.
+struct UpdateGroup {
+  double decay = 0;
+  /// AdamW has all of them, SGD first moments alone, and none without momentum.
+  std::vector<at::Tensor> values, gradients, first_moments, second_moments, steps;
+
+  /// With a fresh state. `value` is a parameter, or what it was detached to.
+  void add(const config::OptimizerSpec& spec, const at::Tensor& value, const at::Tensor& gradient);
+};
+
+/// One step by LibTorch's fused kernels: AdamW (Loshchilov and Hutter 2019) or SGD with momentum.
+void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first);
+
+}  // namespace trireme::model

@@ -1,0 +1,36 @@
+// What a rank saves where it holds several uses of one tied weight.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/core/units.h"
+#include "trireme/model/chain.h"
+
+#include <string>
+#include <vector>
+
+namespace trireme::profile {
+
+/// The uses of tied weights in a chain. Builds one layer of every kind, one at a time.
+class TiedWeights {
+ public:
+  TiedWeights(const model::ChainModel& model, const config::OptimizerSpec& optimizer);
+
+  /// How many of the `parameters` and `optimizer` bytes of layers first..last one rank does not
+  /// hold when it runs all of them: uses of a tied weight but the first share the first one's value
+  /// and state.
+  Bytes shared(int first, int last) const;
+
+ private:
+  /// What one rank saves where it holds an earlier use.
+  struct Use {
+    std::string tie;
+    Bytes size;
+  };
+  static std::vector<Use> uses_of(const model::LayerRecipe& recipe, int number,
+                                  const config::OptimizerSpec& optimizer);
+
+  std::vector<std::vector<Use>> uses_;  ///< by layer, from 1
+};
+
+}  // namespace trireme::profile

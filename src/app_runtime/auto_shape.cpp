@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "auto_shape.h"
+
+#include "does_not_fit.h"
+#include "sized_chains.h"
+
+#include "trireme/core/text.h"
+#include "trireme/partition/shape.h"
+#include "trireme/plan/plan.h"
+#include "trireme/profile/tied_weights.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <sstream>
+
+namespace trireme::app {
+namespace {
+
+/// Of what a host has, for ranks without a budget; the rest is for everything but tensors.
+constexpr double kShareOfHost = 0.8;
+
+/// A shape on its way to the other ranks, and why it does not fit, if so.
+struct Choice {
+  partition::Shape shape;
+  std::optional<plan::Infeasible> infeasible;
+};
+
+/// What the job says of it.
+partition::ShapeQuestion question_of(const config::JobSpec& job, const model::ChainModel& model,
+                                     const RankContext& context, int ranks);
+/// What it does not say: memory where there are no budgets, how fast replicas are added up.
+void add_figures(const config::JobSpec& job, const RankContext& context,
+                 partition::ShapeQuestion& question);
+/// Chooses, and measures what was chosen, until that had been measured before.
+partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
+                         SizedChains& chains, const RankContext& context, std::ostream& out);
+/// Rank 0's share of its host, on every rank.
+Bytes room_of_a_rank(const RankContext& context);
+/// How fast all ranks add up a buffer, as a ring counts its bytes.
+BytesPerSecond reduction_rate(comm::Channel& channel);
+Choice chosen_of(const partition::ShapeAnswer& answer);
+/// Told to the others while rank 0 chooses, so that no wait of theirs is long: not yet.
+void tell_not_yet(comm::Channel& channel);
+/// Rank 0's, on every rank.
+Choice agreed(comm::Channel& channel, const Choice& mine);
+std::vector<int> sizes_of(const std::vector<partition::Shape>& shapes);
+std::string words_for(const partition::Shape& shape);
+
+}  // namespace
+
+SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model,
+                      const RankContext& context, int ranks, std::ostream& out) {
+  SettledJob settled{.job = job};
+  if (!config::has_open_shape(job)) return settled;
+  require_solver(job);
+  partition::ShapeQuestion question = question_of(job, model, context, ranks);
+  const std::vector<partition::Shape> shapes = partition::shapes_of(question);
+  partition::Shape shape = shapes.front();
+  if (shapes.size() > 1) {
+    add_figures(job, context, question);
+    SizedChains chains(job, model, context, out);
+    shape = fastest(question, sizes_of(shapes), chains, context, out);
+    settled.costs = Costs::kAlways;
+  }
+  if (context.channel.rank() == 0)
+    out << "shape: " << words_for(shape)
+        << (shapes.size() > 1 ? ", the fastest that fits\n" : ", the only one there is\n");
+  settled.job.pipeline.stages = shape.stages;
+  settled.job.pipeline.replicas = shape.replicas;
+  settled.job.train.micro_batch = shape.micro_batch;
+  return settled;
+}
+
+namespace {
+
+partition::ShapeQuestion question_of(const config::JobSpec& job, const model::ChainModel& model,
+                                     const RankContext& context, int ranks) {
+  partition::ShapeQuestion question;
+  question.platform = world_platform(job, context, ranks);
+  question.ranks = ranks;
+  question.batch = job.train.batch;
+  question.stages = job.pipeline.stages;
+  question.replicas = job.pipeline.replicas;
+  question.micro_batch = job.train.micro_batch;
+  question.schedule = job.pipeline.schedule;
+  question.solver = job.plan.solver;
+  question.cut = job.pipeline.cut;
+  if (question.cut) question.stages = static_cast<int>(question.cut->size()) + 1;
+  question.slots = job.plan.slots;
+  question.shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+                              int first, int last) { return tied.shared(first, last); };
+  return question;
+}
+
+void add_figures(const config::JobSpec& job, const RankContext& context,
+                 partition::ShapeQuestion& question) {
+  if (job.memory.device_budget.empty()) {
+    const Bytes room = room_of_a_rank(context);
+    for (chain::RankSpec& rank : question.platform.ranks) rank.memory = room;
+    if (question.solver == "auto") question.solver = "keep_all";
+  }
+  if (context.channel.size() > 1 && !job.pipeline.replicas)
+    question.platform.default_link.rate = reduction_rate(context.channel);
+}
+
+partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
+                         SizedChains& chains, const RankContext& context, std::ostream& out) {
+  const bool speaks = context.channel.rank() == 0;
+  Bytes most;
+  for (const chain::RankSpec& rank : question.platform.ranks) most = std::max(most, rank.memory);
+  chains.measure_ends(sizes, most);
+  question.chain_at = [&chains](int size) { return chains.at(size); };
+  question.before_plan = [&context] { tell_not_yet(context.channel); };
+  for (;;) {
+    if (speaks) out << "choosing stages, replicas and micro-batches ..." << std::endl;
+    partition::ShapeAnswer answer;
+    if (speaks) answer = partition::choose_shape(question);
+    const Choice choice = agreed(context.channel, speaks ? chosen_of(answer) : Choice{});
+    if (!chains.is_measured(choice.shape.micro_batch)) {
+      chains.measure(choice.shape.micro_batch);
+      continue;
+    }
+    if (speaks)
+      out << partition::to_text(answer) << "measured with micro-batches of " << chains.sizes_text()
+          << ", others estimated\n";
+    if (choice.infeasible) throw DoesNotFit(*choice.infeasible);
+    return choice.shape;
+  }
+}
+
+Bytes room_of_a_rank(const RankContext& context) {
+  const double bytes =
+      kShareOfHost * static_cast<double>(machine_memory().count()) / context.ranks_on_host;
+  const std::string text = std::to_string(static_cast<std::int64_t>(bytes));
+  return Bytes(std::stoll(comm::broadcast(context.channel, comm::everyone(context.channel), text,
+                                          "memory of rank 0's host")));
+}
+
+BytesPerSecond reduction_rate(comm::Channel& channel) {
+  constexpr int kRuns = 5;
+  const std::vector<int> all = comm::everyone(channel);
+  std::vector<float> values(std::size_t{1} << 20);
+  std::vector<double> times;
+  for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
+    comm::barrier(channel, all, "begin of a measured sum");
+    const auto begin = std::chrono::steady_clock::now();
+    comm::all_reduce_sum(channel, all, values, "measured sum");
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (run > 0) times.push_back(time.count());
+  }
+  std::sort(times.begin(), times.end());
+  const auto bytes = static_cast<double>(values.size() * sizeof(float));
+  const double n = channel.size();
+  return BytesPerSecond(2 * (n - 1) / n * bytes / times[kRuns / 2]);
+}
+
+Choice chosen_of(const partition::ShapeAnswer& answer) {
+  const partition::TriedShape& tried =
+      answer.tried[answer.chosen ? *answer.chosen : partition::leanest(answer)];
+  if (answer.chosen) return {.shape = tried.shape, .infeasible = {}};
+  return {.shape = tried.shape, .infeasible = std::get<plan::Infeasible>(*tried.answer)};
+}
+
+std::string told(comm::Channel& channel, const std::string& text) {
+  return comm::broadcast(channel, comm::everyone(channel), text, "shape chosen by rank 0");
+}
+
+void tell_not_yet(comm::Channel& channel) {
+  told(channel, "");
+}
+
+Choice agreed(comm::Channel& channel, const Choice& mine) {
+  const partition::Shape& shape = mine.shape;
+  std::string text = told(channel, concat(shape.stages, ' ', shape.replicas, ' ', shape.micro_batch,
+                                          ' ', shape.micro_batches, '\n',
+                                          mine.infeasible ? plan::to_json(*mine.infeasible) : ""));
+  while (text.empty()) text = told(channel, "");
+  Choice choice;
+  std::istringstream(text) >> choice.shape.stages >> choice.shape.replicas >>
+      choice.shape.micro_batch >> choice.shape.micro_batches;
+  const std::string reason = text.substr(text.find('\n') + 1);
+  if (!reason.empty())
+    choice.infeasible =
+        plan::read_infeasible(io::parse(reason, "shape").find("infeasible").value());
+  return choice;
+}
+
+std::vector<int> sizes_of(const std::vector<partition::Shape>& shapes) {
+  std::set<int> sizes;
+  for (const partition::Shape& shape : shapes) sizes.insert(shape.micro_batch);
+  return {sizes.begin(), sizes.end()};
+}
+
+std::string words_for(const partition::Shape& shape) {
+  return concat(shape.stages, shape.stages == 1 ? " stage x " : " stages x ", shape.replicas,
+                shape.replicas == 1 ? " replica, " : " replicas, ", shape.micro_batches,
+                shape.micro_batches == 1 ? " micro-batch of " : " micro-batches of ",
+                shape.micro_batch);
+}
+
+}  // namespace
+}  // namespace trireme::app

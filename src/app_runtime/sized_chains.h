@@ -1,0 +1,46 @@
+// A job's chain at several sizes of the micro-batch, measured or estimated.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/config/job.h"
+#include "trireme/model/chain.h"
+
+#include <map>
+#include <ostream>
+#include <vector>
+
+namespace trireme::app {
+
+/// The same on every rank, all of which call the same.
+class SizedChains {
+ public:
+  SizedChains(const config::JobSpec& job, const model::ChainModel& model,
+              const RankContext& context, std::ostream& out)
+      : job_(job), model_(model), context_(context), out_(out) {}
+
+  /// Measures the smallest of `sizes` (ascending), and the largest that is cheap enough, at least
+  /// the second: no layer needs more than `memory` alone, 0 for no limit, or takes longer than a
+  /// second.
+  void measure_ends(const std::vector<int>& sizes, Bytes memory);
+  /// As measured_chain().
+  void measure(int micro_batch);
+
+  bool is_measured(int micro_batch) const { return measured_.contains(micro_batch); }
+  /// As measured; else an estimate on the line through the two nearest sizes around it, or in
+  /// proportion to the only one.
+  chain::Chain at(int micro_batch) const;
+  /// "1, 2 and 8".
+  std::string sizes_text() const;
+
+ private:
+  const config::JobSpec& job_;
+  const model::ChainModel& model_;
+  const RankContext& context_;
+  std::ostream& out_;
+  std::map<int, chain::Chain> measured_;
+};
+
+}  // namespace trireme::app

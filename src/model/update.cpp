@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/model/update.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace trireme::model {
+namespace {
+
+constexpr std::int64_t kFloatsPerLine = 16;
+
+std::int64_t padded(std::int64_t count) {
+  return (count + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
+}
+
+}  // namespace
+
+at::Tensor attach_gradients(const std::vector<at::Tensor>& values) {
+  std::int64_t total = 0;
+  for (const at::Tensor& value : values) total += padded(value.numel());
+  at::Tensor flat = at::zeros({total}, at::kFloat);
+  std::int64_t offset = 0;
+  for (const at::Tensor& value : values) {
+    value.mutable_grad() = flat.narrow(0, offset, value.numel()).view(value.sizes());
+    offset += padded(value.numel());
+  }
+  return flat;
+}
+
+void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& value,
+                      const at::Tensor& gradient) {
+  const bool is_adamw = spec.kind == "adamw";
+  values.push_back(value);
+  gradients.push_back(gradient);
+  if (is_adamw || spec.momentum != 0) first_moments.push_back(at::zeros_like(value));
+  if (!is_adamw) return;
+  second_moments.push_back(at::zeros_like(value));
+  steps.push_back(at::zeros({}, at::kFloat));
+}
+
+void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first) {
+  const at::NoGradGuard no_grad;
+  if (spec.kind == "adamw") {
+    for (at::Tensor& step : group.steps) step.add_(1);
+    at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,
+                      /*max_exp_avg_sqs=*/{}, group.steps, rate, spec.beta1, spec.beta2,
+                      group.decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  } else {
+    at::_fused_sgd_(group.values, group.gradients, group.first_moments, group.decay, spec.momentum,
+                    rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, is_first);
+  }
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/text.h"
+#include "trireme/partition/shape.h"
+
+#include <algorithm>
+
+namespace trireme::partition {
+namespace {
+
+/// Of a shape that was planned.
+std::vector<std::string> row_of(const TriedShape& tried, bool is_chosen);
+Bytes largest_peak(const plan::Plan& plan);
+
+}  // namespace
+
+std::string to_text(const ShapeAnswer& answer) {
+  std::vector<std::vector<std::string>> rows{
+      {"stages", "replicas", "micro-batches", "of", "step", "of it all-reduce", "peak", ""}};
+  const TriedShape* least = nullptr;
+  for (std::size_t i = 0; i < answer.tried.size(); ++i) {
+    const TriedShape& tried = answer.tried[i];
+    if (tried.answer) rows.push_back(row_of(tried, i == answer.chosen));
+    if (!tried.answer && least == nullptr) least = &tried;
+  }
+  if (least == nullptr) return table(rows);
+  return concat(table(rows), answer.tried.size() + 1 - rows.size(), " more would take ",
+                trireme::to_text(least->least),
+                " or longer even with nothing run twice and no waits\n");
+}
+
+namespace {
+
+std::vector<std::string> row_of(const TriedShape& tried, bool is_chosen) {
+  std::string step = "-", reduce = "-", peak = "-", remark = is_chosen ? "chosen" : "";
+  if (tried.plan() != nullptr) {
+    step = trireme::to_text(tried.step());
+    reduce = trireme::to_text(tried.reduce);
+    peak = trireme::to_text(largest_peak(*tried.plan()));
+  } else {
+    const auto& why = std::get<plan::Infeasible>(*tried.answer);
+    remark = concat("does not fit: rank ", why.rank, " needs ", trireme::to_text(why.needed));
+  }
+  const Shape& shape = tried.shape;
+  return {concat(shape.stages),
+          concat(shape.replicas),
+          concat(shape.micro_batches),
+          concat(shape.micro_batch),
+          step,
+          reduce,
+          peak,
+          remark};
+}
+
+Bytes largest_peak(const plan::Plan& plan) {
+  Bytes largest;
+  for (const plan::StagePlan& stage : plan.stages)
+    largest = std::max(largest, stage.predicted.peak);
+  return largest;
+}
+
+}  // namespace
+}  // namespace trireme::partition

@@ -1,0 +1,20 @@
+// A tensor as the transport sees it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace trireme::runtime {
+
+/// The bytes of a contiguous tensor, as long as it lives.
+inline comm::ConstBytes bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+inline comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+}  // namespace trireme::runtime
