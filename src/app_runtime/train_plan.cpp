@@ -168,8 +168,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .solver = job.plan.solver,
           .cut = cut_by_user(job, model, stages),
           .slots = job.plan.slots,
-          .shared_bytes = [&model, &job](int first, int last) {
-            return profile::shared_bytes(model, job.train.optimizer, first, last);
+          .shared_bytes = [&model, &job](const partition::LayerRuns& runs) {
+            return profile::shared_bytes(model, job.train.optimizer, runs);
           }};
 }
 

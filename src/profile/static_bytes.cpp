@@ -52,11 +52,15 @@ Bytes optimizer_bytes(const model::Parameter& parameter, const config::Optimizer
 }
 
 Bytes shared_bytes(const model::ChainModel& model, const config::OptimizerSpec& optimizer,
-                   int first, int last) {
+                   const std::vector<std::pair<int, int>>& runs) {
   std::map<std::string, std::vector<TiedUse>> known;  // by kind
   std::set<std::string> held;
   Bytes shared{0};
-  for (int i = first; i <= last; ++i) {
+  std::vector<int> layers;
+  for (const auto& [first, last] : runs) {
+    for (int i = first; i <= last; ++i) layers.push_back(i);
+  }
+  for (const int i : layers) {
     const model::LayerRecipe& recipe = model.layers.at(static_cast<std::size_t>(i - 1));
     const bool is_known = !recipe.kind.empty() && known.contains(recipe.kind);
     const std::vector<TiedUse> uses =

@@ -216,9 +216,9 @@ TEST(SharedBytes, AreThoseOfATiedWeightsSecondUse) {
   spec.tied_head = false;
 
   const Bytes weight(V * C * 4);
-  EXPECT_EQ(shared_bytes(tied, {}, 1, 6), 3 * weight + Bytes(4));  // value, two moments, a step
-  EXPECT_EQ(shared_bytes(tied, {}, 2, 6), Bytes(0));               // the first use is elsewhere
-  EXPECT_EQ(shared_bytes(model::make_gpt(spec), {}, 1, 6), Bytes(0));
+  EXPECT_EQ(shared_bytes(tied, {}, {{1, 6}}), 3 * weight + Bytes(4));  // value, two moments, a step
+  EXPECT_EQ(shared_bytes(tied, {}, {{2, 6}}), Bytes(0));               // the first use is elsewhere
+  EXPECT_EQ(shared_bytes(model::make_gpt(spec), {}, {{1, 6}}), Bytes(0));
 }
 
 }  // namespace

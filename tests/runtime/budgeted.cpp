@@ -44,8 +44,8 @@ partition::Question question_of(const chain::Chain& chain, const chain::Platform
           .stages = 1,
           .micro_batches = config::micro_batches(job),
           .cut = {},
-          .shared_bytes = [&](int first, int last) {
-            return profile::shared_bytes(model, job.train.optimizer, first, last);
+          .shared_bytes = [&](const partition::LayerRuns& runs) {
+            return profile::shared_bytes(model, job.train.optimizer, runs);
           }};
 }
 

@@ -8,6 +8,8 @@
 #include "trireme/model/chain.h"
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace trireme::profile {
 
@@ -42,10 +44,10 @@ struct MeasureOptions {
 chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,
                      const MeasureOptions& options);
 
-/// How many of the `parameters` and `optimizer` bytes of layers first..last one rank does not hold
-/// when it runs all of them: uses of a tied weight but the first share the first one's value and
-/// state. Builds one layer of every kind.
+/// How many of the `parameters` and `optimizer` bytes of these runs of layers, each first..last,
+/// one rank does not hold when it has all of them: uses of a tied weight but the first share the
+/// first one's value and state. Builds one layer of every kind.
 Bytes shared_bytes(const model::ChainModel& model, const config::OptimizerSpec& optimizer,
-                   int first, int last);
+                   const std::vector<std::pair<int, int>>& runs);
 
 }  // namespace trireme::profile
