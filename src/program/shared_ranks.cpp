@@ -59,7 +59,9 @@ TimedTurns take_turns(const PassOrder& order, const std::vector<int>& rank_of_st
   std::vector<int> stages_on(static_cast<std::size_t>(ranks), 0);
   for (const int rank : rank_of_stage) ++stages_on[static_cast<std::size_t>(rank)];
   const Placed placed = place(lists_of(order, rank_of_stage), ranks, &times);
-  TimedTurns timed{.turns = Turns(static_cast<std::size_t>(ranks)), .end = placed.end};
+  TimedTurns timed{.turns = {}, .end = placed.end};
+  if (static_cast<std::size_t>(ranks) == rank_of_stage.size()) return timed;
+  timed.turns.resize(static_cast<std::size_t>(ranks));
   for (std::size_t rank = 0; rank < timed.turns.size(); ++rank) {
     if (stages_on[rank] < 2) continue;
     for (const PlacedPass& pass : placed.ranks[rank]) timed.turns[rank].push_back(pass.pass.stage);

@@ -128,7 +128,7 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {head + ",\n\"stages\": [],\n\"rank\": 1}",
        "6: rank is not a key here (known: format, chain, schedule, solver, micro_batches, "
        "predicted, "
-       "stages, alternatives)"}};
+       "stages, turns, alternatives)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), "p.json:" + message);
 }
 

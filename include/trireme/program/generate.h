@@ -62,9 +62,9 @@ struct StageTimes {
   std::vector<double> forward, backward, message;
 };
 
-/// Turns for ranks with several stages, and when the last pass ends if passes take so long: every
-/// rank begins, whenever it is free, a backward that may run, or else a forward, of the earliest
-/// micro-batch. Throws InputError when the order waits in a circle.
+/// Turns for ranks with several stages, none if there is no such rank, and when the last pass ends
+/// if passes take so long: every rank begins, whenever it is free, a backward that may run, or else
+/// a forward, of the earliest micro-batch. Throws InputError when the order waits in a circle.
 struct TimedTurns {
   Turns turns;
   double end = 0;
