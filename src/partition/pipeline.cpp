@@ -67,6 +67,8 @@ class Pipeline {
   void add(const std::string& label, const std::string& name, const Found& found);
   std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
   bool can_copy() const;
+  /// More stages send more messages, and look better than they are where those are free.
+  bool knows_links() const;
   std::optional<Cut> fixed_cut() const;
   plan::Infeasible why_not(const std::string& name, const std::optional<Cut>& cut);
   std::string advice(const std::string& name);
@@ -115,7 +117,7 @@ Answer Pipeline::answer() {
   consider(named, kCuts);
   std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
   if (named == "joint") consider_in_flight();
-  if ((open || spread) && room_.stages() > 1) consider_madpipe();
+  if (room_.stages() > 1 && (spread || (open && knows_links()))) consider_madpipe();
   if (spread) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
   if (chosen != nullptr && chosen->plan() != nullptr) {
@@ -323,6 +325,10 @@ bool Pipeline::can_copy() const {
   return std::any_of(ranks.begin(), ranks.end(), [](const chain::RankSpec& rank) {
     return rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0);
   });
+}
+
+bool Pipeline::knows_links() const {
+  return question_.platform.default_link.rate > BytesPerSecond(0);
 }
 
 std::optional<Cut> Pipeline::fixed_cut() const {
