@@ -103,8 +103,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   command
       .add_option("--solver", arguments.solver,
                   "A solver's name, 'auto' for the fastest plan of those that are quick, 'all' "
-                  "to compare every solver; for several stages also joint, adapipe, 'uniform N', "
-                  "'block N'")
+                  "to compare every solver; for several stages also joint, madpipe, adapipe, "
+                  "'uniform N', 'block N'")
       ->capture_default_str();
   command
       .add_option("--slots", arguments.slots,

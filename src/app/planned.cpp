@@ -84,14 +84,8 @@ int report_over_budget(const plan::Infeasible& infeasible, bool json) {
 
 namespace {
 
-int ranks_of(const plan::Plan& plan) {
-  int ranks = 0;
-  for (const plan::StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);
-  return ranks;
-}
-
 chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
-  const int ranks = ranks_of(plan);
+  const int ranks = plan::ranks_of(plan);
   if (!files.platform.empty()) {
     chain::Platform platform = chain::load_platform(files.platform);
     if (platform.ranks.size() < static_cast<std::size_t>(ranks))
@@ -125,7 +119,7 @@ bool moves_anything(const plan::Plan& plan) {
 
 std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
                            const chain::Platform& platform) {
-  std::vector<Bytes> sizes(static_cast<std::size_t>(ranks_of(plan)));
+  std::vector<Bytes> sizes(static_cast<std::size_t>(plan::ranks_of(plan)));
   for (plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     const Bytes least =

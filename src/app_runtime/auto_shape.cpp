@@ -90,7 +90,7 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const model::Ch
   if (question.cut) question.stages = static_cast<int>(question.cut->size()) + 1;
   question.slots = job.plan.slots;
   question.shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
-                              int first, int last) { return tied.shared(first, last); };
+                              const partition::LayerRuns& runs) { return tied.shared(runs); };
   return question;
 }
 

@@ -25,9 +25,9 @@ std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& mod
 
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages) {
   plan::Plan plan = plan::load_plan(job.plan.file);
-  if (static_cast<int>(plan.stages.size()) != stages) {
-    throw InputError(concat(job.plan.file, ": is for ", plan.stages.size(),
-                            " stages, but the job runs with ", stages));
+  if (plan::ranks_of(plan) != stages) {
+    throw InputError(concat(job.plan.file, ": is for ", plan::ranks_of(plan),
+                            " ranks, but the job runs with ", stages));
   }
   if (plan.stages.back().program.last_layer != model.length()) {
     throw InputError(concat(job.plan.file, ": covers ", plan.stages.back().program.last_layer,
@@ -96,8 +96,7 @@ void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
                       const std::string& file) {
   chain::Chain chain;
   for (const model::LayerRecipe& layer : model.layers) chain.layers.push_back({.name = layer.name});
-  chain::Platform platform =
-      chain::uniform_platform(static_cast<int>(plan.stages.size()), Bytes(0));
+  chain::Platform platform = chain::uniform_platform(plan::ranks_of(plan), Bytes(0));
   for (chain::RankSpec& rank : platform.ranks) rank.out = rank.in = BytesPerSecond(1);
   const simulate::Setting setting{.chain = &chain,
                                   .platform = &platform,

@@ -10,6 +10,8 @@
 
 #include <array>
 #include <chrono>
+#include <tuple>
+#include <utility>
 
 namespace trireme::app {
 namespace {
@@ -43,6 +45,18 @@ std::vector<Bytes> budgets_of(const runtime::Outcome& outcome) {
   std::vector<Bytes> budgets;
   for (const runtime::RankFigures& rank : outcome.ranks) budgets.push_back(rank.budget);
   return budgets;
+}
+
+/// A rank's stages, in every replica those of its counterpart in the plan.
+void set_layers(record::RankSummary& line, const plan::Plan& plan) {
+  bool first = true;
+  for (const plan::StagePlan& stage : plan.stages) {
+    if (stage.rank != line.rank % plan::ranks_of(plan)) continue;
+    const auto [begin, end] = std::pair(stage.program.first_layer, stage.program.last_layer);
+    if (first) std::tie(line.first_layer, line.last_layer) = std::pair(begin, end);
+    if (!first) line.further_layers.emplace_back(begin, end);
+    first = false;
+  }
 }
 
 }  // namespace
@@ -128,8 +142,6 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
   for (const runtime::RankFigures& rank : outcome.ranks) {
     record::RankSummary& line =
         summary.ranks.emplace_back(record::RankSummary{.rank = rank.rank,
-                                                       .first_layer = rank.first_layer,
-                                                       .last_layer = rank.last_layer,
                                                        .budget = rank.budget,
                                                        .predicted_peak = {},
                                                        .peak = rank.peak,
@@ -144,6 +156,7 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
                                                        .copy = rank.times.copy,
                                                        .copy_wait = rank.times.copy_wait,
                                                        .wait = rank.times.wait});
+    set_layers(line, plan_.plan);
     if (!plan_.has_forecast()) continue;
     const auto stage = static_cast<std::size_t>(rank.rank) % plan_.predicted_peaks.size();
     line.predicted_peak = plan_.predicted_peaks[stage];

@@ -143,7 +143,8 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
               const RankContext& context) {
   const int ranks = context.channel.size();
   out << run.model.name << ": " << run.model.length() << " layers on " << ranks
-      << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages x "
+      << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages on "
+      << plan::ranks_of(plan) << (plan::ranks_of(plan) == 1 ? " rank x " : " ranks x ")
       << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each, "
       << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
       << run.job.train.micro_batch.value() << ", " << plan.solver << ")\n";

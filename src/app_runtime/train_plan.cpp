@@ -179,7 +179,7 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .cut = cut_by_user(job, model, stages),
           .slots = job.plan.slots,
           .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
-                              int first, int last) { return tied.shared(first, last); }};
+                              const partition::LayerRuns& runs) { return tied.shared(runs); }};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,

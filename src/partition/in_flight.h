@@ -13,4 +13,11 @@ namespace trireme::partition {
 std::vector<int> least_in_flight(const std::vector<double>& stages,
                                  const std::vector<double>& links, double period);
 
+/// The same from resource to resource, the last first: seconds from the begin of a forward on one
+/// that takes `seconds` for a micro-batch to the end of its backward, if those further down take
+/// `taken`.
+double seconds_in_flight(double seconds, double taken, double period);
+/// How many micro-batches begin within so many seconds.
+int begun_within(double seconds, double period);
+
 }  // namespace trireme::partition

@@ -12,7 +12,8 @@
 namespace trireme::partition {
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int k, program::StageProgram program);
+plan::StagePlan stage_of(const Question& question, int number, int in_flight, Bytes fixed,
+                         program::StageProgram program);
 
 }  // namespace
 
@@ -25,16 +26,19 @@ Bytes static_bytes(const chain::Chain& chain, int first, int last) {
   return sum;
 }
 
-Bytes static_bytes(const Question& question, int first, int last) {
-  const Bytes all = static_bytes(question.chain, first, last);
-  return question.shared_bytes ? all - question.shared_bytes(first, last) : all;
+Bytes static_bytes(const Question& question, const LayerRuns& runs) {
+  Bytes sum;
+  for (const auto& [first, last] : runs) sum += static_bytes(question.chain, first, last);
+  return question.shared_bytes ? sum - question.shared_bytes(runs) : sum;
 }
 
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
-  std::vector<Bytes> fixed(question.platform.ranks.size());
+  std::vector<LayerRuns> runs(question.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
-    fixed[static_cast<std::size_t>(stage.rank)] +=
-        static_bytes(question, stage.program.first_layer, stage.program.last_layer);
+    runs[static_cast<std::size_t>(stage.rank)].emplace_back(stage.program.first_layer,
+                                                            stage.program.last_layer);
+  std::vector<Bytes> fixed;
+  for (const LayerRuns& of_rank : runs) fixed.push_back(static_bytes(question, of_rank));
   return {
       .chain = &question.chain, .platform = &question.platform, .static_bytes = std::move(fixed)};
 }
@@ -51,7 +55,7 @@ Bytes keep_all_budget(const Question& question) {
   const int last = question.chain.length();
   const simulate::Replay replay = simulate::replay(question.chain, program::keep_all(1, last));
   ensure(!replay.fault, "a program that keeps everything is legal");
-  return replay.peak + static_bytes(question, 1, last);
+  return replay.peak + static_bytes(question, {{1, last}});
 }
 
 Seconds ideal_step(const Question& question) {
@@ -83,6 +87,18 @@ chain::Chain at_speed(const chain::Chain& chain, double speed) {
 
 Judged judged(const Question& question, const std::string& solver,
               std::vector<program::StageProgram> programs) {
+  Placement placement;
+  for (int k = 0; k < static_cast<int>(programs.size()); ++k) {
+    placement.ranks.push_back(k);
+    placement.in_flight.push_back(in_flight(question, k));
+  }
+  auto result = judged(question, solver, std::move(programs), std::move(placement));
+  ensure(result.has_value(), "stages on ranks of their own do not wait in a circle");
+  return *std::move(result);
+}
+
+std::optional<Judged> judged(const Question& question, const std::string& solver,
+                             std::vector<program::StageProgram> programs, Placement placement) {
   Judged result;
   plan::Plan& plan = result.plan;
   plan.chain_name = question.chain.name;
@@ -90,10 +106,23 @@ Judged judged(const Question& question, const std::string& solver,
   plan.schedule = question.schedule;
   plan.solver = solver;
   plan.micro_batches = question.micro_batches;
-  for (program::StageProgram& program : programs)
-    plan.stages.push_back(
-        stage_of(question, static_cast<int>(plan.stages.size()), std::move(program)));
-  result.simulation = simulated(question, plan, simulate::Detail::kSummary);
+  plan.turns = std::move(placement.turns);
+  std::vector<LayerRuns> runs(question.platform.ranks.size());
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    // What a rank's stages share, the later one does not hold.
+    LayerRuns& of_rank = runs[static_cast<std::size_t>(placement.ranks[k])];
+    const Bytes before = of_rank.empty() ? Bytes(0) : static_bytes(question, of_rank);
+    of_rank.emplace_back(programs[k].first_layer, programs[k].last_layer);
+    plan.stages.push_back(stage_of(question, placement.ranks[k], placement.in_flight[k],
+                                   static_bytes(question, of_rank) - before,
+                                   std::move(programs[k])));
+  }
+  result.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
+                                         simulate::Detail::kSummary);
+  if (const auto& fault = result.simulation.fault) {
+    ensure(!plan.turns.empty(), simulate::to_text(*fault));
+    return std::nullopt;
+  }
   plan.step = result.simulation.step;
   plan.bubble = result.simulation.bubble;
   plan.recompute = result.simulation.recompute;
@@ -111,14 +140,15 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int k, program::StageProgram program) {
-  const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(k)];
+plan::StagePlan stage_of(const Question& question, int number, int in_flight, Bytes fixed,
+                         program::StageProgram program) {
+  const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(number)];
   program = program::with_retapes(std::move(program), question.chain);
   plan::StagePlan stage;
-  stage.rank = k;
-  stage.in_flight = in_flight(question, k);
+  stage.rank = number;
+  stage.in_flight = in_flight;
   stage.budget = rank.memory;
-  stage.static_bytes = static_bytes(question, program.first_layer, program.last_layer);
+  stage.static_bytes = fixed;
   simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
   // Only alone on its rank a micro-batch waits for room as replay does.
   if (question.stages == 1 && rank.memory > Bytes(0))

@@ -4,7 +4,9 @@
 
 #include "trireme/partition/planner.h"
 #include "trireme/program/action.h"
+#include "trireme/program/generate.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,16 @@ struct Judged {
 /// Budgets are not looked at.
 Judged judged(const Question& question, const std::string& solver,
               std::vector<program::StageProgram> programs);
+
+/// Where stages run, and how many micro-batches of each are in flight.
+struct Placement {
+  std::vector<int> ranks, in_flight;
+  program::Turns turns = {};
+};
+/// The same for stages on any ranks; nothing if ranks that share several cuts would wait for one
+/// another in a circle, because a stream holds few messages.
+std::optional<Judged> judged(const Question& question, const std::string& solver,
+                             std::vector<program::StageProgram> programs, Placement placement);
 
 /// Throws LogicError with the validator's reason if the plan may not run or is over a budget.
 void require_valid(const Question& question, const plan::Plan& plan);

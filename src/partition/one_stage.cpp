@@ -23,7 +23,7 @@ plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes mem
 Answer answer_alone(const Question& question, const std::string& solver) {
   const chain::RankSpec& rank = question.platform.ranks.front();
   const chain::Chain timed = at_speed(question.chain, rank.speed);
-  const Bytes fixed = static_bytes(question, 1, timed.length());
+  const Bytes fixed = static_bytes(question, {{1, timed.length()}});
   const solve::Problem problem = problem_of(question, timed, fixed);
   solve::Result result =
       rank.memory > Bytes(0) ? solve::solve(solver, problem) : unbounded(question, solver, problem);
@@ -63,7 +63,8 @@ solve::Problem problem_of(const Question& question, const chain::Chain& timed, B
 
 solve::Result unbounded(const Question& question, const std::string& solver,
                         solve::Problem problem) {
-  problem.budget = keep_all_budget(question) - static_bytes(question, 1, question.chain.length());
+  problem.budget =
+      keep_all_budget(question) - static_bytes(question, {{1, question.chain.length()}});
   solve::Result result = solve::solve(solver, problem);
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
     problem.budget = infeasible->least_budget;

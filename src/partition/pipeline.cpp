@@ -2,8 +2,9 @@
 #include "pipeline.h"
 
 #include "cut_search.h"
-#include "in_flight.h"
+#include "fewer_in_flight.h"
 #include "judge.h"
+#include "madpipe.h"
 #include "plan_builder.h"
 #include "shortage.h"
 #include "stage_policy.h"
@@ -31,8 +32,7 @@ constexpr int kFewLayers = 32;
 /// Uniform policies that are looked at closely, and the one that is named where none fits.
 constexpr std::size_t kSizes = 2;
 constexpr const char* kUniform = "uniform 2";
-/// How often numbers in flight are counted anew.
-constexpr int kRounds = 3;
+constexpr const char* kMadpipe = "madpipe";
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
 
@@ -62,9 +62,13 @@ class Pipeline {
   Found with_copies(const Found& plain, const std::vector<Cut>& cuts);
   /// The best plan's cut with as many in flight as its stages need, where that is faster.
   void consider_in_flight();
+  /// One rank with several stages, where that is faster than the best so far.
+  void consider_madpipe();
   void add(const std::string& label, const std::string& name, const Found& found);
   std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
   bool can_copy() const;
+  /// More stages send more messages, and look better than they are where those are free.
+  bool knows_links() const;
   std::optional<Cut> fixed_cut() const;
   plan::Infeasible why_not(const std::string& name, const std::optional<Cut>& cut);
   std::string advice(const std::string& name);
@@ -85,23 +89,6 @@ bool is_costly(const std::string& name) {
   return false;
 }
 
-/// What 1F1B* says for the period of this plan, at most what the schedule has.
-std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
-  std::vector<double> stages, links;
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const plan::StagePlan& stage = plan.stages[k];
-    stages.push_back((stage.predicted.forward + stage.predicted.backward).count());
-    if (k + 1 < plan.stages.size())
-      links.push_back(2 * room.transfer(static_cast<int>(k), stage.program.last_layer));
-  }
-  double period = *std::max_element(stages.begin(), stages.end());
-  for (const double link : links) period = std::max(period, link);
-  std::vector<int> counts = least_in_flight(stages, links, period);
-  for (std::size_t k = 0; k < counts.size(); ++k)
-    counts[k] = std::min(counts[k], in_flight(room.question(), static_cast<int>(k)));
-  return counts;
-}
-
 /// Whether the policy is asked with the ranks' links: always, never, or both.
 bool always_copies(const std::string& name) {
   return name == "capuchin" || name == "offload" || name.starts_with("pofo");
@@ -117,7 +104,8 @@ namespace {
 
 Answer Pipeline::answer() {
   const bool open = question_.solver == "auto";
-  const std::string named = open ? "joint" : question_.solver;
+  const bool spread = question_.solver == kMadpipe;
+  const std::string named = open || spread ? "joint" : question_.solver;
   builder_.policy(named);  // throws if there is none
   for (const char* const other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
     const bool instant = other == std::string("keep_all") || other == std::string("recompute_all");
@@ -129,6 +117,8 @@ Answer Pipeline::answer() {
   consider(named, kCuts);
   std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
   if (named == "joint") consider_in_flight();
+  if (room_.stages() > 1 && (spread || (open && knows_links()))) consider_madpipe();
+  if (spread) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
   if (chosen != nullptr && chosen->plan() != nullptr) {
     plan::Plan plan = *chosen->plan();
@@ -204,31 +194,33 @@ void Pipeline::consider_uniform() {
       equal);
 }
 
-// Stages that keep little for others keep more of their own, so that they run less again, and the
-// numbers may sink once more. A faster plan takes the place of the first.
+// A faster plan takes the place of the first.
 void Pipeline::consider_in_flight() {
   const Tried* const best = question_.solver == "auto" ? fastest(tried_) : &tried_.front();
-  const bool usual = question_.schedule == "1f1b" && question_.in_flight.empty();
-  if (best == nullptr || best->plan() == nullptr || !usual || best->plan()->recompute == Seconds(0))
-    return;
-  plan::Plan plan = *best->plan();
-  const Seconds before = plan.step;
-  Cut cut;
-  for (const plan::StagePlan& stage : plan.stages) cut.push_back(stage.program.last_layer);
-  Question fewer = question_;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<int> counts = counts_for(room_, plan);
-    if (counts == fewer.in_flight) break;
-    fewer.in_flight = std::move(counts);
-    const StageRoom room(fewer);
-    PlanBuilder builder(room);
-    auto found = builder.built("joint", cut, How::kChosen);
-    if (!found || found->step >= plan.step * (1 - kGain)) break;
-    plan = *std::move(found);
-  }
-  if (plan.step >= before) return;
-  Tried tried{.solver = "joint, fewer in flight", .answer = std::move(plan), .refused = {}};
+  if (best == nullptr || best->plan() == nullptr) return;
+  auto plan = with_fewer_in_flight(room_, *best->plan());
+  if (!plan) return;
+  Tried tried{.solver = "joint, fewer in flight", .answer = *std::move(plan), .refused = {}};
   tried_.insert(tried_.begin(), std::move(tried));
+}
+
+// What contiguous stages can do, one rank with several can too: their plan stands in where nothing
+// faster is found.
+void Pipeline::consider_madpipe() {
+  if (question_.cut || !question_.in_flight.empty()) return;
+  const Tried* const best = fastest(tried_);
+  const bool fits = best != nullptr && best->plan() != nullptr;
+  auto plan =
+      madpipe_plan(room_, builder_.policy("joint"), fits ? best->plan()->step.count() : kNever);
+  if (!plan && fits) plan = *best->plan();
+  Tried tried{.solver = kMadpipe, .answer = {}, .refused = {}};
+  if (plan) {
+    plan->solver = kMadpipe;
+    tried.answer = *std::move(plan);
+  } else {
+    tried.answer = why_not("joint", std::nullopt);
+  }
+  tried_.push_back(std::move(tried));
 }
 
 Pipeline::Found Pipeline::best_of(const std::string& name, const std::vector<Cut>& cuts) {
@@ -333,6 +325,10 @@ bool Pipeline::can_copy() const {
   return std::any_of(ranks.begin(), ranks.end(), [](const chain::RankSpec& rank) {
     return rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0);
   });
+}
+
+bool Pipeline::knows_links() const {
+  return question_.platform.default_link.rate > BytesPerSecond(0);
 }
 
 std::optional<Cut> Pipeline::fixed_cut() const {

@@ -49,6 +49,10 @@ void require_sound(const Question& question) {
     throw InputError(
         "in_flight: expected one number for each stage, at least 1 and none more than "
         "the one before it");
+  if (question.solver == "madpipe" && (question.cut || !counts.empty()))
+    throw InputError(
+        "solver 'madpipe': chooses how many stages there are and between which layers they end; "
+        "leave cut and in_flight to it, or use 'joint'");
   if (!question.cut) return;
   const std::vector<int>& cut = *question.cut;
   if (static_cast<int>(cut.size()) != question.stages - 1)

@@ -21,13 +21,15 @@ int read_size(const std::string& name, const std::string& argument);
 }  // namespace
 
 const std::vector<std::string>& joint_solver_names() {
-  static const std::vector<std::string> kNames{"joint", "adapipe", "uniform", "block"};
+  static const std::vector<std::string> kNames{"joint", "madpipe", "adapipe", "uniform", "block"};
   return kNames;
 }
 
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name) {
   const std::string head = name.substr(0, name.find(' '));
-  if (name == "joint" || name == "rotor_free") return table_policy(question, true);
+  // madpipe decides who has which stages; their programs are joint's.
+  if (name == "joint" || name == "madpipe" || name == "rotor_free")
+    return table_policy(question, true);
   if (name == "rotor") return table_policy(question, false);
   if (name == "adapipe") return per_layer_policy(question.chain);
   if (name == "keep_all") return fixed_policy(question.chain, program::keep_all);

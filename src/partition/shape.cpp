@@ -168,11 +168,11 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
     if (!from.retape || !to.retape) continue;
     const chain::Retape &less = *from.retape, &more = *to.retape;
     // Beyond the two, lines may cross what bounds them between.
-    layer.retape = {.time = std::min(layer.forward, Seconds(between(less.time.count(),
-                                                                    more.time.count()))),
-                    .tape = std::min(layer.tape, bytes(less.tape, more.tape)),
-                    .tape_transient = bytes(less.tape_transient, more.tape_transient),
-                    .backward_transient = bytes(less.backward_transient, more.backward_transient)};
+    layer.retape = {
+        .time = std::min(layer.forward, Seconds(between(less.time.count(), more.time.count()))),
+        .tape = std::min(layer.tape, bytes(less.tape, more.tape)),
+        .tape_transient = bytes(less.tape_transient, more.tape_transient),
+        .backward_transient = bytes(less.backward_transient, more.backward_transient)};
   }
   return chain;
 }

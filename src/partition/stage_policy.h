@@ -65,8 +65,8 @@ std::unique_ptr<StagePolicy> offload_policy(const chain::Chain& chain);
 /// as often as there are micro-batches in flight. Throws InputError for an unknown one.
 std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::string& solver);
 
-/// The policy of that name: a solver's, "joint", "adapipe", "uniform N", "block
-/// N". Throws InputError.
+/// The policy of that name: a solver's, "joint", "madpipe" (the same), "adapipe", "uniform N",
+/// "block N". Throws InputError.
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name);
 
 /// Kept bytes, peak and time of a program for one micro-batch, by replay at speed 1.

@@ -39,7 +39,11 @@ Bytes StageRoom::waiting(int last) const {
 // As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
 Bytes StageRoom::fixed(int first, int last) const {
   Bytes bytes = static_[at(last)] - static_[at(first - 1)];
-  if (question_.shared_bytes) bytes -= question_.shared_bytes(first, last);
+  if (question_.shared_bytes) {
+    const auto [entry, is_new] = shared_.try_emplace({first, last});
+    if (is_new) entry->second = question_.shared_bytes({{first, last}});
+    bytes -= entry->second;
+  }
   const auto channel = [&](int boundary) {
     const double size = static_cast<double>(question_.chain.output(boundary).count());
     return Bytes(static_cast<Bytes::rep>(std::ceil(2 * question_.platform.channel_buffers * size)));
@@ -77,8 +81,15 @@ double StageRoom::speed(int stage) const {
 }
 
 double StageRoom::transfer(int stage, int last) const {
-  const BytesPerSecond rate = links_[at(stage)].rate;
-  return rate > BytesPerSecond(0) ? (question_.chain.output(last) / rate).count() : 0;
+  return transfer(links_[at(stage)], last);
+}
+
+double StageRoom::transfer(int from, int to, int last) const {
+  return transfer(question_.platform.link(from, to), last);
+}
+
+double StageRoom::transfer(const chain::LinkSpec& link, int last) const {
+  return link.rate > BytesPerSecond(0) ? (question_.chain.output(last) / link.rate).count() : 0;
 }
 
 }  // namespace trireme::partition

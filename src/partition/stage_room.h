@@ -6,6 +6,8 @@
 
 #include "trireme/partition/planner.h"
 
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -33,6 +35,8 @@ class StageRoom {
   /// Seconds for which x[last] keeps the lane from `stage` to the next busy; it arrives `latency`
   /// after that.
   double transfer(int stage, int last) const;
+  /// The same between any two ranks.
+  double transfer(int from, int to, int last) const;
   double latency(int stage) const {
     return links_[static_cast<std::size_t>(stage)].latency.count();
   }
@@ -42,10 +46,14 @@ class StageRoom {
   int stages() const { return question_.stages; }
 
  private:
+  double transfer(const chain::LinkSpec& link, int last) const;
+
   const Question& question_;
   std::vector<chain::LinkSpec> links_;  // to the next stage
   std::vector<Bytes> static_;           // sums
   std::vector<double> work_, forward_;  // sums, at speed 1
+  mutable std::map<std::pair<int, int>, Bytes>
+      shared_;  // asked for so far: layers are built for it
 };
 
 }  // namespace trireme::partition

@@ -34,7 +34,14 @@ program::Program compile(const Plan& plan) {
     lowering.stages.push_back(stage.program);
     lowering.rank_of_stage.push_back(stage.rank);
   }
+  lowering.turns = plan.turns;
   return program::lower(lowering);
+}
+
+int ranks_of(const Plan& plan) {
+  int ranks = 0;
+  for (const StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);
+  return ranks;
 }
 
 int in_flight(const Plan& plan, std::size_t stage) {

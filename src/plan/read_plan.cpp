@@ -30,6 +30,9 @@ const std::vector<std::string>& stage_ops();
 StagePrediction read_stage_prediction(const io::Node& node);
 int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages);
 
+/// By rank, none where every rank runs its stages as equal passes would.
+program::Turns read_turns(const io::Node& node, const Plan& plan);
+
 Alternative read_alternative(const io::Node& node);
 
 /// Reads `key` of the map into `value` where it is there.
@@ -56,10 +59,12 @@ Plan read_plan(const io::Node& document) {
   plan.micro_batches = static_cast<int>(map.required("micro_batches").integer(1, kMaxMicroBatches));
   if (const auto predicted = map.optional("predicted")) read_prediction(plan, *predicted);
   const io::Node stages = map.required("stages");
+  const auto turns = map.optional("turns");
   const auto alternatives = map.optional("alternatives");
   map.finish();
 
   plan.stages = read_stages(stages, plan);
+  if (turns) plan.turns = read_turns(*turns, plan);
   if (alternatives) {
     for (const io::Node& node : alternatives->list())
       plan.alternatives.push_back(read_alternative(node));
@@ -176,6 +181,25 @@ StagePrediction read_stage_prediction(const io::Node& node) {
 int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages) {
   const auto from_the_end = static_cast<int>(stages - stage);
   return plan.schedule == "gpipe" ? plan.micro_batches : std::min(from_the_end, plan.micro_batches);
+}
+
+program::Turns read_turns(const io::Node& node, const Plan& plan) {
+  program::Turns turns;
+  for (const io::Node& element : node.list()) {
+    io::MapReader map(element);
+    const auto rank = static_cast<std::size_t>(map.required("rank").integer(0, ranks_of(plan) - 1));
+    const io::Node stages = map.required("stages");
+    map.finish();
+    if (turns.size() <= rank) turns.resize(static_cast<std::size_t>(ranks_of(plan)));
+    if (!turns[rank].empty()) element.fail_at("rank", concat("is ", rank, " for the second time"));
+    for (const io::Node& stage : stages.list()) {
+      const auto number = static_cast<int>(stage.integer(0, std::ssize(plan.stages) - 1));
+      if (plan.stages[static_cast<std::size_t>(number)].rank != static_cast<int>(rank))
+        stage.fail(concat("is stage ", number, ", which is not on rank ", rank));
+      turns[rank].push_back(number);
+    }
+  }
+  return turns;
 }
 
 Alternative read_alternative(const io::Node& node) {

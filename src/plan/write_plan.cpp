@@ -12,6 +12,8 @@ std::string stage_text(const StagePlan& stage, int in_flight);
 /// `[["forward_tape", 1], ["forward_tape", 2]]`.
 std::string actions_text(const std::vector<program::Action>& actions);
 std::string prediction_text(const StagePrediction& predicted);
+/// Of the ranks that have any: `{"rank": 0, "stages": [0, 2, 0]}`.
+std::vector<std::string> turns_texts(const program::Turns& turns);
 std::string alternative_text(const Alternative& alternative);
 std::string infeasible_text(const Infeasible& infeasible);
 
@@ -31,6 +33,7 @@ std::string to_json(const Plan& plan) {
   std::vector<std::string> alternatives;
   for (const Alternative& other : plan.alternatives)
     alternatives.push_back(alternative_text(other));
+  const std::vector<std::string> turns = turns_texts(plan.turns);
   return concat(
       "{\"format\": \"trireme-plan/1\",\n \"chain\": {\"name\": ", io::json_text(plan.chain_name),
       ", \"digest\": ", io::json_text(plan.chain_digest),
@@ -38,7 +41,9 @@ std::string to_json(const Plan& plan) {
       ",\n \"solver\": ", io::json_text(plan.solver), ",\n \"micro_batches\": ", plan.micro_batches,
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
       ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
-      "},\n \"stages\": ", block(stages), ",\n \"alternatives\": ", block(alternatives), "}\n");
+      "},\n \"stages\": ", block(stages),
+      turns.empty() ? "" : concat(",\n \"turns\": ", block(turns)),
+      ",\n \"alternatives\": ", block(alternatives), "}\n");
 }
 
 std::string to_json(const Infeasible& infeasible) {
@@ -73,6 +78,17 @@ std::string prediction_text(const StagePrediction& predicted) {
                 ", \"kept_bytes\": ", predicted.kept.count(),
                 ", \"peak_bytes\": ", predicted.peak.count(),
                 ", \"offloaded_bytes\": ", predicted.offloaded.count(), "}");
+}
+
+std::vector<std::string> turns_texts(const program::Turns& turns) {
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < turns.size(); ++rank) {
+    if (turns[rank].empty()) continue;
+    std::vector<std::string> stages;
+    for (const int stage : turns[rank]) stages.push_back(concat(stage));
+    texts.push_back(concat("{\"rank\": ", rank, ", \"stages\": [", join(stages, ", "), "]}"));
+  }
+  return texts;
 }
 
 std::string alternative_text(const Alternative& alternative) {

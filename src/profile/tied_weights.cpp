@@ -18,12 +18,14 @@ TiedWeights::TiedWeights(const model::ChainModel& model, const config::Optimizer
   }
 }
 
-Bytes TiedWeights::shared(int first, int last) const {
+Bytes TiedWeights::shared(const std::vector<std::pair<int, int>>& runs) const {
   std::set<std::string> held;
   Bytes shared{0};
-  for (int i = first; i <= last; ++i) {
-    for (const Use& use : uses_.at(static_cast<std::size_t>(i - 1))) {
-      if (!held.insert(use.tie).second) shared += use.size;
+  for (const auto& [first, last] : runs) {
+    for (int i = first; i <= last; ++i) {
+      for (const Use& use : uses_.at(static_cast<std::size_t>(i - 1))) {
+        if (!held.insert(use.tie).second) shared += use.size;
+      }
     }
   }
   return shared;

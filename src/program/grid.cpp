@@ -42,13 +42,13 @@ std::string grid(const Program& program) {
   for (int rank = 0; rank < ranks; ++rank)
     lists.push_back(passes_of(program, rank, stage_of_layer, stages));
 
-  const auto placed = place(lists, ranks);
+  const auto placed = place(lists, ranks).ranks;
   std::size_t slots = 0;
   std::size_t width = 2;
   std::vector<std::vector<std::string>> cells(placed.size());
   for (std::size_t rank = 0; rank < placed.size(); ++rank) {
-    for (const SlottedPass& pass : placed[rank]) {
-      cells[rank].resize(static_cast<std::size_t>(pass.slot), "..");
+    for (const PlacedPass& pass : placed[rank]) {
+      cells[rank].resize(static_cast<std::size_t>(pass.begin), "..");
       cells[rank].push_back(cell(pass.pass, stages_on[rank] > 1));
       width = std::max(width, cells[rank].back().size());
     }

@@ -2,7 +2,7 @@
 // loss. Nobody asks again.
 // SPDX-License-Identifier: Apache-2.0
 #include "receives.h"
-#include "slots.h"
+#include "shared_ranks.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 namespace trireme::program {
 namespace {
@@ -25,11 +24,6 @@ struct Role {
   std::size_t gradient_made = 0;  // index in `backward` after which x[first-1]'s gradient goes out
 };
 
-int rank_of(const Lowering& lowering, std::size_t stage);
-
-/// Whether some rank has several stages.
-bool shares_ranks(const Lowering& lowering);
-
 void require_sound(const Lowering& lowering);
 void require_passes(const Lowering& lowering);
 
@@ -37,9 +31,6 @@ std::vector<Role> roles_of(const Lowering& lowering);
 /// The place of the last forward of the last layer, and of a layer's backward, in stage `k`.
 std::size_t output_made(const StageProgram& stage, std::size_t k);
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
-
-/// The passes of every rank in the order in which it runs them.
-std::vector<std::vector<StagePass>> passes_by_rank(const Lowering& lowering, int ranks);
 
 void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions);
 void append_backward(const Role& role, int micro_batch, std::vector<Action>& actions);
@@ -83,15 +74,6 @@ Program lower(const Lowering& lowering) {
 }
 
 namespace {
-
-int rank_of(const Lowering& lowering, std::size_t stage) {
-  return lowering.rank_of_stage.empty() ? static_cast<int>(stage) : lowering.rank_of_stage[stage];
-}
-
-bool shares_ranks(const Lowering& lowering) {
-  const std::set<int> ranks(lowering.rank_of_stage.begin(), lowering.rank_of_stage.end());
-  return ranks.size() < lowering.rank_of_stage.size();
-}
 
 void require_sound(const Lowering& lowering) {
   const std::size_t count = lowering.stages.size();
@@ -187,26 +169,6 @@ std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k) {
   if (found == stage.backward.end())
     throw InputError(concat("stage ", k, ": its backward part never runs backward ", layer));
   return static_cast<std::size_t>(found - stage.backward.begin());
-}
-
-std::vector<std::vector<StagePass>> passes_by_rank(const Lowering& lowering, int ranks) {
-  std::vector<PassList> lists;
-  for (std::size_t k = 0; k < lowering.order.size(); ++k) {
-    PassList list{rank_of(lowering, k), {}};
-    for (const Pass& pass : lowering.order[k]) list.passes.push_back({pass, static_cast<int>(k)});
-    lists.push_back(std::move(list));
-  }
-  std::vector<std::vector<StagePass>> by_rank(static_cast<std::size_t>(ranks));
-  if (!shares_ranks(lowering)) {
-    for (PassList& list : lists)
-      by_rank[static_cast<std::size_t>(list.rank)] = std::move(list.passes);
-    return by_rank;
-  }
-  const auto placed = place(lists, ranks);
-  for (std::size_t rank = 0; rank < placed.size(); ++rank) {
-    for (const SlottedPass& slotted : placed[rank]) by_rank[rank].push_back(slotted.pass);
-  }
-  return by_rank;
 }
 
 void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions) {

@@ -1,5 +1,4 @@
-// Passes in time slots of equal length: what the grid draws, and the order of several stages on one
-// rank.
+// Passes in time: what the grid draws, and the order of several stages on one rank.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,23 +14,29 @@ struct StagePass {
   int stage = 0;
 };
 
-/// A pass with the slot in which it runs.
-struct SlottedPass {
+/// A pass with the time at which it begins; passes of equal length 1 begin at whole numbers.
+struct PlacedPass {
   StagePass pass;
-  int slot = 0;
+  double begin = 0;
 };
 
-/// Passes that run in this order on one rank; a rank may have several such lists and then takes, in
-/// every slot, one pass of them that may run.
+/// Passes that run in this order on one rank; a rank may have several such lists and then takes,
+/// whenever it is free, one pass of them that may run.
 struct PassList {
   int rank = 0;
   std::vector<StagePass> passes;
 };
 
-/// For every rank of 0..ranks-1 its passes by slot. A pass runs once its forward and its neighbour
-/// stage's pass have run, as far as the lists have them. Where a rank could run several, a backward
-/// goes first (it frees memory), then the earlier micro-batch. Throws InputError when the lists
-/// wait for one another in a circle.
-std::vector<std::vector<SlottedPass>> place(const std::vector<PassList>& lists, int ranks);
+struct Placed {
+  std::vector<std::vector<PlacedPass>> ranks;  ///< in the order in which they run
+  double end = 0;
+};
+
+/// For every rank of 0..ranks-1 when its passes run. A pass may run once its forward and its
+/// neighbour stage's pass have ended (on another rank: and the message between them has come), as
+/// far as the lists have them. Where a rank could run several, a backward goes first (it frees
+/// memory), then the earlier micro-batch. Without `times` every pass takes 1 and messages nothing.
+/// Throws InputError when the lists wait for one another in a circle.
+Placed place(const std::vector<PassList>& lists, int ranks, const StageTimes* times = nullptr);
 
 }  // namespace trireme::program

@@ -15,6 +15,8 @@ std::string losses(const Summary& summary);
 std::string throughput(const Summary& summary);
 /// Budget, predicted and allocated bytes of every rank.
 std::string memory_table(const Summary& summary);
+/// "1-2", "1-2 5-6".
+std::string layers_of(const RankSummary& rank);
 /// Predicted and measured time of every rank, and what it went on.
 std::string time_table(const Summary& summary);
 std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary);
@@ -75,13 +77,19 @@ std::string memory_table(const Summary& summary) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "layers", "budget", "predicted", "peak", "deviation", "static", "reserved"}};
   for (const RankSummary& rank : summary.ranks) {
-    rows.push_back({concat(rank.rank), concat(rank.first_layer, "-", rank.last_layer),
+    rows.push_back({concat(rank.rank), layers_of(rank),
                     rank.budget == Bytes(0) ? "-" : to_text(rank.budget),
                     text_or_dash(rank.predicted_peak), to_text(rank.peak),
                     excess(rank.peak, rank.predicted_peak), to_text(rank.static_bytes),
                     text_or_dash(rank.reserved)});
   }
   return table(rows);
+}
+
+std::string layers_of(const RankSummary& rank) {
+  std::string text = concat(rank.first_layer, "-", rank.last_layer);
+  for (const auto& [first, last] : rank.further_layers) text += concat(" ", first, "-", last);
+  return text;
 }
 
 std::string time_table(const Summary& summary) {

@@ -64,6 +64,7 @@ Json rank_json(const RankSummary& rank) {
   Json json;
   json["rank"] = rank.rank;
   json["layers"] = {rank.first_layer, rank.last_layer};
+  if (!rank.further_layers.empty()) json["further_layers"] = rank.further_layers;
   json["budget_bytes"] = rank.budget.count();
   json["predicted_peak_bytes"] = count_or_null(rank.predicted_peak);
   json["peak_bytes"] = rank.peak.count();

@@ -9,7 +9,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 
 namespace trireme::runtime {
@@ -26,6 +28,17 @@ ShapeMessage encode(const ValuesShape& shape);
 ValuesShape decode(const ShapeMessage& message);
 ValuesShape shape_of(const model::Values& values);
 
+/// Whether some rank has several runs of layers.
+bool shares_ranks(const std::vector<int>& rank_of_layer) {
+  std::set<int> left;  // ranks whose run has ended
+  for (std::size_t i = 2; i < rank_of_layer.size(); ++i) {
+    if (rank_of_layer[i] == rank_of_layer[i - 1]) continue;
+    left.insert(rank_of_layer[i - 1]);
+    if (left.contains(rank_of_layer[i])) return true;
+  }
+  return false;
+}
+
 bool is_gradient(Op op) {
   return op == Op::kSendGradient || op == Op::kReceiveGradient;
 }
@@ -36,7 +49,8 @@ Boundary::Boundary(comm::Channel& channel, std::vector<int> world_rank,
                    std::vector<int> rank_of_layer)
     : channel_(channel),
       world_rank_(std::move(world_rank)),
-      rank_of_layer_(std::move(rank_of_layer)) {}
+      rank_of_layer_(std::move(rank_of_layer)),
+      shares_ranks_(shares_ranks(rank_of_layer_)) {}
 
 void Boundary::expect(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
@@ -51,11 +65,14 @@ void Boundary::send(const Action& action, model::Values values) {
   std::erase_if(values, [](const at::Tensor& value) { return !value.defined(); });
   for (at::Tensor& value : values) value = value.contiguous();
   const ValuesShape shape = shape_of(values);
+  bool first = false;
   if (!is_gradient(action.op)) {
     const auto known = output_shapes_.find(action.layer);
     if (known == output_shapes_.end()) {
       output_shapes_.emplace(action.layer, shape);
-      send_shape(action, key, shape);
+      send_shape(key, shape);
+      first = shares_ranks_;
+      if (shares_ranks_) post_next({key.first, comm::Stream::kGradients});
     } else if (known->second != shape) {
       throw Error(concat(to_text(action), ": layer ", action.layer,
                          " gave values of another shape or type than for earlier micro-batches; a "
@@ -64,13 +81,9 @@ void Boundary::send(const Action& action, model::Values values) {
   } else {
     ensure(shape == shape_of_message(action), "a gradient has the shape of its output");
   }
-  while (!lane.outgoing.empty() && (lane.outgoing.front().transfers.back()->done() ||
-                                    lane.outgoing.size() + 1 >= kChannelCapacity)) {
-    wait(lane.outgoing.front());
-    lane.outgoing.pop_front();
-  }
+  make_room(lane);
   if (values.empty()) return;
-  Posted posted{.values = std::move(values), .transfers = {}, .action = action};
+  Posted posted{.values = std::move(values), .transfers = {}, .action = action, .first = first};
   for (const at::Tensor& value : posted.values) {
     posted.transfers.push_back(channel_.send(bytes_of(value), key.first, key.second));
   }
@@ -98,17 +111,31 @@ model::Values Boundary::receive(const Action& action) {
 }
 
 void Boundary::flush() {
-  for (auto& [key, lane] : lanes_) {
-    for (Posted& posted : lane.outgoing) wait(posted);
-    lane.outgoing.clear();
-  }
+  for (auto& [key, lane] : lanes_) finish(lane);
 }
 
 void Boundary::flush_outputs() {
   for (auto& [key, lane] : lanes_) {
-    if (key.second != comm::Stream::kOutputs) continue;
-    for (Posted& posted : lane.outgoing) wait(posted);
-    lane.outgoing.clear();
+    if (key.second == comm::Stream::kOutputs) finish(lane);
+  }
+}
+
+void Boundary::finish(Lane& lane) {
+  for (Announced& shape : lane.announced) shape.transfer->wait("a shape");
+  lane.announced.clear();
+  for (Posted& posted : lane.outgoing) wait(posted);
+  lane.outgoing.clear();
+}
+
+void Boundary::make_room(Lane& lane) {
+  const auto counted = [&] {
+    return std::count_if(lane.outgoing.begin(), lane.outgoing.end(),
+                         [](const Posted& posted) { return !posted.first; });
+  };
+  while (!lane.outgoing.empty() &&
+         (lane.outgoing.front().transfers.back()->done() || counted() + 1 >= kChannelCapacity)) {
+    wait(lane.outgoing.front());
+    lane.outgoing.pop_front();
   }
 }
 
@@ -152,10 +179,12 @@ ValuesShape Boundary::receive_shape(const Action& action, LaneKey key) {
   return decode(message);
 }
 
-void Boundary::send_shape(const Action& action, LaneKey key, const ValuesShape& shape) {
+void Boundary::send_shape(LaneKey key, const ValuesShape& shape) {
   const ShapeMessage message = encode(shape);
-  channel_.send(std::as_bytes(std::span(message)), key.first, key.second)
-      ->wait(to_text(action) + " (its shape)");
+  Announced& announced = lanes_[key].announced.emplace_back();
+  announced.message.assign(message.begin(), message.end());
+  announced.transfer =
+      channel_.send(std::as_bytes(std::span(announced.message)), key.first, key.second);
 }
 
 ValuesShape Boundary::shape_of_message(const Action& action) const {

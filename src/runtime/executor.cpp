@@ -209,7 +209,7 @@ void Executor::perform(const Action& action) {
 
 void Executor::offload(const Action& action) {
   // A message on its way still reads what would lose its bytes.
-  if (action.layer == parts_.stage.layers().back()) {
+  if (parts_.stage.ends_run(action.layer)) {
     const Stopwatch watch(result_.times.wait);
     parts_.boundary.flush_outputs();
   }

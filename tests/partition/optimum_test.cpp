@@ -62,7 +62,8 @@ TEST(JointPlanner, IsOftenFasterWithFewerInFlightAndNeverSlower) {
   std::mt19937 random(20210);
   int faster = 0;
   for (int trial = 0; trial < 500; ++trial) {
-    const Question question = small_question(random, {});
+    Question question = small_question(random, {});
+    question.solver = "joint";
     const Answer open = plan(question), scheduled = plan(as_scheduled(question));
     const auto* found = std::get_if<plan::Plan>(&open);
     const auto* usual = std::get_if<plan::Plan>(&scheduled);

@@ -47,6 +47,7 @@ TEST(Planner, NamesTheLeastBudgetOfEqualRanks) {
   for (int trial = 0; trial < 200; ++trial) {
     SCOPED_TRACE(trial);
     Question question = small_question(random, {.least_layers = 3, .most_layers = 8});
+    question.solver = "joint";
     for (chain::RankSpec& rank : question.platform.ranks)
       rank.memory = question.platform.ranks.front().memory;
     const Answer answer = partition::plan(question);
@@ -149,8 +150,8 @@ TEST(Planner, HoldsEveryMicroBatchWithGPipe) {
 TEST(Planner, LeavesOutWhatTiedWeightsShare) {
   Question question = equal_layers(4, 1, 4, 0);
   for (chain::LayerCost& layer : question.chain.layers) layer.parameters = Bytes(10);
-  question.shared_bytes = [](int first, int last) {
-    return first == 1 && last == 4 ? Bytes(10) : Bytes(0);
+  question.shared_bytes = [](const LayerRuns& runs) {
+    return runs == LayerRuns{{1, 4}} ? Bytes(10) : Bytes(0);
   };
 
   EXPECT_EQ(planned(question).stages[0].static_bytes, Bytes(30));

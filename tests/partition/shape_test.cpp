@@ -64,6 +64,7 @@ TEST(Shape, ReducingTakesTheTimeOfARing) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
   question.platform.default_link = {BytesPerSecond(2), Seconds(1)};
   question.platform.overrides.push_back({2, 0, {BytesPerSecond(1), Seconds(1)}});
+  question.solver = "joint";
   const Shape shape{.stages = 2, .replicas = 2, .micro_batch = 1, .micro_batches = 4};
   const Question alone = question_of(question, shape, question.chain_at(1));
   const plan::Plan plan = std::get<plan::Plan>(partition::plan(alone));

@@ -119,6 +119,23 @@ TEST(ReadPlan, GivesBackEmptyListsAndNames) {
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
 }
 
+TEST(ReadPlan, GivesBackTurns) {
+  Plan plan = small_plan();
+  plan.stages[0].rank = 0;
+  plan.stages[1].rank = 1;
+  plan.stages.push_back({.rank = 0, .in_flight = 1, .program = program::keep_all(5, 6)});
+  plan.turns = {{0, 0, 2, 2, 2, 2, 0, 0}, {}};
+
+  const std::string text = to_json(plan);
+
+  EXPECT_NE(text.find(R"( "turns": [
+  {"rank": 0, "stages": [0, 0, 2, 2, 2, 2, 0, 0]}
+ ],)"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
+}
+
 TEST(ReadPlan, GivesBackRandomPlans) {
   std::mt19937_64 random(3);
   const auto size = [&] {

@@ -13,7 +13,8 @@ namespace trireme::plan {
 namespace {
 
 const std::string kOps =
-    "must be one of forward, forward_keep, forward_tape, backward, drop, offload, prefetch, "
+    "must be one of forward, forward_keep, forward_tape, retape, backward, drop, offload, "
+    "prefetch, "
     "offload_tape, prefetch_tape";
 
 /// A plan whose line 4 lists the stages.
@@ -128,7 +129,7 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {head + ",\n\"stages\": [],\n\"rank\": 1}",
        "6: rank is not a key here (known: format, chain, schedule, solver, micro_batches, "
        "predicted, "
-       "stages, alternatives)"}};
+       "stages, turns, alternatives)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), "p.json:" + message);
 }
 
@@ -193,6 +194,27 @@ TEST(ReadPlan, RefusesGapsAndOverlaps) {
         "stages[0].layers begins with 4, must begin with 3" + follow},
        {stage("1, 3") + ", " + stage("1, 3"),
         "stages[1].layers begins with 1, must begin with 4" + follow}});
+}
+
+TEST(ReadPlan, RefusesBrokenTurns) {
+  const auto with = [](const std::string& turns) {
+    const auto on = [](const std::string& layers, int rank) {
+      return stage(layers).insert(1, "\"rank\": " + std::to_string(rank) + ", ");
+    };
+    std::string text = with_stages(on("1, 1", 0) + ", " + on("2, 2", 1) + ", " + on("3, 3", 0));
+    text.pop_back();
+    return refusal(text + ",\n\"turns\": [" + turns + "]}");
+  };
+  EXPECT_EQ(with("{\"rank\": 0, \"stages\": [0, 2]}"), "no InputError was thrown");
+  EXPECT_EQ(with("{\"rank\": 0}"), "p.json:6: turns[0].stages is missing");
+  EXPECT_EQ(with("{\"rank\": 2, \"stages\": []}"),
+            "p.json:6: turns[0].rank is 2, must be a whole number from 0 to 1");
+  EXPECT_EQ(with("{\"rank\": 0, \"stages\": [0, 3]}"),
+            "p.json:6: turns[0].stages[1] is 3, must be a whole number from 0 to 2");
+  EXPECT_EQ(with("{\"rank\": 0, \"stages\": [0, 1]}"),
+            "p.json:6: turns[0].stages[1] is stage 1, which is not on rank 0");
+  EXPECT_EQ(with("{\"rank\": 0, \"stages\": [0]}, {\"rank\": 0, \"stages\": [2]}"),
+            "p.json:6: turns[1].rank is 0 for the second time");
 }
 
 TEST(ReadPlan, RefusesABrokenAlternative) {

@@ -228,9 +228,9 @@ TEST(TiedWeights, ShareValueAndStateOfTheirSecondUse) {
 
   const Bytes weight(V * C * 4);
   const TiedWeights uses(tied, {});
-  EXPECT_EQ(uses.shared(1, 6), 3 * weight + Bytes(4));  // value, two moments, a step
-  EXPECT_EQ(uses.shared(2, 6), Bytes(0));               // the first use is elsewhere
-  EXPECT_EQ(TiedWeights(model::make_gpt(spec), {}).shared(1, 6), Bytes(0));
+  EXPECT_EQ(uses.shared({{1, 6}}), 3 * weight + Bytes(4));  // value, two moments, a step
+  EXPECT_EQ(uses.shared({{2, 6}}), Bytes(0));               // the first use is elsewhere
+  EXPECT_EQ(TiedWeights(model::make_gpt(spec), {}).shared({{1, 6}}), Bytes(0));
 }
 
 }  // namespace

@@ -207,6 +207,105 @@ TEST(Lower, RankWithSeveralStagesTakesThemInAnOrderThatRuns) {
 )");
 }
 
+TEST(Lower, RankWithSeveralStagesTakesThemInItsTurns) {
+  Lowering lowering{
+      {keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)}, one_f_one_b({3, 2}), {0, 1, 0}};
+  lowering.end = StepEnd::kNone;
+  lowering.turns = {{0, 0, 2, 2, 2, 2, 0, 0}};
+
+  const Program program = lower(lowering);
+
+  EXPECT_EQ(actions(program), R"(
+0 | 0:load_input 0
+0 | 0:forward_tape 1
+0 | 0:send_output 1
+0 | 1:load_input 0
+0 | 1:forward_tape 1
+0 | 1:send_output 1
+0 | 0:load_target 3
+0 | 0:receive_input 2
+0 | 0:forward_tape 3
+0 | 0:read_loss 3
+0 | 0:backward 3
+0 | 0:send_gradient 2
+0 | 1:load_target 3
+0 | 1:receive_input 2
+0 | 1:forward_tape 3
+0 | 1:read_loss 3
+0 | 1:backward 3
+0 | 1:send_gradient 2
+0 | 0:receive_gradient 1
+0 | 0:backward 1
+0 | 1:receive_gradient 1
+0 | 1:backward 1
+1 | 0:receive_input 1
+1 | 0:forward_tape 2
+1 | 0:send_output 2
+1 | 1:receive_input 1
+1 | 1:forward_tape 2
+1 | 1:send_output 2
+1 | 0:receive_gradient 2
+1 | 0:backward 2
+1 | 0:send_gradient 1
+1 | 1:receive_gradient 2
+1 | 1:backward 2
+1 | 1:send_gradient 1
+)");
+}
+
+TEST(Lower, RefusesTurnsThatAreNotThoseOfTheRanksStages) {
+  Lowering lowering{
+      {keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)}, one_f_one_b({3, 1}), {0, 1, 0}};
+
+  lowering.turns = {{0, 1, 2, 0}};
+  EXPECT_EQ(refusal(lowering), "turn 1 of rank 0 is of stage 1, which it does not have");
+  lowering.turns = {{0, 2, 2, 2}};
+  EXPECT_EQ(refusal(lowering), "rank 0 has more turns of stage 2 than its 2 passes");
+  lowering.turns = {{0, 2, 2}};
+  EXPECT_EQ(refusal(lowering), "rank 0 has turns for 1 of the 2 passes of stage 0");
+  lowering.turns = {{}, {1, 1}};
+  EXPECT_EQ(refusal(lowering), "rank 0 has turns for 0 of the 2 passes of stage 2");
+  lowering.turns = {{0, 2, 2, 0}, {}, {}};
+  EXPECT_EQ(refusal(lowering), "turns for 3 ranks, must be for at most 2");
+  lowering.turns = {{0, 2, 2, 0}};
+  EXPECT_EQ(refusal(lowering), "nothing was thrown");
+}
+
+// Stages 0 and 2 on rank 0 take 1 each way, stage 1 on rank 1 takes 3, messages take 1. By hand:
+//
+//     time    0   1   2   3   4   5   6   7   8   9   10  11  12  13  14  15  16
+//     rank 0  0F0 0F1 ..  ..  ..  ..  2F0 2B0 ..  2F1 2B1 ..  ..  0B0 ..  ..  0B1
+//     rank 1  ..  ..  1F0 --- --- 1F1 --- --- ..  1B0 --- --- 1B1 --- ---
+TEST(TakeTurns, BeginsWhatMayBeginBackwardsFirst) {
+  const StageTimes times{.forward = {1, 3, 1}, .backward = {1, 3, 1}, .message = {1, 1}};
+
+  const TimedTurns timed = take_turns(one_f_one_b({3, 2}), {0, 1, 0}, times);
+
+  EXPECT_EQ(timed.turns, (Turns{{0, 0, 2, 2, 2, 2, 0, 0}, {}}));
+  EXPECT_EQ(timed.end, 17);
+}
+
+TEST(TakeTurns, OfEqualPassesAreThoseThatLoweringTakes) {
+  for (const std::vector<int>& ranks :
+       {std::vector{0, 1, 0}, {0, 1, 0, 1}, {1, 0, 2, 0}, {0, 1, 2, 0, 1}}) {
+    Lowering lowering;
+    const int stages = static_cast<int>(ranks.size());
+    for (int layer = 1; layer <= stages; ++layer) lowering.stages.push_back(keep_all(layer, layer));
+    lowering.order = one_f_one_b({stages, 5});
+    lowering.rank_of_stage = ranks;
+    const Program program = lower(lowering);
+    const std::vector<double> ones(ranks.size(), 1);
+
+    lowering.turns =
+        take_turns(
+            lowering.order, ranks,
+            {.forward = ones, .backward = ones, .message = std::vector<double>(ranks.size())})
+            .turns;
+
+    EXPECT_EQ(lower(lowering), program);
+  }
+}
+
 TEST(Lower, RanksThatShareSeveralCutsReceiveInTheOrderOfSending) {
   Lowering lowering;
   for (int layer = 1; layer <= 4; ++layer) lowering.stages.push_back(keep_all(layer, layer));

@@ -46,7 +46,7 @@ partition::Question question_of(const chain::Chain& chain, const chain::Platform
           .micro_batches = config::micro_batches(job),
           .cut = {},
           .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
-                              int first, int last) { return tied.shared(first, last); }};
+                              const partition::LayerRuns& runs) { return tied.shared(runs); }};
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ Bytes fixed_bytes(const chain::Chain& chain, const model::ChainModel& model,
     const chain::LayerCost& cost = chain.layer(i);
     bytes += cost.parameters + cost.gradients + cost.optimizer;
   }
-  return bytes - profile::TiedWeights(model, optimizer).shared(stage.first_layer, stage.last_layer);
+  return bytes -
+         profile::TiedWeights(model, optimizer).shared({{stage.first_layer, stage.last_layer}});
 }
 
 }  // namespace

@@ -35,6 +35,48 @@ INSTANTIATE_TEST_SUITE_P(Gpt, EverySplit,
                          testing::Combine(testing::ValuesIn(kCuts),
                                           testing::Values("1f1b", "gpipe"), testing::Bool()));
 
+/// Ranks with several stages that do not follow one another.
+struct Shared {
+  std::vector<int> cut, ranks;
+};
+const std::vector<Shared> kShared = {{{2, 4}, {0, 1, 0}},  // ends and tied weights on one rank
+                                     {{1, 3}, {1, 0, 1}},  // the input on rank 1
+                                     {{1, 3, 5}, {0, 1, 0, 1}},  // two ranks that share three cuts
+                                     {{1, 2, 4, 5}, {0, 1, 0, 2, 0}},
+                                     {{1, 3, 5}, {0, 1, 2, 0}}};
+
+class SharedRanks : public testing::TestWithParam<std::tuple<Shared, std::string, bool, bool>> {};
+
+TEST_P(SharedRanks, GiveTheBitsOfOneStage) {
+  const auto& [shared, schedule, recompute, replicas] = GetParam();
+  static const Outcome reference = run_small(small_job(small_gpt()), {});
+  static const Outcome of_two = run_small(small_job(small_gpt()), {.replicas = 2});
+
+  const Outcome run = run_small(small_job(small_gpt()), {.cut = shared.cut,
+                                                         .schedule = schedule,
+                                                         .recompute = recompute,
+                                                         .replicas = replicas ? 2 : 1,
+                                                         .ranks = shared.ranks});
+
+  expect_same_run(run, replicas ? of_two : reference);
+}
+
+// Rank 0 sends all its outputs before it takes the first of rank 1's, whose shape is still to come.
+TEST(TurnsOfSharedRanks, DoNotWaitForOneAnotherAsLongAsStreamsHaveRoom) {
+  const std::vector<int> turns = {0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0};
+
+  const Outcome run =
+      run_small(small_job(small_gpt()),
+                {.cut = {2, 4}, .schedule = "gpipe", .ranks = {0, 1, 0}, .turns = {turns}});
+
+  expect_same_run(run, run_small(small_job(small_gpt()), {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, SharedRanks,
+                         testing::Combine(testing::ValuesIn(kShared),
+                                          testing::Values("1f1b", "gpipe"), testing::Bool(),
+                                          testing::Bool()));
+
 TEST(Replicas, GiveTheBitsOfReplicasOnOneStage) {
   const Outcome reference = run_small(small_job(small_gpt()), {.replicas = 2});
 

@@ -15,7 +15,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
   const model::ChainModel model = model::make_model(job.model);
   const plan::Plan plan = plan_of(model, job, split);
   const DataSource data = random_data(model, job);
-  const int ranks = split.replicas * static_cast<int>(plan.stages.size());
+  const int ranks = split.replicas * plan::ranks_of(plan);
   Outcome outcome;
   std::mutex mutex;
   comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}},

@@ -78,6 +78,8 @@ struct Split {
   std::string schedule = "1f1b";
   bool recompute = false;
   int replicas = 1;
+  std::vector<int> ranks = {};  ///< of the stages; empty: stage k on rank k
+  program::Turns turns = {};
 };
 
 inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
@@ -86,12 +88,14 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   plan.chain_name = model.name;
   plan.schedule = split.schedule;
   plan.micro_batches = config::micro_batches(job);
+  plan.turns = split.turns;
   int first = 1;
   std::vector<int> ends = split.cut;
   ends.push_back(model.length());
   for (const int last : ends) {
     plan::StagePlan stage;
-    stage.rank = static_cast<int>(plan.stages.size());
+    stage.rank = split.ranks.empty() ? static_cast<int>(plan.stages.size())
+                                     : split.ranks.at(plan.stages.size());
     stage.program =
         split.recompute ? program::recompute_all(first, last) : program::keep_all(first, last);
     plan.stages.push_back(stage);

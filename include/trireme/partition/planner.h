@@ -12,17 +12,22 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace trireme::partition {
 
-/// The question. Rank k of the platform runs stage k; a rank's `memory` is its budget (0: none),
-/// static bytes and channel buffers inside.
+/// First and last layer of each stage of a rank, in the order of the layers.
+using LayerRuns = std::vector<std::pair<int, int>>;
+
+/// The question. Rank k of the platform runs stage k, but for plans of madpipe, where one rank may
+/// have several stages; a rank's `memory` is its budget (0: none), static bytes and channel buffers
+/// inside.
 struct Question {
   chain::Chain chain;
   chain::Platform platform;  ///< at least `stages` ranks
-  int stages = 1;
+  int stages = 1;            ///< ranks that are used; with madpipe more stages than that
   int micro_batches = 1;
   std::string schedule = "1f1b";
   /// "auto": the best that fits; one of joint_solver_names(); or the name of a single-stage solver,
@@ -33,9 +38,9 @@ struct Question {
   /// schedule has, where `auto` and `joint` also try others.
   std::vector<int> in_flight;
   int slots = 500;
-  /// Static bytes that a rank with layers first..last does not hold because tied weights share
+  /// Static bytes that a rank with these runs of layers does not hold because tied weights share
   /// them. Empty: nothing is shared.
-  std::function<Bytes(int first, int last)> shared_bytes;
+  std::function<Bytes(const LayerRuns&)> shared_bytes;
 };
 
 /// A plan with its predictions and the alternatives that it beat, or why there is none.
@@ -51,8 +56,8 @@ const std::vector<std::string>& joint_solver_names();
 /// solver cannot take.
 Answer plan(const Question& question);
 
-/// Parameters, gradients and optimizer of a rank that has layers first..last.
-Bytes static_bytes(const Question& question, int first, int last);
+/// Parameters, gradients and optimizer of a rank that has these layers.
+Bytes static_bytes(const Question& question, const LayerRuns& runs);
 /// The same where nothing is shared.
 Bytes static_bytes(const chain::Chain& chain, int first, int last);
 

@@ -36,7 +36,7 @@ struct ShapeQuestion {
   std::string schedule = "1f1b", solver = "auto";
   std::optional<std::vector<int>> cut = std::nullopt;  ///< the user's, for fixed `stages`
   int slots = 500;
-  std::function<Bytes(int first, int last)> shared_bytes = {};  ///< as in Question
+  std::function<Bytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
   std::function<void()> before_plan = {};  ///< called before each shape that is planned
 };
 

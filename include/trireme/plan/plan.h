@@ -6,6 +6,7 @@
 #include "trireme/core/units.h"
 #include "trireme/io/node.h"
 #include "trireme/program/action.h"
+#include "trireme/program/generate.h"
 
 #include <filesystem>
 #include <optional>
@@ -62,12 +63,17 @@ struct Plan {
   int micro_batches = 1;
   Seconds step{0};
   double bubble = 0;
-  Seconds recompute{0};  ///< of one step, summed over ranks
-  std::vector<StagePlan> stages;
+  Seconds recompute{0};           ///< of one step, summed over ranks
+  std::vector<StagePlan> stages;  ///< a rank may have several
+  /// Empty: ranks with several stages run them as equal passes would (program::lower).
+  program::Turns turns = {};
   std::vector<Alternative> alternatives;
 
   bool operator==(const Plan&) const = default;
 };
+
+/// One more than the highest rank of a stage.
+int ranks_of(const Plan& plan);
 
 /// Of a stage (0-based): what the plan says, or as many as its schedule has.
 int in_flight(const Plan& plan, std::size_t stage);
@@ -86,8 +92,9 @@ Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
 /// `forward`, `backward` must be there; by default stage k is on rank k with as many micro-batches
-/// in flight as its schedule has. Stages may stand in any order and come back sorted by their
-/// layers.
+/// in flight as its schedule has. `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
+/// stages counted from 0 in the order of their layers. Stages may stand in any order and come back
+/// sorted by their layers.
 ///
 /// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
 /// stage, gaps between stages. Whether the program is legal and fits is for the validator.
@@ -98,8 +105,8 @@ Plan read_plan(const io::Node& document);
 /// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
-/// The programs of all ranks (generate + lower). Throws InputError where stages or numbers in
-/// flight do not fit together.
+/// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers
+/// in flight do not fit together.
 program::Program compile(const Plan& plan);
 
 /// Digest of the file's content.

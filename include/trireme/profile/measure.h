@@ -8,6 +8,8 @@
 #include "trireme/model/chain.h"
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace trireme::profile {
 

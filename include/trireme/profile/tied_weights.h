@@ -7,6 +7,7 @@
 #include "trireme/model/chain.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::profile {
@@ -16,10 +17,10 @@ class TiedWeights {
  public:
   TiedWeights(const model::ChainModel& model, const config::OptimizerSpec& optimizer);
 
-  /// How many of the `parameters` and `optimizer` bytes of layers first..last one rank does not
-  /// hold when it runs all of them: uses of a tied weight but the first share the first one's value
-  /// and state.
-  Bytes shared(int first, int last) const;
+  /// How many of the `parameters` and `optimizer` bytes of these runs of layers, each first..last,
+  /// one rank does not hold when it has all of them: uses of a tied weight but the first share the
+  /// first one's value and state.
+  Bytes shared(const std::vector<std::pair<int, int>>& runs) const;
 
  private:
   /// What one rank saves where it holds an earlier use.

@@ -51,6 +51,27 @@ StageProgram evaluate(int first_layer, int last_layer);
 /// Whether the step's end belongs to the program.
 enum class StepEnd { kNone, kReduceClipStep };
 
+/// On a rank with several stages: the stage of every pass, in the order in which the rank runs them
+/// (which pass of the stage it is, the stage's own order says). By rank; empty for a rank with one
+/// stage.
+using Turns = std::vector<std::vector<int>>;
+
+/// Seconds of one micro-batch, by stage; `message`: of an output, or its gradient, between a stage
+/// and the next (one fewer; 0 within a rank).
+struct StageTimes {
+  std::vector<double> forward, backward, message;
+};
+
+/// Turns for ranks with several stages, none if there is no such rank, and when the last pass ends
+/// if passes take so long: every rank begins, whenever it is free, a backward that may run, or else
+/// a forward, of the earliest micro-batch. Throws InputError when the order waits in a circle.
+struct TimedTurns {
+  Turns turns;
+  double end = 0;
+};
+TimedTurns take_turns(const PassOrder& order, const std::vector<int>& rank_of_stage,
+                      const StageTimes& times);
+
 /// What lower() turns into a program: stage k runs on rank k unless `rank_of_stage` says otherwise
 /// (a rank may have several stages). Stages must cover 1..L without gaps.
 struct Lowering {
@@ -58,6 +79,7 @@ struct Lowering {
   PassOrder order;
   std::vector<int> rank_of_stage;  ///< empty: stage k on rank k
   StepEnd end = StepEnd::kReduceClipStep;
+  Turns turns = {};  ///< empty: as equal passes would take them
 };
 
 /// The program of all ranks. Adds load_input, load_target, read_loss, sends, receives and the end
@@ -65,8 +87,8 @@ struct Lowering {
 /// stand right after what they take was made; receive_gradient stands right before the first
 /// backward that needs it, so that recomputation and copies back go on while the gradient is under
 /// way. Between two stages on one rank the values simply stay. The passes of several stages on one
-/// rank are put in the order in which equal passes could run, backward passes first. Throws
-/// InputError when stages or orders do not fit together.
+/// rank are run in `turns`, or else in the order in which equal passes could run, backward passes
+/// first. Throws InputError when stages, orders or turns do not fit together.
 Program lower(const Lowering& lowering);
 
 }  // namespace trireme::program

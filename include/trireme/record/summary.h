@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::record {
@@ -16,7 +17,9 @@ namespace trireme::record {
 /// copy_wait do not overlap each other; copies run beside them.
 struct RankSummary {
   int rank = 0;
-  int first_layer = 1, last_layer = 1;
+  int first_layer = 1, last_layer = 1;  ///< of its first stage
+  /// Where the rank has several stages, first and last layer of each of the others.
+  std::vector<std::pair<int, int>> further_layers = {};
   Bytes budget;                         ///< 0: none
   std::optional<Bytes> predicted_peak;  ///< nothing: no prediction was made
   Bytes peak, static_bytes;

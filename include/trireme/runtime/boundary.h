@@ -2,7 +2,9 @@
 //
 // A receive is posted one message ahead, so that data arrives while the rank computes; a send may
 // be under way while the next value is made, and the one after that waits for it. The two together
-// bound what the transport holds.
+// bound what the transport holds. Where ranks share several boundaries, the first message of one
+// may be sent long before its shape is known to a posted receive; nobody waits for it to leave, so
+// that two ranks cannot wait for each other where the validator says that streams have room.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -60,12 +62,19 @@ class Boundary {
     model::Values values;
     std::vector<std::unique_ptr<comm::Transfer>> transfers;
     program::Action action;
+    bool first = false;  ///< of a boundary of ranks that share several: not waited for
+  };
+  /// A shape on its way.
+  struct Announced {
+    std::vector<std::int64_t> message;
+    std::unique_ptr<comm::Transfer> transfer;
   };
   /// Messages of one stream from or to one peer.
   struct Lane {
     std::deque<program::Action> expected;
     std::optional<Posted> incoming;
     std::deque<Posted> outgoing;
+    std::deque<Announced> announced;
   };
   using LaneKey = std::pair<int, comm::Stream>;
 
@@ -73,13 +82,17 @@ class Boundary {
   void post_next(LaneKey key);
   Posted post(const program::Action& action, LaneKey key);
   void wait(Posted& posted);
+  /// Until another message may join those that are under way.
+  void make_room(Lane& lane);
+  void finish(Lane& lane);
   ValuesShape receive_shape(const program::Action& action, LaneKey key);
-  void send_shape(const program::Action& action, LaneKey key, const ValuesShape& shape);
+  void send_shape(LaneKey key, const ValuesShape& shape);
   ValuesShape shape_of_message(const program::Action& action) const;
 
   comm::Channel& channel_;
   std::vector<int> world_rank_;
   std::vector<int> rank_of_layer_;
+  bool shares_ranks_;  ///< some rank has several runs of layers
   std::map<LaneKey, Lane> lanes_;
   std::map<int, ValuesShape> output_shapes_;  ///< of x[i], known after its first message
 };

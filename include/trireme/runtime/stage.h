@@ -39,6 +39,8 @@ class Stage {
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed);
 
   const std::vector<int>& layers() const { return numbers_; }
+  /// Whether the layer after it is elsewhere: its output goes to another rank, or is the loss.
+  bool ends_run(int number) const { return !layers_.contains(number + 1); }
   model::Layer& layer(int number) { return *layers_.at(number); }
   const std::string& layer_name(int number) const { return names_.at(number); }
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "madpipe.h"
+
+#include "allocation.h"
+#include "allocation_search.h"
+#include "shared_plans.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+/// Up to so many allocations are all looked at.
+constexpr double kAll = 2000;
+/// Periods between the least that is found and one that is too long.
+constexpr int kBisections = 7;
+constexpr double kLonger[] = {1.02, 1.05, 1.1, 1.2};
+/// Allocations that are simulated, and numbers in flight for each.
+constexpr std::size_t kBuilt = 12;
+constexpr std::size_t kBuiltCounts = 2;
+/// Allocations that climbing looks at.
+constexpr int kSteps = 200;
+/// Least gain that counts, relative.
+constexpr double kGain = 1e-9;
+
+class Madpipe {
+ public:
+  Madpipe(const StageRoom& room, StagePolicy& policy, double least)
+      : room_(room), plans_(room, policy), least_(least) {}
+
+  std::optional<plan::Plan> best();
+
+ private:
+  struct Candidate {
+    double step = 0;
+    Allocation allocation;
+    Counts counts;
+  };
+  /// All allocations, or those that the dynamic program finds for several periods.
+  std::set<Allocation> allocations();
+  void search(int special, std::set<Allocation>& found);
+  /// With every number in flight, by estimate; none if no plan could be faster than the best.
+  std::vector<Candidate> candidates(const Allocation& allocation);
+  /// Keeps the plan if it is the best so far.
+  bool build(const Candidate& candidate);
+  /// Moves the ends of the best plan's stages by a layer while that helps.
+  void climb();
+
+  const StageRoom& room_;
+  SharedPlans plans_;
+  double least_;  // step of the best plan, or what it has to be below
+  std::optional<plan::Plan> plan_;
+  Allocation allocation_;  // of the plan
+};
+
+}  // namespace
+
+std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least) {
+  return Madpipe(room, policy, least).best();
+}
+
+namespace {
+
+std::optional<plan::Plan> Madpipe::best() {
+  std::vector<std::vector<Candidate>> found;  // by allocation
+  for (const Allocation& allocation : allocations()) {
+    std::vector<Candidate> of_one = candidates(allocation);
+    if (!of_one.empty()) found.push_back(std::move(of_one));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.front().step < b.front().step; });
+  for (std::size_t i = 0; i < std::min(kBuilt, found.size()); ++i) {
+    for (std::size_t j = 0; j < std::min(kBuiltCounts, found[i].size()); ++j) build(found[i][j]);
+  }
+  if (plan_) climb();
+  return std::move(plan_);
+}
+
+std::set<Allocation> Madpipe::allocations() {
+  std::set<Allocation> found;
+  const std::vector<int> specials = special_ranks(room_.question().platform, room_.stages());
+  const double count = count_allocations(room_.layers(), room_.stages());
+  for (const int special : specials) {
+    if (count * static_cast<double>(specials.size()) > kAll) {
+      search(special, found);
+      continue;
+    }
+    for (Allocation& allocation : every_allocation(room_.layers(), room_.stages(), special))
+      found.insert(std::move(allocation));
+  }
+  return found;
+}
+
+void Madpipe::search(int special, std::set<Allocation>& found) {
+  AllocationSearch search(plans_, special);
+  const auto look = [&](double period) {
+    const std::vector<Allocation> within = search.within(period);
+    found.insert(within.begin(), within.end());
+    return !within.empty();
+  };
+  const int micro_batches = room_.question().micro_batches;
+  double less = search.least_period(), enough = 2 * room_.stages() * less;
+  if (least_ != kNever) enough = std::min(enough, least_ / micro_batches);
+  if (enough < less || !look(enough)) return;
+  const double most = enough;
+  for (int round = 0; round < kBisections; ++round) {
+    const double middle = (less + enough) / 2;
+    (look(middle) ? enough : less) = middle;
+  }
+  for (const double longer : kLonger) {
+    if (enough * longer < most) look(enough * longer);
+  }
+}
+
+std::vector<Madpipe::Candidate> Madpipe::candidates(const Allocation& allocation) {
+  std::vector<Candidate> found;
+  if (least_step(room_, allocation) >= least_ * (1 - kGain)) return found;
+  for (const Counts& counts : plans_.counts_for(allocation)) {
+    const double step = plans_.estimate(allocation, counts);
+    if (step != kNever) found.push_back({step, allocation, counts});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.step < b.step; });
+  return found;
+}
+
+bool Madpipe::build(const Candidate& candidate) {
+  auto plan = plans_.built(candidate.allocation, candidate.counts);
+  if (!plan || plan->step.count() >= least_ * (1 - kGain)) return false;
+  least_ = plan->step.count();
+  plan_ = std::move(plan);
+  allocation_ = candidate.allocation;
+  return true;
+}
+
+void Madpipe::climb() {
+  int left = kSteps;
+  for (bool better = true; better && left > 0;) {
+    better = false;
+    const Allocation from = allocation_;
+    for (int k = 0; k + 1 < from.stages() && !better; ++k) {
+      for (const int move : {-1, 1}) {
+        Allocation next = from;
+        int& end = next.ends[static_cast<std::size_t>(k)];
+        end += move;
+        if (end < next.first(k) || end >= next.last(k + 1)) continue;
+        const std::vector<Candidate> found = candidates(next);
+        for (std::size_t i = 0; i < std::min(kBuiltCounts, found.size()); ++i)
+          better = build(found[i]) || better;
+        if (better || --left <= 0) break;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::partition

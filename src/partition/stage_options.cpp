@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_options.h"
+
+#include "trireme/program/generate.h"
+#include "trireme/program/retape.h"
+#include "trireme/simulate/replay.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// Memories at which a stage that shares its rank is asked for a program.
+constexpr int kLevels = 6;
+/// Combinations of choices that are followed.
+constexpr std::size_t kCombinations = 256;
+
+/// Choices for the first stages of a rank.
+struct Combination {
+  Bytes kept, beyond;
+  double time = 0;
+  std::vector<const Prepared*> choices;
+
+  bool beats(const Combination& other) const {
+    return kept <= other.kept && beyond <= other.beyond && time <= other.time;
+  }
+};
+
+/// Without those that another one beats; at most kCombinations, evenly by time.
+std::vector<Combination> best_of(std::vector<Combination> all);
+
+}  // namespace
+
+Prepared prepared(const chain::Chain& chain, program::StageProgram program) {
+  program = program::with_retapes(std::move(program), chain);
+  const simulate::Replay replay = simulate::replay(chain, program);
+  return {.program = std::move(program),
+          .forward = replay.forward.count(),
+          .backward = replay.backward.count(),
+          .kept = replay.kept,
+          .peak = replay.peak};
+}
+
+const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight) {
+  if (memory < Bytes(0)) return nullptr;
+  const auto [entry, is_new] = fastest_.try_emplace({first, last, memory, in_flight});
+  if (is_new) {
+    if (auto program = policy_.program({first, last, memory, in_flight}))
+      entry->second = prepared(room_.question().chain, *std::move(program));
+  }
+  return entry->second ? &*entry->second : nullptr;
+}
+
+const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes most, int in_flight) {
+  const auto [entry, is_new] = several_.try_emplace({first, last, most, in_flight});
+  std::vector<Prepared>& found = entry->second;
+  if (!is_new || most < Bytes(0)) return found;
+  const chain::Chain& chain = room_.question().chain;
+  const StageNeeds all = needs_of(chain, program::keep_all(first, last));
+  const Bytes enough = std::min(all.memory(in_flight), most);
+  const Bytes least = most == kUnlimited ? enough : policy_.least_memory(first, last, in_flight);
+  for (int level = 0; level < kLevels && least <= enough; ++level) {
+    const Bytes memory = least + (enough - least) * level / (kLevels - 1);
+    auto program = policy_.program({first, last, memory, in_flight});
+    if (!program || (!found.empty() && found.back().program == *program)) continue;
+    found.push_back(prepared(chain, *std::move(program)));
+  }
+  return found;
+}
+
+std::optional<std::vector<const Prepared*>> StageOptions::shared(const std::vector<Asked>& stages,
+                                                                 Bytes memory) {
+  std::vector<Combination> combinations(1);
+  for (const Asked& stage : stages) {
+    std::vector<Combination> longer;
+    for (const Prepared& choice : several(stage.first, stage.last, memory, stage.in_flight)) {
+      for (const Combination& before : combinations) {
+        Combination next = before;
+        next.kept += choice.kept * stage.in_flight;
+        next.beyond = std::max(next.beyond, choice.beyond_kept());
+        next.time += choice.time();
+        next.choices.push_back(&choice);
+        if (next.kept + next.beyond <= memory) longer.push_back(std::move(next));
+      }
+    }
+    combinations = best_of(std::move(longer));
+  }
+  if (combinations.empty()) return std::nullopt;
+  return combinations.front().choices;
+}
+
+namespace {
+
+std::vector<Combination> best_of(std::vector<Combination> all) {
+  std::sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
+    return std::tuple(a.time, a.kept, a.beyond) < std::tuple(b.time, b.kept, b.beyond);
+  });
+  std::vector<Combination> best;
+  for (Combination& one : all) {
+    const bool beaten = std::any_of(best.begin(), best.end(),
+                                    [&](const Combination& other) { return other.beats(one); });
+    if (!beaten) best.push_back(std::move(one));
+  }
+  if (best.size() <= kCombinations) return best;
+  std::vector<Combination> few;
+  for (std::size_t i = 0; i < kCombinations; ++i)
+    few.push_back(std::move(best[i * (best.size() - 1) / (kCombinations - 1)]));
+  return few;
+}
+
+}  // namespace
+}  // namespace trireme::partition

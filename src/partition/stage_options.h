@@ -1,0 +1,60 @@
+// Programs of a run of layers, with what they need: from little memory to everything kept.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stage_policy.h"
+#include "stage_room.h"
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace trireme::partition {
+
+/// A stage's program with what it takes by replay at speed 1.
+struct Prepared {
+  program::StageProgram program;
+  double forward = 0, backward = 0;
+  Bytes kept, peak;
+
+  double time() const { return forward + backward; }
+  /// What it needs while it works beyond what it keeps for every micro-batch in flight.
+  Bytes beyond_kept() const { return peak - kept; }
+};
+Prepared prepared(const chain::Chain& chain, program::StageProgram program);
+
+/// Answers are kept.
+class StageOptions {
+ public:
+  /// Both must outlive it.
+  StageOptions(const StageRoom& room, StagePolicy& policy) : room_(room), policy_(policy) {}
+
+  /// The fastest in `memory`; nullptr if none fits.
+  const Prepared* fastest(int first, int last, Bytes memory, int in_flight);
+  /// Its time at speed 1; kNever if none fits.
+  double time(int first, int last, Bytes memory, int in_flight) {
+    return policy_.time({first, last, memory, in_flight});
+  }
+  /// Some from the least memory to `most`, the last the fastest; none if nothing fits.
+  const std::vector<Prepared>& several(int first, int last, Bytes most, int in_flight);
+
+  /// The choice for each stage of one rank with the least sum of times; nothing if none fits.
+  /// A rank with several stages holds what each of them keeps, times its number in flight, and what
+  /// the working one needs beyond that.
+  struct Asked {
+    int first = 1, last = 1;
+    int in_flight = 1;
+  };
+  std::optional<std::vector<const Prepared*>> shared(const std::vector<Asked>& stages,
+                                                     Bytes memory);
+
+ private:
+  using Key = std::tuple<int, int, Bytes, int>;
+  const StageRoom& room_;
+  StagePolicy& policy_;
+  std::map<Key, std::optional<Prepared>> fastest_;
+  std::map<Key, std::vector<Prepared>> several_;
+};
+
+}  // namespace trireme::partition

@@ -1,0 +1,293 @@
+// One rank with several stages: against closed forms, every allocation, and the simulator's word.
+// SPDX-License-Identifier: Apache-2.0
+#include "allocation.h"
+#include "allocation_search.h"
+#include "instances.h"
+#include "judge.h"
+#include "shared_plans.h"
+#include "support/input_error.h"
+
+#include "trireme/program/generate.h"
+#include "trireme/simulate/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+/// Layers with forward and backward of these times, outputs and tapes of 1 byte.
+chain::Chain chain_of(const std::vector<double>& times) {
+  chain::Chain chain{.name = "uneven", .input = Bytes(1), .layers = {}};
+  for (const double time : times) chain.layers.push_back(solve::layer(time, time, 1, 1));
+  return chain;
+}
+
+Question question_of(const std::vector<double>& times, int ranks, int micro_batches) {
+  Question question;
+  question.chain = chain_of(times);
+  question.stages = ranks;
+  question.micro_batches = micro_batches;
+  question.platform = chain::uniform_platform(ranks, Bytes(0));
+  question.solver = "madpipe";
+  return question;
+}
+
+plan::Plan plan_of(const Question& question) {
+  return std::get<plan::Plan>(plan(question));
+}
+
+const plan::Alternative* named(const plan::Plan& plan, const std::string& policy) {
+  for (const plan::Alternative& other : plan.alternatives)
+    if (other.policy == policy) return &other;
+  return nullptr;
+}
+
+std::vector<int> ranks_of_stages(const plan::Plan& plan) {
+  std::vector<int> ranks;
+  for (const plan::StagePlan& stage : plan.stages) ranks.push_back(stage.rank);
+  return ranks;
+}
+
+// Forward and backward of layers take 2, 4, 4, 2 in all. Three contiguous stages: one of them has
+// two layers, at least 6 for each micro-batch. With layers 1 and 4 on one rank every rank has 4.
+TEST(Madpipe, IsFasterThanEveryContiguousCutOfUnevenLayers) {
+  const Question question = question_of({1, 2, 2, 1}, 3, 12);
+
+  const plan::Plan plan = plan_of(question);
+
+  EXPECT_EQ(ranks_of_stages(plan), (std::vector<int>{0, 1, 2, 0}));
+  EXPECT_LT(plan.step.count(), 6 * 12);
+  // 4 for each micro-batch on the busiest rank, and its first cannot begin before the forward of
+  // layer 1, nor end before its backward.
+  EXPECT_GE(plan.step.count(), 4 * 12 + 2);
+  ASSERT_NE(named(plan, "joint, best cut"), nullptr);
+  EXPECT_GE(named(plan, "joint, best cut")->step->count(), 6 * 12);
+  EXPECT_EQ(plan.solver, "madpipe");
+}
+
+TEST(Madpipe, IsChosenByAutoWhereItIsFaster) {
+  Question question = question_of({1, 2, 2, 1}, 3, 12);
+  question.platform.default_link.rate = BytesPerSecond(100);
+  const double step = plan_of(question).step.count();
+  question.solver = "auto";
+
+  const plan::Plan plan = plan_of(question);
+
+  EXPECT_EQ(plan.solver, "madpipe");
+  EXPECT_EQ(plan.step.count(), step);
+}
+
+TEST(Madpipe, IsListedByAutoAndNoSlowerThanJointWhereContiguousStagesAreBest) {
+  Question question = question_of({1, 1}, 2, 1);
+  question.platform.default_link.rate = BytesPerSecond(100);
+  question.solver = "auto";
+
+  const plan::Plan plan = plan_of(question);
+
+  ASSERT_NE(named(plan, "madpipe"), nullptr);
+  EXPECT_EQ(named(plan, "madpipe")->step, plan.step);
+  EXPECT_EQ(ranks_of_stages(plan), (std::vector<int>{0, 1}));
+}
+
+// With free links more stages would only shorten fill and drain; what their messages cost is not
+// known.
+TEST(Madpipe, IsNotAskedByAutoWhereLinksAreNotKnown) {
+  Question question = question_of({1, 2, 2, 1}, 3, 12);
+  question.solver = "auto";
+
+  const plan::Plan plan = plan_of(question);
+
+  EXPECT_EQ(named(plan, "madpipe"), nullptr);
+  EXPECT_EQ(ranks_of_stages(plan), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(Madpipe, HasRoomForItsStagesTogether) {
+  // Every layer weighs 10 beside its values. Two of them on one rank leave little.
+  Question question = question_of({1, 2, 2, 1}, 3, 12);
+  for (chain::LayerCost& layer : question.chain.layers) layer.parameters = Bytes(10);
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(40);
+  const plan::Plan roomy = plan_of(question);
+  EXPECT_EQ(roomy.stages.size(), 4U);
+  // A rank that has room for one of them only.
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(19);
+  const Answer tight = plan(question);
+  const auto* const none = std::get_if<plan::Infeasible>(&tight);
+  ASSERT_NE(none, nullptr);
+  EXPECT_EQ(none->available, Bytes(19));
+}
+
+TEST(Madpipe, LeavesCutAndNumbersInFlightToItself) {
+  Question question = question_of({1, 2, 1}, 2, 2);
+  question.cut = std::vector<int>{1};
+  EXPECT_EQ(support::input_error([&] { plan(question); }),
+            "solver 'madpipe': chooses how many stages there are and between which layers they "
+            "end; leave cut and in_flight to it, or use 'joint'");
+}
+
+/// The least simulated step over all allocations, programs that keep everything, and all numbers in
+/// flight that do not grow from stage to stage.
+double least_of_all(const Question& question) {
+  double least = kNever;
+  const StageRoom room(question);
+  std::set<Allocation> all;
+  for (int special = 0; special < question.stages; ++special) {
+    for (Allocation& one : every_allocation(question.chain.length(), question.stages, special))
+      all.insert(std::move(one));
+  }
+  for (const Allocation& allocation : all) {
+    std::vector<program::StageProgram> programs;
+    program::StageTimes times;
+    for (int k = 0; k < allocation.stages(); ++k) {
+      programs.push_back(program::keep_all(allocation.first(k), allocation.last(k)));
+      const Prepared stage = prepared(question.chain, programs.back());
+      times.forward.push_back(stage.forward / room.speed(allocation.rank(k)));
+      times.backward.push_back(stage.backward / room.speed(allocation.rank(k)));
+      if (k + 1 == allocation.stages()) continue;
+      const chain::LinkSpec link =
+          question.platform.link(allocation.rank(k), allocation.rank(k + 1));
+      times.message.push_back(link.time(question.chain.output(allocation.last(k))).count());
+    }
+    std::function<void(Counts)> extend = [&](const Counts& counts) {
+      if (counts.size() < allocation.ends.size()) {
+        const int most = counts.empty() ? question.micro_batches : counts.back();
+        for (int count = 1; count <= most; ++count) {
+          Counts longer = counts;
+          longer.push_back(count);
+          extend(longer);
+        }
+        return;
+      }
+      const auto turns =
+          program::take_turns(program::one_f_one_b_with(counts, question.micro_batches),
+                              allocation.ranks, times)
+              .turns;
+      const auto result = judged(question, "oracle", programs,
+                                 {.ranks = allocation.ranks, .in_flight = counts, .turns = turns});
+      if (result) least = std::min(least, result->plan.step.count());
+    };
+    extend({});
+  }
+  return least;
+}
+
+TEST(Madpipe, IsTheBestOfAllAllocationsAndNumbersInFlightInMostCases) {
+  std::mt19937 random(5);
+  int equal = 0, instances = 0;
+  for (int i = 0; i < 60; ++i) {
+    Question question =
+        small_question(random, {.least_layers = 3, .most_layers = 5, .most_micro_batches = 4});
+    question.schedule = "1f1b";
+    question.solver = "madpipe";
+    for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
+    const double least = least_of_all(question);
+
+    const double step = plan_of(question).step.count();
+
+    EXPECT_GE(step, least * (1 - 1e-9)) << i;
+    EXPECT_LE(step, least * 1.25) << i;
+    equal += step <= least * (1 + 1e-9) ? 1 : 0;
+    ++instances;
+  }
+  RecordProperty("equal", equal);
+  EXPECT_GE(equal, instances * 85 / 100);
+}
+
+TEST(Madpipe, KeepsEveryBudgetAndIsNeverSlowerThanJoint) {
+  std::mt19937 random(17);
+  int plans = 0, several = 0;
+  for (int i = 0; i < 330; ++i) {
+    Question question = small_question(
+        random, {.least_layers = 3, .most_layers = 7, .most_stages = 4, .most_micro_batches = 8});
+    question.solver = "madpipe";
+    const Answer answer = plan(question);
+    const auto* const found = std::get_if<plan::Plan>(&answer);
+    if (found == nullptr) continue;
+    ++plans;
+    several += found->stages.size() > static_cast<std::size_t>(question.stages) ? 1 : 0;
+    const auto simulation = simulated(question, *found, simulate::Detail::kSummary);
+    EXPECT_NEAR(simulation.step.count(), found->step.count(), 1e-9 * found->step.count());
+    for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
+      EXPECT_LE(simulation.ranks[rank].peak.size, question.platform.ranks[rank].memory) << i;
+    const auto fault = simulate::validate(plan::compile(*found), setting_of(question, *found));
+    EXPECT_FALSE(fault) << i << ": " << simulate::to_text(*fault);
+    for (const plan::Alternative& other : found->alternatives) {
+      if (other.step) EXPECT_LE(found->step.count(), other.step->count() * (1 + 1e-9)) << i;
+    }
+    EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(*found), "p.json")), *found) << i;
+  }
+  EXPECT_GT(plans, 200);
+  EXPECT_GT(several, 30);
+}
+
+TEST(Madpipe, PlanWhoseTurnsWaitInACircleIsRefused) {
+  const Question question = question_of({1, 2, 1}, 2, 2);
+  plan::Plan plan = plan_of(question);
+  ASSERT_EQ(ranks_of_stages(plan), (std::vector<int>{0, 1, 0}));
+  // The last stage before the first, whose outputs it waits for.
+  plan.turns = {{2, 2, 2, 2, 0, 0, 0, 0}};
+
+  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+
+  ASSERT_TRUE(fault);
+  EXPECT_NE(simulate::to_text(*fault).find("wait for one another in a circle"), std::string::npos)
+      << simulate::to_text(*fault);
+}
+
+TEST(Allocations, AreAsManyAsCounted) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (int layers = ranks; layers <= 7; ++layers) {
+      for (int special = 0; special < ranks; ++special) {
+        const std::vector<Allocation> all = every_allocation(layers, ranks, special);
+        EXPECT_EQ(static_cast<double>(all.size()), count_allocations(layers, ranks));
+        EXPECT_EQ(std::set<Allocation>(all.begin(), all.end()).size(), all.size());
+      }
+    }
+  }
+}
+
+/// The heaviest rank's time for one micro-batch if nothing is run twice.
+double heaviest(const StageRoom& room, const Allocation& allocation) {
+  std::vector<double> loads(static_cast<std::size_t>(room.stages()), 0);
+  for (int k = 0; k < allocation.stages(); ++k)
+    loads[static_cast<std::size_t>(allocation.rank(k))] +=
+        room.work(allocation.rank(k), allocation.first(k), allocation.last(k));
+  return *std::max_element(loads.begin(), loads.end());
+}
+
+// With free links and no budgets the least period is that of the lightest heaviest rank.
+TEST(AllocationSearch, FindsTheLeastPeriodOfAllAllocations) {
+  std::mt19937 random(23);
+  for (int i = 0; i < 200; ++i) {
+    Question question = small_question(
+        random, {.least_layers = 3, .most_layers = 8, .most_stages = 4, .most_micro_batches = 4});
+    for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
+    question.platform.default_link = {};
+    question.platform.overrides.clear();
+    const StageRoom room(question);
+    const auto policy = policy_named(question, "joint");
+    SharedPlans plans(room, *policy);
+    const int special = between(random, 0, question.stages - 1);
+    double least = kNever;
+    for (const Allocation& one :
+         every_allocation(question.chain.length(), question.stages, special))
+      least = std::min(least, heaviest(room, one));
+    AllocationSearch search(plans, special);
+
+    const std::vector<Allocation> found = search.within(least);
+
+    ASSERT_FALSE(found.empty()) << i;
+    for (const Allocation& one : found) EXPECT_LE(heaviest(room, one), least * (1 + 1e-6)) << i;
+    EXPECT_TRUE(search.within(least * (1 - 1e-6)).empty()) << i;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::partition
