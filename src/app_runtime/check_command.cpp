@@ -29,8 +29,12 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
     // One rank plans for all of them.
     comm::run_local(
         1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-        [&](comm::Channel& channel) {
-          const RankContext context{.channel = channel, .stages = stages, .threads = threads};
+        [&](comm::Channel& control) {
+          const auto device = open_rank_device(job, control, /*stages=*/1);
+          const RankContext context{.channel = device->channel(),
+                                    .device = *device,
+                                    .stages = stages,
+                                    .threads = threads};
           const TrainPlan plan = make_train_plan(job, model, context, Costs::kAlways, std::cerr);
           if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan.plan));
           if (!arguments.report.empty())
@@ -38,6 +42,7 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
                            report::plan_page(plan.plan, plan.chain, plan.forecast));
           std::cout << (arguments.json ? plan::to_json(plan.plan)
                                        : report::plan_text(plan.plan, plan.chain, plan.forecast));
+          device->close();
         });
     std::cerr << arguments.job_file << " is a good job: every rank within its budget\n";
     return 0;

@@ -11,8 +11,6 @@
 #include "trireme/solve/solve.h"
 #include "trireme/tier/rates.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <variant>
 
@@ -27,7 +25,6 @@ bool needs_costs(const config::JobSpec& job);
 /// Before anything is measured for it.
 void require_solver(const config::JobSpec& job);
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
-Bytes machine_memory();
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
 chain::Platform platform_of(const config::JobSpec& job, const RankContext& context);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
@@ -80,11 +77,11 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   return result;
 }
 
-Bytes device_budget(const config::JobSpec& job, int rank) {
+Bytes device_budget(const config::JobSpec& job, int rank, Bytes total) {
   const auto& budgets = job.memory.device_budget;
   if (budgets.empty()) return Bytes(0);
   return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
-                  machine_memory());
+                  total);
 }
 
 namespace {
@@ -113,10 +110,6 @@ Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(whole.count()) * size.share));
 }
 
-Bytes machine_memory() {
-  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
-}
-
 Bytes free_disk(const std::filesystem::path& folder) {
   std::error_code failure;
   const auto space = std::filesystem::space(folder, failure);
@@ -139,12 +132,13 @@ chain::Platform platform_of(const config::JobSpec& job, const RankContext& conte
   platform.channel_buffers = kChannelBuffers;
   const tier::OuterStoreOptions outer = outer_store_of(job);
   tier::TierRates rates;
-  if (context.channel.rank() == 0) rates = tier::measure_rates(outer);
+  if (context.channel.rank() == 0) rates = context.device.outer_rates(outer);
   for (std::size_t k = 0; k < platform.ranks.size(); ++k) {
     chain::RankSpec& rank = platform.ranks[k];
     // Replicas of a stage run the same program: the one with the least memory counts.
     for (int replica = 0; replica < job.pipeline.replicas; ++replica) {
-      const Bytes budget = device_budget(job, replica * context.stages + static_cast<int>(k));
+      const Bytes budget = context.device.plannable(device_budget(
+          job, replica * context.stages + static_cast<int>(k), context.device.total_memory()));
       if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
     }
     rank.host = outer.host;

@@ -43,7 +43,7 @@ enum class Costs { kWhereNeeded, kAlways };
 TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
                           const RankContext& context, Costs costs, std::ostream& out);
 
-/// The rank's device budget; 0: none.
-Bytes device_budget(const config::JobSpec& job, int rank);
+/// The device budget of one rank, of a device with `total` bytes; 0: none.
+Bytes device_budget(const config::JobSpec& job, int rank, Bytes total);
 
 }  // namespace trireme::app

@@ -42,7 +42,7 @@ Bytes held_by(const model::Values& values) {
   return total;
 }
 
-model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account,
+model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                             chain::LayerCost& cost) {
   const Bytes copies = buffer_copies(subject.layer);
   {
@@ -71,19 +71,36 @@ model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account
   return output;
 }
 
-void measure_times(const Subject& subject, const Sampling& sampling, chain::LayerCost& cost) {
-  std::vector<double> forwards, backwards;
+void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
+                   chain::LayerCost& cost) {
+  struct Run {
+    device::Marks::Mark begin, turn, end, gradients_made;
+  };
+  std::vector<Run> runs;
   const auto begin = Clock::now();
-  while (static_cast<int>(forwards.size()) < sampling.least_runs ||
+  marks.begin();
+  while (static_cast<int>(runs.size()) < sampling.least_runs ||
          since(begin) < sampling.least_time) {
     sampling.between();
-    const auto start = Clock::now();
+    Run& run = runs.emplace_back();
+    run.begin = marks.set();
     model::Tape tape = taped(subject);
-    forwards.push_back(since(start).count());
+    run.turn = marks.set();
     const model::Values gradients = output_gradients(tape);
-    const auto turn = Clock::now();
+    run.gradients_made = marks.set();
     const model::Values input_gradients = model::backward(std::move(tape), gradients);
-    backwards.push_back(since(turn).count());
+    run.end = marks.set();
+    // Runs that are on their way to a device take time, too.
+    if (runs.size() % static_cast<std::size_t>(sampling.least_runs) == 0) marks.settle();
+  }
+  marks.settle();
+  const auto between = [&](device::Marks::Mark from, device::Marks::Mark to) {
+    return std::chrono::duration<double>(marks.time(to) - marks.time(from)).count();
+  };
+  std::vector<double> forwards, backwards;
+  for (const Run& run : runs) {
+    forwards.push_back(between(run.begin, run.turn));
+    backwards.push_back(between(run.gradients_made, run.end));
   }
   cost.forward = Seconds(median(std::move(forwards)));
   cost.backward = Seconds(median(std::move(backwards)));

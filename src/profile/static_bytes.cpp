@@ -35,7 +35,9 @@ at::Tensor attach_gradients(const model::Layer& layer) {
   std::int64_t total = 0;
   for (const model::Parameter& parameter : layer.parameters())
     total += padded(parameter.value.numel());
-  at::Tensor flat = at::zeros({total}, at::kFloat);
+  const auto device =
+      layer.parameters().empty() ? at::kCPU : layer.parameters().front().value.device();
+  at::Tensor flat = at::zeros({total}, at::TensorOptions(at::kFloat).device(device));
   std::int64_t offset = 0;
   for (const model::Parameter& parameter : layer.parameters()) {
     at::Tensor value = parameter.value;

@@ -19,7 +19,7 @@ struct Updated {
 
 void update(Updated& of, const config::OptimizerSpec& optimizer, bool is_first) {
   if (optimizer.kind == "adamw") {
-    for (at::Tensor& step : of.steps) step.add_(1);
+    at::_foreach_add_(of.steps, 1);
     at::_fused_adamw_(of.values, of.gradients, of.first_moments, of.second_moments, {}, of.steps,
                       /*lr=*/0.0, optimizer.beta1, optimizer.beta2, optimizer.weight_decay,
                       optimizer.epsilon, /*amsgrad=*/false, /*maximize=*/false);
@@ -33,7 +33,7 @@ void update(Updated& of, const config::OptimizerSpec& optimizer, bool is_first) 
 }  // namespace
 
 Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
-                       const config::OptimizerSpec& optimizer) {
+                       const config::OptimizerSpec& optimizer, device::Marks& marks) {
   if (layer.parameters().empty()) return Seconds(0);
   const at::NoGradGuard no_grad;
   const bool is_adamw = optimizer.kind == "adamw";
@@ -45,16 +45,21 @@ Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
       of.first_moments.push_back(at::zeros_like(parameter.value));
     if (!is_adamw) continue;
     of.second_moments.push_back(at::zeros_like(parameter.value));
-    of.steps.push_back(at::zeros({}, at::kFloat));
+    of.steps.push_back(at::zeros({}, parameter.value.detach().options()));
   }
-  std::vector<double> times;
+  marks.begin();
+  std::vector<device::Marks::Mark> turns{marks.set()};
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
-    const auto begin = std::chrono::steady_clock::now();
     gradients.norm();
     update(of, optimizer, run == 0);
     gradients.zero_();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (run > 0) times.push_back(time.count());
+    turns.push_back(marks.set());
+  }
+  marks.settle();
+  std::vector<double> times;
+  for (std::size_t run = 1; run <= kRuns; ++run) {
+    const std::chrono::duration<double> time = marks.time(turns[run + 1]) - marks.time(turns[run]);
+    times.push_back(time.count());
   }
   std::sort(times.begin(), times.end());
   return Seconds(times[kRuns / 2]);

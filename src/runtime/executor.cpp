@@ -6,10 +6,10 @@
 #include "trireme/core/text.h"
 #include "trireme/model/taped.h"
 #include "trireme/program/needs.h"
+#include "trireme/runtime/clip.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <chrono>
 
@@ -18,20 +18,6 @@ namespace {
 
 using program::Action;
 using program::Op;
-using Clock = std::chrono::steady_clock;
-
-/// Adds the time of its own life to a total.
-class Stopwatch {
- public:
-  explicit Stopwatch(Seconds& total) : total_(total) {}
-  ~Stopwatch() { total_ += Seconds(std::chrono::duration<double>(Clock::now() - begin_).count()); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  Seconds& total_;
-  Clock::time_point begin_ = Clock::now();
-};
 
 /// Undoes what a repeated forward does to a layer's buffers, so that statistics move once. Writes
 /// past the version counter: another micro-batch's tape may have saved the buffer without using its
@@ -65,7 +51,12 @@ std::set<ValueStore::Key> tapes_that_move(const std::vector<Action>& actions) {
 }  // namespace
 
 Executor::Executor(Parts parts, ExecutorOptions options)
-    : parts_(parts), options_(std::move(options)), generator_(at::detail::createCPUGenerator()) {}
+    : parts_(parts),
+      options_(std::move(options)),
+      generator_(parts.place.make_generator()),
+      clock_(parts.place.make_marks()),
+      losses_(parts.place, at::kFloat),
+      norm_(parts.place, at::kDouble) {}
 
 RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, std::int64_t step,
                           double rate, const std::vector<simulate::CopyPoint>& points,
@@ -95,7 +86,8 @@ RunResult Executor::run(const std::vector<Action>& actions) {
              (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
          "a program that moves values has lanes to move them on, and places to free them");
   parts_.boundary.expect(actions);
-  if (recorder_ != nullptr) recorder_->begin();
+  clock_.begin();
+  if (recorder_ != nullptr) recorder_->begin(clock_.marks());
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
@@ -103,6 +95,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
     await_values(actions[i]);
     perform(actions[i]);
   }
+  finish();
   if (parts_.copies != nullptr) {
     result_.times.copy = finish_copies();
     if (recorder_ != nullptr) {
@@ -114,15 +107,25 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   return std::move(result_);
 }
 
+void Executor::finish() {
+  clock_.settle();
+  if (recorder_ != nullptr) recorder_->settle();
+  for (const double loss : losses_.take()) result_.losses.push_back(static_cast<float>(loss));
+  const std::vector<double> norm = norm_.take();
+  if (!norm.empty()) result_.gradient_norm = norm.front();
+}
+
 void Executor::forget() {
   if (parts_.copies != nullptr) parts_.copies->abandon();
   values_.clear();
   targets_.clear();
   ran_.clear();
+  losses_.take();
+  norm_.take();
 }
 
 void Executor::move(const simulate::CopyPoint& point) {
-  const Stopwatch watch(result_.times.copy_wait);
+  const Stopwatch watch(clock_, result_.times.copy_wait);
   for (int i = 0; i < point.releases; ++i) values_.left(parts_.copies->release_next());
   const tier::TagScope tag(tier::Tag::kKept);
   for (int i = 0; i < point.begins; ++i) values_.returned(parts_.copies->begin_next());
@@ -130,7 +133,7 @@ void Executor::move(const simulate::CopyPoint& point) {
 
 void Executor::await_values(const Action& action) {
   if (parts_.copies == nullptr || points_ == nullptr) return;
-  const Stopwatch watch(result_.times.copy_wait);
+  const Stopwatch watch(clock_, result_.times.copy_wait);
   program::for_each_need(action, [&](const program::ValueKey& key) { parts_.copies->await(key); });
 }
 
@@ -152,6 +155,7 @@ Seconds Executor::finish_copies() {
 void Executor::perform(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const RecordScope record(recorder_, action, ran_.contains(key));
+  const device::Range range(parts_.place, [&] { return to_text(action); });
   switch (action.op) {
     case Op::kForward:
       forward(action, Taping::kUntaped);
@@ -165,9 +169,9 @@ void Executor::perform(const Action& action) {
     case Op::kDrop:
       return values_.drop_output(key);
     case Op::kLoadInput:
-      return values_.put_output(key, feed_->input(action.micro_batch));
+      return values_.put_output(key, parts_.place.fetch(feed_->input(action.micro_batch)));
     case Op::kLoadTarget:
-      targets_[key] = feed_->target(action.micro_batch);
+      targets_[key] = parts_.place.fetch(feed_->target(action.micro_batch));
       return;
     case Op::kReadLoss:
       return read_loss(action);
@@ -179,13 +183,13 @@ void Executor::perform(const Action& action) {
     case Op::kReceiveGradient:
       return receive(action);
     case Op::kReduceGradients: {
-      const Stopwatch watch(result_.times.wait);
+      const Stopwatch watch(clock_, result_.times.wait);
       return parts_.reducer.reduce();
     }
     case Op::kClip:
       return clip();
     case Op::kStep: {
-      const Stopwatch watch(result_.times.step);
+      const Stopwatch watch(clock_, result_.times.step);
       parts_.optimizer.step(rate_);
       return parts_.stage.zero_gradients();
     }
@@ -201,7 +205,7 @@ void Executor::perform(const Action& action) {
 void Executor::offload(const Action& action) {
   // A message on its way still reads what would lose its bytes.
   if (action.layer == parts_.stage.layers().back()) {
-    const Stopwatch watch(result_.times.wait);
+    const Stopwatch watch(clock_, result_.times.wait);
     parts_.boundary.flush_outputs();
   }
   const program::ValueKey value = program::moved_value(action);
@@ -211,7 +215,7 @@ void Executor::offload(const Action& action) {
 void Executor::forward(const Action& action, Taping taping) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const bool repeated = ran_.contains(key);
-  const Stopwatch watch(repeated ? result_.times.recompute : result_.times.forward);
+  const Stopwatch watch(clock_, repeated ? result_.times.recompute : result_.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
   const model::Values& input = values_.output({action.layer - 1, action.micro_batch});
   model::Layer& layer = parts_.stage.layer(action.layer);
@@ -235,7 +239,7 @@ void Executor::forward(const Action& action, Taping taping) {
 }
 
 void Executor::backward(const Action& action) {
-  const Stopwatch watch(result_.times.backward);
+  const Stopwatch watch(clock_, result_.times.backward);
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values gradients = values_.take_gradient(key);
@@ -250,20 +254,18 @@ void Executor::read_loss(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values loss = values_.take_output(key);
   ensure(loss.size() == 1 && loss[0].numel() == 1, "the last layer gives one value, the loss");
-  const auto place = static_cast<std::size_t>(action.micro_batch);
-  if (result_.losses.size() <= place) result_.losses.resize(place + 1);
-  result_.losses[place] = loss[0].item<float>();
+  losses_.put(static_cast<std::size_t>(action.micro_batch), loss[0]);
   if (training_) values_.put_gradient(key, {at::full_like(loss[0], options_.loss_scale)});
   if (!training_) targets_.erase(key);
 }
 
 void Executor::send(const Action& action, model::Values values) {
-  const Stopwatch watch(result_.times.wait);
+  const Stopwatch watch(clock_, result_.times.wait);
   parts_.boundary.send(action, std::move(values));
 }
 
 void Executor::receive(const Action& action) {
-  const Stopwatch watch(result_.times.wait);
+  const Stopwatch watch(clock_, result_.times.wait);
   const ValueStore::Key key{action.layer, action.micro_batch};
   model::Values values = parts_.boundary.receive(action);
   if (action.op == Op::kReceiveInput) return values_.put_output(key, std::move(values));
@@ -272,12 +274,8 @@ void Executor::receive(const Action& action) {
 
 void Executor::clip() {
   if (options_.clip_norm <= 0) return;
-  const Stopwatch watch(result_.times.wait);
-  const double norm = parts_.reducer.global_norm();
-  result_.gradient_norm = norm;
-  if (norm <= options_.clip_norm) return;
-  const auto factor = static_cast<float>(options_.clip_norm / norm);
-  for (const StageParameter& parameter : parts_.stage.parameters()) parameter.gradient.mul_(factor);
+  const Stopwatch watch(clock_, result_.times.wait);
+  clip_gradients(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
 }
 
 void Executor::require_value(const Action& action, const model::Values& output) const {
@@ -292,7 +290,7 @@ model::Context Executor::context_of(const Action& action) {
           static_cast<std::uint64_t>(action.layer));
   generator_.set_current_seed(key);
   if (options_.owns_default_generator) {
-    at::Generator standard = at::detail::getDefaultCPUGenerator();
+    at::Generator standard = parts_.place.default_generator();
     const std::lock_guard lock(standard.mutex());
     standard.set_current_seed(key);
   }

@@ -35,7 +35,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
     if (adamw || spec.momentum != 0) group.first_moments.push_back(at::zeros_like(value));
     if (!adamw) continue;
     group.second_moments.push_back(at::zeros_like(value));
-    group.steps.push_back(at::zeros({}, at::kFloat));
+    group.steps.push_back(at::zeros({}, value.options()));
   }
   for (Group* group : {&decayed, &plain}) {
     if (!group->values.empty()) groups_.push_back(std::move(*group));
@@ -55,7 +55,7 @@ void Optimizer::step(double rate) {
 }
 
 void Optimizer::step_adamw(Group& group, double rate) const {
-  for (at::Tensor& step : group.steps) step.add_(1);
+  at::_foreach_add_(group.steps, 1);
   at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,
                     /*max_exp_avg_sqs=*/{}, group.steps, rate, spec_.beta1, spec_.beta2,
                     group.decay, spec_.epsilon, /*amsgrad=*/false,

@@ -7,6 +7,7 @@
 #include "trireme/profile/measure.h"
 #include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
+#include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
 

@@ -7,6 +7,7 @@
 #include "trireme/profile/measure.h"
 #include "trireme/simulate/replay.h"
 #include "trireme/simulate/simulate.h"
+#include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
 

@@ -4,13 +4,16 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/device/place.h"
 #include "trireme/model/layer.h"
 #include "trireme/program/action.h"
 #include "trireme/runtime/boundary.h"
+#include "trireme/runtime/late_scalars.h"
 #include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/recorder.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
+#include "trireme/runtime/step_clock.h"
 #include "trireme/runtime/values.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/tier/value_copies.h"
@@ -70,7 +73,8 @@ class Executor {
     Boundary& boundary;
     Reducer& reducer;
     Optimizer& optimizer;
-    tier::ValueCopies* copies = nullptr;  ///< needed by programs that move values
+    tier::ValueCopies* copies = nullptr;         ///< needed by programs that move values
+    const device::Place& place = device::cpu();  ///< where the stage is
   };
   Executor(Parts parts, ExecutorOptions options);
 
@@ -91,6 +95,7 @@ class Executor {
   enum class Taping { kUntaped, kTaped };
 
   RunResult run(const std::vector<Action>& actions);
+  void finish();
   void move(const simulate::CopyPoint& point);
   void await_values(const Action& action);
   void offload(const Action& action);
@@ -108,6 +113,8 @@ class Executor {
   Parts parts_;
   ExecutorOptions options_;
   at::Generator generator_;
+  StepClock clock_;
+  LateScalars losses_, norm_;
 
   // Of the run under way.
   ValueStore values_;
