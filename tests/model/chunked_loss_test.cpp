@@ -1,7 +1,6 @@
 // A head whose logits are made in parts, beside one that makes them at once.
 // SPDX-License-Identifier: Apache-2.0
-#include "built.h"
-
+#include "trireme/model/chain.h"
 #include "trireme/model/taped.h"
 
 #include <ATen/ATen.h>
