@@ -36,7 +36,7 @@ void add_figures(const config::JobSpec& job, const RankContext& context,
 /// Chooses, and measures what was chosen, until that had been measured before.
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
                          SizedChains& chains, const RankContext& context, std::ostream& out);
-/// Rank 0's share of its host, on every rank.
+/// Rank 0's share of its host, or what tensors can have of its GPU; on every rank.
 Bytes room_of_a_rank(const RankContext& context);
 /// How fast all ranks add up a buffer, as a ring counts its bytes.
 BytesPerSecond reduction_rate(comm::Channel& channel);
@@ -131,11 +131,14 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
 }
 
 Bytes room_of_a_rank(const RankContext& context) {
-  const double bytes =
-      kShareOfHost * static_cast<double>(machine_memory().count()) / context.ranks_on_host;
-  const std::string text = std::to_string(static_cast<std::int64_t>(bytes));
-  return Bytes(std::stoll(comm::broadcast(context.channel, comm::everyone(context.channel), text,
-                                          "memory of rank 0's host")));
+  const RankDevice& device = context.device;
+  const auto of_host = static_cast<std::int64_t>(
+      kShareOfHost * static_cast<double>(machine_memory().count()) / context.ranks_on_host);
+  const Bytes room =
+      device.place().device().is_cpu() ? Bytes(of_host) : device.plannable(device.total_memory());
+  return Bytes(
+      std::stoll(comm::broadcast(context.channel, comm::everyone(context.channel),
+                                 std::to_string(room.count()), "memory of rank 0's device")));
 }
 
 BytesPerSecond reduction_rate(comm::Channel& channel) {

@@ -26,7 +26,7 @@ struct SettledJob {
 /// shape is taken only once its own size was measured: until then that is done, and chosen again.
 ///
 /// `ranks` are those of the run to come; `context` may have fewer. Ranks without a budget count
-/// with what their host has, and keep everything. What was tried and taken is told on `out`.
+/// with what their host or GPU has, and keep everything. What was tried and taken is told on `out`.
 ///
 /// Throws DoesNotFit when no shape keeps the budgets, InputError when what is fixed leaves none.
 SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model,

@@ -30,8 +30,10 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
     const int threads = threads_per_rank(job, ranks);
     // One rank plans for all of them.
     comm::run_local(1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-                    [&](comm::Channel& channel) {
-                      RankContext context{.channel = channel,
+                    [&](comm::Channel& control) {
+                      const auto device = open_rank_device(job, control, /*stages=*/1);
+                      RankContext context{.channel = device->channel(),
+                                          .device = *device,
                                           .stages = stages_for(job, ranks),
                                           .threads = threads,
                                           .ranks_on_host = ranks};
@@ -47,6 +49,7 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
                       std::cout << (arguments.json
                                         ? plan::to_json(plan.plan)
                                         : report::plan_text(plan.plan, plan.chain, plan.forecast));
+                      device->close();
                     });
     std::cerr << arguments.job_file << " is a good job: every rank within its budget\n";
     return 0;

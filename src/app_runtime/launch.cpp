@@ -42,13 +42,16 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
     const int ranks = stages * job.pipeline.replicas.value_or(1);
     const int threads = threads_per_rank(job, ranks);
     comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-                    [&](comm::Channel& channel) {
-                      body({.channel = channel,
+                    [&](comm::Channel& control) {
+                      const auto device = open_rank_device(job, control, stages);
+                      body({.channel = device->channel(),
+                            .device = *device,
                             .stages = stages,
                             .threads = threads,
                             .ranks_on_host = ranks,
                             .owns_process = ranks == 1,
                             .shares_cores = ranks * threads > usable_cores()});
+                      device->close();
                     });
     return 0;
   } catch (...) {
@@ -85,16 +88,20 @@ bool is_speaker() {
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
   const std::string& transport = job.pipeline.transport;
   const bool many = launched_ranks() > 1;
-  if (transport == "mpi" || (transport == "auto" && many)) {
-    const auto in_world = [&](comm::Channel& channel, int ranks_on_host) {
+  if (transport == "mpi" || (transport != "local" && many)) {
+    const auto in_world = [&](comm::Channel& control, int ranks_on_host) {
+      const int stages = stages_for(job, control.size());
+      const auto device = open_rank_device(job, control, stages);
       const int threads = threads_per_rank(job, ranks_on_host);
       const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-      body({.channel = channel,
-            .stages = stages_for(job, channel.size()),
+      body({.channel = device->channel(),
+            .device = *device,
+            .stages = stages,
             .threads = threads,
             .ranks_on_host = ranks_on_host,
             .owns_process = true,
             .shares_cores = ranks_on_host * threads > cores});
+      device->close();
     };
     return launch_mpi(job, in_world);
   }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rank_device.h"
+
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
 
@@ -11,7 +13,8 @@ namespace trireme::app {
 
 /// One rank of a job on its way.
 struct RankContext {
-  comm::Channel& channel;
+  comm::Channel& channel;  ///< the device's
+  RankDevice& device;
   int stages = 1;             ///< ranks per pipeline; where the shape is open, not yet
   int threads = 1;            ///< of this rank's operators
   int ranks_on_host = 1;      ///< this one included

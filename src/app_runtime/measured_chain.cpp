@@ -16,6 +16,7 @@ namespace {
 chain::Chain sum_of(const std::vector<std::vector<std::byte>>& shares) {
   std::optional<chain::Chain> sum;
   for (const auto& share : shares) {
+    if (share.empty()) continue;  // that rank measured nothing
     const std::string text(reinterpret_cast<const char*>(share.data()), share.size());
     const chain::Chain chain = chain::read_chain(io::parse(text, "chain"));
     if (!sum) {
@@ -45,13 +46,22 @@ std::filesystem::path profiles_folder(const config::JobSpec& job) {
   return report.parent_path() / ".profiles";
 }
 
+profile::MeasureOptions measure_options(const RankContext& context) {
+  const device::Place& place = context.device.place();
+  return {.threads = context.threads,
+          .stop_requested = stop_requested,
+          .place = place,
+          .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
+}
+
 chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                             const RankContext& context, std::ostream& out) {
   comm::Channel& channel = context.channel;
   const std::vector<int> all = comm::everyone(channel);
   const bool speaks = channel.rank() == 0;
   std::optional<profile::Stored> stored;
-  if (speaks) stored = profile::find_stored(job, context.threads, profiles_folder(job));
+  const std::string place = context.device.place().describe();
+  if (speaks) stored = profile::find_stored(job, context.threads, profiles_folder(job), place);
   const std::string known = comm::broadcast(
       channel, all, stored ? chain::to_yaml(stored->chain) : "", "stored profile of rank 0");
   if (!known.empty()) {
@@ -60,22 +70,25 @@ chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel&
   }
   if (speaks) out << "profile: measuring the layers ..." << std::endl;
   int measured = 0;
-  profile::MeasureOptions options{.threads = context.threads,
-                                  .share = channel.rank(),
-                                  .shares = channel.size(),
-                                  .stop_requested = stop_requested};
+  profile::MeasureOptions options = measure_options(context);
+  const bool is_shared = context.device.measures_beside_others();
+  if (is_shared) {
+    options.share = channel.rank();
+    options.shares = channel.size();
+  }
   options.progress = [&](int, const chain::LayerCost&, bool is_measured) {
     measured += is_measured ? 1 : 0;
   };
-  const std::string mine = chain::to_yaml(profile::measure(model, job, options));
+  std::string mine;
+  if (is_shared || speaks) mine = chain::to_yaml(profile::measure(model, job, options));
   const auto shares =
       comm::all_gather(channel, all, std::as_bytes(std::span(mine)), "profiles of all ranks");
   chain::Chain chain = sum_of(shares);
   if (speaks) {
-    stored = profile::store(std::move(chain), job, context.threads, profiles_folder(job));
+    stored = profile::store(std::move(chain), job, context.threads, profiles_folder(job), place);
     say(*stored,
-        concat(measured, " kinds measured on ", channel.size(),
-               channel.size() == 1 ? " rank" : " ranks"),
+        concat(measured, " kinds measured on ", is_shared ? channel.size() : 1,
+               is_shared && channel.size() > 1 ? " ranks" : " rank"),
         out);
     return std::move(stored->chain);
   }

@@ -23,7 +23,7 @@ namespace {
 config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegistry& own);
 /// On one rank, with the threads that a rank of the job's run would have.
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
-                  const model::ChainModel& model, int threads);
+                  const model::ChainModel& model, const RankContext& context);
 void print(const ProfileArguments& arguments, const profile::Stored& stored, int threads);
 
 }  // namespace
@@ -34,7 +34,7 @@ int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) 
     const config::JobSpec job = load(arguments, own);
     const model::ChainModel model = model::make_model(job.model, own);
     return launch(job, [&](const RankContext& context) {
-      if (context.channel.rank() == 0) profile_rank(arguments, job, model, context.threads);
+      if (context.channel.rank() == 0) profile_rank(arguments, job, model, context);
     });
   } catch (...) {
     return exit_code_of_current_exception(is_speaker(), "");
@@ -57,8 +57,9 @@ config::JobSpec load(const ProfileArguments& arguments, const model::ModelRegist
 }
 
 void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
-                  const model::ChainModel& model, int threads) {
-  profile::MeasureOptions options{.threads = threads, .stop_requested = stop_requested};
+                  const model::ChainModel& model, const RankContext& context) {
+  const int threads = context.threads;
+  profile::MeasureOptions options = measure_options(context);
   options.progress = [&](int number, const chain::LayerCost& cost, bool measured) {
     if (!measured) return;
     std::cerr << "measured layer " << number << " of " << model.length() << ", " << cost.name

@@ -157,6 +157,11 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
                                                        .copy_wait = rank.times.copy_wait,
                                                        .wait = rank.times.wait});
     set_layers(line, plan_.plan);
+    if (rank.reserves.allocator > Bytes(0)) {
+      line.reserved = rank.reserves.allocator;
+      line.workspaces = rank.reserves.workspaces;
+      line.outside = rank.reserves.others;
+    }
     if (!plan_.has_forecast()) continue;
     const auto stage = static_cast<std::size_t>(rank.rank) % plan_.predicted_peaks.size();
     line.predicted_peak = plan_.predicted_peaks[stage];

@@ -148,6 +148,8 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
       << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each, "
       << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
       << run.job.train.micro_batch.value() << ", " << plan.solver << ")\n";
+  if (!context.device.place().device().is_cpu())
+    out << "device: " << context.device.place().describe() << "\n";
   out << run.dataset.describe() << "\n";
 }
 
@@ -160,9 +162,8 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
   const bool speaks = context.channel.rank() == 0;
   std::ostream& out = words_of(run);
   const TrainPlan plan = make_train_plan(run.job, run.model, context, costs, out);
-  const Bytes budget = device_budget(run.job, context.channel.rank());
-  tier::MemoryAccount& memory = tier::MemoryAccount::open(concat("rank ", context.channel.rank()));
-  if (budget.count() > 0) memory.set_budget(budget);
+  context.device.begin_run(
+      device_budget(run.job, context.channel.rank(), context.device.total_memory()));
 
   const bool is_terminal = is_person_watching(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO);
   const std::string everyone_reports = comm::broadcast(
@@ -182,9 +183,12 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
                             .plan = plan.plan,
                             .data = source,
                             .channel = context.channel,
-                            .memory = memory,
+                            .memory = context.device.memory(),
+                            .place = context.device.place(),
                             .copy_points = plan.copies.before,
                             .outer_store = plan.outer_store,
+                            .make_copies = context.device.copies_to(plan.outer_store),
+                            .reserves = context.device.reserves(),
                             .threads = context.threads,
                             .report_every = std::stoi(everyone_reports),
                             .owns_process = context.owns_process,
@@ -218,10 +222,7 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
   config::LoadOptions options{.settings = settings, .own_models = {}};
   for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
   config::JobSpec job = config::load_job(file, options);
-  if (job.device == "cuda") {
-    device::open_cuda();  // says what is missing
-    job.fail("device", "is cuda: the device is there, but this version trains on cpu only");
-  }
+  if (job.device == "cuda") device::load_cuda();  // says what is missing
   if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
     job.fail(
         "checkpoint",

@@ -11,8 +11,6 @@
 #include "trireme/solve/solve.h"
 #include "trireme/tier/rates.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -89,15 +87,11 @@ void require_solver(const config::JobSpec& job) {
                                  ", must be one of ", join(known, ", ")));
 }
 
-Bytes device_budget(const config::JobSpec& job, int rank) {
+Bytes device_budget(const config::JobSpec& job, int rank, Bytes total) {
   const auto& budgets = job.memory.device_budget;
   if (budgets.empty()) return Bytes(0);
   return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
-                  machine_memory());
-}
-
-Bytes machine_memory() {
-  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
+                  total);
 }
 
 chain::Platform world_platform(const config::JobSpec& job, const RankContext& context, int ranks) {
@@ -149,12 +143,13 @@ chain::Platform platform_of(const config::JobSpec& job, const RankContext& conte
   platform.channel_buffers = kChannelBuffers;
   const tier::OuterStoreOptions outer = outer_store_of(job);
   tier::TierRates rates;
-  if (context.channel.rank() == 0) rates = tier::measure_rates(outer);
+  if (context.channel.rank() == 0) rates = context.device.outer_rates(outer);
   for (std::size_t k = 0; k < platform.ranks.size(); ++k) {
     chain::RankSpec& rank = platform.ranks[k];
     // Replicas of a stage run the same program: the one with the least memory counts.
     for (int replica = 0; replica < job.pipeline.replicas.value(); ++replica) {
-      const Bytes budget = device_budget(job, replica * context.stages + static_cast<int>(k));
+      const Bytes budget = context.device.plannable(device_budget(
+          job, replica * context.stages + static_cast<int>(k), context.device.total_memory()));
       if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
     }
     rank.host = outer.host;

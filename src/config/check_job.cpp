@@ -19,6 +19,7 @@ void check_batch(const JobSpec& job);
 void check_shape(const JobSpec& job);
 void check_cut(const JobSpec& job);
 void check_memory(const JobSpec& job);
+void check_transport(const JobSpec& job);
 
 }  // namespace
 
@@ -30,6 +31,7 @@ void check(const JobSpec& job) {
   check_shape(job);
   check_cut(job);
   check_memory(job);
+  check_transport(job);
 }
 
 namespace {
@@ -100,6 +102,12 @@ void check_memory(const JobSpec& job) {
   if (std::cmp_not_equal(budgets.size(), ranks))
     job.fail("memory.device_budget", concat("has ", budgets.size(), " entries, must have 1 or ",
                                             ranks, ": one per rank (stages x replicas)"));
+}
+
+void check_transport(const JobSpec& job) {
+  if (job.pipeline.transport == "nccl" && job.device != "cuda")
+    job.fail("pipeline.transport", concat("is nccl, which moves memory of GPUs, but device is ",
+                                          job.device, ": must be auto, local or mpi"));
 }
 
 }  // namespace

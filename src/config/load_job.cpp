@@ -18,8 +18,6 @@ constexpr Bytes kMaxJobFile{1 << 20};
 ModelSpec read_model(const io::Node& document, const LoadOptions& options);
 /// Reads into the built-in spec of that kind, if there is one.
 void read_built_in(std::string_view kind, const io::Node& model, ModelSpec& into);
-/// NCCL needs no choice of its own: it says so instead of "must be one of".
-void refuse_reserved_words(const io::Node& document);
 
 }  // namespace
 
@@ -38,7 +36,6 @@ JobSpec read_job(const io::Node& document, const LoadOptions& options) {
   fields.find("model");
   job.model = read_model(settled, options);
   job.data.kind = data_kinds_of(job.model).front();
-  refuse_reserved_words(settled);
   walk(fields, job);
   fields.finish();
   if (job.report.directory.empty()) job.report.directory = "runs/" + job.name;
@@ -83,13 +80,6 @@ void read_built_in(std::string_view kind, const io::Node& model, ModelSpec& into
     fields.finish();
     into = spec;
   });
-}
-
-void refuse_reserved_words(const io::Node& document) {
-  const auto pipeline = io::MapReader(document).optional("pipeline");
-  const auto transport = pipeline ? io::MapReader(*pipeline).optional("transport") : std::nullopt;
-  if (transport && transport->kind() == io::Node::Kind::kScalar && transport->text() == "nccl")
-    transport->fail("is nccl, must be auto, local or mpi: NCCL comes with device: cuda by itself");
 }
 
 }  // namespace

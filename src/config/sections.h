@@ -14,6 +14,7 @@ inline constexpr double kMostRanks = 65536;
 inline constexpr double kMostPixels = 65536;  ///< of a side
 inline constexpr double kMostChannels = 4096;
 inline constexpr double kMostSeed = 0x1p53;
+inline constexpr Range kChunks{1, 1024};
 inline const OneOf kGrains{"block", "half_block", "fine"};
 
 template <class Fields>
@@ -26,6 +27,7 @@ void walk(Fields& field, GptSpec& spec) {
   field("dropout", spec.dropout, Range{0, 0.9});
   field("tied_head", spec.tied_head);
   field("grain", spec.grain, kGrains);
+  field("loss_chunks", spec.loss_chunks, kChunks);
 }
 
 template <class Fields>
@@ -40,6 +42,7 @@ void walk(Fields& field, LlamaSpec& spec) {
   field("tied_head", spec.tied_head);
   field("rope_base", spec.rope_base, Range{1, 1e12});
   field("grain", spec.grain, kGrains);
+  field("loss_chunks", spec.loss_chunks, kChunks);
 }
 
 template <class Fields>
@@ -135,7 +138,7 @@ void walk(Fields& field, PipelineSpec& spec) {
   field("schedule", spec.schedule, OneOf{"1f1b", "gpipe"});
   field("cut", spec.cut, Range{1, kMany});
   field("timeout", spec.timeout, Range{1e-3, 1e9});
-  field("transport", spec.transport, OneOf{"auto", "local", "mpi"});
+  field("transport", spec.transport, OneOf{"auto", "local", "mpi", "nccl"});
 }
 
 template <class Fields>

@@ -1,57 +1,140 @@
 // The entry point of libtrireme_cuda.so.
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/comm/staged.h"
 #include "trireme/comm_nccl/channel.h"
+#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_part.h"
 #include "trireme/tier_cuda/cuda_calls.h"
 #include "trireme/tier_cuda/cuda_memory.h"
+#include "trireme/tier_cuda/pinned_staging.h"
 #include "trireme/tier_cuda/stream_copies.h"
+#include "trireme/tier_cuda/stream_marks.h"
 
-#include <ATen/Context.h>
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>
 #include <exception>
+#include <mutex>
 
 namespace trireme::device {
 namespace {
 
 class OpenedCuda final : public CudaPart {
  public:
-  explicit OpenedCuda(int index) : index_(index) {
+  explicit OpenedCuda(int index) : device_(c10::DeviceType::CUDA, c10_index(index)) {
     tier::check(cudaGetDeviceProperties(&properties_, index), "cudaGetDeviceProperties");
   }
 
-  int index() const override { return index_; }
+  c10::Device device() const override { return device_; }
   std::string describe() const override {
-    return concat("GPU ", index_, " (", properties_.name, ", ", to_text(total_memory()), ")");
+    return concat("GPU ", index(), " (", properties_.name, ", ", to_text(total_memory()), ")");
+  }
+  at::Generator make_generator() const override {
+    return at::cuda::detail::createCUDAGenerator(device_.index());
+  }
+  at::Generator default_generator() const override {
+    return at::cuda::detail::getDefaultCUDAGenerator(device_.index());
+  }
+  std::unique_ptr<Marks> make_marks() const override {
+    return std::make_unique<tier::StreamMarks>(device_.index());
+  }
+  std::vector<at::Tensor> fetch(std::vector<at::Tensor> values) const override {
+    for (at::Tensor& value : values) {
+      if (!value.is_cpu()) continue;
+      value = value.pin_memory().to(device_, value.scalar_type(), /*non_blocking=*/true);
+    }
+    return values;
+  }
+  at::Tensor landing(std::int64_t count, at::ScalarType type) const override {
+    return at::empty({count}, at::TensorOptions(type).pinned_memory(true));
+  }
+  void enter(const std::string& range) const override { nvtxRangePushA(range.c_str()); }
+  void leave() const override { nvtxRangePop(); }
+  bool shows_ranges() const override { return true; }
+
+  std::string unique_id() const override {
+    return digest(&properties_.uuid, sizeof properties_.uuid);
   }
   Bytes total_memory() const override {
     return Bytes(static_cast<std::int64_t>(properties_.totalGlobalMem));
   }
+  Bytes taken_by_others() const override;
+  void use() override { c10::cuda::set_device(device_.index()); }
+  void give_back_unused() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
+
   std::unique_ptr<tier::DeviceMemory> open_memory(std::string name) override {
-    return std::make_unique<tier::CudaMemory>(std::move(name), c10_index());
+    return std::make_unique<tier::CudaMemory>(std::move(name), device_.index());
   }
   std::unique_ptr<tier::ValueCopies> make_copies(Bytes host) override {
-    return std::make_unique<tier::StreamCopies>(c10_index(), host);
+    return std::make_unique<tier::StreamCopies>(device_.index(), host);
+  }
+  std::unique_ptr<comm::Channel> make_staged_channel(comm::Channel& control) override {
+    return comm::make_staged_channel(control, tier::make_pinned_staging(device_.index()));
   }
   std::unique_ptr<comm::Channel> make_channel(comm::Channel& control,
                                               const comm::ChannelOptions& options,
                                               const std::vector<comm::Link>& links) override {
-    return comm::make_nccl_channel(control, options, links, index_);
+    return comm::make_nccl_channel(control, options, links, index());
   }
 
  private:
-  c10::DeviceIndex c10_index() const { return static_cast<c10::DeviceIndex>(index_); }
+  static c10::DeviceIndex c10_index(int index) { return static_cast<c10::DeviceIndex>(index); }
 
-  int index_;
+  c10::Device device_;
   cudaDeviceProp properties_{};
 };
 
-/// Throws DeviceError that says what is missing.
-void require_device(int index) {
+Bytes OpenedCuda::taken_by_others() const {
+  const c10::cuda::CUDAGuard on_device(device_);
+  std::size_t free = 0, total = 0;
+  tier::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device_.index());
+  return Bytes(static_cast<std::int64_t>(total - free)) - Bytes(stats.reserved_bytes[kAll].current);
+}
+
+/// Those of this process, opened one after the other.
+class OpenedLibrary final : public CudaLibrary {
+ public:
+  explicit OpenedLibrary(int devices) : parts_(static_cast<std::size_t>(devices)) {}
+
+  int devices() const override { return static_cast<int>(parts_.size()); }
+  CudaPart& open(int index) override;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<OpenedCuda>> parts_;
+};
+
+CudaPart& OpenedLibrary::open(int index) {
+  if (index < 0 || index >= devices()) {
+    throw DeviceError(
+        concat("device: cuda: GPU ", index, " is asked for, but this machine has ", devices()));
+  }
+  const std::lock_guard lock(mutex_);
+  auto& part = parts_[static_cast<std::size_t>(index)];
+  if (part) return *part;
+  // First the device, so that nothing is taken from any other one.
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
+  if (!at::globalContext().hasCUDA()) {
+    throw DeviceError(
+        "LibTorch was asked for CUDA before libtrireme_cuda.so was loaded, or has none");
+  }
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  part = std::make_unique<OpenedCuda>(index);
+  return *part;
+}
+
+/// Throws DeviceError that says what is missing, unless there are devices: how many.
+int count_devices() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorInsufficientDriver) {
@@ -68,37 +151,28 @@ void require_device(int index) {
                              cudaGetErrorString(cudaErrorNoDevice)));
   }
   tier::check(status, "cudaGetDeviceCount");
-  if (index < 0 || index >= count) {
-    throw DeviceError(concat("GPU ", index, " is asked for, but this machine has ", count,
-                             ": every rank on a machine needs a GPU of its own"));
-  }
+  return count;
 }
 
-CudaPart* open(int version, int index) {
+CudaLibrary* open(int version) {
   if (version != kCudaPartVersion) {
     throw DeviceError(concat("libtrireme_cuda.so is of another build (", int{kCudaPartVersion},
                              ", not ", version, "): build both again"));
   }
-  require_device(index);
-  if (!at::globalContext().hasCUDA()) {
-    throw DeviceError(
-        "LibTorch was asked for CUDA before libtrireme_cuda.so was loaded, or has none");
-  }
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-  c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
-  return new OpenedCuda(index);  // never freed: LibTorch's CUDA part lives as long
+  // Never freed: LibTorch's CUDA part lives as long.
+  return new OpenedLibrary(count_devices());
 }
 
 }  // namespace
 }  // namespace trireme::device
 
-extern "C" trireme::device::CudaPart* trireme_cuda_open(int version, int index, char* problem,
-                                                        std::size_t size);
+extern "C" trireme::device::CudaLibrary* trireme_cuda_open(int version, char* problem,
+                                                           std::size_t size);
 
-extern "C" trireme::device::CudaPart* trireme_cuda_open(int version, int index, char* problem,
-                                                        std::size_t size) {
+extern "C" trireme::device::CudaLibrary* trireme_cuda_open(int version, char* problem,
+                                                           std::size_t size) {
   try {
-    return trireme::device::open(version, index);
+    return trireme::device::open(version);
   } catch (const c10::Error& error) {
     std::snprintf(problem, size, "%s", error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -18,25 +18,30 @@ constexpr const char* kLibrary = "libtrireme_cuda.so";
 constexpr const char* kEntryPoint = "trireme_cuda_open";
 
 std::filesystem::path beside_executable();
-OpenCudaPart* entry_point_of(const std::filesystem::path& library);
+OpenCudaLibrary* entry_point_of(const std::filesystem::path& library);
 
 }  // namespace
 
-CudaPart& open_cuda(int index) {
+CudaLibrary& load_cuda() {
   static std::mutex mutex;
-  static CudaPart* opened = nullptr;
+  static CudaLibrary* loaded = nullptr;
   const std::lock_guard lock(mutex);
-  if (opened == nullptr) opened = &open_cuda(index, beside_executable());
-  ensure(opened->index() == index, "a process computes on one CUDA device");
-  return *opened;
+  if (loaded == nullptr) loaded = &load_cuda(beside_executable());
+  return *loaded;
 }
 
-CudaPart& open_cuda(int index, const std::filesystem::path& library) {
-  OpenCudaPart* const open = entry_point_of(library);
+CudaLibrary& load_cuda(const std::filesystem::path& library) {
+  OpenCudaLibrary* const open = entry_point_of(library);
   std::array<char, 1024> problem{};
-  CudaPart* const part = open(kCudaPartVersion, index, problem.data(), problem.size());
-  if (part == nullptr) throw DeviceError(concat("device: cuda: ", problem.data()));
-  return *part;
+  CudaLibrary* const loaded = open(kCudaPartVersion, problem.data(), problem.size());
+  if (loaded == nullptr) throw DeviceError(concat("device: cuda: ", problem.data()));
+  return *loaded;
+}
+
+CudaPart& open_cuda(int index) {
+  CudaPart& part = load_cuda().open(index);
+  part.use();
+  return part;
 }
 
 namespace {
@@ -46,7 +51,7 @@ std::filesystem::path beside_executable() {
   return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kLibrary;
 }
 
-OpenCudaPart* entry_point_of(const std::filesystem::path& library) {
+OpenCudaLibrary* entry_point_of(const std::filesystem::path& library) {
   std::error_code failure;
   if (!std::filesystem::exists(library, failure)) {
     throw DeviceError(concat("device: cuda: this build has no CUDA part (", library.string(),
@@ -66,7 +71,7 @@ OpenCudaPart* entry_point_of(const std::filesystem::path& library) {
     throw DeviceError(concat("device: cuda: ", library.string(), " has no ", kEntryPoint,
                              ": it is not of this build"));
   }
-  return reinterpret_cast<OpenCudaPart*>(symbol);
+  return reinterpret_cast<OpenCudaLibrary*>(symbol);
 }
 
 }  // namespace

@@ -21,4 +21,14 @@ at::Tensor Layer::add_buffer(std::string name, const at::Tensor& initial) {
   return value;
 }
 
+void move_to(c10::Device device, Layer& layer) {
+  if (device.is_cpu()) return;
+  const at::NoGradGuard no_grad;
+  const auto move = [&](at::Tensor tensor) {
+    tensor.set_data(tensor.variable_data().to(device, tensor.scalar_type()));
+  };
+  for (const Parameter& parameter : layer.parameters()) move(parameter.value);
+  for (const Buffer& buffer : layer.buffers()) move(buffer.value);
+}
+
 }  // namespace trireme::model

@@ -31,18 +31,23 @@ std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, con
                                        const Context& context);
 bool shares_storage(const at::Tensor& value, const Values& with);
 
+c10::DeviceType device_of(const Values& input) {
+  return input.empty() ? c10::DeviceType::CPU : input.front().device().type();
+}
+
 }  // namespace
 
-AutocastScope::AutocastScope(Precision precision) : on_(precision == Precision::kBfloat16) {
+AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)
+    : on_(precision == Precision::kBfloat16), device_(device) {
   if (!on_) return;
-  before_ = at::autocast::is_autocast_enabled(at::kCPU);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  before_ = at::autocast::is_autocast_enabled(device_);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, at::kBFloat16);
   at::autocast::set_autocast_cache_enabled(false);
 }
 
 AutocastScope::~AutocastScope() {
-  if (on_) at::autocast::set_autocast_enabled(at::kCPU, before_);
+  if (on_) at::autocast::set_autocast_enabled(device_, before_);
 }
 
 Values untaped_forward(Layer& layer, const Values& input, const Context& context,
@@ -128,7 +133,7 @@ Values backward(Tape tape, const Values& gradients) {
 namespace {
 
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision) {
-  const AutocastScope autocast(precision);
+  const AutocastScope autocast(precision, device_of(input));
   std::vector<std::int64_t> versions;
   for (const at::Tensor& value : input) versions.push_back(value._version());
   Values output = layer.forward(input, context);

@@ -19,7 +19,8 @@ std::int64_t padded(std::int64_t count) {
 at::Tensor attach_gradients(const std::vector<at::Tensor>& values) {
   std::int64_t total = 0;
   for (const at::Tensor& value : values) total += padded(value.numel());
-  at::Tensor flat = at::zeros({total}, at::kFloat);
+  const c10::Device device = values.empty() ? at::kCPU : values.front().device();
+  at::Tensor flat = at::zeros({total}, at::TensorOptions(at::kFloat).device(device));
   std::int64_t offset = 0;
   for (const at::Tensor& value : values) {
     value.mutable_grad() = flat.narrow(0, offset, value.numel()).view(value.sizes());
@@ -36,13 +37,13 @@ void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& value
   if (is_adamw || spec.momentum != 0) first_moments.push_back(at::zeros_like(value));
   if (!is_adamw) return;
   second_moments.push_back(at::zeros_like(value));
-  steps.push_back(at::zeros({}, at::kFloat));
+  steps.push_back(at::zeros({}, at::TensorOptions(at::kFloat).device(value.device())));
 }
 
 void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first) {
   const at::NoGradGuard no_grad;
   if (spec.kind == "adamw") {
-    for (at::Tensor& step : group.steps) step.add_(1);
+    at::_foreach_add_(group.steps, 1);
     at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,
                       /*max_exp_avg_sqs=*/{}, group.steps, rate, spec.beta1, spec.beta2,
                       group.decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false);

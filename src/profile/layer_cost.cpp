@@ -24,10 +24,18 @@ model::Tape taped(const Subject& subject);
 model::Outlined outlined_forward(const Subject& subject);
 model::Tape retape(const Subject& subject, model::Outline outline);
 /// Peak of the tape's backward above what is held before it, gradients of `outputs` inside.
-Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::MemoryAccount& account);
+Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::DeviceMemory& account);
 /// Gradients of the floating ones.
 model::Values output_gradients(const model::Values& outputs);
 double median(std::vector<double> values);
+
+/// What one run is timed by.
+struct RunMarks {
+  device::Marks::Mark begin, turn, gradients_made, end;
+  device::Marks::Mark outlined = 0, retaped = 0;  ///< not without a retape
+};
+/// Forward, backward and, if asked for, a retape after a forward that is not timed.
+RunMarks marked_run(const Subject& subject, device::Marks& marks, bool has_retape);
 
 Seconds since(Clock::time_point begin) {
   return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
@@ -46,7 +54,7 @@ Bytes held_by(const model::Values& values) {
   return total;
 }
 
-model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account,
+model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                             chain::LayerCost& cost) {
   const Bytes copies = buffer_copies(subject.layer);
   {
@@ -90,24 +98,27 @@ model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account
   return output;
 }
 
-void measure_times(const Subject& subject, const Sampling& sampling, chain::LayerCost& cost) {
-  std::vector<double> forwards, backwards, retapes;
+void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
+                   chain::LayerCost& cost) {
+  std::vector<RunMarks> runs;
   const auto begin = Clock::now();
-  while (static_cast<int>(forwards.size()) < sampling.least_runs ||
+  marks.begin();
+  while (static_cast<int>(runs.size()) < sampling.least_runs ||
          since(begin) < sampling.least_time) {
     sampling.between();
-    auto start = Clock::now();
-    model::Tape tape = taped(subject);
-    forwards.push_back(since(start).count());
-    const model::Values gradients = output_gradients(tape.outputs);
-    start = Clock::now();
-    const model::Values input_gradients = model::backward(std::move(tape), gradients);
-    backwards.push_back(since(start).count());
-    if (!cost.retape) continue;
-    model::Outline outline = outlined_forward(subject).outline;
-    start = Clock::now();
-    tape = retape(subject, std::move(outline));
-    retapes.push_back(since(start).count());
+    runs.push_back(marked_run(subject, marks, cost.retape.has_value()));
+    // Runs that are on their way to a device take time, too.
+    if (runs.size() % static_cast<std::size_t>(sampling.least_runs) == 0) marks.settle();
+  }
+  marks.settle();
+  const auto between = [&](device::Marks::Mark from, device::Marks::Mark to) {
+    return std::chrono::duration<double>(marks.time(to) - marks.time(from)).count();
+  };
+  std::vector<double> forwards, backwards, retapes;
+  for (const RunMarks& run : runs) {
+    forwards.push_back(between(run.begin, run.turn));
+    backwards.push_back(between(run.gradients_made, run.end));
+    if (cost.retape) retapes.push_back(between(run.outlined, run.retaped));
   }
   cost.forward = Seconds(median(std::move(forwards)));
   cost.backward = Seconds(median(std::move(backwards)));
@@ -151,12 +162,29 @@ model::Tape retape(const Subject& subject, model::Outline outline) {
                        subject.precision);
 }
 
-Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::MemoryAccount& account) {
+Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::DeviceMemory& account) {
   const model::Values gradients = output_gradients(outputs);
   const Bytes before = account.live();
   account.reset_peak();
   const model::Values input_gradients = model::backward(std::move(tape), gradients);
   return account.peak() - before;
+}
+
+RunMarks marked_run(const Subject& subject, device::Marks& marks, bool has_retape) {
+  RunMarks run{};
+  run.begin = marks.set();
+  model::Tape tape = taped(subject);
+  run.turn = marks.set();
+  const model::Values gradients = output_gradients(tape.outputs);
+  run.gradients_made = marks.set();
+  const model::Values input_gradients = model::backward(std::move(tape), gradients);
+  run.end = marks.set();
+  if (!has_retape) return run;
+  model::Outline outline = outlined_forward(subject).outline;
+  run.outlined = marks.set();
+  tape = retape(subject, std::move(outline));
+  run.retaped = marks.set();
+  return run;
 }
 
 model::Values output_gradients(const model::Values& outputs) {

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/device/marks.h"
 #include "trireme/model/taped.h"
-#include "trireme/tier/memory.h"
+#include "trireme/tier/device_memory.h"
 
 #include <functional>
 
@@ -25,7 +26,7 @@ Bytes held_by(const model::Values& values);
 /// Runs the layer forward and backward once for warmth and once for `cost`: its output, tape,
 /// retape (none where the graph of a forward holds tensors that hooks do not see) and transients.
 /// Returns the output. The calling thread's tensors must count on `account`.
-model::Values measure_bytes(const Subject& subject, tier::MemoryAccount& account,
+model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                             chain::LayerCost& cost);
 
 /// How long one layer's runs are repeated.
@@ -35,7 +36,10 @@ struct Sampling {
   std::function<void()> between;  ///< called between runs; may throw
 };
 
-/// Sets the medians of `forward` (taped), `backward` and, where there is one, of the retape.
-void measure_times(const Subject& subject, const Sampling& sampling, chain::LayerCost& cost);
+/// Sets the medians of `forward` (taped), `backward` and, where there is one, of the retape, timed
+/// by `marks`. Runs follow each other as in training: the host does not wait for the device between
+/// them.
+void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
+                   chain::LayerCost& cost);
 
 }  // namespace trireme::profile

@@ -53,9 +53,11 @@ class Walk {
   const model::ChainModel& model_;
   const config::JobSpec& job_;
   const MeasureOptions& options_;
-  tier::MemoryAccount& account_ = tier::MemoryAccount::open("profile");
-  tier::AccountScope scope_{account_};
-  at::Generator generator_ = at::detail::createCPUGenerator();
+  tier::DeviceMemory& memory_;
+  std::shared_ptr<void> scope_;
+  std::unique_ptr<device::Marks> marks_;
+  at::Generator made_up_ = at::detail::createCPUGenerator();  ///< of inputs and targets
+  at::Generator generator_;
   std::map<std::string, Known> known_;
   int number_ = 0;
   int turn_ = 0;     ///< layers measured so far
@@ -69,7 +71,7 @@ at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
 /// The same tensors without memory.
 model::Values without_values(const model::Values& values);
 /// Gives memory and values to those that have none.
-void make_up_values(model::Values& values, const at::Generator& from);
+void make_up_values(model::Values& values, c10::Device device, const at::Generator& from);
 /// Types, sizes and strides.
 std::string shape_text(const model::Values& values);
 
@@ -89,8 +91,14 @@ namespace {
 
 Walk::Walk(const model::ChainModel& model, const config::JobSpec& job,
            const MeasureOptions& options)
-    : model_(model), job_(job), options_(options) {
-  x_ = {made_up_input(model, job.train.micro_batch.value(), generator_)};
+    : model_(model),
+      job_(job),
+      options_(options),
+      memory_(options.memory != nullptr ? *options.memory : tier::MemoryAccount::open("profile")),
+      scope_(memory_.enter()),
+      marks_(options.place.make_marks()),
+      generator_(options.place.make_generator()) {
+  x_ = options.place.fetch({made_up_input(model, job.train.micro_batch.value(), made_up_)});
 }
 
 chain::LayerCost Walk::next() {
@@ -108,7 +116,7 @@ chain::LayerCost Walk::next() {
     cost.name = recipe().name;
     if (shape_text(known->second.output) != of_input) x_ = known->second.output;
   } else {
-    make_up_values(x_, generator_);
+    make_up_values(x_, options_.place.device(), generator_);
     cost = measure_layer();
     if (!equal.empty()) known_[equal] = {cost, without_values(x_)};
   }
@@ -121,7 +129,8 @@ chain::LayerCost Walk::measure_layer() {
   const Static held = build(cost);
   model::Context context{.generator = generator_, .training = true, .target = {}};
   if (is_last()) {
-    context.target = {made_up_target(model_, job_.train.micro_batch.value(), generator_)};
+    context.target =
+        options_.place.fetch({made_up_target(model_, job_.train.micro_batch.value(), made_up_)});
     // It is there from the beginning of a micro-batch's forwards on, long before the tape.
     cost.parameters += held_by(context.target);
   }
@@ -133,26 +142,28 @@ chain::LayerCost Walk::measure_layer() {
                                          : model::Precision::kFloat32,
                         .input_gradient = number_ > 1 ? model::InputGradient::kNeeded
                                                       : model::InputGradient::kNotNeeded};
-  model::Values output = measure_bytes(subject, account_, cost);
+  model::Values output = measure_bytes(subject, memory_, cost);
   if (output.empty())
     throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
   const bool is_mine = turn_++ % options_.shares == options_.share;
   if (is_mine)
-    measure_times(subject,
+    measure_times(subject, *marks_,
                   {.least_time = options_.least_time,
                    .least_runs = options_.least_runs,
                    .between = [this] { require_no_stop(); }},
                   cost);
-  if (is_mine) cost.update = measure_update(*held.layer, held.gradients, job_.train.optimizer);
+  if (is_mine)
+    cost.update = measure_update(*held.layer, held.gradients, job_.train.optimizer, *marks_);
   x_ = std::move(output);
   return cost;
 }
 
 Walk::Static Walk::build(chain::LayerCost& cost) const {
   Static held;
-  const Bytes before = account_.live();
+  const Bytes before = memory_.live();
   held.layer = recipe().build(model::Seeds(job_.train.seed, number_));
-  cost.parameters = account_.live() - before;
+  model::move_to(options_.place.device(), *held.layer);
+  cost.parameters = memory_.live() - before;
   cost.optimizer = Bytes(0);
   std::vector<at::Tensor> values;
   for (const model::Parameter& parameter : held.layer->parameters()) {
@@ -206,10 +217,10 @@ model::Values without_values(const model::Values& values) {
   return shapes;
 }
 
-void make_up_values(model::Values& values, const at::Generator& from) {
+void make_up_values(model::Values& values, c10::Device device, const at::Generator& from) {
   for (at::Tensor& value : values) {
     if (!value.is_meta()) continue;
-    value = at::empty_strided(value.sizes(), value.strides(), value.options().device(at::kCPU));
+    value = at::empty_strided(value.sizes(), value.strides(), value.options().device(device));
     if (value.is_floating_point()) {
       value.normal_(0, 1, from);
     } else {

@@ -29,12 +29,13 @@ std::string commented(const std::string& text);
 
 }  // namespace
 
-std::string dependencies(const config::JobSpec& job, int threads) {
+std::string dependencies(const config::JobSpec& job, int threads, const std::string& device) {
   const io::Node resolved = io::parse(config::to_yaml(job), "job");
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
   return concat("format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
                 "\nprocessor: ", processor_name(), "\nthreads: ", threads,
+                device == device::cpu().describe() ? "" : "\ndevice: " + device,
                 "\nmicro_batch: ", job.train.micro_batch.value(),
                 "\nprecision: ", job.train.precision, "\noptimizer: ", optimizer.kind,
                 has_momentum ? " with momentum" : "", "\nmodel:\n",
@@ -42,16 +43,16 @@ std::string dependencies(const config::JobSpec& job, int threads) {
 }
 
 std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
-                                  const std::filesystem::path& folder) {
-  const std::filesystem::path file = file_of(dependencies(job, threads), folder);
+                                  const std::filesystem::path& folder, const std::string& device) {
+  const std::filesystem::path file = file_of(dependencies(job, threads, device), folder);
   auto chain = read_stored(file);
   if (!chain) return std::nullopt;
   return Stored{.chain = std::move(*chain), .file = file, .was_there = true};
 }
 
 Stored store(chain::Chain chain, const config::JobSpec& job, int threads,
-             const std::filesystem::path& folder) {
-  const std::string known = dependencies(job, threads);
+             const std::filesystem::path& folder, const std::string& device) {
+  const std::string known = dependencies(job, threads, device);
   const std::filesystem::path file = file_of(known, folder);
   io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
                               commented(known), chain::to_yaml(chain)));
@@ -62,9 +63,11 @@ Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& jo
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse) {
   if (reuse == Reuse::kAllowed) {
-    if (auto stored = find_stored(job, options.threads, folder)) return std::move(*stored);
+    if (auto stored = find_stored(job, options.threads, folder, options.place.describe()))
+      return std::move(*stored);
   }
-  return store(measure(model, job, options), job, options.threads, folder);
+  return store(measure(model, job, options), job, options.threads, folder,
+               options.place.describe());
 }
 
 namespace {

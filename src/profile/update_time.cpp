@@ -17,20 +17,25 @@ constexpr int kRuns = 5;
 }  // namespace
 
 Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
-                       const config::OptimizerSpec& optimizer) {
+                       const config::OptimizerSpec& optimizer, device::Marks& marks) {
   if (layer.parameters().empty()) return Seconds(0);
   const at::NoGradGuard no_grad;
   model::UpdateGroup group{.decay = optimizer.weight_decay};
   for (const model::Parameter& parameter : layer.parameters())
     group.add(optimizer, parameter.value, parameter.value.grad());
-  std::vector<double> times;
+  marks.begin();
+  std::vector<device::Marks::Mark> turns{marks.set()};
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
-    const auto begin = std::chrono::steady_clock::now();
     gradients.norm();
     model::update(group, optimizer, /*rate=*/0, run == 0);
     gradients.zero_();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (run > 0) times.push_back(time.count());
+    turns.push_back(marks.set());
+  }
+  marks.settle();
+  std::vector<double> times;
+  for (std::size_t run = 1; run <= kRuns; ++run) {
+    const std::chrono::duration<double> time = marks.time(turns[run + 1]) - marks.time(turns[run]);
+    times.push_back(time.count());
   }
   std::sort(times.begin(), times.end());
   return Seconds(times[kRuns / 2]);

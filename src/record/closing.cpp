@@ -19,6 +19,8 @@ std::string memory_table(const Summary& summary);
 std::string layers_of(const RankSummary& rank);
 /// Predicted and measured time of every rank, and what it went on.
 std::string time_table(const Summary& summary);
+/// What GPUs hold beside the tensors; nothing for CPUs.
+std::string reserves(const Summary& summary);
 std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary);
 template <class Unit>
 std::string text_or_dash(const std::optional<Unit>& value);
@@ -38,7 +40,7 @@ std::string closing_text(const Summary& summary) {
   text += throughput(summary);
   text += line("bubble", percent(summary.bubble));
   if (!summary.ranks.empty())
-    text += concat("\n", memory_table(summary), "\n", time_table(summary));
+    text += concat("\n", memory_table(summary), "\n", time_table(summary), reserves(summary));
   return text + concat("\nparameters digest: ", summary.parameters_digest,
                        "\nlosses digest: ", summary.losses_digest, "\n");
 }
@@ -97,6 +99,17 @@ std::string time_table(const Summary& summary) {
                                                  "recompute", "copies", "overlap", "wait", "busy"}};
   for (const RankSummary& rank : summary.ranks) rows.push_back(time_row(rank, summary));
   return table(rows);
+}
+
+std::string reserves(const Summary& summary) {
+  std::string text;
+  for (const RankSummary& rank : summary.ranks) {
+    if (!rank.workspaces || !rank.outside) continue;
+    text += concat("rank ", rank.rank, " also: ", to_text(*rank.workspaces),
+                   " of workspaces (of reserved), ", to_text(*rank.outside),
+                   " outside the allocator (contexts, NCCL, others)\n");
+  }
+  return text.empty() ? text : "\n" + text;
 }
 
 std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary) {

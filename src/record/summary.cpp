@@ -70,6 +70,8 @@ Json rank_json(const RankSummary& rank) {
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
   json["reserved_bytes"] = count_or_null(rank.reserved);
+  json["workspace_bytes"] = count_or_null(rank.workspaces);
+  json["outside_bytes"] = count_or_null(rank.outside);
   json["step_s"] = count_or_null(rank.step);
   json["predicted_step_s"] = count_or_null(rank.predicted_step);
   json["forward_s"] = rank.forward.count();

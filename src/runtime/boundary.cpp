@@ -46,11 +46,12 @@ bool is_gradient(Op op) {
 }  // namespace
 
 Boundary::Boundary(comm::Channel& channel, std::vector<int> world_rank,
-                   std::vector<int> rank_of_layer)
+                   std::vector<int> rank_of_layer, c10::Device device)
     : channel_(channel),
       world_rank_(std::move(world_rank)),
       rank_of_layer_(std::move(rank_of_layer)),
-      shares_ranks_(shares_ranks(rank_of_layer_)) {}
+      shares_ranks_(shares_ranks(rank_of_layer_)),
+      device_(device) {}
 
 void Boundary::expect(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
@@ -160,8 +161,8 @@ Boundary::Posted Boundary::post(const Action& action, LaneKey key) {
   const tier::TagScope tag(tier::Tag::kChannel);
   Posted posted{.values = {}, .transfers = {}, .action = action};
   for (const ValuesShape::One& one : shape_of_message(action).tensors) {
-    at::Tensor buffer =
-        at::empty(one.sizes, at::TensorOptions(static_cast<at::ScalarType>(one.type)));
+    const auto type = static_cast<at::ScalarType>(one.type);
+    at::Tensor buffer = at::empty(one.sizes, at::TensorOptions(type).device(device_));
     posted.transfers.push_back(channel_.receive(writable_bytes_of(buffer), key.first, key.second));
     posted.values.push_back(std::move(buffer));
   }

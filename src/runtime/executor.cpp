@@ -6,10 +6,10 @@
 #include "trireme/core/text.h"
 #include "trireme/model/taped.h"
 #include "trireme/program/needs.h"
+#include "trireme/runtime/clip.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <chrono>
 
@@ -18,20 +18,6 @@ namespace {
 
 using program::Action;
 using program::Op;
-using Clock = std::chrono::steady_clock;
-
-/// Adds the time of its own life to a total.
-class Stopwatch {
- public:
-  explicit Stopwatch(Seconds& total) : total_(total) {}
-  ~Stopwatch() { total_ += Seconds(std::chrono::duration<double>(Clock::now() - begin_).count()); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  Seconds& total_;
-  Clock::time_point begin_ = Clock::now();
-};
 
 /// Nothing is below layer 1.
 model::InputGradient input_gradient(const Action& action) {
@@ -70,7 +56,12 @@ std::set<ValueStore::Key> keys_of(const std::vector<Action>& actions, Op op) {
 }  // namespace
 
 Executor::Executor(Parts parts, ExecutorOptions options)
-    : parts_(parts), options_(std::move(options)), generator_(at::detail::createCPUGenerator()) {}
+    : parts_(parts),
+      options_(std::move(options)),
+      generator_(parts.place.make_generator()),
+      clock_(parts.place.make_marks()),
+      losses_(parts.place, at::kFloat),
+      norm_(parts.place, at::kDouble) {}
 
 RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, std::int64_t step,
                           double rate, const std::vector<simulate::CopyPoint>& points,
@@ -101,7 +92,8 @@ RunResult Executor::run(const std::vector<Action>& actions) {
              (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
          "a program that moves values has lanes to move them on, and places to free them");
   parts_.boundary.expect(actions);
-  if (recorder_ != nullptr) recorder_->begin();
+  clock_.begin();
+  if (recorder_ != nullptr) recorder_->begin(clock_.marks());
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
@@ -109,6 +101,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
     await_values(actions[i]);
     perform(actions[i]);
   }
+  finish();
   if (parts_.copies != nullptr) {
     result_.times.copy = finish_copies();
     if (recorder_ != nullptr) {
@@ -120,16 +113,26 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   return std::move(result_);
 }
 
+void Executor::finish() {
+  clock_.settle();
+  if (recorder_ != nullptr) recorder_->settle();
+  for (const double loss : losses_.take()) result_.losses.push_back(static_cast<float>(loss));
+  const std::vector<double> norm = norm_.take();
+  if (!norm.empty()) result_.gradient_norm = norm.front();
+}
+
 void Executor::forget() {
   if (parts_.copies != nullptr) parts_.copies->abandon();
   values_.clear();
   targets_.clear();
   outlines_.clear();
   ran_.clear();
+  losses_.take();
+  norm_.take();
 }
 
 void Executor::move(const simulate::CopyPoint& point) {
-  const Stopwatch watch(result_.times.copy_wait);
+  const Stopwatch watch(clock_, result_.times.copy_wait);
   for (int i = 0; i < point.releases; ++i) values_.left(parts_.copies->release_next());
   const tier::TagScope tag(tier::Tag::kKept);
   for (int i = 0; i < point.begins; ++i) values_.returned(parts_.copies->begin_next());
@@ -137,7 +140,7 @@ void Executor::move(const simulate::CopyPoint& point) {
 
 void Executor::await_values(const Action& action) {
   if (parts_.copies == nullptr || points_ == nullptr) return;
-  const Stopwatch watch(result_.times.copy_wait);
+  const Stopwatch watch(clock_, result_.times.copy_wait);
   program::for_each_need(action, [&](const program::ValueKey& key) { parts_.copies->await(key); });
 }
 
@@ -159,6 +162,7 @@ Seconds Executor::finish_copies() {
 void Executor::perform(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const RecordScope record(recorder_, action, ran_.contains(key));
+  const device::Range range(parts_.place, [&] { return to_text(action); });
   switch (action.op) {
     case Op::kForward:
       forward(action, Taping::kUntaped);
@@ -174,9 +178,9 @@ void Executor::perform(const Action& action) {
     case Op::kDrop:
       return values_.drop_output(key);
     case Op::kLoadInput:
-      return values_.put_output(key, feed_->input(action.micro_batch));
+      return values_.put_output(key, parts_.place.fetch(feed_->input(action.micro_batch)));
     case Op::kLoadTarget:
-      targets_[key] = feed_->target(action.micro_batch);
+      targets_[key] = parts_.place.fetch(feed_->target(action.micro_batch));
       return;
     case Op::kReadLoss:
       return read_loss(action);
@@ -188,13 +192,13 @@ void Executor::perform(const Action& action) {
     case Op::kReceiveGradient:
       return receive(action);
     case Op::kReduceGradients: {
-      const Stopwatch watch(result_.times.wait);
+      const Stopwatch watch(clock_, result_.times.wait);
       return parts_.reducer.reduce();
     }
     case Op::kClip:
       return clip();
     case Op::kStep: {
-      const Stopwatch watch(result_.times.step);
+      const Stopwatch watch(clock_, result_.times.step);
       parts_.optimizer.step(rate_);
       return parts_.stage.zero_gradients();
     }
@@ -210,7 +214,7 @@ void Executor::perform(const Action& action) {
 void Executor::offload(const Action& action) {
   // A message on its way still reads what would lose its bytes.
   if (parts_.stage.ends_run(action.layer)) {
-    const Stopwatch watch(result_.times.wait);
+    const Stopwatch watch(clock_, result_.times.wait);
     parts_.boundary.flush_outputs();
   }
   const program::ValueKey value = program::moved_value(action);
@@ -220,7 +224,7 @@ void Executor::offload(const Action& action) {
 void Executor::forward(const Action& action, Taping taping) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const bool repeated = ran_.contains(key);
-  const Stopwatch watch(repeated ? result_.times.recompute : result_.times.forward);
+  const Stopwatch watch(clock_, repeated ? result_.times.recompute : result_.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
   switch (taping) {
     case Taping::kUntaped:
@@ -274,7 +278,7 @@ void Executor::retaped(const Action& action) {
 }
 
 void Executor::backward(const Action& action) {
-  const Stopwatch watch(result_.times.backward);
+  const Stopwatch watch(clock_, result_.times.backward);
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values gradients = values_.take_gradient(key);
@@ -289,20 +293,18 @@ void Executor::read_loss(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values loss = values_.take_output(key);
   ensure(loss.size() == 1 && loss[0].numel() == 1, "the last layer gives one value, the loss");
-  const auto place = static_cast<std::size_t>(action.micro_batch);
-  if (result_.losses.size() <= place) result_.losses.resize(place + 1);
-  result_.losses[place] = loss[0].item<float>();
+  losses_.put(static_cast<std::size_t>(action.micro_batch), loss[0]);
   if (training_) values_.put_gradient(key, {at::full_like(loss[0], options_.loss_scale)});
   if (!training_) targets_.erase(key);
 }
 
 void Executor::send(const Action& action, model::Values values) {
-  const Stopwatch watch(result_.times.wait);
+  const Stopwatch watch(clock_, result_.times.wait);
   parts_.boundary.send(action, std::move(values));
 }
 
 void Executor::receive(const Action& action) {
-  const Stopwatch watch(result_.times.wait);
+  const Stopwatch watch(clock_, result_.times.wait);
   const ValueStore::Key key{action.layer, action.micro_batch};
   model::Values values = parts_.boundary.receive(action);
   if (action.op == Op::kReceiveInput) return values_.put_output(key, std::move(values));
@@ -311,12 +313,8 @@ void Executor::receive(const Action& action) {
 
 void Executor::clip() {
   if (options_.clip_norm <= 0) return;
-  const Stopwatch watch(result_.times.wait);
-  const double norm = parts_.reducer.global_norm();
-  result_.gradient_norm = norm;
-  if (norm <= options_.clip_norm) return;
-  const auto factor = static_cast<float>(options_.clip_norm / norm);
-  for (const StageParameter& parameter : parts_.stage.parameters()) parameter.gradient.mul_(factor);
+  const Stopwatch watch(clock_, result_.times.wait);
+  clip_gradients(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
 }
 
 void Executor::require_value(const Action& action, const model::Values& output) const {
@@ -331,7 +329,7 @@ model::Context Executor::context_of(const Action& action) {
           static_cast<std::uint64_t>(action.layer));
   generator_.set_current_seed(key);
   if (options_.owns_default_generator) {
-    at::Generator standard = at::detail::getDefaultCPUGenerator();
+    at::Generator standard = parts_.place.default_generator();
     const std::lock_guard lock(standard.mutex());
     standard.set_current_seed(key);
   }

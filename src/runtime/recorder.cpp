@@ -35,18 +35,22 @@ std::vector<std::vector<Element>> gather(comm::Channel& channel, std::span<const
 
 }  // namespace
 
-void Recorder::begin() {
-  begin_ = Clock::now();
+void Recorder::begin(device::Marks& marks) {
+  marks_ = &marks;
+  begin_ = marks.set();
   named_out_.clear();
   named_in_.clear();
   events_.clear();
+  times_.clear();
   curve_.clear();
+  points_.clear();
   memory_.take_interval_peak();
   curve_.push_back({Seconds(0), memory_.live()});
+  points_.push_back(begin_);
 }
 
-void Recorder::ran(const program::Action& action, Clock::time_point from, bool again) {
-  const Clock::time_point now = Clock::now();
+void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool again) {
+  const device::Marks::Mark now = marks_->set();
   point(from, memory_.take_interval_peak());
   point(now, memory_.live());
   if (program::is_copy_out(action.op)) named_out_.push_back(action);
@@ -58,10 +62,20 @@ void Recorder::ran(const program::Action& action, Clock::time_point from, bool a
   events_.push_back({.rank = rank_,
                      .lane = computes ? Lane::kCompute : Lane::kLink,
                      .action = action,
-                     .begin = since_begin(from),
-                     .end = since_begin(now),
+                     .begin = {},
+                     .end = {},
                      .peer = -1,
                      .again = again && program::is_forward(action.op)});
+  times_.push_back({from, now});
+}
+
+void Recorder::settle() {
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    events_[i].begin = since_begin(marks_->time(times_[i].from));
+    events_[i].end = since_begin(marks_->time(times_[i].to));
+  }
+  for (std::size_t i = 0; i < points_.size(); ++i)
+    curve_[i].time = since_begin(marks_->time(points_[i]));
 }
 
 void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
@@ -77,11 +91,13 @@ void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) 
 }
 
 Seconds Recorder::since_begin(Clock::time_point time) const {
-  return Seconds(std::chrono::duration<double>(time - begin_).count());
+  return Seconds(std::chrono::duration<double>(time - marks_->time(begin_)).count());
 }
 
-void Recorder::point(Clock::time_point time, Bytes held) {
-  if (curve_.back().held != held) curve_.push_back({since_begin(time), held});
+void Recorder::point(device::Marks::Mark time, Bytes held) {
+  if (curve_.back().held == held) return;
+  curve_.push_back({Seconds(0), held});
+  points_.push_back(time);
 }
 
 simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/reducer.h"
 
+#include "on_host.h"
 #include "tensor_bytes.h"
 
 #include "trireme/core/error.h"
@@ -28,6 +29,10 @@ struct NormPart {
   std::int64_t index = 0;
   double squares = 0;
 };
+
+/// Every rank of a pipeline: all ranks' parts in chain order.
+std::vector<NormPart> parts_of_chain(comm::Channel& channel, const Position& position,
+                                     const std::vector<NormPart>& mine);
 
 }  // namespace
 
@@ -83,8 +88,10 @@ void Reducer::learn_ties() {
 void Reducer::reduce() {
   for (const auto& [tie, uses] : ties_) reduce_tie(tie, uses);
   if (position_.replicas > 1) {
-    comm::all_reduce_sum(channel_, position_.replica_group(), stage_.gradients(),
+    OnHost gradients(stage_.flat_gradients());
+    comm::all_reduce_sum(channel_, position_.replica_group(), gradients.floats(),
                          "sum of gradients over replicas");
+    gradients.put_back();
   }
 }
 
@@ -127,7 +134,44 @@ double Reducer::global_norm() {
     if (is_first_use(parameter))
       mine.push_back({parameter.layer, parameter.index, sum_of_squares(parameter.gradient)});
   }
-  const auto all = comm::all_gather(channel_, position_.pipeline_group(),
+  double total = 0;
+  for (const NormPart& part : parts_of_chain(channel_, position_, mine)) total += part.squares;
+  return std::sqrt(total);
+}
+
+at::Tensor Reducer::global_norm_on_device() {
+  std::vector<at::Tensor> gradients;
+  std::vector<NormPart> mine;
+  for (const StageParameter& parameter : stage_.parameters()) {
+    if (!is_first_use(parameter)) continue;
+    gradients.push_back(parameter.gradient);
+    mine.push_back({parameter.layer, parameter.index, 0});
+  }
+  const auto doubles = at::TensorOptions(at::kDouble);
+  at::Tensor squares = at::zeros({0}, doubles.device(stage_.device()));
+  if (!mine.empty()) squares = at::stack(at::_foreach_norm(gradients, 2)).to(at::kDouble).square_();
+  if (position_.stages > 1) {
+    const at::Tensor on_host = squares.cpu();
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i].squares = on_host.data_ptr<double>()[i];
+    std::vector<double> of_chain;
+    for (const NormPart& part : parts_of_chain(channel_, position_, mine))
+      of_chain.push_back(part.squares);
+    squares = at::tensor(of_chain, doubles).to(stage_.device());
+  }
+  return squares.sum().sqrt_();
+}
+
+bool Reducer::is_first_use(const StageParameter& parameter) const {
+  if (parameter.tie.empty()) return true;
+  const Use& first = ties_.at(parameter.tie).front();
+  return first.layer == parameter.layer && first.index == parameter.index;
+}
+
+namespace {
+
+std::vector<NormPart> parts_of_chain(comm::Channel& channel, const Position& position,
+                                     const std::vector<NormPart>& mine) {
+  const auto all = comm::all_gather(channel, position.pipeline_group(),
                                     std::as_bytes(std::span(mine)), "norm of the gradients");
   std::vector<NormPart> parts;
   for (const std::vector<std::byte>& bytes : all) {
@@ -138,18 +182,8 @@ double Reducer::global_norm() {
   std::sort(parts.begin(), parts.end(), [](const NormPart& a, const NormPart& b) {
     return std::tie(a.layer, a.index) < std::tie(b.layer, b.index);
   });
-  double total = 0;
-  for (const NormPart& part : parts) total += part.squares;
-  return std::sqrt(total);
+  return parts;
 }
-
-bool Reducer::is_first_use(const StageParameter& parameter) const {
-  if (parameter.tie.empty()) return true;
-  const Use& first = ties_.at(parameter.tie).front();
-  return first.layer == parameter.layer && first.index == parameter.index;
-}
-
-namespace {
 
 double sum_of_squares(const at::Tensor& values) {
   constexpr std::int64_t kBlock = 1 << 14;

@@ -8,15 +8,52 @@
 
 #include <ATen/ATen.h>
 
-namespace trireme::runtime {
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <thread>
 
-Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed)
-    : numbers_(std::move(layers)) {
+namespace trireme::runtime {
+namespace {
+
+using Layers = std::vector<std::unique_ptr<model::Layer>>;
+
+std::size_t host_cores() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+/// Every value comes from its own layer's generators, so threads do not change any. One thread
+/// where memory on CPU counts: it counts for the thread that takes it.
+Layers build(const model::ChainModel& model, const std::vector<int>& numbers, std::int64_t seed,
+             std::size_t threads) {
+  Layers layers(numbers.size());
+  std::atomic<std::size_t> next = 0;
+  const auto build_some = [&] {
+    for (std::size_t i = next++; i < numbers.size(); i = next++) {
+      const auto place = static_cast<std::size_t>(numbers[i] - 1);
+      layers[i] = model.layers.at(place).build(model::Seeds(seed, numbers[i]));
+    }
+  };
+  std::vector<std::future<void>> helpers;
+  for (std::size_t i = 1; i < std::min(threads, numbers.size()); ++i)
+    helpers.push_back(std::async(std::launch::async, build_some));
+  build_some();
+  for (std::future<void>& helper : helpers) helper.get();
+  return layers;
+}
+
+}  // namespace
+
+Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
+             c10::Device device)
+    : device_(device), numbers_(std::move(layers)) {
   const tier::TagScope tag(tier::Tag::kParameters);
-  for (const int number : numbers_) {
-    const model::LayerRecipe& recipe = model.layers.at(static_cast<std::size_t>(number - 1));
-    layers_[number] = recipe.build(model::Seeds(seed, number));
-    names_[number] = recipe.name;
+  auto built = build(model, numbers_, seed, device_.is_cpu() ? 1 : host_cores());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const int number = numbers_[i];
+    layers_[number] = std::move(built[i]);
+    model::move_to(device_, *layers_[number]);
+    names_[number] = model.layers.at(static_cast<std::size_t>(number - 1)).name;
   }
   collect_parameters();
 }

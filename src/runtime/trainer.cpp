@@ -80,19 +80,21 @@ struct Trainer::Impl {
         program(plan::compile(given.plan)),
         position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
-        stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed),
-        boundary(given.channel, position.pipeline_group(), program.rank_of_layer),
+        stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
+              given.place.device()),
+        boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
+                 given.place.device()),
         reducer(given.channel, position, stage),
         optimizer(given.job.train.optimizer, stage),
         losses(given.channel),
         recorder(position.pipeline_rank, given.memory),
         static_bytes(given.memory.live()) {
     if (simulate::has_copies(my_actions())) {
-      outer.emplace(given.outer_store);
-      copies.emplace(*outer);
+      if (!given.make_copies) outer.emplace(given.outer_store);
+      copies = given.make_copies ? given.make_copies() : std::make_unique<Copies>(*outer);
     }
     executor.emplace(
-        Executor::Parts{stage, boundary, reducer, optimizer, copies ? &*copies : nullptr},
+        Executor::Parts{stage, boundary, reducer, optimizer, copies.get(), given.place},
         executor_options(given, position));
     if (setup.data.validation_micro_batches > 0) {
       evaluation = evaluation_program(setup.plan, setup.data.validation_micro_batches);
@@ -119,7 +121,7 @@ struct Trainer::Impl {
   Reducer reducer;
   Optimizer optimizer;
   std::optional<tier::OuterStore> outer;
-  std::optional<Copies> copies;
+  std::unique_ptr<tier::ValueCopies> copies;
   std::optional<Executor> executor;
   LossLog losses;
   Recorder recorder;
@@ -134,7 +136,7 @@ struct Trainer::Impl {
 
 Trainer::Trainer(const TrainSetup& setup) {
   at::set_num_threads(setup.threads);
-  const tier::AccountScope account(setup.memory);
+  const auto account = setup.memory.enter();
   impl_ = std::make_unique<Impl>(setup);
 }
 
@@ -146,7 +148,7 @@ Stage& Trainer::stage() {
 
 Outcome Trainer::run(Observer* observer) {
   Impl& my = *impl_;
-  const tier::AccountScope account(my.setup.memory);
+  const auto account = my.setup.memory.enter();
   const config::TrainSpec& train = my.setup.job.train;
   if (observer != nullptr) observer->started(my.setup.since_start());
   for (std::int64_t step = 0; step < train.steps; ++step) {
@@ -253,6 +255,7 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
       .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
       .peak = setup.memory.peak(),
       .static_bytes = static_bytes,
+      .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
       .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),
                 of_median_step(&Times::recompute), of_median_step(&Times::step),
                 of_median_step(&Times::wait), of_median_step(&Times::copy_wait),

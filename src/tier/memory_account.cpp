@@ -45,6 +45,10 @@ Bytes MemoryAccount::peak() const {
                         earlier_peak_.load(std::memory_order_relaxed)));
 }
 
+std::shared_ptr<void> MemoryAccount::enter() {
+  return std::make_shared<AccountScope>(*this);
+}
+
 void MemoryAccount::reset_peak() {
   earlier_peak_.store(0);
   peak_.store(live_.load());

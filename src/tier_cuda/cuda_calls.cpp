@@ -12,4 +12,13 @@ void check(cudaError_t status, std::string_view call) {
   throw DeviceError(concat(call, ": ", cudaGetErrorString(status)));
 }
 
+bool is_device_memory(const void* data) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
 }  // namespace trireme::tier

@@ -5,11 +5,13 @@
 #include "trireme/core/text.h"
 #include "trireme/tier_cuda/cuda_calls.h"
 
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -20,6 +22,11 @@ namespace {
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+/// What the allocator's segments may hold beside live bytes: begun pages of 20 MiB (large blocks)
+/// and 2 MiB (small ones), and gaps between blocks. An estimate: to be replaced by what runs show.
+constexpr Bytes kPages(std::int64_t{40} << 20);
+constexpr std::int64_t kShareOfGaps = 32;
 
 /// Whom the allocator's word is for.
 struct Watchers {
@@ -32,6 +39,10 @@ Watchers& watchers() {
   return *all;
 }
 
+Bytes requested(c10::DeviceIndex device) {
+  return Bytes(allocator::getDeviceStats(device).requested_bytes[kAll].current);
+}
+
 Bytes total_memory_of(c10::DeviceIndex device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
@@ -41,7 +52,10 @@ Bytes total_memory_of(c10::DeviceIndex device) {
 }  // namespace
 
 CudaMemory::CudaMemory(std::string name, c10::DeviceIndex device)
-    : name_(std::move(name)), device_(device), total_(total_memory_of(device)) {
+    : name_(std::move(name)),
+      device_(device),
+      total_(total_memory_of(device)),
+      before_(requested(device)) {
   watch_allocator();
   const std::lock_guard lock(watchers().mutex);
   ensure(watchers().by_device.emplace(device, this).second, "a device's memory is watched once");
@@ -56,12 +70,12 @@ CudaMemory::~CudaMemory() {
 }
 
 Bytes CudaMemory::live() const {
-  return Bytes(allocator::getDeviceStats(device_).allocated_bytes[kAll].current);
+  return requested(device_) - before_;
 }
 
 Bytes CudaMemory::peak() const {
   return std::max(earlier_peak_,
-                  Bytes(allocator::getDeviceStats(device_).allocated_bytes[kAll].peak));
+                  Bytes(allocator::getDeviceStats(device_).requested_bytes[kAll].peak) - before_);
 }
 
 Bytes CudaMemory::reserved() const {
@@ -81,10 +95,14 @@ void CudaMemory::reset_peak() {
 Bytes CudaMemory::take_interval_peak() {
   const auto stats = allocator::getDeviceStats(device_);
   allocator::resetPeakStats(device_);
-  const Bytes peak(stats.allocated_bytes[kAll].peak);
+  const Bytes peak = Bytes(stats.requested_bytes[kAll].peak) - before_;
   earlier_peak_ = std::max(earlier_peak_, peak);
   earlier_peak_reserved_ = std::max(earlier_peak_reserved_, Bytes(stats.reserved_bytes[kAll].peak));
   return peak;
+}
+
+Bytes CudaMemory::for_tensors(Bytes budget) const {
+  return budget - before_ - kPages - budget / kShareOfGaps;
 }
 
 void CudaMemory::set_budget(Bytes budget) {
@@ -93,6 +111,10 @@ void CudaMemory::set_budget(Bytes budget) {
         name_, ": the memory budget of ", to_text(budget), " is more than the ", to_text(total_),
         " that GPU ", static_cast<int>(device_), " has: memory.device_budget says how much"));
   }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  if (!is_set("PYTORCH_ALLOC_CONF") && !is_set("PYTORCH_CUDA_ALLOC_CONF"))
+    c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
   allocator::emptyCache();  // segments that were taken before count, too
   // The allocator multiplies again and cuts: half a byte more makes it arrive at the same number.
   const double fraction =
@@ -119,7 +141,7 @@ void CudaMemory::watch_allocator() {
 }
 
 void CudaMemory::out_of_memory(Bytes asked, Bytes device_free) const {
-  const Bytes held = live(), taken = reserved();
+  const Bytes held = live() + before_, taken = reserved();
   const std::string gaps =
       concat("held: tensors ", to_text(held), ", free blocks between them that are too small ",
              to_text(taken - held));

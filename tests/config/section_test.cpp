@@ -91,7 +91,7 @@ TEST(Job, RefusesABrokenTransformer) {
         "1: model.grain is fin, must be one of block, half_block, fine (did you mean 'fine'?)"},
        {"model: {kind: llama, dropout: 0.1}" + data,
         "1: model.dropout is not a key here (known: kind, blocks, width, heads, kv_heads, hidden, "
-        "context, vocabulary, tied_head, rope_base, grain)"},
+        "context, vocabulary, tied_head, rope_base, grain, loss_chunks)"},
        {"model: {kind: llama, kv_heads: 0}" + data,
         "1: model.kv_heads is 0, must be a whole number from 1 to 1000000"},
        {"model: {kind: llama, rope_base: 0.5}" + data,
@@ -176,10 +176,12 @@ TEST(Job, RefusesABrokenPipeline) {
        {"pipeline: {timeout: 0}", "pipeline.timeout is 0, must be from 1.00 ms to 1e+09 s"},
        {"pipeline: {timeout: soon}",
         "pipeline.timeout is soon, must be a time such as 1.5ms or 60 (seconds)"},
-       {"pipeline: {transport: tcp}", "pipeline.transport is tcp, must be one of auto, local, mpi"},
+       {"pipeline: {transport: tcp}",
+        "pipeline.transport is tcp, must be one of auto, local, mpi, "
+        "nccl"},
        {"pipeline: {transport: nccl}",
-        "pipeline.transport is nccl, must be auto, local or mpi: NCCL comes with device: cuda by "
-        "itself"}});
+        "pipeline.transport is nccl, which moves memory of GPUs, but device is cpu: must be auto, "
+        "local or mpi"}});
 }
 
 TEST(Job, RefusesBrokenMemory) {

@@ -21,6 +21,7 @@ const std::string kDefaults =
     "  dropout: 0\n"
     "  tied_head: true\n"
     "  grain: half_block\n"
+    "  loss_chunks: 1\n"
     "data:\n"
     "  kind: text\n"
     "  files: [x.txt]\n"
@@ -160,11 +161,12 @@ TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
   const std::string text = "data: {files: [x.txt]}\n";
   expect_kept(
       "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  vocabulary: 300\n"
-      "  dropout: 0.25\n  tied_head: false\n  grain: block\n",
+      "  dropout: 0.25\n  tied_head: false\n  grain: block\n  loss_chunks: 4\n",
       text);
   expect_kept(
       "  kind: llama\n  blocks: 2\n  width: 24\n  heads: 4\n  kv_heads: 2\n  hidden: 50\n"
-      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  rope_base: 5e+05\n  grain: fine\n",
+      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  rope_base: 5e+05\n  grain: fine\n"
+      "  loss_chunks: 8\n",
       text);
   expect_kept(
       "  kind: vit\n  image_size: 12\n  patch: 3\n  blocks: 2\n  width: 24\n  heads: 4\n"

@@ -21,7 +21,7 @@ using testing::StartsWith;
 
 std::string problem_with(const std::filesystem::path& library) {
   try {
-    open_cuda(0, library);
+    load_cuda(library);
   } catch (const DeviceError& error) {
     return error.what();
   }

@@ -68,14 +68,15 @@ TEST_P(RetapeOf, EveryLayerGivesTheGradientsOfAWholeTape) {
   }
 }
 
-config::GptSpec gpt(const std::string& grain) {
+config::GptSpec gpt(const std::string& grain, int loss_chunks = 1) {
   return {.blocks = 1,
           .width = 12,
           .heads = 3,
           .context = 5,
           .vocabulary = 11,
           .dropout = 0.2,
-          .grain = grain};
+          .grain = grain,
+          .loss_chunks = loss_chunks};
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -83,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Chain{"gpt", make_gpt(gpt("block"))},
                     Chain{"gpt_half", make_gpt(gpt("half_block"))},
                     Chain{"gpt_fine", make_gpt(gpt("fine"))},
+                    Chain{"gpt_loss_chunks", make_gpt(gpt("block", 2))},
                     Chain{"gpt_bfloat16", make_gpt(gpt("block")), Precision::kBfloat16},
                     Chain{"llama", make_llama({.blocks = 1,
                                                .width = 16,

@@ -23,11 +23,13 @@ TEST(Summary, HoldsEveryFieldOfTheFormat) {
     "ranks": [
       {"rank": 0, "layers": [1, 5], "budget_bytes": 1073741824, "predicted_peak_bytes": 943718400,
        "peak_bytes": 939524096, "static_bytes": 268435456, "reserved_bytes": 1048576000,
+       "workspace_bytes": 33554432, "outside_bytes": 536870912,
        "step_s": 0.48, "predicted_step_s": 0.375, "forward_s": 0.1, "backward_s": 0.2,
        "recompute_s": 0.05, "predicted_recompute_s": 0.04, "copy_s": 0.02, "copy_wait_s": 0.005,
        "copy_overlap": 0.75, "wait_s": 0.125},
       {"rank": 1, "layers": [6, 14], "budget_bytes": 0, "predicted_peak_bytes": null,
        "peak_bytes": 512, "static_bytes": 0, "reserved_bytes": null,
+       "workspace_bytes": null, "outside_bytes": null,
        "step_s": null, "predicted_step_s": null, "forward_s": 0.25, "backward_s": 0.25,
        "recompute_s": 0.0, "predicted_recompute_s": null, "copy_s": 0.0, "copy_wait_s": 0.0,
        "copy_overlap": null, "wait_s": 0.0}]})"));

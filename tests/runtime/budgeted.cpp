@@ -8,6 +8,7 @@
 #include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
+#include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
 

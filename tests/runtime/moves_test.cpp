@@ -9,6 +9,7 @@
 #include "trireme/program/needs.h"
 #include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
+#include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>

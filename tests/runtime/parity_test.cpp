@@ -3,6 +3,7 @@
 #include "small_runs.h"
 
 #include "trireme/comm/local.h"
+#include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -8,6 +8,7 @@
 #include "trireme/profile/tied_weights.h"
 #include "trireme/simulate/replay.h"
 #include "trireme/simulate/simulate.h"
+#include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
 

@@ -2,13 +2,14 @@
 #include "small_runs.h"
 
 #include "trireme/comm/local.h"
+#include "trireme/tier/memory.h"
 
 #include <mutex>
 
 namespace trireme::runtime {
 
 Outcome run_small(config::JobSpec job, const Split& split,
-                  const std::function<void(int rank, Trainer&)>& look) {
+                  const std::function<void(int rank, Trainer&)>& look, const device::Place& place) {
   tier::install_cpu_allocator();
   job.pipeline.replicas = split.replicas;
   job.pipeline.schedule = split.schedule;
@@ -27,6 +28,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
                                      .data = data,
                                      .channel = channel,
                                      .memory = memory,
+                                     .place = place,
                                      .threads = 1,
                                      .owns_process = ranks == 1,
                                      .stop_requested = {},

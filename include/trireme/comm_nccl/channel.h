@@ -18,8 +18,8 @@ namespace trireme::comm {
 /// Messages of device memory go over NCCL on their link; they begin after what the caller's current
 /// CUDA stream was given before, and the host waits for their end. Each is announced over `control`
 /// with its size, so that sizes are compared, and so that waits for a rank that is late say what it
-/// does instead. All other messages, empty ones too, go over `control`, which must outlive the
-/// channel; close() leaves it open.
+/// does instead. All other messages, empty ones and device memory without a link too, go over
+/// `control`, which must take them and outlive the channel; close() leaves it open.
 std::unique_ptr<Channel> make_nccl_channel(Channel& control, const ChannelOptions& options,
                                            const std::vector<Link>& links, int device);
 

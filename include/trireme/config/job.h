@@ -32,6 +32,9 @@ struct GptSpec {
   double dropout = 0.0;              ///< 0..0.9, on the embedding and on both residual branches
   bool tied_head = true;             ///< the head's weight is the token embedding's
   std::string grain = "half_block";  ///< block | half_block | fine
+  /// The head's loss and gradients over this many parts of the tokens, one after the other, so that
+  /// its logits never are there at once; 1: all at once, as LibTorch's own operators do.
+  int loss_chunks = 1;  ///< 1..1024
 };
 
 /// `model: {kind: llama}`: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases
@@ -47,6 +50,7 @@ struct LlamaSpec {
   bool tied_head = false;
   double rope_base = 10'000;
   std::string grain = "half_block";
+  int loss_chunks = 1;  ///< as in a gpt
 
   int key_value_heads() const { return kv_heads.value_or(heads); }
   std::int64_t hidden_width() const {
@@ -163,7 +167,9 @@ struct PipelineSpec {
   std::string schedule = "1f1b";        ///< 1f1b | gpipe
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
   Seconds timeout{60};                  ///< of every wait for another rank
-  std::string transport = "auto";       ///< auto | local | mpi
+  /// auto | local (threads) | mpi | nccl (device memory over NCCL or not at all, on cuda; all else
+  /// as with auto)
+  std::string transport = "auto";
 };
 
 /// Bytes, or a share of what the device has ("80%" is 0.8).

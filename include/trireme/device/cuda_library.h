@@ -9,13 +9,15 @@
 
 namespace trireme::device {
 
-/// Loads the library that lies beside this executable and opens the CUDA device of that index.
-/// Before anything asks LibTorch whether it has CUDA: it remembers the answer. Throws DeviceError
-/// that says what is missing and what to do: the library, the NVIDIA libraries, the driver, the
-/// device. Later calls give what the first gave; they must name the same index.
-CudaPart& open_cuda(int index = 0);
+/// Loads the library that lies beside this executable. Before anything asks LibTorch whether it has
+/// CUDA: it remembers the answer. Throws DeviceError that says what is missing and what to do: the
+/// library, the NVIDIA libraries, the driver, a device. Later calls give what the first gave.
+CudaLibrary& load_cuda();
 
 /// The same with a library somewhere else; nothing is remembered.
-CudaPart& open_cuda(int index, const std::filesystem::path& library);
+CudaLibrary& load_cuda(const std::filesystem::path& library);
+
+/// The device of that index of the library beside this executable, for this thread, too.
+CudaPart& open_cuda(int index = 0);
 
 }  // namespace trireme::device

@@ -72,4 +72,8 @@ class Layer {
   std::vector<Buffer> buffers_;
 };
 
+/// Moves parameters and buffers; layers are built on CPU, so that initial values have the same bits
+/// for every device. Gradients are left behind.
+void move_to(c10::Device device, Layer& layer);
+
 }  // namespace trireme::model

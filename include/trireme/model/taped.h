@@ -6,6 +6,7 @@
 
 #include "trireme/model/layer.h"
 
+#include <c10/core/DeviceType.h>
 #include <c10/core/Storage.h>
 #include <torch/csrc/autograd/edge.h>
 
@@ -24,13 +25,14 @@ enum class Precision {
 /// made without grad must not serve a taped forward.
 class AutocastScope {
  public:
-  explicit AutocastScope(Precision precision);
+  explicit AutocastScope(Precision precision, c10::DeviceType device = c10::DeviceType::CPU);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
   bool on_;
+  c10::DeviceType device_;
   bool before_ = false;
 };
 

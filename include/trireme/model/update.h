@@ -11,8 +11,9 @@
 
 namespace trireme::model {
 
-/// Gives every value its gradient: float32 zeros, views of one flat buffer, which is returned. Each
-/// begins on a cache line, so that kernels see the same alignment wherever a parameter lies.
+/// Gives every value its gradient: float32 zeros, views of one flat buffer on the values' device,
+/// which is returned. Each begins on a cache line, so that kernels see the same alignment wherever
+/// a parameter lies.
 at::Tensor attach_gradients(const std::vector<at::Tensor>& values);
 
 /// Parameters with the same weight decay, and the optimiser's state of each.

@@ -5,7 +5,9 @@
 #include "trireme/chain/chain.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/device/place.h"
 #include "trireme/model/chain.h"
+#include "trireme/tier/device_memory.h"
 
 #include <functional>
 #include <utility>
@@ -21,13 +23,16 @@ struct MeasureOptions {
   /// Of `shares` that measure together, this one times every layer whose turn it is; the times of
   /// the others stay 0 (bytes do not: they cost one run). Added up, the shares are whole.
   int share = 0, shares = 1;
-  std::function<bool()> stop_requested = {};  ///< asked between runs
+  std::function<bool()> stop_requested = {};   ///< asked between runs
+  const device::Place& place = device::cpu();  ///< what is measured
+  /// The place's memory, used by nobody else meanwhile; null: an account of the CPU's.
+  tier::DeviceMemory* memory = nullptr;
   /// Told after layer `number` of 1..L; `measured` is false where an equal layer's costs were
   /// taken.
   std::function<void(int number, const chain::LayerCost& cost, bool measured)> progress = {};
 };
 
-/// Costs of every layer at the job's micro-batch size and precision, on CPU, on made-up input.
+/// Costs of every layer at the job's micro-batch size and precision, on made-up input.
 ///
 /// Bytes are exact: what the counting allocator saw while the layer did what the executor does with
 /// it (model/taped.h), after a first run that warmed everything up. `parameters` are all bytes that

@@ -14,9 +14,10 @@
 namespace trireme::profile {
 
 /// Everything that measured costs depend on, as text: model, micro-batch size, precision,
-/// optimiser, threads, LibTorch, processor, and the program itself (its digest: layers of its own
-/// may have changed).
-std::string dependencies(const config::JobSpec& job, int threads);
+/// optimiser, threads, LibTorch, processor, device, and the program itself (its digest: layers of
+/// its own may have changed). `device`: what Place::describe() says.
+std::string dependencies(const config::JobSpec& job, int threads,
+                         const std::string& device = device::cpu().describe());
 
 /// A chain of measured costs with its place.
 struct Stored {
@@ -27,10 +28,12 @@ struct Stored {
 
 /// What is stored in `folder` for these dependencies, if it can be read.
 std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
-                                  const std::filesystem::path& folder);
+                                  const std::filesystem::path& folder,
+                                  const std::string& device = device::cpu().describe());
 /// Stores a chain that was measured under these dependencies.
 Stored store(chain::Chain chain, const config::JobSpec& job, int threads,
-             const std::filesystem::path& folder);
+             const std::filesystem::path& folder,
+             const std::string& device = device::cpu().describe());
 
 enum class Reuse { kAllowed, kForbidden };
 

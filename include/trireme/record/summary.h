@@ -31,6 +31,9 @@ struct RankSummary {
   Seconds copy{0};       ///< that copies to and from the outer tier took, both directions added
   Seconds copy_wait{0};  ///< that compute stood still for them
   Seconds wait{0};       ///< for other ranks
+  /// On the device beside the run's tensors: workspaces of libraries (part of `reserved`), and what
+  /// the allocator did not take (contexts, NCCL, other processes); nothing where it is not known.
+  std::optional<Bytes> workspaces = {}, outside = {};
 };
 
 /// What of the copies' time ran beside other work, 1 - copy_wait / copy, at least 0; nothing where
@@ -59,9 +62,9 @@ std::string to_json(const Summary& summary);
 void write(const Summary& summary, const std::filesystem::path& file);
 
 /// What a person reads at the end: losses beside what token frequencies alone reach, speed, two
-/// tables of the ranks (bytes, times of a step), and the lines "parameters digest: HEX" and "losses
-/// digest: HEX". A rank waits for ranks and for copies, and its busy share is (forward + backward +
-/// recompute) / step.
+/// tables of the ranks (bytes, times of a step), a line on each GPU's other bytes, and the lines
+/// "parameters digest: HEX" and "losses digest: HEX". A rank waits for ranks and for copies, and
+/// its busy share is (forward + backward + recompute) / step.
 std::string closing_text(const Summary& summary);
 
 }  // namespace trireme::record

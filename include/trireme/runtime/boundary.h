@@ -41,8 +41,9 @@ struct ValuesShape {
 class Boundary {
  public:
   /// `world_rank[r]` is the channel's rank of the pipeline's rank r; `rank_of_layer` as in
-  /// program::Program.
-  Boundary(comm::Channel& channel, std::vector<int> world_rank, std::vector<int> rank_of_layer);
+  /// program::Program. What arrives is put on `device`, whose memory the channel must take.
+  Boundary(comm::Channel& channel, std::vector<int> world_rank, std::vector<int> rank_of_layer,
+           c10::Device device = c10::DeviceType::CPU);
 
   /// Announces the actions that are run next; receives among them are posted ahead in this order.
   void expect(const std::vector<program::Action>& actions);
@@ -93,6 +94,7 @@ class Boundary {
   std::vector<int> world_rank_;
   std::vector<int> rank_of_layer_;
   bool shares_ranks_;  ///< some rank has several runs of layers
+  c10::Device device_;
   std::map<LaneKey, Lane> lanes_;
   std::map<int, ValuesShape> output_shapes_;  ///< of x[i], known after its first message
 };

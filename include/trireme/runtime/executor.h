@@ -4,14 +4,17 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/device/place.h"
 #include "trireme/model/layer.h"
 #include "trireme/model/taped.h"
 #include "trireme/program/action.h"
 #include "trireme/runtime/boundary.h"
+#include "trireme/runtime/late_scalars.h"
 #include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/recorder.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
+#include "trireme/runtime/step_clock.h"
 #include "trireme/runtime/values.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/tier/value_copies.h"
@@ -71,7 +74,8 @@ class Executor {
     Boundary& boundary;
     Reducer& reducer;
     Optimizer& optimizer;
-    tier::ValueCopies* copies = nullptr;  ///< needed by programs that move values
+    tier::ValueCopies* copies = nullptr;         ///< needed by programs that move values
+    const device::Place& place = device::cpu();  ///< where the stage is
   };
   Executor(Parts parts, ExecutorOptions options);
 
@@ -92,6 +96,7 @@ class Executor {
   enum class Taping { kUntaped, kTaped, kRetaped };
 
   RunResult run(const std::vector<Action>& actions);
+  void finish();
   void move(const simulate::CopyPoint& point);
   void await_values(const Action& action);
   void offload(const Action& action);
@@ -118,6 +123,8 @@ class Executor {
   Parts parts_;
   ExecutorOptions options_;
   at::Generator generator_;
+  StepClock clock_;
+  LateScalars losses_, norm_;
 
   // Of the run under way.
   ValueStore values_;

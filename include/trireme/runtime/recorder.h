@@ -4,10 +4,11 @@
 
 #include "trireme/comm/channel.h"
 #include "trireme/core/units.h"
+#include "trireme/device/marks.h"
 #include "trireme/program/action.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/copy_lane.h"
-#include "trireme/tier/memory.h"
+#include "trireme/tier/device_memory.h"
 
 #include <chrono>
 #include <deque>
@@ -21,12 +22,15 @@ class Recorder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Recorder(int rank, tier::MemoryAccount& memory) : rank_(rank), memory_(memory) {}
+  Recorder(int rank, tier::DeviceMemory& memory) : rank_(rank), memory_(memory) {}
 
-  /// A run begins now; whatever was written before is forgotten.
-  void begin();
+  /// A run begins now, timed by `marks`; whatever was written before is forgotten.
+  void begin(device::Marks& marks);
+  device::Marks::Mark now() { return marks_->set(); }
   /// An action ran from `from` until now; `again`: a forward beyond the first.
-  void ran(const program::Action& action, Clock::time_point from, bool again);
+  void ran(const program::Action& action, device::Marks::Mark from, bool again);
+  /// The marks have settled: times are known. Once, before copies().
+  void settle();
   /// The lane's copies, in the order in which the program names them.
   void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
 
@@ -42,12 +46,18 @@ class Recorder {
   const std::vector<simulate::MemoryPoint>& curve() const { return curve_; }
 
  private:
+  struct Interval {
+    device::Marks::Mark from, to;
+  };
   Seconds since_begin(Clock::time_point time) const;
-  void point(Clock::time_point time, Bytes held);
+  void point(device::Marks::Mark time, Bytes held);
 
   int rank_;
-  tier::MemoryAccount& memory_;
-  Clock::time_point begin_;
+  tier::DeviceMemory& memory_;
+  device::Marks* marks_ = nullptr;
+  device::Marks::Mark begin_ = 0;
+  std::vector<Interval> times_;              ///< of events_
+  std::vector<device::Marks::Mark> points_;  ///< of curve_
   std::vector<program::Action> named_out_, named_in_;
   std::vector<simulate::Event> events_;
   std::vector<simulate::MemoryPoint> curve_;
@@ -59,7 +69,7 @@ class RecordScope {
  public:
   RecordScope(Recorder* recorder, const program::Action& action, bool again)
       : recorder_(recorder), action_(action), again_(again) {
-    if (recorder_ != nullptr) from_ = Recorder::Clock::now();
+    if (recorder_ != nullptr) from_ = recorder_->now();
   }
   ~RecordScope() {
     if (recorder_ != nullptr) recorder_->ran(action_, from_, again_);
@@ -71,7 +81,7 @@ class RecordScope {
   Recorder* recorder_;
   program::Action action_;
   bool again_;
-  Recorder::Clock::time_point from_;
+  device::Marks::Mark from_ = 0;
 };
 
 /// Every rank of the group (a pipeline's ranks, in order) with its recorder: the whole step, on

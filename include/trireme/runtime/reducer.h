@@ -38,6 +38,9 @@ class Reducer {
   /// Every rank of a pipeline: the norm over all parameters of the chain, a tied weight counted
   /// once.
   double global_norm();
+  /// The same as one double on the stage's device, summed there; its bits are the same for every
+  /// number of stages.
+  at::Tensor global_norm_on_device();
 
   /// Whether this use is its weight's first in the whole chain: the one that is counted and saved.
   bool is_first_use(const StageParameter& parameter) const;

@@ -35,8 +35,11 @@ struct StageParameter {
 class Stage {
  public:
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
-  /// alone.
-  Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed);
+  /// alone, then moves them to `device`.
+  Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
+        c10::Device device = c10::DeviceType::CPU);
+
+  c10::Device device() const { return device_; }
 
   const std::vector<int>& layers() const { return numbers_; }
   /// Whether the layer after it is elsewhere: its output goes to another rank, or is the loss.
@@ -48,6 +51,8 @@ class Stage {
   const std::vector<StageParameter>& parameters() const { return parameters_; }
 
   /// All gradients, padding zero between them.
+  at::Tensor& flat_gradients() { return flat_gradients_; }
+  /// The same of a stage on CPU.
   std::span<float> gradients();
   void zero_gradients();
 
@@ -57,6 +62,7 @@ class Stage {
  private:
   void collect_parameters();
 
+  c10::Device device_;
   std::vector<int> numbers_;
   std::map<int, std::unique_ptr<model::Layer>> layers_;
   std::map<int, std::string> names_;

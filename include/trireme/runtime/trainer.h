@@ -5,13 +5,15 @@
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/device/place.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/simulate.h"
-#include "trireme/tier/memory.h"
+#include "trireme/tier/device_memory.h"
 #include "trireme/tier/outer_store.h"
+#include "trireme/tier/value_copies.h"
 
 #include <cstdint>
 #include <functional>
@@ -49,12 +51,20 @@ class Observer {
   virtual void validation(std::int64_t step, double loss) = 0;
 };
 
+/// What of a device's memory is taken beside the tensors of a run; 0 where nothing is known (CPU).
+struct DeviceReserves {
+  Bytes allocator;   ///< most that the allocator took, the tensors' bytes among it
+  Bytes workspaces;  ///< of LibTorch's libraries (cuBLAS), taken from the allocator before the run
+  Bytes others;      ///< not by the allocator: contexts, NCCL, other processes
+};
+
 /// One rank's figures; times are medians over the steps.
 struct RankFigures {
   int rank = 0;
   int first_layer = 0, last_layer = 0;
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
+  DeviceReserves reserves;
   Times times;
 };
 
@@ -77,11 +87,15 @@ struct TrainSetup {
   const model::ChainModel& model;
   const plan::Plan& plan;
   const DataSource& data;
-  comm::Channel& channel;
-  tier::MemoryAccount& memory;
+  comm::Channel& channel;  ///< takes memory of `place`
+  tier::DeviceMemory& memory;
+  const device::Place& place = device::cpu();
   /// For plans that move values: when this rank frees and takes bytes, and what it moves them to.
   std::vector<simulate::CopyPoint> copy_points = {};
   tier::OuterStoreOptions outer_store = {};
+  /// Copies to the outer tier; empty: those of a CPU, to `outer_store`.
+  std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
+  std::function<DeviceReserves()> reserves = {};  ///< asked at the end
   int threads = 1;
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
   bool owns_process = true;  ///< no other rank in this process

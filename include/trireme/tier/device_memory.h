@@ -5,6 +5,7 @@
 
 #include "trireme/core/units.h"
 
+#include <memory>
 #include <string>
 
 namespace trireme::tier {
@@ -19,9 +20,14 @@ class DeviceMemory {
   /// For messages: "rank 1".
   virtual const std::string& name() const = 0;
 
+  /// Tensors that this thread makes on the device while the result lives count here.
+  virtual std::shared_ptr<void> enter() = 0;
+
   /// Bytes that tensors hold.
   virtual Bytes live() const = 0;
   virtual Bytes peak() const = 0;
+  /// Bytes that were held when this was opened: workspaces of libraries. Not among live().
+  virtual Bytes held_before() const { return Bytes(0); }
   /// Bytes that are taken from the device for tensors, used or not: what others cannot have. The
   /// same as the former where the allocator keeps nothing back.
   virtual Bytes reserved() const = 0;
@@ -35,6 +41,8 @@ class DeviceMemory {
 
   virtual Bytes budget() const = 0;
   virtual bool has_budget() const = 0;
+  /// Of a budget, what live() can reach: the rest goes to what was held before and to gaps.
+  virtual Bytes for_tensors(Bytes budget) const { return budget; }
   /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and
   /// what is held.
   virtual void set_budget(Bytes budget) = 0;

@@ -46,6 +46,7 @@ class MemoryAccount final : public DeviceMemory {
   Bytes budget() const override { return Bytes(budget_.load(std::memory_order_relaxed)); }
   bool has_budget() const override { return budget_.load(std::memory_order_relaxed) != INT64_MAX; }
   const std::string& name() const override { return name_; }
+  std::shared_ptr<void> enter() override;
 
   /// The peak starts again from what is live now.
   void reset_peak() override;

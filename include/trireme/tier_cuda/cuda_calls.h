@@ -12,4 +12,7 @@ namespace trireme::tier {
 /// to this call alone is also taken off the runtime's hands, so that it does not show up again.
 void check(cudaError_t status, std::string_view call);
 
+/// Whether `data` is in a GPU's memory.
+bool is_device_memory(const void* data);
+
 }  // namespace trireme::tier

@@ -1,9 +1,10 @@
 // The memory of a CUDA device: the figures and the limit of LibTorch's caching allocator.
 //
-// The allocator takes segments from the device and cuts them up. Live bytes are the blocks that
-// tensors hold, a multiple of 512 B each; a budget limits the segments, so gaps between blocks
-// count. Not seen by it: the CUDA context, NCCL's buffers, workspaces that libraries take
-// themselves.
+// The allocator takes segments from the device and cuts them into blocks. Live bytes are those that
+// tensors asked for: they depend on the program alone. A block is larger (a multiple of 512 B, and
+// a free one that is up to 1 MiB too large is not cut), and there are gaps between blocks: both are
+// the difference to reserved bytes, which a budget limits. Not seen by it: the CUDA context, NCCL's
+// buffers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,21 +20,26 @@ namespace trireme::tier {
 /// One at a time per device. Used by one thread at a time.
 class CudaMemory final : public DeviceMemory {
  public:
-  /// LibTorch's CUDA part must be initialised.
+  /// LibTorch's CUDA part must be initialised. What is held now does not count.
   CudaMemory(std::string name, c10::DeviceIndex device);
   /// Lifts the budget.
   ~CudaMemory() override;
 
   const std::string& name() const override { return name_; }
+  std::shared_ptr<void> enter() override { return nullptr; }  // all that this process holds counts
   Bytes live() const override;
   Bytes peak() const override;
+  Bytes held_before() const override { return before_; }
   Bytes reserved() const override;
   Bytes peak_reserved() const override;
   void reset_peak() override;
   Bytes take_interval_peak() override;
   Bytes budget() const override { return budget_; }
   bool has_budget() const override { return has_budget_; }
-  /// Throws DeviceError if the device has less.
+  Bytes for_tensors(Bytes budget) const override;
+  /// Of all that the allocator takes, what is held before included. Segments may grow from here on
+  /// and are given back page by page, so that gaps cost little, unless PYTORCH_ALLOC_CONF says how
+  /// the allocator works. Throws DeviceError if the device has less.
   void set_budget(Bytes budget) override;
 
  private:
@@ -43,7 +49,7 @@ class CudaMemory final : public DeviceMemory {
 
   std::string name_;
   c10::DeviceIndex device_;
-  Bytes total_;
+  Bytes total_, before_;
   Bytes budget_{INT64_MAX};
   bool has_budget_ = false;
   // The allocator has one peak, which every look at an interval's starts anew.

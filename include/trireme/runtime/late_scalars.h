@@ -1,0 +1,38 @@
+// Single values of a step (losses, norms) that the host reads when the step is over.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/device/place.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Values on their way to the host; nothing waits for them until they are taken together. On CPU
+/// they are there at once.
+class LateScalars {
+ public:
+  /// `type`: in which they travel, kFloat or kDouble.
+  LateScalars(const device::Place& place, at::ScalarType type) : place_(&place), type_(type) {}
+
+  /// One value, on the place's device or on the host.
+  void put(std::size_t index, const at::Tensor& value);
+  void put(std::size_t index, double value);
+
+  /// Values 0.. up to the last that was put, 0 where none was; starts anew. Once the device has
+  /// done all that it was given.
+  std::vector<double> take();
+
+ private:
+  at::Tensor slot(std::size_t index);
+
+  const device::Place* place_;
+  at::ScalarType type_;
+  std::vector<at::Tensor> chunks_;  ///< copies may be under way into any: none ever moves
+  std::size_t count_ = 0;
+};
+
+}  // namespace trireme::runtime

@@ -1,0 +1,36 @@
+// Marks in the work of a CUDA stream: events.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/device/marks.h"
+
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstddef>
+#include <deque>
+
+namespace trireme::tier {
+
+/// Marks on the current stream of the thread that sets them, always the same one. A mark that
+/// follows another one so soon that nothing can have been launched between is the same one.
+class StreamMarks final : public device::Marks {
+ public:
+  explicit StreamMarks(c10::DeviceIndex device) : device_(device) {}
+
+  void begin() override;
+  Mark set() override;
+  void settle() override;
+  Clock::time_point time(Mark mark) const override;
+
+ private:
+  c10::cuda::CUDAStream stream() const { return c10::cuda::getCurrentCUDAStream(device_); }
+
+  c10::DeviceIndex device_;
+  c10::cuda::CUDAEvent origin_{cudaEventDefault};  ///< happened at origin_time_
+  Clock::time_point origin_time_, last_set_;
+  std::deque<c10::cuda::CUDAEvent> events_;  ///< used again by the next run
+  std::size_t used_ = 0;
+};
+
+}  // namespace trireme::tier

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_device.h"
+
+#include "rank_gpu.h"
+
+#include "trireme/core/text.h"
+#include "trireme/tier/memory.h"
+
+#include <unistd.h>
+
+namespace trireme::app {
+namespace {
+
+class RankCpu final : public RankDevice {
+ public:
+  explicit RankCpu(comm::Channel& control)
+      : control_(control), memory_(tier::MemoryAccount::open(concat("rank ", control.rank()))) {}
+
+  const device::Place& place() const override { return device::cpu(); }
+  comm::Channel& channel() override { return control_; }
+  tier::DeviceMemory& memory() override { return memory_; }
+  Bytes total_memory() const override { return machine_memory(); }
+  void begin_run(Bytes budget) override {
+    if (budget > Bytes(0)) memory_.set_budget(budget);
+  }
+  Bytes plannable(Bytes budget) const override { return budget; }
+  bool measures_beside_others() const override { return true; }
+  tier::TierRates outer_rates(const tier::OuterStoreOptions& options) override {
+    return tier::measure_rates(options);
+  }
+  std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
+      const tier::OuterStoreOptions& /*options*/) override {
+    return {};
+  }
+  std::function<runtime::DeviceReserves()> reserves() override { return {}; }
+  void close() override {}
+
+ private:
+  comm::Channel& control_;
+  tier::MemoryAccount& memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<RankDevice> open_rank_device(const config::JobSpec& job, comm::Channel& control,
+                                             int stages) {
+  if (job.device == "cuda") return open_rank_gpu(job, control, stages);
+  return std::make_unique<RankCpu>(control);
+}
+
+Bytes machine_memory() {
+  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
+}
+
+}  // namespace trireme::app

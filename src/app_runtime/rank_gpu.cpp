@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_gpu.h"
+
+#include "signals.h"
+
+#include "trireme/comm/link.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/device/cuda_library.h"
+#include "trireme/runtime/warm_up.h"
+
+#include <ATen/ATen.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+namespace {
+
+std::vector<std::string> told_by_all(comm::Channel& channel, const std::string& mine,
+                                     const std::string& what);
+/// Ranks of the same machine before this one.
+int local_rank(comm::Channel& channel);
+std::string process_name();
+/// The figures of the part's allocator, one value for all ranks of this process.
+std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
+std::vector<comm::Link> links_of_all(int ranks, int stages);
+tier::TierRates measured_rates(device::CudaPart& part);
+
+class RankGpu final : public RankDevice {
+ public:
+  RankGpu(const config::JobSpec& job, comm::Channel& control, int stages);
+
+  const device::Place& place() const override { return part_; }
+  comm::Channel& channel() override { return nccl_ ? *nccl_ : *staged_; }
+  tier::DeviceMemory& memory() override { return *memory_; }
+  Bytes total_memory() const override { return part_.total_memory(); }
+  void begin_run(Bytes budget) override;
+  Bytes plannable(Bytes budget) const override;
+  bool measures_beside_others() const override { return !shares_allocator_; }
+  tier::TierRates outer_rates(const tier::OuterStoreOptions& options) override {
+    return options.host > Bytes(0) ? measured_rates(part_) : tier::TierRates{};
+  }
+  std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
+      const tier::OuterStoreOptions& options) override {
+    return [this, host = options.host] { return part_.make_copies(host); };
+  }
+  std::function<runtime::DeviceReserves()> reserves() override;
+  void close() override;
+
+ private:
+  void learn_sharing();
+  void connect(int stages);
+
+  const config::JobSpec& job_;
+  comm::Channel& control_;
+  device::CudaPart& part_;
+  std::unique_ptr<comm::Channel> staged_, nccl_;
+  std::shared_ptr<tier::DeviceMemory> memory_;
+  bool shares_allocator_ = false;  ///< with another rank of this process
+  bool shares_gpu_ = false;        ///< any two ranks of the job do
+};
+
+device::CudaPart& part_for(comm::Channel& control) {
+  device::CudaLibrary& library = device::load_cuda();
+  return library.open(local_rank(control) % library.devices());
+}
+
+RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
+    : job_(job), control_(control), part_(part_for(control)) {
+  if (job.memory.disk_budget.bytes > Bytes(0) || job.memory.disk_budget.share > 0) {
+    job.fail("memory.disk_budget",
+             "is not 0: on cuda, values move to pinned host memory alone (memory.host_budget)");
+  }
+  part_.use();
+  learn_sharing();
+  connect(stages);
+  runtime::warm_up(part_);
+  comm::barrier(control_, comm::everyone(control_), "warm-up of the GPUs");
+  memory_ = memory_of(part_);  // workspaces are there already, of all ranks that share it
+}
+
+void RankGpu::learn_sharing() {
+  const std::string mine = process_name() + " " + part_.unique_id();
+  const std::vector<std::string> seats = told_by_all(control_, mine, "exchange of GPUs");
+  shares_allocator_ = std::count(seats.begin(), seats.end(), mine) > 1;
+  std::vector<std::string> gpus;
+  for (const std::string& seat : seats) gpus.push_back(seat.substr(seat.find(' ')));
+  std::sort(gpus.begin(), gpus.end());
+  shares_gpu_ = std::adjacent_find(gpus.begin(), gpus.end()) != gpus.end();
+}
+
+void RankGpu::connect(int stages) {
+  staged_ = part_.make_staged_channel(control_);
+  const std::string& transport = job_.pipeline.transport;
+  if (transport == "nccl" && shares_gpu_) {
+    throw DeviceError(
+        "pipeline.transport is nccl, but ranks share a GPU, which NCCL refuses: start one rank per "
+        "GPU, or let transport be auto");
+  }
+  const bool may = transport == "nccl" || transport == "auto";
+  if (!may || shares_gpu_ || stages == 1) return;
+  nccl_ = part_.make_channel(*staged_,
+                             {.timeout = job_.pipeline.timeout, .stop_requested = stop_requested},
+                             links_of_all(control_.size(), stages));
+}
+
+void RankGpu::begin_run(Bytes budget) {
+  part_.give_back_unused();
+  memory_->reset_peak();
+  if (budget == Bytes(0)) return;
+  if (shares_allocator_) {
+    job_.fail("memory.device_budget",
+              "is set, but ranks that are threads of one process share a GPU and its allocator: "
+              "start them with mpirun, so that each has a budget of its own");
+  }
+  memory_->set_budget(budget);
+}
+
+Bytes RankGpu::plannable(Bytes budget) const {
+  if (budget == Bytes(0)) return budget;
+  return std::max(Bytes(1), memory_->for_tensors(budget));
+}
+
+std::function<runtime::DeviceReserves()> RankGpu::reserves() {
+  return [this] {
+    return runtime::DeviceReserves{.allocator = memory_->peak_reserved(),
+                                   .workspaces = memory_->held_before(),
+                                   .others = part_.taken_by_others()};
+  };
+}
+
+void RankGpu::close() {
+  memory_.reset();
+  if (nccl_) nccl_->close();
+  nccl_.reset();
+  staged_->close();
+  staged_.reset();
+}
+
+}  // namespace
+
+std::unique_ptr<RankDevice> open_rank_gpu(const config::JobSpec& job, comm::Channel& control,
+                                          int stages) {
+  return std::make_unique<RankGpu>(job, control, stages);
+}
+
+namespace {
+
+std::vector<std::string> told_by_all(comm::Channel& channel, const std::string& mine,
+                                     const std::string& what) {
+  std::vector<std::string> all;
+  for (const auto& bytes :
+       comm::all_gather(channel, comm::everyone(channel), std::as_bytes(std::span(mine)), what)) {
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return all;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
+}
+
+int local_rank(comm::Channel& channel) {
+  const std::string mine = host_name();
+  const std::vector<std::string> hosts = told_by_all(channel, mine, "exchange of host names");
+  return static_cast<int>(std::count(hosts.begin(), hosts.begin() + channel.rank(), mine));
+}
+
+std::string process_name() {
+  return concat(host_name(), "/", getpid());
+}
+
+std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<tier::DeviceMemory>> opened;
+  const std::lock_guard lock(mutex);
+  auto memory = opened[part.index()].lock();
+  if (!memory) {
+    memory = part.open_memory(concat("GPU ", part.index()));
+    opened[part.index()] = memory;
+  }
+  return memory;
+}
+
+std::vector<comm::Link> links_of_all(int ranks, int stages) {
+  std::vector<comm::Link> links;
+  for (int first = 0; first < ranks; first += stages) {
+    std::vector<int> pipeline;
+    for (int k = 0; k < stages; ++k) pipeline.push_back(first + k);
+    const std::vector<comm::Link> more = comm::pipeline_links(pipeline);
+    links.insert(links.end(), more.begin(), more.end());
+  }
+  return links;
+}
+
+BytesPerSecond median_rate(const std::deque<tier::CopyLane::Span>& spans, Bytes size) {
+  std::vector<double> seconds;
+  for (const tier::CopyLane::Span& span : spans)
+    seconds.push_back(std::chrono::duration<double>(span.end - span.begin).count());
+  std::sort(seconds.begin(), seconds.end());
+  return BytesPerSecond(static_cast<double>(size.count()) / seconds[seconds.size() / 2]);
+}
+
+tier::TierRates measured_rates(device::CudaPart& part) {
+  constexpr Bytes kSample(std::int64_t{64} << 20);
+  constexpr int kRounds = 5;
+  const auto copies = part.make_copies(kSample);
+  const at::Tensor sample =
+      at::zeros({kSample.count()}, at::TensorOptions(at::kByte).device(part.device()));
+  for (int round = 0; round < kRounds; ++round) {
+    const tier::ValueCopies::Key key{.tape = false, .layer = 1, .micro_batch = round};
+    copies->offload(key, {sample.storage()});
+    copies->release_next();
+    copies->prefetch(key);
+    copies->begin_next();
+    copies->await(key);
+  }
+  copies->drain();
+  const tier::ValueCopies::Spans spans = copies->take_spans();
+  return {.out = median_rate(spans.out, kSample), .in = median_rate(spans.in, kSample)};
+}
+
+}  // namespace
+}  // namespace trireme::app

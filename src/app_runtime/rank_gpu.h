@@ -1,0 +1,16 @@
+// A rank on a GPU.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rank_device.h"
+
+#include <memory>
+
+namespace trireme::app {
+
+/// As open_rank_device(), for `device: cuda`. Ranks of one machine take its GPUs in turns, so that
+/// several may share one.
+std::unique_ptr<RankDevice> open_rank_gpu(const config::JobSpec& job, comm::Channel& control,
+                                          int stages);
+
+}  // namespace trireme::app

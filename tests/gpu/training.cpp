@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "training.h"
+
+#include "trireme/comm/local.h"
+#include "trireme/runtime/warm_up.h"
+
+#include <mutex>
+
+namespace trireme::device {
+namespace {
+
+/// The figures of one device belong to all of its ranks: opened by the first one that comes here
+/// after all have warmed up.
+struct SharedMemory {
+  std::mutex mutex;
+  std::shared_ptr<tier::DeviceMemory> memory;
+};
+
+}  // namespace
+
+GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::ChainModel& model,
+                    const GpuRun& run) {
+  const runtime::DataSource data = runtime::random_data(model, job);
+  const int ranks = static_cast<int>(run.plan.stages.size());
+  std::vector<std::vector<at::Tensor>> of_ranks(static_cast<std::size_t>(ranks));
+  GpuOutcome result;
+  SharedMemory shared;
+  comm::run_local(
+      ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}}, [&](comm::Channel& control) {
+        gpu.use();
+        const auto channel = gpu.make_staged_channel(control);
+        runtime::warm_up(gpu);
+        comm::barrier(control, comm::everyone(control), "warm-up");
+        std::shared_ptr<tier::DeviceMemory> memory;
+        {
+          const std::lock_guard lock(shared.mutex);
+          if (!shared.memory) shared.memory = gpu.open_memory("GPU");
+          memory = shared.memory;
+        }
+        memory->reset_peak();
+        if (run.budget > Bytes(0)) memory->set_budget(run.budget);
+        runtime::Trainer trainer(
+            {.job = job,
+             .model = model,
+             .plan = run.plan,
+             .data = data,
+             .channel = *channel,
+             .memory = *memory,
+             .place = gpu,
+             .copy_points = run.copies.before,
+             .make_copies = [&] { return gpu.make_copies(run.copies.outer_peak + Bytes(1 << 20)); },
+             .reserves =
+                 [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
+             .owns_process = ranks == 1,
+             .since_start = [] { return Seconds(0); }});
+        for (const runtime::StageParameter& parameter : trainer.stage().parameters())
+          of_ranks[static_cast<std::size_t>(control.rank())].push_back(
+              parameter.value.detach().cpu());
+        const runtime::Outcome outcome = trainer.run(nullptr);
+        channel->close();
+        if (control.rank() == 0) result.outcome = outcome;
+      });
+  for (const auto& of_rank : of_ranks)
+    result.parameters.insert(result.parameters.end(), of_rank.begin(), of_rank.end());
+  result.budget_left_by_allocator = run.budget - result.outcome.ranks.at(0).reserves.allocator;
+  return result;
+}
+
+}  // namespace trireme::device

@@ -1,0 +1,34 @@
+// Small jobs trained on the GPU, ranks as threads of this process.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/small_runs.h"
+
+#include "trireme/device/cuda_part.h"
+#include "trireme/simulate/copy_points.h"
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+namespace trireme::device {
+
+/// How a job is run.
+struct GpuRun {
+  plan::Plan plan;
+  Bytes budget;                      ///< 0: none
+  simulate::CopyPoints copies = {};  ///< of plans that move values
+};
+
+/// What it gave.
+struct GpuOutcome {
+  runtime::Outcome outcome;
+  std::vector<at::Tensor> parameters;  ///< of all ranks, on the host, before the first step
+  Bytes budget_left_by_allocator;      ///< budget minus most that was reserved
+};
+
+/// Every rank's part of the job on `gpu`, all as threads, messages staged through pinned memory.
+GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::ChainModel& model,
+                    const GpuRun& run);
+
+}  // namespace trireme::device

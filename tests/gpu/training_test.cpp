@@ -1,0 +1,236 @@
+// Training on the GPU: the same bits whatever the plan, bytes as predicted, budgets kept. Kernels
+// are the deterministic ones.
+// SPDX-License-Identifier: Apache-2.0
+#include "training.h"
+
+#include "gpu.h"
+
+#include "trireme/core/text.h"
+#include "trireme/partition/planner.h"
+#include "trireme/profile/measure.h"
+#include "trireme/runtime/warm_up.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+
+namespace trireme::device {
+namespace {
+
+using runtime::plan_of;
+using runtime::small_job;
+
+/// Activations weigh some hundred MiB: more than what the allocator rounds.
+config::GptSpec gpt() {
+  return {.blocks = 6,
+          .width = 512,
+          .heads = 8,
+          .context = 512,
+          .vocabulary = 1024,
+          .dropout = 0.1,
+          .tied_head = true};
+}
+
+config::JobSpec gpt_job(const std::string& precision) {
+  config::JobSpec job = small_job(gpt());
+  job.device = "cuda";
+  job.train.steps = 3;
+  job.train.batch = 16;
+  job.train.micro_batch = 8;
+  job.train.precision = precision;
+  job.pipeline.timeout = Seconds(120);
+  return job;
+}
+
+class GpuTraining : public Gpu {
+ protected:
+  void SetUp() override {
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1);  // NOLINT: before CUDA starts
+    Gpu::SetUp();
+    if (IsSkipped()) return;
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  }
+
+  GpuOutcome train(const config::JobSpec& job, const plan::Plan& plan, Bytes budget = Bytes(0),
+                   const simulate::CopyPoints& copies = {}) {
+    return train_on(cuda(), job, model::make_model(job.model), {plan, budget, copies});
+  }
+  plan::Plan keep_all(const config::JobSpec& job, const runtime::Split& split = {}) const {
+    return plan_of(model::make_model(job.model), job, split);
+  }
+  /// Measured on the GPU.
+  chain::Chain costs(const config::JobSpec& job) {
+    runtime::warm_up(cuda());
+    const auto memory = cuda().open_memory("profile");
+    return profile::measure(model::make_model(job.model), job,
+                            {.place = cuda(), .memory = memory.get()});
+  }
+};
+
+void expect_same(const GpuOutcome& expected, const GpuOutcome& found) {
+  EXPECT_EQ(found.outcome.losses_digest, expected.outcome.losses_digest);
+  EXPECT_EQ(found.outcome.parameters_digest, expected.outcome.parameters_digest);
+}
+
+TEST_F(GpuTraining, InitialValuesAreTheCpusBits) {
+  const config::JobSpec job = gpt_job("float32");
+  const model::ChainModel model = model::make_model(job.model);
+  std::vector<int> layers;
+  for (int i = 1; i <= model.length(); ++i) layers.push_back(i);
+  runtime::Stage here(model, layers, job.train.seed);
+  runtime::Stage there(model, layers, job.train.seed, on_gpu());
+  for (std::size_t i = 0; i < here.parameters().size(); ++i) {
+    EXPECT_TRUE(there.parameters()[i].value.is_cuda());
+    EXPECT_TRUE(there.parameters()[i].gradient.is_cuda());
+    EXPECT_TRUE(at::equal(there.parameters()[i].value.cpu(), here.parameters()[i].value));
+  }
+}
+
+TEST_F(GpuTraining, TheFirstLossIsTheCpusToRounding) {
+  config::JobSpec job = gpt_job("float32");
+  std::get<config::GptSpec>(job.model).dropout = 0;  // its draws differ
+  job.train.steps = 1;
+  const GpuOutcome on_gpu = train(job, keep_all(job));
+  job.device = "cpu";
+  const runtime::Outcome on_cpu = runtime::run_small(job, {});
+  EXPECT_NEAR(on_gpu.outcome.train_loss, on_cpu.train_loss, 1e-3);
+}
+
+TEST_F(GpuTraining, ARunIsRepeatable) {
+  const config::JobSpec job = gpt_job("bfloat16");
+  expect_same(train(job, keep_all(job)), train(job, keep_all(job)));
+}
+
+TEST_F(GpuTraining, RecomputationGivesTheSameBits) {
+  for (const char* precision : {"float32", "bfloat16"}) {
+    const config::JobSpec job = gpt_job(precision);
+    expect_same(train(job, keep_all(job)), train(job, keep_all(job, {.recompute = true})));
+  }
+}
+
+TEST_F(GpuTraining, StagesAsThreadsOnOneGpuGiveTheSameBits) {
+  const config::JobSpec job = gpt_job("float32");
+  const GpuOutcome alone = train(job, keep_all(job));
+  expect_same(alone, train(job, keep_all(job, {.cut = {4}})));
+  expect_same(alone, train(job, keep_all(job, {.cut = {3, 5}, .recompute = true})));
+}
+
+/// A job's question to the planner with the GPU's costs.
+struct Planned {
+  chain::Chain chain;
+  chain::Platform platform;
+  config::JobSpec job;
+  model::ChainModel model;
+
+  partition::Question question(const std::string& solver) const {
+    return {.chain = chain,
+            .platform = platform,
+            .stages = 1,
+            .micro_batches = config::micro_batches(job),
+            .solver = solver,
+            .cut = {},
+            .shared_bytes = [this](int first, int last) {
+              return profile::shared_bytes(model, job.train.optimizer, first, last);
+            }};
+  }
+  std::optional<plan::Plan> plan(const std::string& solver) const {
+    partition::Answer answer = partition::plan(question(solver));
+    if (auto* plan = std::get_if<plan::Plan>(&answer)) return std::move(*plan);
+    return std::nullopt;
+  }
+  simulate::CopyPoints copies(const plan::Plan& plan) const {
+    const partition::Question asked = question(plan.solver);
+    return simulate::copy_points(plan::compile(plan), partition::setting_of(asked, plan),
+                                 partition::simulated(asked, plan, simulate::Detail::kTimeline), 0);
+  }
+};
+
+void expect_as_predicted(Bytes found, Bytes predicted, const std::string& what) {
+  const double share = found / predicted;
+  std::cout << what << ": predicted " << to_text(predicted) << ", measured " << to_text(found)
+            << "\n";
+  EXPECT_LE(share, 1.02) << what;
+  EXPECT_GE(share, 0.98) << what;
+}
+
+/// Budgets of 80, 60, 40 % of what activations of keep_all take, by solvers with and without
+/// copies.
+TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
+  const config::JobSpec job = gpt_job("bfloat16");
+  const model::ChainModel model = model::make_model(job.model);
+  Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job, model};
+  planned.platform.ranks[0].host = Bytes(std::int64_t{8} << 30);
+  planned.platform.ranks[0].out = planned.platform.ranks[0].in = BytesPerSecond(20e9);
+  const plan::Plan everything = keep_all(job);
+  const Bytes all = planned.copies(everything).peak;
+  const GpuOutcome expected = train(job, everything);
+  expect_as_predicted(expected.outcome.ranks.at(0).peak, all, "keep_all");
+  const Bytes fixed = expected.outcome.ranks.at(0).static_bytes;
+  for (const char* solver : {"rotor", "pofo", "auto"}) {
+    for (const int percent : {80, 60, 40}) {
+      planned.platform.ranks[0].memory = fixed + (all - fixed) * percent / 100;
+      const auto plan = planned.plan(solver);
+      if (!plan) continue;
+      const simulate::CopyPoints copies = planned.copies(*plan);
+      const GpuOutcome outcome = train(job, *plan, Bytes(0), copies);
+      const std::string what = concat(solver, " at ", percent, " %");
+      SCOPED_TRACE(what);
+      expect_same(expected, outcome);
+      expect_as_predicted(outcome.outcome.ranks.at(0).peak, copies.peak, what);
+      EXPECT_LE(copies.peak, planned.platform.ranks[0].memory);
+    }
+  }
+}
+
+TEST_F(GpuTraining, APlanForTheBudgetKeepsToItAndAnotherOneIsRefusedByTheAllocator) {
+  const config::JobSpec job = gpt_job("bfloat16");
+  const model::ChainModel model = model::make_model(job.model);
+  Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job, model};
+  const plan::Plan everything = keep_all(job);
+  const Bytes budget = planned.copies(everything).peak * 3 / 4;
+  {
+    runtime::warm_up(cuda());
+    planned.platform.ranks[0].memory = cuda().open_memory("look")->for_tensors(budget);
+  }
+  const auto plan = planned.plan("rotor");
+  ASSERT_TRUE(plan);
+  EXPECT_GE(train(job, *plan, budget).budget_left_by_allocator, Bytes(0));
+  try {
+    train(job, everything, budget);
+    FAIL() << "keep_all does not fit";
+  } catch (const c10::OutOfMemoryError& error) {
+    EXPECT_THAT(error.what_without_backtrace(), testing::HasSubstr("memory budget of"));
+  }
+}
+
+TEST_F(GpuTraining, GeneratorsOfOneKeyDrawTheSameAndAreOfTheDevice) {
+  at::Generator first = cuda().make_generator(), second = cuda().make_generator();
+  const auto draw = [&](at::Generator& from) {
+    from.set_current_seed(17);
+    return at::empty({1000}, at::TensorOptions(at::kFloat).device(on_gpu())).normal_(0, 1, from);
+  };
+  const at::Tensor expected = draw(first);
+  EXPECT_TRUE(at::equal(draw(second), expected));
+  EXPECT_TRUE(at::equal(draw(first), expected));
+}
+
+TEST_F(GpuTraining, MarksPassInOrderAndTakeTheTimeOfTheWorkBetween) {
+  const auto marks = cuda().make_marks();
+  const at::Tensor x = at::ones({4096, 4096}, at::TensorOptions(at::kFloat).device(on_gpu()));
+  marks->begin();
+  const Marks::Mark first = marks->set();
+  at::matmul(x, x);
+  const Marks::Mark second = marks->set();
+  for (int i = 0; i < 4; ++i) at::matmul(x, x);
+  const Marks::Mark third = marks->set();
+  marks->settle();
+  EXPECT_LT(marks->time(first), marks->time(second));
+  EXPECT_GT(marks->time(third) - marks->time(second), marks->time(second) - marks->time(first));
+}
+
+}  // namespace
+}  // namespace trireme::device
