@@ -14,7 +14,6 @@
 namespace trireme::app {
 namespace {
 
-int ranks_of(const plan::Plan& plan);
 chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan);
 bool moves_anything(const plan::Plan& plan);
 /// Gives the stages the platform's budgets, and as static bytes what the plan says but at least

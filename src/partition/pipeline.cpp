@@ -33,6 +33,8 @@ constexpr int kFewLayers = 32;
 constexpr std::size_t kSizes = 2;
 constexpr const char* kUniform = "uniform 2";
 constexpr const char* kMadpipe = "madpipe";
+/// Layers x stages up to which it takes seconds.
+constexpr int kMostForSharing = 2000;
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
 
@@ -67,8 +69,10 @@ class Pipeline {
   void add(const std::string& label, const std::string& name, const Found& found);
   std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
   bool can_copy() const;
-  /// More stages send more messages, and look better than they are where those are free.
-  bool knows_links() const;
+  /// Whether ranks with several stages are thought of without being asked for. More stages send
+  /// more messages and look better than they are where those are free; and large questions take
+  /// minutes.
+  bool thinks_of_sharing() const;
   std::optional<Cut> fixed_cut() const;
   plan::Infeasible why_not(const std::string& name, const std::optional<Cut>& cut);
   std::string advice(const std::string& name);
@@ -117,7 +121,7 @@ Answer Pipeline::answer() {
   consider(named, kCuts);
   std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
   if (named == "joint") consider_in_flight();
-  if (room_.stages() > 1 && (spread || (open && knows_links()))) consider_madpipe();
+  if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
   if (spread) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
   if (chosen != nullptr && chosen->plan() != nullptr) {
@@ -327,8 +331,9 @@ bool Pipeline::can_copy() const {
   });
 }
 
-bool Pipeline::knows_links() const {
-  return question_.platform.default_link.rate > BytesPerSecond(0);
+bool Pipeline::thinks_of_sharing() const {
+  return question_.platform.default_link.rate > BytesPerSecond(0) &&
+         room_.layers() * room_.stages() <= kMostForSharing;
 }
 
 std::optional<Cut> Pipeline::fixed_cut() const {
