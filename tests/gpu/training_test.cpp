@@ -8,6 +8,7 @@
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
+#include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/warm_up.h"
 
 #include <ATen/ATen.h>
@@ -133,9 +134,8 @@ struct Planned {
             .micro_batches = config::micro_batches(job),
             .solver = solver,
             .cut = {},
-            .shared_bytes = [this](int first, int last) {
-              return profile::shared_bytes(model, job.train.optimizer, first, last);
-            }};
+            .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+                                const partition::LayerRuns& runs) { return tied.shared(runs); }};
   }
   std::optional<plan::Plan> plan(const std::string& solver) const {
     partition::Answer answer = partition::plan(question(solver));
