@@ -219,7 +219,9 @@ TEST(Madpipe, KeepsEveryBudgetAndIsNeverSlowerThanJoint) {
     const auto fault = simulate::validate(plan::compile(*found), setting_of(question, *found));
     EXPECT_FALSE(fault) << i << ": " << simulate::to_text(*fault);
     for (const plan::Alternative& other : found->alternatives) {
-      if (other.step) EXPECT_LE(found->step.count(), other.step->count() * (1 + 1e-9)) << i;
+      if (other.step) {
+        EXPECT_LE(found->step.count(), other.step->count() * (1 + 1e-9)) << i;
+      }
     }
     EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(*found), "p.json")), *found) << i;
   }
