@@ -112,15 +112,20 @@ void AllocationSearch::extend(int label, double period) {
   }
 }
 
+AllocationSearch::Label AllocationSearch::with_stage(int label, int first, int rank) const {
+  Label next = labels_[static_cast<std::size_t>(label)];
+  next.last = next.begin - 1;
+  next.begin = first;
+  next.rank = rank;
+  next.after = label;
+  return next;
+}
+
 void AllocationSearch::extend_normal(int label, int first, double period) {
   const Label& from = labels_[static_cast<std::size_t>(label)];
   const int rank = normal_[normal_.size() - 1 - static_cast<std::size_t>(from.normals)];
   const int last = from.begin - 1;
-  Label next = from;
-  next.begin = first;
-  next.last = last;
-  next.rank = rank;
-  next.after = label;
+  Label next = with_stage(label, first, rank);
   ++next.normals;
   if (hopeless(next, period)) return;
   const double taken = behind_link(from, rank, period);
@@ -150,18 +155,14 @@ void AllocationSearch::extend_special(int label, int first, double period) {
   const int in_flight =
       count(seconds_in_flight(room_.work(special_, first, last), taken, period), period);
   for (const Prepared& choice : plans_.options().several(first, last, alone, in_flight)) {
-    const double time = choice.time() / speed;
-    Label next = from;
-    next.begin = first;
-    next.last = last;
-    next.rank = special_;
-    next.after = label;
+    const double time = choice.needs.time() / speed;
+    Label next = with_stage(label, first, special_);
     ++next.specials;
     next.load += time;
     next.in_flight = seconds_in_flight(time, taken, period);
     if (alone != kUnlimited) next.kept += whole - alone;  // static bytes and buffers
-    next.kept += choice.kept * in_flight;
-    next.beyond = std::max(next.beyond, choice.beyond_kept());
+    next.kept += choice.needs.kept * in_flight;
+    next.beyond = std::max(next.beyond, choice.needs.beyond_kept());
     if (next.load > period * kSame || hopeless(next, period)) continue;
     if (alone == kUnlimited || next.memory() <= whole) add(next);
   }

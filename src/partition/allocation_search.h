@@ -40,6 +40,8 @@ class AllocationSearch {
   std::vector<int>& labels_at(int begin, int normals, bool special);
   void thin(std::vector<int>& labels) const;
   void extend(int label, double period);
+  /// Layers from `first` on to where `label` begins, on `rank`; what the stage takes is not in it.
+  Label with_stage(int label, int first, int rank) const;
   void extend_normal(int label, int first, double period);
   void extend_special(int label, int first, double period);
   bool hopeless(const Label& label, double period) const;

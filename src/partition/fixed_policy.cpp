@@ -20,7 +20,7 @@ class FixedPolicy final : public StagePolicy {
 
   double time(const StageQuestion& question) override {
     const StageNeeds& needs = of(question.first, question.last);
-    return needs.memory(question.in_flight) <= question.memory ? needs.time : kNever;
+    return needs.memory(question.in_flight) <= question.memory ? needs.time() : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     if (time(question) == kNever) return std::nullopt;
@@ -34,7 +34,7 @@ class FixedPolicy final : public StagePolicy {
   const StageNeeds& of(int first, int last) {
     const int alike = sub_chains_.earliest(first, last);
     const auto [found, is_new] = needs_.try_emplace({alike, last - first});
-    if (is_new) found->second = needs_of(chain_, maker_(first, last));
+    if (is_new) found->second = prepared(chain_, maker_(first, last)).needs;
     return found->second;
   }
 
@@ -50,10 +50,15 @@ std::unique_ptr<StagePolicy> fixed_policy(const chain::Chain& chain, ProgramMake
   return std::make_unique<FixedPolicy>(chain, std::move(maker));
 }
 
-StageNeeds needs_of(const chain::Chain& chain, const program::StageProgram& program) {
-  const simulate::Replay replay = simulate::replay(chain, program::with_retapes(program, chain));
+Prepared prepared(const chain::Chain& chain, program::StageProgram program) {
+  program = program::with_retapes(std::move(program), chain);
+  const simulate::Replay replay = simulate::replay(chain, program);
   ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
-  return {.kept = replay.kept, .peak = replay.peak, .time = replay.time.count()};
+  return {.program = std::move(program),
+          .needs = {.forward = replay.forward,
+                    .backward = replay.backward,
+                    .kept = replay.kept,
+                    .peak = replay.peak}};
 }
 
 program::StageProgram moved_to(program::StageProgram program, int first) {

@@ -12,7 +12,7 @@
 namespace trireme::partition {
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int number, int in_flight, Bytes fixed,
+plan::StagePlan stage_of(const Question& question, int rank, int in_flight, Bytes fixed,
                          program::StageProgram program);
 
 }  // namespace
@@ -140,22 +140,22 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int number, int in_flight, Bytes fixed,
+plan::StagePlan stage_of(const Question& question, int rank, int in_flight, Bytes fixed,
                          program::StageProgram program) {
-  const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(number)];
+  const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   program = program::with_retapes(std::move(program), question.chain);
   plan::StagePlan stage;
-  stage.rank = number;
+  stage.rank = rank;
   stage.in_flight = in_flight;
-  stage.budget = rank.memory;
+  stage.budget = spec.memory;
   stage.static_bytes = fixed;
-  simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
+  simulate::CopyLanes lanes{.out = spec.out, .in = spec.in, .budget = {}};
   // Only alone on its rank a micro-batch waits for room as replay does.
-  if (question.stages == 1 && rank.memory > Bytes(0))
-    lanes.budget = rank.memory - stage.static_bytes;
+  if (question.stages == 1 && spec.memory > Bytes(0))
+    lanes.budget = spec.memory - stage.static_bytes;
   const simulate::Replay replay =
-      rank.speed == 1 ? simulate::replay(question.chain, program, lanes)
-                      : simulate::replay(at_speed(question.chain, rank.speed), program, lanes);
+      spec.speed == 1 ? simulate::replay(question.chain, program, lanes)
+                      : simulate::replay(at_speed(question.chain, spec.speed), program, lanes);
   ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
   stage.program = std::move(program);
   stage.predicted = {.forward = replay.forward,

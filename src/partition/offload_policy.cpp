@@ -28,7 +28,7 @@ class OffloadPolicy final : public StagePolicy {
   const StageNeeds& needs(int first, int last) {
     const int alike = sub_chains_.earliest(first, last);
     const auto [found, is_new] = needs_.try_emplace({alike, last - first});
-    if (is_new) found->second = needs_of(chain_, program::keep_all(first, last));
+    if (is_new) found->second = prepared(chain_, program::keep_all(first, last)).needs;
     return found->second;
   }
 
@@ -45,12 +45,12 @@ class OffloadPolicy final : public StagePolicy {
 double OffloadPolicy::time(const StageQuestion& question) {
   const StageNeeds& all = needs(question.first, question.last);
   const Bytes over = all.memory(question.in_flight) - question.memory;
-  if (over <= Bytes(0)) return all.time;
+  if (over <= Bytes(0)) return all.time();
   if (!question.link) return kNever;
   const Bytes each = over / question.in_flight;
   if (each > all.kept || each > question.link->capacity) return kNever;
   return std::max(
-      {all.time, (each / question.link->out).count(), (each / question.link->in).count()});
+      {all.time(), (each / question.link->out).count(), (each / question.link->in).count()});
 }
 
 std::optional<program::StageProgram> OffloadPolicy::program(const StageQuestion& question) {

@@ -39,7 +39,7 @@ class PerLayerPolicy final : public StagePolicy {
     Bytes least = kUnlimited;
     for (const int each : {0, 1}) {
       const std::vector<bool> kept(static_cast<std::size_t>(last - first + 1), each == 1);
-      least = std::min(least, needs_of(chain_, keeping(first, last, kept)).memory(in_flight));
+      least = std::min(least, prepared(chain_, keeping(first, last, kept)).needs.memory(in_flight));
     }
     return least;
   }
@@ -80,9 +80,9 @@ PerLayerPolicy::Found PerLayerPolicy::solve(const StageQuestion& question) const
   Found best;
   const auto fits = [&](double cap) {
     const std::vector<bool> kept = knapsack(first, last, cap);
-    const StageNeeds needs = needs_of(chain_, keeping(first, last, kept));
+    const StageNeeds needs = prepared(chain_, keeping(first, last, kept)).needs;
     if (needs.memory(question.in_flight) > question.memory) return false;
-    if (needs.time < best.time) best = {needs.time, kept};
+    if (needs.time() < best.time) best = {needs.time(), kept};
     return true;
   };
   if (fits(kNever)) return best;

@@ -115,7 +115,8 @@ std::optional<StageProgram> with_run_at(const chain::Chain& chain, const StageQu
   for (int repair = 0; repair < kRepairs; ++repair) {
     const simulate::Replay replay = simulate::replay(chain, moved);
     if (!replay.fault) {
-      const StageNeeds needs{replay.kept, replay.peak, replay.time.count()};
+      const StageNeeds needs{
+          .forward = {}, .backward = {}, .kept = replay.kept, .peak = replay.peak};
       if (needs.memory(question.in_flight) > question.memory) return std::nullopt;
       return moved;
     }

@@ -16,8 +16,6 @@ namespace {
 int rank_of(const Shape& shape, int replica, int stage) {
   return replica * shape.stages + stage;
 }
-/// The slower of two, each measure by itself.
-chain::LinkSpec slower(const chain::LinkSpec& a, const chain::LinkSpec& b);
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
 
 }  // namespace
@@ -200,13 +198,7 @@ Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const cha
 
 namespace {
 
-// A rate of 0 is a link that takes no time, and a memory of 0 one without a limit.
-chain::LinkSpec slower(const chain::LinkSpec& a, const chain::LinkSpec& b) {
-  constexpr BytesPerSecond kFree(0);
-  const bool first = b.rate == kFree || (a.rate != kFree && a.rate < b.rate);
-  return {first ? a.rate : b.rate, std::max(a.latency, b.latency)};
-}
-
+// A memory of 0 is one without a limit.
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
   constexpr Bytes kUnlimited(0);
   const bool first = b.memory == kUnlimited || (a.memory != kUnlimited && a.memory < b.memory);

@@ -144,10 +144,10 @@ program::TimedTurns SharedPlans::turns(const Allocation& allocation, const Count
   const Question& question = room_.question();
   program::StageTimes times;
   for (int k = 0; k < allocation.stages(); ++k) {
-    const Prepared& stage = *programs[static_cast<std::size_t>(k)];
+    const StageNeeds& needs = programs[static_cast<std::size_t>(k)]->needs;
     const double speed = room_.speed(allocation.rank(k));
-    times.forward.push_back(stage.forward / speed);
-    times.backward.push_back(stage.backward / speed);
+    times.forward.push_back(needs.forward.count() / speed);
+    times.backward.push_back(needs.backward.count() / speed);
     if (k + 1 == allocation.stages()) continue;
     const chain::LinkSpec link = question.platform.link(allocation.rank(k), allocation.rank(k + 1));
     times.message.push_back(link.time(question.chain.output(allocation.last(k))).count());

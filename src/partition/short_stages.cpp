@@ -55,7 +55,7 @@ std::vector<StageProgram> short_stage_programs(const chain::Chain& chain,
         for (const int taped_before : {1, layers}) {
           StageProgram program =
               with_labels(question, labels, {taped, from_inputs}, {taped_before, true});
-          if (needs_of(chain, program).memory(question.in_flight) <= question.memory)
+          if (prepared(chain, program).needs.memory(question.in_flight) <= question.memory)
             programs.push_back(std::move(program));
         }
       }

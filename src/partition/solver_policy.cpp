@@ -86,7 +86,7 @@ SolverPolicy::Found SolverPolicy::solve(const StageQuestion& question) const {
     return true;
   };
   // No solver has a use for more than keeping everything takes.
-  const StageNeeds all = needs_of(chain_, program::keep_all(question.first, question.last));
+  const StageNeeds all = prepared(chain_, program::keep_all(question.first, question.last)).needs;
   Bytes high = std::min(question.memory, all.peak);
   if (fits(answer(question, high))) return best;
   const solve::Solution lean = leanest(question);

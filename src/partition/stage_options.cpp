@@ -2,8 +2,6 @@
 #include "stage_options.h"
 
 #include "trireme/program/generate.h"
-#include "trireme/program/retape.h"
-#include "trireme/simulate/replay.h"
 
 #include <algorithm>
 #include <tuple>
@@ -33,16 +31,6 @@ std::vector<Combination> best_of(std::vector<Combination> all);
 
 }  // namespace
 
-Prepared prepared(const chain::Chain& chain, program::StageProgram program) {
-  program = program::with_retapes(std::move(program), chain);
-  const simulate::Replay replay = simulate::replay(chain, program);
-  return {.program = std::move(program),
-          .forward = replay.forward.count(),
-          .backward = replay.backward.count(),
-          .kept = replay.kept,
-          .peak = replay.peak};
-}
-
 const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight) {
   if (memory < Bytes(0)) return nullptr;
   const auto [entry, is_new] = fastest_.try_emplace({first, last, memory, in_flight});
@@ -58,7 +46,7 @@ const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes mo
   std::vector<Prepared>& found = entry->second;
   if (!is_new || most < Bytes(0)) return found;
   const chain::Chain& chain = room_.question().chain;
-  const StageNeeds all = needs_of(chain, program::keep_all(first, last));
+  const StageNeeds all = prepared(chain, program::keep_all(first, last)).needs;
   const Bytes enough = std::min(all.memory(in_flight), most);
   const Bytes least = most == kUnlimited ? enough : policy_.least_memory(first, last, in_flight);
   for (int level = 0; level < kLevels && least <= enough; ++level) {
@@ -78,9 +66,9 @@ std::optional<std::vector<const Prepared*>> StageOptions::shared(const std::vect
     for (const Prepared& choice : several(stage.first, stage.last, memory, stage.in_flight)) {
       for (const Combination& before : combinations) {
         Combination next = before;
-        next.kept += choice.kept * stage.in_flight;
-        next.beyond = std::max(next.beyond, choice.beyond_kept());
-        next.time += choice.time();
+        next.kept += choice.needs.kept * stage.in_flight;
+        next.beyond = std::max(next.beyond, choice.needs.beyond_kept());
+        next.time += choice.needs.time();
         next.choices.push_back(&choice);
         if (next.kept + next.beyond <= memory) longer.push_back(std::move(next));
       }

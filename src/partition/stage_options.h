@@ -12,18 +12,6 @@
 
 namespace trireme::partition {
 
-/// A stage's program with what it takes by replay at speed 1.
-struct Prepared {
-  program::StageProgram program;
-  double forward = 0, backward = 0;
-  Bytes kept, peak;
-
-  double time() const { return forward + backward; }
-  /// What it needs while it works beyond what it keeps for every micro-batch in flight.
-  Bytes beyond_kept() const { return peak - kept; }
-};
-Prepared prepared(const chain::Chain& chain, program::StageProgram program);
-
 /// Answers are kept.
 class StageOptions {
  public:

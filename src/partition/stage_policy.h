@@ -69,14 +69,23 @@ std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::
 /// "block N". Throws InputError.
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name);
 
-/// Kept bytes, peak and time of a program for one micro-batch, by replay at speed 1.
+/// What a program takes for one micro-batch, in seconds of speed 1.
 struct StageNeeds {
+  Seconds forward, backward;
   Bytes kept, peak;
-  double time = 0;
 
+  double time() const { return (forward + backward).count(); }
   Bytes memory(int in_flight) const { return kept * (in_flight - 1) + peak; }
+  /// What it needs while it works beyond what it keeps for every micro-batch in flight.
+  Bytes beyond_kept() const { return peak - kept; }
 };
-StageNeeds needs_of(const chain::Chain& chain, const program::StageProgram& program);
+
+/// A program with its layers that run again ending early, and what it takes by replay.
+struct Prepared {
+  program::StageProgram program;
+  StageNeeds needs;
+};
+Prepared prepared(const chain::Chain& chain, program::StageProgram program);
 
 /// The actions of a program moved to another run of equal layers.
 program::StageProgram moved_to(program::StageProgram program, int first);

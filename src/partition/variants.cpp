@@ -4,9 +4,6 @@
 #include "recompute_early.h"
 #include "short_stages.h"
 
-#include "trireme/program/retape.h"
-#include "trireme/simulate/replay.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -30,7 +27,7 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
                                  const StageQuestion& asked);
 template <class Take>
 void each_that_keeps_less(const chain::Chain& chain, StagePolicy& policy,
-                          const StageQuestion& asked, program::StageProgram program, Take&& take);
+                          const StageQuestion& asked, StageNeeds needs, Take&& take);
 Variant variant(const StageRoom& room, int stage, program::StageProgram program);
 
 }  // namespace
@@ -107,37 +104,35 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
     if (!program) break;
     add(*program);
   }
-  each_that_keeps_less(chain, policy, asked, *fastest, add);
+  each_that_keeps_less(chain, policy, asked, prepared(chain, *fastest).needs, add);
   for (const program::StageProgram& program : short_stage_programs(chain, asked)) add(program);
   return variants;
 }
 
-// As if one more micro-batch were in flight, in just too little memory for what keeps so much: the
+// As if one more micro-batch were in flight, in just too little memory for what takes `needs`: the
 // fastest program that keeps less, again and again.
 template <class Take>
 void each_that_keeps_less(const chain::Chain& chain, StagePolicy& policy,
-                          const StageQuestion& asked, program::StageProgram program, Take&& take) {
+                          const StageQuestion& asked, StageNeeds needs, Take&& take) {
   StageQuestion crowded = asked;
   crowded.in_flight = asked.in_flight + 1;
   for (int i = 0; i < kSteps; ++i) {
-    const StageNeeds needs = needs_of(chain, program);
     crowded.memory = needs.memory(crowded.in_flight) - Bytes(1);
-    auto next = policy.program(crowded);
+    const auto next = policy.program(crowded);
     if (!next) return;
-    program = *std::move(next);
-    if (needs_of(chain, program).memory(asked.in_flight) <= asked.memory) take(program);
+    needs = prepared(chain, *next).needs;
+    if (needs.memory(asked.in_flight) <= asked.memory) take(*next);
   }
 }
 
 Variant variant(const StageRoom& room, int stage, program::StageProgram program) {
   const chain::Chain& chain = room.question().chain;
   const double speed = room.speed(stage);
-  program = program::with_retapes(std::move(program), chain);
-  const simulate::Replay replay = simulate::replay(chain, program);
-  const PassTimes times{.forward = replay.forward.count() / speed,
-                        .backward = replay.backward.count() / speed,
-                        .ahead = ahead(chain, program) / speed};
-  return {std::move(program), times};
+  Prepared ready = prepared(chain, std::move(program));
+  const PassTimes times{.forward = ready.needs.forward.count() / speed,
+                        .backward = ready.needs.backward.count() / speed,
+                        .ahead = ahead(chain, ready.program) / speed};
+  return {std::move(ready.program), times};
 }
 
 }  // namespace

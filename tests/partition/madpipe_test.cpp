@@ -147,9 +147,10 @@ double least_of_all(const Question& question) {
     program::StageTimes times;
     for (int k = 0; k < allocation.stages(); ++k) {
       programs.push_back(program::keep_all(allocation.first(k), allocation.last(k)));
-      const Prepared stage = prepared(question.chain, programs.back());
-      times.forward.push_back(stage.forward / room.speed(allocation.rank(k)));
-      times.backward.push_back(stage.backward / room.speed(allocation.rank(k)));
+      const StageNeeds needs = prepared(question.chain, programs.back()).needs;
+      const double speed = room.speed(allocation.rank(k));
+      times.forward.push_back(needs.forward.count() / speed);
+      times.backward.push_back(needs.backward.count() / speed);
       if (k + 1 == allocation.stages()) continue;
       const chain::LinkSpec link =
           question.platform.link(allocation.rank(k), allocation.rank(k + 1));
