@@ -85,6 +85,14 @@ std::vector<std::vector<std::byte>> all_gather(Channel& channel, std::span<const
   return gathered;
 }
 
+std::vector<std::string> all_gather(Channel& channel, std::span<const int> group,
+                                    const std::string& mine, std::string_view what) {
+  std::vector<std::string> all;
+  for (const auto& bytes : all_gather(channel, group, std::as_bytes(std::span(mine)), what))
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
 void all_reduce_sum(Channel& channel, std::span<const int> group, std::span<float> values,
                     std::string_view what) {
   const Call call = enter(channel, group, what);

@@ -71,7 +71,7 @@ void Boundary::send(const Action& action, model::Values values) {
     const auto known = output_shapes_.find(action.layer);
     if (known == output_shapes_.end()) {
       output_shapes_.emplace(action.layer, shape);
-      send_shape(key, shape);
+      send_shape(action, key, shape);
       first = shares_ranks_;
       if (shares_ranks_) post_next({key.first, comm::Stream::kGradients});
     } else if (known->second != shape) {
@@ -122,7 +122,8 @@ void Boundary::flush_outputs() {
 }
 
 void Boundary::finish(Lane& lane) {
-  for (Announced& shape : lane.announced) shape.transfer->wait("a shape");
+  for (Announced& shape : lane.announced)
+    shape.transfer->wait(to_text(shape.action) + " (its shape)");
   lane.announced.clear();
   for (Posted& posted : lane.outgoing) wait(posted);
   lane.outgoing.clear();
@@ -180,9 +181,10 @@ ValuesShape Boundary::receive_shape(const Action& action, LaneKey key) {
   return decode(message);
 }
 
-void Boundary::send_shape(LaneKey key, const ValuesShape& shape) {
+void Boundary::send_shape(const Action& action, LaneKey key, const ValuesShape& shape) {
   const ShapeMessage message = encode(shape);
   Announced& announced = lanes_[key].announced.emplace_back();
+  announced.action = action;
   announced.message.assign(message.begin(), message.end());
   announced.transfer =
       channel_.send(std::as_bytes(std::span(announced.message)), key.first, key.second);

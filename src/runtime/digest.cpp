@@ -23,13 +23,11 @@ std::string parameters_digest(comm::Channel& channel, const Position& position, 
          << digest(OnHost(parameter.value).data(), parameter.value.nbytes()) << ' '
          << parameter.name << '\n';
   }
-  const std::string text = mine.str();
-  const auto all = comm::all_gather(channel, position.pipeline_group(),
-                                    std::as_bytes(std::span(text)), "digest of the parameters");
+  const auto all =
+      comm::all_gather(channel, position.pipeline_group(), mine.str(), "digest of the parameters");
   std::map<std::pair<int, int>, std::string> in_chain_order;
-  for (const std::vector<std::byte>& bytes : all) {
-    std::istringstream lines(
-        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  for (const std::string& text : all) {
+    std::istringstream lines(text);
     std::pair<int, int> place;
     std::string rest;
     while (lines >> place.first >> place.second && std::getline(lines, rest))

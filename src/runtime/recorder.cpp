@@ -5,11 +5,11 @@
 #include "trireme/program/needs.h"
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 
 namespace trireme::runtime {
 namespace {
+
+constexpr const char* kWhat = "recorded step";
 
 using simulate::Event;
 using simulate::Lane;
@@ -18,20 +18,6 @@ using simulate::RankResult;
 
 RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve,
                      const Recorder::Totals& totals);
-
-/// Every rank's elements, on every one.
-template <class Element>
-std::vector<std::vector<Element>> gather(comm::Channel& channel, std::span<const int> group,
-                                         const std::vector<Element>& mine) {
-  static_assert(std::is_trivially_copyable_v<Element>);
-  std::vector<std::vector<Element>> all;
-  for (const auto& bytes :
-       comm::all_gather(channel, group, std::as_bytes(std::span(mine)), "recorded step")) {
-    all.emplace_back(bytes.size() / sizeof(Element));
-    std::memcpy(all.back().data(), bytes.data(), bytes.size());
-  }
-  return all;
-}
 
 }  // namespace
 
@@ -103,9 +89,9 @@ void Recorder::point(device::Marks::Mark time, Bytes held) {
 simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,
                                  const Recorder& mine) {
   simulate::Simulation step;
-  std::vector<std::vector<MemoryPoint>> curves = gather(channel, group, mine.curve());
-  const std::vector<std::vector<Event>> events = gather(channel, group, mine.events());
-  const auto totals = gather(channel, group, std::vector{mine.totals()});
+  std::vector<std::vector<MemoryPoint>> curves = all_gather(channel, group, mine.curve(), kWhat);
+  const std::vector<std::vector<Event>> events = all_gather(channel, group, mine.events(), kWhat);
+  const auto totals = all_gather(channel, group, std::vector{mine.totals()}, kWhat);
   Seconds busy;
   for (std::size_t rank = 0; rank < events.size(); ++rank) {
     RankResult result = result_of(events[rank], std::move(curves[rank]), totals[rank].at(0));

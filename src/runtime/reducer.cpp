@@ -66,13 +66,10 @@ void Reducer::learn_ties() {
     if (!parameter.tie.empty())
       mine << parameter.layer << ' ' << parameter.index << ' ' << parameter.tie << '\n';
   }
-  const std::string text = mine.str();
   const std::vector<int> group = position_.pipeline_group();
-  const auto all =
-      comm::all_gather(channel_, group, std::as_bytes(std::span(text)), "exchange of tied weights");
+  const auto all = comm::all_gather(channel_, group, mine.str(), "exchange of tied weights");
   for (std::size_t r = 0; r < all.size(); ++r) {
-    std::istringstream lines(
-        std::string(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
+    std::istringstream lines(all[r]);
     Use use{.rank = group[r]};
     std::string tie;
     while (lines >> use.layer >> use.index && std::getline(lines >> std::ws, tie))
@@ -171,14 +168,10 @@ namespace {
 
 std::vector<NormPart> parts_of_chain(comm::Channel& channel, const Position& position,
                                      const std::vector<NormPart>& mine) {
-  const auto all = comm::all_gather(channel, position.pipeline_group(),
-                                    std::as_bytes(std::span(mine)), "norm of the gradients");
   std::vector<NormPart> parts;
-  for (const std::vector<std::byte>& bytes : all) {
-    const std::size_t before = parts.size();
-    parts.resize(before + bytes.size() / sizeof(NormPart));
-    if (!bytes.empty()) std::memcpy(&parts[before], bytes.data(), bytes.size());
-  }
+  for (const auto& of_rank :
+       comm::all_gather(channel, position.pipeline_group(), mine, "norm of the gradients"))
+    parts.insert(parts.end(), of_rank.begin(), of_rank.end());
   std::sort(parts.begin(), parts.end(), [](const NormPart& a, const NormPart& b) {
     return std::tie(a.layer, a.index) < std::tie(b.layer, b.index);
   });

@@ -212,11 +212,9 @@ double Trainer::Impl::validate() {
 
 Outcome Trainer::Impl::outcome() {
   const std::string digest = parameters_digest(setup.channel, position, stage, reducer);
-  const auto digests =
-      comm::all_gather(setup.channel, comm::everyone(setup.channel),
-                       std::as_bytes(std::span(digest)), "digests of the replicas");
-  for (const auto& other : digests) {
-    if (!std::ranges::equal(other, std::as_bytes(std::span(digest)))) {
+  for (const std::string& other : comm::all_gather(setup.channel, comm::everyone(setup.channel),
+                                                   digest, "digests of the replicas")) {
+    if (other != digest) {
       throw Error(
           "the replicas' parameters differ at the end of the run: a defect of Trireme or of this "
           "machine");
@@ -250,8 +248,6 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
   };
   const RankFigures mine{
       .rank = setup.channel.rank(),
-      .first_layer = stage.layers().front(),
-      .last_layer = stage.layers().back(),
       .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
       .peak = setup.memory.peak(),
       .static_bytes = static_bytes,
@@ -260,12 +256,10 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
                 of_median_step(&Times::recompute), of_median_step(&Times::step),
                 of_median_step(&Times::wait), of_median_step(&Times::copy_wait),
                 of_median_step(&Times::copy)}};
-  static_assert(std::is_trivially_copyable_v<RankFigures>);
-  const auto all = comm::all_gather(setup.channel, comm::everyone(setup.channel),
-                                    std::as_bytes(std::span(&mine, 1)), "figures");
-  std::vector<RankFigures> figures(all.size());
-  for (std::size_t r = 0; r < all.size(); ++r)
-    std::memcpy(&figures[r], all[r].data(), sizeof(RankFigures));
+  std::vector<RankFigures> figures;
+  for (const auto& of_rank :
+       comm::all_gather(setup.channel, comm::everyone(setup.channel), std::vector{mine}, "figures"))
+    figures.push_back(of_rank.at(0));
   return figures;
 }
 

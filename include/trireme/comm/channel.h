@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace trireme::comm {
@@ -84,6 +86,22 @@ struct ChannelOptions {
 /// All ranks' contributions (any sizes), in the group's order, on every rank.
 std::vector<std::vector<std::byte>> all_gather(Channel& channel, std::span<const int> group,
                                                ConstBytes mine, std::string_view what);
+/// The same of text.
+std::vector<std::string> all_gather(Channel& channel, std::span<const int> group,
+                                    const std::string& mine, std::string_view what);
+/// The same of elements, in the memory layout of all ranks.
+template <class Element>
+std::vector<std::vector<Element>> all_gather(Channel& channel, std::span<const int> group,
+                                             const std::vector<Element>& mine,
+                                             std::string_view what) {
+  static_assert(std::is_trivially_copyable_v<Element>);
+  std::vector<std::vector<Element>> all;
+  for (const auto& bytes : all_gather(channel, group, std::as_bytes(std::span(mine)), what)) {
+    all.emplace_back(bytes.size() / sizeof(Element));
+    if (!bytes.empty()) std::memcpy(all.back().data(), bytes.data(), bytes.size());
+  }
+  return all;
+}
 
 /// Sum in the group's order, element by element, the same bits on every rank: ((g0 + g1) + g2) +
 /// ... Each rank sums one share and hands it round (reduce-scatter, all-gather); sends 2 (n-1)/n of

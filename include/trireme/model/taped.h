@@ -25,7 +25,7 @@ enum class Precision {
 /// made without grad must not serve a taped forward.
 class AutocastScope {
  public:
-  explicit AutocastScope(Precision precision, c10::DeviceType device = c10::DeviceType::CPU);
+  AutocastScope(Precision precision, c10::DeviceType device);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;

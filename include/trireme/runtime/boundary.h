@@ -67,6 +67,7 @@ class Boundary {
   };
   /// A shape on its way.
   struct Announced {
+    program::Action action;
     std::vector<std::int64_t> message;
     std::unique_ptr<comm::Transfer> transfer;
   };
@@ -87,7 +88,7 @@ class Boundary {
   void make_room(Lane& lane);
   void finish(Lane& lane);
   ValuesShape receive_shape(const program::Action& action, LaneKey key);
-  void send_shape(LaneKey key, const ValuesShape& shape);
+  void send_shape(const program::Action& action, LaneKey key, const ValuesShape& shape);
   ValuesShape shape_of_message(const program::Action& action) const;
 
   comm::Channel& channel_;

@@ -61,7 +61,6 @@ struct DeviceReserves {
 /// One rank's figures; times are medians over the steps.
 struct RankFigures {
   int rank = 0;
-  int first_layer = 0, last_layer = 0;
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
   DeviceReserves reserves;
