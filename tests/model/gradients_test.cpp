@@ -1,6 +1,7 @@
 // Every layer of every chain against central differences, in double precision.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
+#include "small_chains.h"
 
 #include <gtest/gtest.h>
 
@@ -94,46 +95,14 @@ TEST_P(Gradients, AreCentralDifferences) {
   }
 }
 
-config::GptSpec gpt(const std::string& grain) {
-  return {.blocks = 1,
-          .width = 12,
-          .heads = 3,
-          .context = 5,
-          .vocabulary = 11,
-          .dropout = 0.2,
-          .grain = grain};
-}
-
-config::LlamaSpec llama(const std::string& grain) {
-  return {.blocks = 1,
-          .width = 16,
-          .heads = 4,
-          .kv_heads = 2,
-          .hidden = 10,
-          .context = 5,
-          .vocabulary = 11,
-          .grain = grain};
-}
-
-config::VitSpec vit() {
-  return {.image_size = 6,
-          .patch = 3,
-          .blocks = 1,
-          .width = 8,
-          .heads = 2,
-          .channels = 2,
-          .dropout = 0.2};
-}
-
 INSTANTIATE_TEST_SUITE_P(
     OfLayers, Gradients,
     testing::Values(
-        Chain{"gpt", make_gpt(gpt("half_block"))}, Chain{"gpt_fine", make_gpt(gpt("fine"))},
-        Chain{"llama", make_llama(llama("block"))}, Chain{"llama_fine", make_llama(llama("fine"))},
-        Chain{"vit", make_vit(vit())},
-        Chain{"resnet18", make_resnet({.depth = 18, .image_size = 9, .channels = 2, .width = 3})},
+        Chain{"gpt", small_gpt("half_block")}, Chain{"gpt_fine", small_gpt("fine")},
+        Chain{"llama", small_llama("block")}, Chain{"llama_fine", small_llama("fine")},
+        Chain{"vit", small_vit()}, Chain{"resnet18", small_resnet18()},
         Chain{"resnet50", make_resnet({.depth = 50, .image_size = 33, .width = 2, .stem = "7x7"})},
-        Chain{"vgg", make_vgg({.depth = 11, .image_size = 33, .width = 2})},
+        Chain{"vgg", small_vgg()},
         Chain{"vgg_without_norm",
               make_vgg({.depth = 11, .image_size = 32, .width = 2, .batch_norm = false})}),
     [](const auto& test) { return test.param.name; });

@@ -2,6 +2,7 @@
 // ends early.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
+#include "small_chains.h"
 
 #include "trireme/core/error.h"
 
@@ -68,41 +69,14 @@ TEST_P(RetapeOf, EveryLayerGivesTheGradientsOfAWholeTape) {
   }
 }
 
-config::GptSpec gpt(const std::string& grain, int loss_chunks = 1) {
-  return {.blocks = 1,
-          .width = 12,
-          .heads = 3,
-          .context = 5,
-          .vocabulary = 11,
-          .dropout = 0.2,
-          .grain = grain,
-          .loss_chunks = loss_chunks};
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Chains, RetapeOf,
-    testing::Values(Chain{"gpt", make_gpt(gpt("block"))},
-                    Chain{"gpt_half", make_gpt(gpt("half_block"))},
-                    Chain{"gpt_fine", make_gpt(gpt("fine"))},
-                    Chain{"gpt_loss_chunks", make_gpt(gpt("block", 2))},
-                    Chain{"gpt_bfloat16", make_gpt(gpt("block")), Precision::kBfloat16},
-                    Chain{"llama", make_llama({.blocks = 1,
-                                               .width = 16,
-                                               .heads = 4,
-                                               .kv_heads = 2,
-                                               .hidden = 10,
-                                               .context = 5,
-                                               .vocabulary = 11})},
-                    Chain{"vit", make_vit({.image_size = 6,
-                                           .patch = 3,
-                                           .blocks = 1,
-                                           .width = 8,
-                                           .heads = 2,
-                                           .channels = 2,
-                                           .dropout = 0.2})},
-                    Chain{"resnet18",
-                          make_resnet({.depth = 18, .image_size = 9, .channels = 2, .width = 3})},
-                    Chain{"vgg", make_vgg({.depth = 11, .image_size = 33, .width = 2})},
+    testing::Values(Chain{"gpt", small_gpt("block")}, Chain{"gpt_half", small_gpt("half_block")},
+                    Chain{"gpt_fine", small_gpt("fine")},
+                    Chain{"gpt_loss_chunks", small_gpt("block", 2)},
+                    Chain{"gpt_bfloat16", small_gpt("block"), Precision::kBfloat16},
+                    Chain{"llama", small_llama("block")}, Chain{"vit", small_vit()},
+                    Chain{"resnet18", small_resnet18()}, Chain{"vgg", small_vgg()},
                     Chain{"mlp", make_mlp({.inputs = 12,
                                            .widths = {24, 16},
                                            .classes = 5,
