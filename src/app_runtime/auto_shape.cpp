@@ -2,6 +2,8 @@
 #include "auto_shape.h"
 
 #include "does_not_fit.h"
+#include "host.h"
+#include "job_platform.h"
 #include "sized_chains.h"
 
 #include "trireme/core/text.h"
@@ -28,11 +30,12 @@ struct Choice {
 };
 
 /// What the job says of it.
-partition::ShapeQuestion question_of(const config::JobSpec& job, const model::ChainModel& model,
-                                     const RankContext& context, int ranks);
-/// What it does not say: memory where there are no budgets, how fast replicas are added up.
-void add_figures(const config::JobSpec& job, const RankContext& context,
-                 partition::ShapeQuestion& question);
+partition::ShapeQuestion question_of(const config::JobSpec& job, const RankContext& context,
+                                     int ranks);
+/// What it does not say: memory where there are no budgets, bytes that stages share, how fast
+/// replicas are added up.
+void add_figures(const config::JobSpec& job, const model::ChainModel& model,
+                 const RankContext& context, partition::ShapeQuestion& question);
 /// Chooses, and measures what was chosen, until that had been measured before.
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
                          SizedChains& chains, const RankContext& context, std::ostream& out);
@@ -55,11 +58,11 @@ SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model
   SettledJob settled{.job = job};
   if (!config::has_open_shape(job)) return settled;
   require_solver(job);
-  partition::ShapeQuestion question = question_of(job, model, context, ranks);
+  partition::ShapeQuestion question = question_of(job, context, ranks);
   const std::vector<partition::Shape> shapes = partition::shapes_of(question);
   partition::Shape shape = shapes.front();
   if (shapes.size() > 1) {
-    add_figures(job, context, question);
+    add_figures(job, model, context, question);
     SizedChains chains(job, model, context, out);
     shape = fastest(question, sizes_of(shapes), chains, context, out);
     settled.costs = Costs::kAlways;
@@ -75,10 +78,10 @@ SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model
 
 namespace {
 
-partition::ShapeQuestion question_of(const config::JobSpec& job, const model::ChainModel& model,
-                                     const RankContext& context, int ranks) {
+partition::ShapeQuestion question_of(const config::JobSpec& job, const RankContext& context,
+                                     int ranks) {
   partition::ShapeQuestion question;
-  question.platform = world_platform(job, context, ranks);
+  question.platform = job_platform(job, context, ranks, /*replicas=*/1);
   question.ranks = ranks;
   question.batch = job.train.batch;
   question.stages = job.pipeline.stages;
@@ -89,13 +92,13 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const model::Ch
   question.cut = job.pipeline.cut;
   if (question.cut) question.stages = static_cast<int>(question.cut->size()) + 1;
   question.slots = job.plan.slots;
-  question.shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
-                              const partition::LayerRuns& runs) { return tied.shared(runs); };
   return question;
 }
 
-void add_figures(const config::JobSpec& job, const RankContext& context,
-                 partition::ShapeQuestion& question) {
+void add_figures(const config::JobSpec& job, const model::ChainModel& model,
+                 const RankContext& context, partition::ShapeQuestion& question) {
+  question.shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+                              const partition::LayerRuns& runs) { return tied.shared(runs); };
   if (job.memory.device_budget.empty()) {
     const Bytes room = room_of_a_rank(context);
     for (chain::RankSpec& rank : question.platform.ranks) rank.memory = room;

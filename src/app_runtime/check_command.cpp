@@ -19,6 +19,13 @@
 #include <iostream>
 
 namespace trireme::app {
+namespace {
+
+/// One rank plans for all of them.
+void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
+              comm::Channel& control, const ForecastArguments& arguments);
+
+}  // namespace
 
 int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();
@@ -27,30 +34,9 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
     const model::ChainModel model = model::make_model(job.model, own);
     const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);
     const int ranks = arguments.ranks > 0 ? arguments.ranks : asked;
-    const int threads = threads_per_rank(job, ranks);
-    // One rank plans for all of them.
-    comm::run_local(1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-                    [&](comm::Channel& control) {
-                      const auto device = open_rank_device(job, control, /*stages=*/1);
-                      RankContext context{.channel = device->channel(),
-                                          .device = *device,
-                                          .stages = stages_for(job, ranks),
-                                          .threads = threads,
-                                          .ranks_on_host = ranks};
-                      const SettledJob settled = with_shape(job, model, context, ranks, std::cerr);
-                      context.stages = stages_for(settled.job, ranks);
-                      const TrainPlan plan =
-                          make_train_plan(settled.job, model, context, Costs::kAlways, std::cerr);
-                      if (!arguments.output.empty())
-                        io::write_file(arguments.output, plan::to_json(plan.plan));
-                      if (!arguments.report.empty())
-                        io::write_file(arguments.report,
-                                       report::plan_page(plan.plan, plan.chain, plan.forecast));
-                      std::cout << (arguments.json
-                                        ? plan::to_json(plan.plan)
-                                        : report::plan_text(plan.plan, plan.chain, plan.forecast));
-                      device->close();
-                    });
+    comm::run_local(
+        1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+        [&](comm::Channel& control) { plan_for(ranks, job, model, control, arguments); });
     std::cerr << arguments.job_file << " is a good job: every rank within its budget\n";
     return 0;
   } catch (const DoesNotFit& error) {
@@ -61,4 +47,26 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
   }
 }
 
+namespace {
+
+void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
+              comm::Channel& control, const ForecastArguments& arguments) {
+  const auto device = open_rank_device(job, control, /*stages=*/1);
+  RankContext context{.channel = device->channel(),
+                      .device = *device,
+                      .stages = stages_for(job, ranks),
+                      .threads = threads_per_rank(job, ranks),
+                      .ranks_on_host = ranks};
+  const SettledJob settled = with_shape(job, model, context, ranks, std::cerr);
+  context.stages = stages_for(settled.job, ranks);
+  const TrainPlan plan = make_train_plan(settled.job, model, context, Costs::kAlways, std::cerr);
+  if (!arguments.output.empty()) io::write_file(arguments.output, plan::to_json(plan.plan));
+  if (!arguments.report.empty())
+    io::write_file(arguments.report, report::plan_page(plan.plan, plan.chain, plan.forecast));
+  std::cout << (arguments.json ? plan::to_json(plan.plan)
+                               : report::plan_text(plan.plan, plan.chain, plan.forecast));
+  device->close();
+}
+
+}  // namespace
 }  // namespace trireme::app

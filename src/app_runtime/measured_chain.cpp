@@ -13,12 +13,11 @@ namespace trireme::app {
 namespace {
 
 /// One chain of all ranks' shares, which timed different layers.
-chain::Chain sum_of(const std::vector<std::vector<std::byte>>& shares) {
+chain::Chain sum_of(const std::vector<std::string>& shares) {
   std::optional<chain::Chain> sum;
   for (const auto& share : shares) {
     if (share.empty()) continue;  // that rank measured nothing
-    const std::string text(reinterpret_cast<const char*>(share.data()), share.size());
-    const chain::Chain chain = chain::read_chain(io::parse(text, "chain"));
+    const chain::Chain chain = chain::read_chain(io::parse(share, "chain"));
     if (!sum) {
       sum = chain;
       continue;
@@ -81,9 +80,7 @@ chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel&
   };
   std::string mine;
   if (is_shared || speaks) mine = chain::to_yaml(profile::measure(model, job, options));
-  const auto shares =
-      comm::all_gather(channel, all, std::as_bytes(std::span(mine)), "profiles of all ranks");
-  chain::Chain chain = sum_of(shares);
+  chain::Chain chain = sum_of(comm::all_gather(channel, all, mine, "profiles of all ranks"));
   if (speaks) {
     stored = profile::store(std::move(chain), job, context.threads, profiles_folder(job), place);
     say(*stored,

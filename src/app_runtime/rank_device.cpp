@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_device.h"
 
+#include "host.h"
 #include "rank_gpu.h"
 
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
-
-#include <unistd.h>
 
 namespace trireme::app {
 namespace {
@@ -25,9 +24,6 @@ class RankCpu final : public RankDevice {
   }
   Bytes plannable(Bytes budget) const override { return budget; }
   bool measures_beside_others() const override { return true; }
-  tier::TierRates outer_rates(const tier::OuterStoreOptions& options) override {
-    return tier::measure_rates(options);
-  }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OuterStoreOptions& /*options*/) override {
     return {};
@@ -36,6 +32,10 @@ class RankCpu final : public RankDevice {
   void close() override {}
 
  private:
+  tier::TierRates measured_rates(const tier::OuterStoreOptions& options) override {
+    return tier::measure_rates(options);
+  }
+
   comm::Channel& control_;
   tier::MemoryAccount& memory_;
 };
@@ -46,10 +46,6 @@ std::unique_ptr<RankDevice> open_rank_device(const config::JobSpec& job, comm::C
                                              int stages) {
   if (job.device == "cuda") return open_rank_gpu(job, control, stages);
   return std::make_unique<RankCpu>(control);
-}
-
-Bytes machine_memory() {
-  return Bytes(std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGE_SIZE)});
 }
 
 }  // namespace trireme::app

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace trireme::app {
 
@@ -39,8 +40,11 @@ class RankDevice {
   /// Whether every rank of the job may measure layers at the same time. If not, rank 0 measures.
   virtual bool measures_beside_others() const = 0;
 
-  /// Rates of the outer tier that `options` describes, measured.
-  virtual tier::TierRates outer_rates(const tier::OuterStoreOptions& options) = 0;
+  /// Rates of the job's outer tier, which `options` describes; measured when first asked for.
+  tier::TierRates outer_rates(const tier::OuterStoreOptions& options) {
+    if (!outer_rates_) outer_rates_ = measured_rates(options);
+    return *outer_rates_;
+  }
   /// As TrainSetup has them.
   virtual std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OuterStoreOptions& options) = 0;
@@ -48,6 +52,11 @@ class RankDevice {
 
   /// The end of a good run, every rank; before `control` is closed.
   virtual void close() = 0;
+
+ private:
+  virtual tier::TierRates measured_rates(const tier::OuterStoreOptions& options) = 0;
+
+  std::optional<tier::TierRates> outer_rates_;
 };
 
 /// Every rank: opens what `job.device` says, one of `stages` per pipeline; its messages go over
@@ -55,8 +64,5 @@ class RankDevice {
 /// what the job asks for and the device does not do.
 std::unique_ptr<RankDevice> open_rank_device(const config::JobSpec& job, comm::Channel& control,
                                              int stages);
-
-/// The machine's memory.
-Bytes machine_memory();
 
 }  // namespace trireme::app

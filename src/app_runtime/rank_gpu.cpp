@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_gpu.h"
 
+#include "host.h"
 #include "signals.h"
 
 #include "trireme/comm/link.h"
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -23,15 +23,13 @@
 namespace trireme::app {
 namespace {
 
-std::vector<std::string> told_by_all(comm::Channel& channel, const std::string& mine,
-                                     const std::string& what);
 /// Ranks of the same machine before this one.
 int local_rank(comm::Channel& channel);
 std::string process_name();
 /// The figures of the part's allocator, one value for all ranks of this process.
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
 std::vector<comm::Link> links_of_all(int ranks, int stages);
-tier::TierRates measured_rates(device::CudaPart& part);
+tier::TierRates rates_of(device::CudaPart& part);
 
 class RankGpu final : public RankDevice {
  public:
@@ -44,9 +42,6 @@ class RankGpu final : public RankDevice {
   void begin_run(Bytes budget) override;
   Bytes plannable(Bytes budget) const override;
   bool measures_beside_others() const override { return !shares_allocator_; }
-  tier::TierRates outer_rates(const tier::OuterStoreOptions& options) override {
-    return options.host > Bytes(0) ? measured_rates(part_) : tier::TierRates{};
-  }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OuterStoreOptions& options) override {
     return [this, host = options.host] { return part_.make_copies(host); };
@@ -55,6 +50,9 @@ class RankGpu final : public RankDevice {
   void close() override;
 
  private:
+  tier::TierRates measured_rates(const tier::OuterStoreOptions& options) override {
+    return options.host > Bytes(0) ? rates_of(part_) : tier::TierRates{};
+  }
   void learn_sharing();
   void connect(int stages);
 
@@ -88,7 +86,8 @@ RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
 
 void RankGpu::learn_sharing() {
   const std::string mine = process_name() + " " + part_.unique_id();
-  const std::vector<std::string> seats = told_by_all(control_, mine, "exchange of GPUs");
+  const std::vector<std::string> seats =
+      comm::all_gather(control_, comm::everyone(control_), mine, "exchange of GPUs");
   shares_allocator_ = std::count(seats.begin(), seats.end(), mine) > 1;
   std::vector<std::string> gpus;
   for (const std::string& seat : seats) gpus.push_back(seat.substr(seat.find(' ')));
@@ -153,24 +152,10 @@ std::unique_ptr<RankDevice> open_rank_gpu(const config::JobSpec& job, comm::Chan
 
 namespace {
 
-std::vector<std::string> told_by_all(comm::Channel& channel, const std::string& mine,
-                                     const std::string& what) {
-  std::vector<std::string> all;
-  for (const auto& bytes :
-       comm::all_gather(channel, comm::everyone(channel), std::as_bytes(std::span(mine)), what)) {
-    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  return all;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
-}
-
 int local_rank(comm::Channel& channel) {
   const std::string mine = host_name();
-  const std::vector<std::string> hosts = told_by_all(channel, mine, "exchange of host names");
+  const std::vector<std::string> hosts =
+      comm::all_gather(channel, comm::everyone(channel), mine, "exchange of host names");
   return static_cast<int>(std::count(hosts.begin(), hosts.begin() + channel.rank(), mine));
 }
 
@@ -209,7 +194,7 @@ BytesPerSecond median_rate(const std::deque<tier::CopyLane::Span>& spans, Bytes 
   return BytesPerSecond(static_cast<double>(size.count()) / seconds[seconds.size() / 2]);
 }
 
-tier::TierRates measured_rates(device::CudaPart& part) {
+tier::TierRates rates_of(device::CudaPart& part) {
   constexpr Bytes kSample(std::int64_t{64} << 20);
   constexpr int kRounds = 5;
   const auto copies = part.make_copies(kSample);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_folder.h"
 
+#include "host.h"
+
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/run_page.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <chrono>
 #include <tuple>
 #include <utility>
@@ -24,11 +23,6 @@ Seconds wall_time() {
 Seconds steady_time() {
   return Seconds(
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
 }
 
 record::ProgressOptions progress_options(const RunFolder::Parts& parts) {

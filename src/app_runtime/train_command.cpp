@@ -2,6 +2,7 @@
 #include "train_command.h"
 
 #include "auto_shape.h"
+#include "job_platform.h"
 #include "launch.h"
 #include "mpi_launch.h"
 #include "run_folder.h"
@@ -113,12 +114,10 @@ runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& d
 void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
                              const data::Dataset& dataset) {
   const std::string mine = digest(config::to_yaml(job)) + dataset.digest();
-  const auto all = comm::all_gather(channel, comm::everyone(channel),
-                                    std::as_bytes(std::span(mine)), "comparison of jobs");
+  const auto all = comm::all_gather(channel, comm::everyone(channel), mine, "comparison of jobs");
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
-    if (theirs == mine) continue;
-    const bool job_differs = theirs.substr(0, 32) != mine.substr(0, 32);
+    if (all[r] == mine) continue;
+    const bool job_differs = all[r].substr(0, 32) != mine.substr(0, 32);
     throw InputError(concat("rank ", channel.rank(), " and rank ", r, " read different ",
                             job_differs ? "jobs" : "data", ": every rank must see the same files"));
   }

@@ -2,6 +2,7 @@
 #include "train_plan.h"
 
 #include "does_not_fit.h"
+#include "job_platform.h"
 #include "measured_chain.h"
 #include "policy_plan.h"
 
@@ -9,7 +10,6 @@
 #include "trireme/partition/planner.h"
 #include "trireme/profile/tied_weights.h"
 #include "trireme/solve/solve.h"
-#include "trireme/tier/rates.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,14 +18,7 @@
 namespace trireme::app {
 namespace {
 
-/// What the transport holds for every boundary and direction beside the program's own values: the
-/// receive that is posted ahead (docs: runtime/boundary.h).
-constexpr double kChannelBuffers = 1;
-
 bool needs_costs(const config::JobSpec& job);
-Bytes bytes_of(const config::MemorySize& size, Bytes whole);
-tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
-chain::Platform platform_of(const config::JobSpec& job, const RankContext& context);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages);
 /// Rank 0 solves; the plan, or why there is none, on every rank.
@@ -48,7 +41,7 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   const bool from_file = !job.plan.file.empty();
   if (from_file) result.plan = plan_from_file(job, model, context.stages);
   result.chain = measured_chain(job, model, context, out);
-  result.platform = platform_of(job, context);
+  result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
   const partition::Question question = question_of(result, job, model, context.stages);
   if (!from_file) result.plan = solved(question, context, out);
 
@@ -87,25 +80,6 @@ void require_solver(const config::JobSpec& job) {
                                  ", must be one of ", join(known, ", ")));
 }
 
-Bytes device_budget(const config::JobSpec& job, int rank, Bytes total) {
-  const auto& budgets = job.memory.device_budget;
-  if (budgets.empty()) return Bytes(0);
-  return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
-                  total);
-}
-
-chain::Platform world_platform(const config::JobSpec& job, const RankContext& context, int ranks) {
-  const std::size_t budgets = job.memory.device_budget.size();
-  if (budgets > 1 && std::cmp_not_equal(budgets, ranks))
-    job.fail("memory.device_budget",
-             concat("has ", budgets, " entries, must have 1 or ", ranks, ": one per rank"));
-  config::JobSpec one = job;
-  one.pipeline.replicas = 1;
-  RankContext whole = context;
-  whole.stages = ranks;
-  return platform_of(one, whole);
-}
-
 namespace {
 
 bool needs_costs(const config::JobSpec& job) {
@@ -114,53 +88,6 @@ bool needs_costs(const config::JobSpec& job) {
   const tier::OuterStoreOptions outer = outer_store_of(job);
   return !by_policy || !job.plan.file.empty() || !job.memory.device_budget.empty() ||
          outer.host + outer.disk > Bytes(0);
-}
-
-Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
-  if (size.share <= 0) return size.bytes;
-  return Bytes(static_cast<std::int64_t>(static_cast<double>(whole.count()) * size.share));
-}
-
-Bytes free_disk(const std::filesystem::path& folder) {
-  std::error_code failure;
-  const auto space = std::filesystem::space(folder, failure);
-  return Bytes(failure ? 0 : static_cast<std::int64_t>(space.available));
-}
-
-tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
-  const std::filesystem::path folder = job.memory.disk_path.empty()
-                                           ? std::filesystem::temp_directory_path()
-                                           : std::filesystem::path(job.memory.disk_path);
-  tier::OuterStoreOptions options;
-  options.host = bytes_of(job.memory.host_budget, machine_memory());
-  options.disk = bytes_of(job.memory.disk_budget, free_disk(folder));
-  options.disk_path = folder;
-  return options;
-}
-
-chain::Platform platform_of(const config::JobSpec& job, const RankContext& context) {
-  chain::Platform platform = chain::uniform_platform(context.stages, Bytes(0));
-  platform.channel_buffers = kChannelBuffers;
-  const tier::OuterStoreOptions outer = outer_store_of(job);
-  tier::TierRates rates;
-  if (context.channel.rank() == 0) rates = context.device.outer_rates(outer);
-  for (std::size_t k = 0; k < platform.ranks.size(); ++k) {
-    chain::RankSpec& rank = platform.ranks[k];
-    // Replicas of a stage run the same program: the one with the least memory counts.
-    for (int replica = 0; replica < job.pipeline.replicas.value(); ++replica) {
-      const Bytes budget = context.device.plannable(device_budget(
-          job, replica * context.stages + static_cast<int>(k), context.device.total_memory()));
-      if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
-    }
-    rank.host = outer.host;
-    rank.disk = outer.disk;
-    rank.out = rates.out;
-    rank.in = rates.in;
-  }
-  return chain::read_platform(
-      io::parse(comm::broadcast(context.channel, comm::everyone(context.channel),
-                                chain::to_yaml(platform), "rates of the outer tier"),
-                "platform"));
 }
 
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,

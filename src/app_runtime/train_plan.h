@@ -46,10 +46,4 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
 /// Throws InputError for a solver that there is not, before anything is measured for it.
 void require_solver(const config::JobSpec& job);
 
-/// The device budget of one rank, of a device with `total` bytes; 0: none.
-Bytes device_budget(const config::JobSpec& job, int rank, Bytes total);
-
-/// Every rank: budgets and outer tiers of `ranks` ranks, whatever the shape.
-chain::Platform world_platform(const config::JobSpec& job, const RankContext& context, int ranks);
-
 }  // namespace trireme::app

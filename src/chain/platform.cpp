@@ -31,6 +31,12 @@ Seconds LinkSpec::time(Bytes size) const {
   return rate == BytesPerSecond(0) ? Seconds(0) : latency + size / rate;
 }
 
+LinkSpec slower(const LinkSpec& a, const LinkSpec& b) {
+  constexpr BytesPerSecond kFree(0);
+  const bool first = b.rate == kFree || (a.rate != kFree && a.rate < b.rate);
+  return {first ? a.rate : b.rate, std::max(a.latency, b.latency)};
+}
+
 LinkSpec Platform::link(int from, int to) const {
   if (from == to) return {};
   const auto found =

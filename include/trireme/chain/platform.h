@@ -32,6 +32,9 @@ struct LinkSpec {
   Seconds time(Bytes size) const;
 };
 
+/// The slower of two, rate and latency each by itself.
+LinkSpec slower(const LinkSpec& a, const LinkSpec& b);
+
 /// A link between two ranks that differs from the default; symmetric.
 struct LinkOverride {
   int from = 0;

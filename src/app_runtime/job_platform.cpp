@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job_platform.h"
+
+#include "host.h"
+#include "measured_links.h"
+
+#include "trireme/core/text.h"
+#include "trireme/tier/rates.h"
+
+#include <filesystem>
+#include <utility>
+
+namespace trireme::app {
+namespace {
+
+/// What the transport holds for every boundary and direction beside the program's own values: the
+/// receive that is posted ahead (docs: runtime/boundary.h).
+constexpr double kChannelBuffers = 1;
+
+Bytes bytes_of(const config::MemorySize& size, Bytes whole);
+Bytes free_disk(const std::filesystem::path& folder);
+
+}  // namespace
+
+chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
+                             int replicas) {
+  const std::size_t budgets = job.memory.device_budget.size();
+  if (budgets > 1 && std::cmp_not_equal(budgets, stages * replicas))
+    job.fail("memory.device_budget", concat("has ", budgets, " entries, must have 1 or ",
+                                            stages * replicas, ": one per rank"));
+  chain::Platform platform = chain::uniform_platform(stages, Bytes(0));
+  platform.channel_buffers = kChannelBuffers;
+  const tier::OuterStoreOptions outer = outer_store_of(job);
+  tier::TierRates rates;
+  if (context.channel.rank() == 0) rates = context.device.outer_rates(outer);
+  for (int stage = 0; stage < stages; ++stage) {
+    chain::RankSpec& rank = platform.ranks[static_cast<std::size_t>(stage)];
+    for (int replica = 0; replica < replicas; ++replica) {
+      const Bytes budget = context.device.plannable(
+          device_budget(job, replica * stages + stage, context.device.total_memory()));
+      if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
+    }
+    rank.host = outer.host;
+    rank.disk = outer.disk;
+    rank.out = rates.out;
+    rank.in = rates.in;
+  }
+  measure_links(context, platform);
+  return chain::read_platform(
+      io::parse(comm::broadcast(context.channel, comm::everyone(context.channel),
+                                chain::to_yaml(platform), "what the ranks have"),
+                "platform"));
+}
+
+Bytes device_budget(const config::JobSpec& job, int rank, Bytes total) {
+  const auto& budgets = job.memory.device_budget;
+  if (budgets.empty()) return Bytes(0);
+  return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
+                  total);
+}
+
+tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
+  const std::filesystem::path folder = job.memory.disk_path.empty()
+                                           ? std::filesystem::temp_directory_path()
+                                           : std::filesystem::path(job.memory.disk_path);
+  tier::OuterStoreOptions options;
+  options.host = bytes_of(job.memory.host_budget, machine_memory());
+  options.disk = bytes_of(job.memory.disk_budget, free_disk(folder));
+  options.disk_path = folder;
+  return options;
+}
+
+namespace {
+
+Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
+  if (size.share <= 0) return size.bytes;
+  return Bytes(static_cast<std::int64_t>(static_cast<double>(whole.count()) * size.share));
+}
+
+Bytes free_disk(const std::filesystem::path& folder) {
+  std::error_code failure;
+  const auto space = std::filesystem::space(folder, failure);
+  return Bytes(failure ? 0 : static_cast<std::int64_t>(space.available));
+}
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,25 @@
+// What a job's ranks have: budgets, outer tiers, links.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/chain/platform.h"
+#include "trireme/config/job.h"
+#include "trireme/tier/outer_store.h"
+
+namespace trireme::app {
+
+/// Every rank: the platform of `stages` ranks, each of which stands for `replicas` ranks of the
+/// job that run the same program: what the least of them has counts. Rates are rank 0's, measured.
+/// Throws InputError for budgets that are not one per rank.
+chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
+                             int replicas);
+
+/// The device budget of one rank, of a device with `total` bytes; 0: none.
+Bytes device_budget(const config::JobSpec& job, int rank, Bytes total);
+
+/// The outer tier of every rank.
+tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
+
+}  // namespace trireme::app

@@ -1,0 +1,17 @@
+// How fast ranks of a pipeline reach their neighbours.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/chain/platform.h"
+
+namespace trireme::app {
+
+/// Every rank: measures latency and rate between neighbouring ranks of the pipelines, which have
+/// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline; of
+/// replicas the slowest counts, as for all other pairs of ranks. Changes nothing where there are no
+/// neighbours.
+void measure_links(const RankContext& context, chain::Platform& platform);
+
+}  // namespace trireme::app
