@@ -9,9 +9,11 @@ import pathlib
 import platform
 import re
 import resource
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -53,9 +55,10 @@ class Watch:
         self.begin = time.monotonic()
         self.busy, self.own = self._busy(), self._own()
 
-    def others(self):
+    def others(self, running=0.0):
+        """`running`: processor seconds since then of children that have not ended."""
         seconds = time.monotonic() - self.begin
-        busy = (self._busy() - self.busy) - (self._own() - self.own)
+        busy = (self._busy() - self.busy) - (self._own() - self.own) - running
         return max(0.0, busy / (seconds * os.cpu_count()))
 
     @staticmethod
@@ -131,6 +134,123 @@ class Turns:
         """Median over the rounds of one contestant's figure divided by another's of the same round."""
         value = (lambda entry: entry) if key is None else (lambda entry: entry[key])
         return statistics.median(value(a) / value(b) for a, b in zip(self.figures[name], self.figures[to]))
+
+
+class Paced:
+    """A process that adds a line to `pace_file` at the end of every step, and stands still but for the steps that are asked for.
+    `command` trains `steps` steps: `WARM_UP` and those."""
+
+    WARM_UP = 2
+
+    def __init__(self, command, env, pace_file):
+        self.command, self.pace_file = [str(word) for word in command], pathlib.Path(pace_file)
+        self.pace_file.unlink(missing_ok=True)
+        self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(self.command, env=env, stdout=self.out, stderr=self.err)
+        self.lines = 0
+        for _ in range(self.WARM_UP):
+            self._await_line()
+        self._signal(signal.SIGSTOP)
+
+    def step(self):
+        """Seconds from one end of a step to the next."""
+        begin = time.perf_counter()
+        self._signal(signal.SIGCONT)
+        self._await_line()
+        seconds = time.perf_counter() - begin
+        self._signal(signal.SIGSTOP)
+        return seconds
+
+    def finish(self):
+        """What it printed."""
+        self._signal(signal.SIGCONT)
+        if self.process.wait() != 0:
+            self._fail()
+        self.out.seek(0)
+        return self.out.read()
+
+    def kill(self):
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
+    def processor_seconds(self):
+        fields = [stat.rsplit(")", 1)[1].split() for stat in map(self._stat, self._family()) if stat]
+        return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
+
+    def _await_line(self):
+        while True:
+            try:
+                lines = self.pace_file.read_bytes().count(b"\n")
+            except FileNotFoundError:
+                lines = 0
+            if lines > self.lines:
+                self.lines += 1
+                return
+            if self.process.poll() is not None:
+                self._fail()
+            time.sleep(0.001)
+
+    def _fail(self):
+        self.err.seek(0)
+        raise RuntimeError(f"{' '.join(self.command)}: exit {self.process.returncode}\n{self.err.read()[-2000:]}")
+
+    def _signal(self, number):
+        for pid in self._family():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def _family(self):
+        """This process and what it started, the youngest first."""
+        pids = [self.process.pid]
+        for pid in pids:
+            for children in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+                try:
+                    pids += [int(word) for word in children.read_text().split()]
+                except OSError:
+                    pass
+        return pids[::-1]
+
+    @staticmethod
+    def _stat(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return ""
+
+
+class StepByStep:
+    """Contestants take turns step by step: on a machine whose speed drifts, ratios of neighbouring steps say more than those of
+    whole runs. `start` is name -> a function of the number of steps that gives a Paced.
+
+    `seconds` is name -> of every round, `printed` what each printed in the end, `others` the share of the cores that others used."""
+
+    def __init__(self, start, rounds):
+        self.seconds, running = {name: [] for name in start}, {}
+        try:
+            for name in start:
+                running[name] = start[name](Paced.WARM_UP + rounds)
+            watch, before = Watch(), sum(one.processor_seconds() for one in running.values())
+            for number in range(rounds):
+                for name in list(start) if number % 2 == 0 else reversed(start):
+                    self.seconds[name].append(running[name].step())
+            own = sum(one.processor_seconds() for one in running.values()) - before
+            self.others = round(watch.others(own), 3)
+            self.printed = {name: one.finish() for name, one in running.items()}
+        except BaseException:
+            for one in running.values():
+                one.kill()
+            raise
+
+    def median(self, name):
+        return statistics.median(self.seconds[name])
+
+    def ratio(self, name, to):
+        """Median over the rounds, and the quartiles."""
+        ratios = [a / b for a, b in zip(self.seconds[name], self.seconds[to])]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        return middle, (low, high)
 
 
 def processor():

@@ -2,7 +2,7 @@
 
     peer_policies.py COUNTING_LIBRARY MODE BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS [POLICY]
 
-Both begin with a step to warm up. MODE survey: every policy a few steps; MODE time: POLICY alone, STEPS steps. Prints JSON: for every
+MODE survey: a step to warm up, then every policy a few steps; MODE time: POLICY alone, STEPS steps, each of them told to PACE_FILE. Prints JSON: for every
 policy the median seconds of a step, peak and static tensor bytes (counted by Trireme's allocator in this process), loss.
 
 Policies: keep_all; first-K and last-K: torch.utils.checkpoint around each of the first or last K blocks (with -reentrant:
@@ -22,9 +22,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
-from peer_gpt import chain, cross_entropy  # noqa: E402
+from peer_gpt import chain, cross_entropy, step_ended  # noqa: E402
 
-SURVEY_STEPS = 2
+SURVEY_STEPS = 1
 
 
 class Counting:
@@ -106,7 +106,10 @@ class Training:
         return seconds, self.counting.peak(), self.counting.live(), statistics.mean(losses)
 
     def run(self, policy, steps, of_steps=statistics.median):
-        taken = [self.step(policy) for _ in range(steps)]
+        taken = []
+        for _ in range(steps):
+            taken.append(self.step(policy))
+            step_ended()
         return {"step_s": of_steps(t[0] for t in taken), "peak_bytes": max(t[1] for t in taken),
                 "static_bytes": max(t[2] for t in taken), "loss": taken[-1][3], "torch": torch.__version__}
 
@@ -115,8 +118,8 @@ def main():
     library, mode = sys.argv[1:3]
     shape = tuple(int(word) for word in sys.argv[3:12])
     training = Training(shape, Counting(library))
-    training.step("keep_all")  # to warm up
     if mode == "survey":
+        training.step("keep_all")
         print(json.dumps({policy: training.run(policy, SURVEY_STEPS, min) for policy in policies(training.blocks)}))
     else:
         print(json.dumps(training.run(sys.argv[12], shape[7])))
