@@ -81,6 +81,21 @@ double most_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+bool is_ours(const std::string& policy) {
+  return policy.starts_with("joint") || policy.starts_with("madpipe");
+}
+
+/// Of the alternatives whose policy is `counted`; infinity if none of them fits.
+template <class Counted>
+double best_step(const plan::Plan& plan, Counted&& counted) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const plan::Alternative& alternative : plan.alternatives) {
+    if (alternative.step && counted(alternative.policy))
+      best = std::min(best, alternative.step->count());
+  }
+  return best;
+}
+
 int scaling() {
   std::vector<std::vector<std::string>> rows{{"layers", "unlike", "copies", "stages",
                                               "micro-batches", "planned in s", "so far MiB",
@@ -107,12 +122,9 @@ int scaling() {
     const Answer answer = plan(question);
     const double taken = now() - begin;
     const auto* found = std::get_if<plan::Plan>(&answer);
-    double other = std::numeric_limits<double>::infinity();
-    if (found != nullptr) {
-      for (const plan::Alternative& alternative : found->alternatives)
-        if (alternative.step && !alternative.policy.starts_with("joint"))
-          other = std::min(other, alternative.step->count());
-    }
+    const double other = found == nullptr ? 0 : best_step(*found, [](const std::string& name) {
+      return !is_ours(name);
+    });
     rows.push_back({concat(question.chain.length()), one.unlike ? "yes" : "no",
                     one.copies ? "yes" : "no", concat(one.stages), concat(question.micro_batches),
                     to_text(std::round(taken * 100) / 100), to_text(std::round(most_mib())),
@@ -126,8 +138,9 @@ int scaling() {
 
 /// Counts over many questions.
 struct Tally {
-  int plans = 0, infeasible = 0, invalid = 0, beaten = 0, alone = 0, moving = 0;
+  int plans = 0, infeasible = 0, invalid = 0, beaten = 0, alone = 0, moving = 0, sharing = 0;
   std::vector<double> gains;  // best other step / step - 1
+  std::vector<double> mixed;  // of plans with mixed programs: the best step without / step - 1
   double begin = now(), longest = 0;
 
   void add(const Question& question);
@@ -142,6 +155,8 @@ void Tally::merge(const Tally& other) {
   beaten += other.beaten;
   alone += other.alone;
   moving += other.moving;
+  sharing += other.sharing;
+  mixed.insert(mixed.end(), other.mixed.begin(), other.mixed.end());
   gains.insert(gains.end(), other.gains.begin(), other.gains.end());
   longest = std::max(longest, other.longest);
 }
@@ -169,13 +184,11 @@ void Tally::add(const Question& question) {
     over = over || (memory > Bytes(0) && simulation.ranks[k].peak.size > memory);
   }
   invalid += over ? 1 : 0;
-  double other = std::numeric_limits<double>::infinity();
-  for (const plan::Alternative& alternative : found->alternatives) {
-    if (!alternative.step) continue;
-    if (alternative.step->count() < found->step.count() * (1 - 1e-9)) ++beaten;
-    if (!alternative.policy.starts_with("joint"))
-      other = std::min(other, alternative.step->count());
-  }
+  const double other = best_step(*found, [](const std::string& name) { return !is_ours(name); });
+  const double any = best_step(*found, [](const std::string&) { return true; });
+  if (any < found->step.count() * (1 - 1e-9)) ++beaten;
+  sharing += found->turns.empty() ? 0 : 1;
+  if (plan::has_mixes(*found)) mixed.push_back(any / found->step.count() - 1);
   if (std::isinf(other)) {
     ++alone;
   } else {
@@ -192,7 +205,14 @@ void Tally::print() {
   };
   std::cout << "plans " << plans << ", infeasible " << infeasible << ", over a budget or not legal "
             << invalid << ", slower than an alternative " << beaten << ", nothing else fits "
-            << alone << ", with copies " << moving << "\ngain over the best other policy: "
+            << alone << ", with copies " << moving << ", with several stages on a rank " << sharing
+            << ", with mixed programs " << mixed.size();
+  if (!mixed.empty()) {
+    std::sort(mixed.begin(), mixed.end());
+    std::cout << " (faster than without by " << percent(mixed[mixed.size() / 2])
+              << " in the median, " << percent(mixed.back()) << " at most)";
+  }
+  std::cout << "\ngain over the best other policy: "
             << "least " << at(0) << ", 10th percentile " << at(0.1) << ", median " << at(0.5)
             << ", 90th " << at(0.9) << ", most " << at(1) << "\nall in " << now() - begin
             << " s, the longest " << longest << " s\n";
@@ -295,7 +315,7 @@ int optimum(int count) {
     (std::abs(more) <= 1e-9 ? equal : more < 0 ? below : above) += 1;
     gap += std::max(0.0, more);
     worst = std::max(worst, more);
-    if (found->step.count() < best.bound * (1 - 1e-9)) ++impossible;
+    if (found->step.count() < best.least_of(*found) * (1 - 1e-9)) ++impossible;
     const Answer other = plan(open);
     if (std::get<plan::Plan>(other).step < found->step * (1 - 1e-9)) {
       ++fewer;
@@ -303,10 +323,10 @@ int optimum(int count) {
     }
     if (found->step.count() > EveryCut(question, true).search().step * (1 + 1e-9)) ++slower;
   }
-  std::cout << "instances " << feasible << ": equal " << equal << ", faster (recomputation hidden) "
-            << below << ", slower " << above << ", no plan " << missed << "\nmean gap "
-            << percent(gap / feasible) << ", worst " << percent(worst)
-            << "\nbelow what is possible " << impossible
+  std::cout << "instances " << feasible << ": equal " << equal
+            << ", faster (recomputation hidden, programs mixed) " << below << ", slower " << above
+            << ", no plan " << missed << "\nmean gap " << percent(gap / feasible) << ", worst "
+            << percent(worst) << "\nbelow what is possible " << impossible
             << ", slower than the best persistent programs " << slower
             << "\nfaster with other numbers in flight than the schedule's " << fewer
             << ", there by " << percent(fewer_gain / std::max(1, fewer)) << " in the mean\n";

@@ -109,8 +109,12 @@ bool moves_anything(const plan::Plan& plan) {
     return action.op == program::Op::kOffload || action.op == program::Op::kOffloadTape;
   };
   for (const plan::StagePlan& stage : plan.stages) {
-    for (const auto* const actions : {&stage.program.forward, &stage.program.backward}) {
-      if (std::any_of(actions->begin(), actions->end(), is_copy)) return true;
+    std::vector<const program::StageProgram*> programs{&stage.program};
+    for (const program::StageProgram& other : stage.mix.others) programs.push_back(&other);
+    for (const program::StageProgram* const one : programs) {
+      for (const auto* const actions : {&one->forward, &one->backward}) {
+        if (std::any_of(actions->begin(), actions->end(), is_copy)) return true;
+      }
     }
   }
   return false;

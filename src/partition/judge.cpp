@@ -13,7 +13,11 @@ namespace trireme::partition {
 namespace {
 
 plan::StagePlan stage_of(const Question& question, int rank, int in_flight, Bytes fixed,
-                         program::StageProgram program);
+                         program::StageProgram program, program::Mix mix);
+plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
+                                const program::StageProgram& program);
+/// Of the programs of a stage, its own first, over the mix's cycle.
+plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix);
 
 }  // namespace
 
@@ -113,9 +117,10 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
     LayerRuns& of_rank = runs[static_cast<std::size_t>(placement.ranks[k])];
     const Bytes before = of_rank.empty() ? Bytes(0) : static_bytes(question, of_rank);
     of_rank.emplace_back(programs[k].first_layer, programs[k].last_layer);
-    plan.stages.push_back(stage_of(question, placement.ranks[k], placement.in_flight[k],
-                                   static_bytes(question, of_rank) - before,
-                                   std::move(programs[k])));
+    plan.stages.push_back(
+        stage_of(question, placement.ranks[k], placement.in_flight[k],
+                 static_bytes(question, of_rank) - before, std::move(programs[k]),
+                 placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
   }
   result.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
                                          simulate::Detail::kSummary);
@@ -141,29 +146,56 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 namespace {
 
 plan::StagePlan stage_of(const Question& question, int rank, int in_flight, Bytes fixed,
-                         program::StageProgram program) {
+                         program::StageProgram program, program::Mix mix) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
-  program = program::with_retapes(std::move(program), question.chain);
   plan::StagePlan stage;
   stage.rank = rank;
   stage.in_flight = in_flight;
   stage.budget = spec.memory;
   stage.static_bytes = fixed;
-  simulate::CopyLanes lanes{.out = spec.out, .in = spec.in, .budget = {}};
-  // Only alone on its rank a micro-batch waits for room as replay does.
-  if (question.stages == 1 && spec.memory > Bytes(0))
-    lanes.budget = spec.memory - stage.static_bytes;
-  const simulate::Replay replay =
-      spec.speed == 1 ? simulate::replay(question.chain, program, lanes)
-                      : simulate::replay(at_speed(question.chain, spec.speed), program, lanes);
-  ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
-  stage.program = std::move(program);
-  stage.predicted = {.forward = replay.forward,
-                     .backward = replay.backward,
-                     .kept = replay.kept,
-                     .peak = {},
-                     .offloaded = replay.moved};
+  stage.program = program::with_retapes(std::move(program), question.chain);
+  std::vector<plan::StagePrediction> each{predicted(question, spec, fixed, stage.program)};
+  for (program::StageProgram& other : mix.others) {
+    other = program::with_retapes(std::move(other), question.chain);
+    each.push_back(predicted(question, spec, fixed, other));
+  }
+  stage.predicted = mean(each, mix);
+  stage.mix = std::move(mix);
   return stage;
+}
+
+plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
+                                const program::StageProgram& program) {
+  simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
+  // Only alone on its rank a micro-batch waits for room as replay does.
+  if (question.stages == 1 && rank.memory > Bytes(0)) lanes.budget = rank.memory - fixed;
+  const simulate::Replay replay =
+      rank.speed == 1 ? simulate::replay(question.chain, program, lanes)
+                      : simulate::replay(at_speed(question.chain, rank.speed), program, lanes);
+  ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
+  return {.forward = replay.forward,
+          .backward = replay.backward,
+          .kept = replay.kept,
+          .peak = {},
+          .offloaded = replay.moved};
+}
+
+plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix) {
+  if (mix.cycle.empty()) return of.front();
+  plan::StagePrediction sum;
+  for (const int number : mix.cycle) {
+    const plan::StagePrediction& one = of[static_cast<std::size_t>(number)];
+    sum.forward += one.forward;
+    sum.backward += one.backward;
+    sum.kept += one.kept;
+    sum.offloaded += one.offloaded;
+  }
+  const auto count = static_cast<int>(mix.cycle.size());
+  return {.forward = sum.forward / count,
+          .backward = sum.backward / count,
+          .kept = sum.kept / count,
+          .peak = {},
+          .offloaded = sum.offloaded / count};
 }
 
 }  // namespace

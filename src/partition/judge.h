@@ -27,10 +27,12 @@ struct Judged {
 Judged judged(const Question& question, const std::string& solver,
               std::vector<program::StageProgram> programs);
 
-/// Where stages run, and how many micro-batches of each are in flight.
+/// Where stages run, how many micro-batches of each are in flight, and which of them run another
+/// program than the stage's own.
 struct Placement {
   std::vector<int> ranks, in_flight;
   program::Turns turns = {};
+  std::vector<program::Mix> mixes = {};  ///< by stage, or none
 };
 /// The same for stages on any ranks; nothing if ranks that share several cuts would wait for one
 /// another in a circle, because a stream holds few messages.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline.h"
 
+#include "advice.h"
 #include "cut_search.h"
 #include "fewer_in_flight.h"
 #include "judge.h"
 #include "madpipe.h"
+#include "mixed_programs.h"
 #include "plan_builder.h"
 #include "shortage.h"
 #include "stage_policy.h"
@@ -16,7 +18,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -64,6 +65,8 @@ class Pipeline {
   Found with_copies(const Found& plain, const std::vector<Cut>& cuts);
   /// The best plan's cut with as many in flight as its stages need, where that is faster.
   void consider_in_flight();
+  /// The best plan with several programs per stage, where that is faster.
+  void consider_mixed();
   /// One rank with several stages, where that is faster than the best so far.
   void consider_madpipe();
   void add(const std::string& label, const std::string& name, const Found& found);
@@ -75,8 +78,6 @@ class Pipeline {
   bool thinks_of_sharing() const;
   std::optional<Cut> fixed_cut() const;
   plan::Infeasible why_not(const std::string& name, const std::optional<Cut>& cut);
-  std::string advice(const std::string& name);
-  int enough_stages(const std::string& name);
 
   const Question& question_;
   StageRoom room_;
@@ -91,6 +92,13 @@ bool is_costly(const std::string& name) {
     if (name.starts_with(solver)) return true;
   }
   return false;
+}
+
+/// Whether stage k is on rank k.
+bool has_rank_for_each_stage(const plan::Plan& plan) {
+  for (std::size_t k = 0; k < plan.stages.size(); ++k)
+    if (std::cmp_not_equal(plan.stages[k].rank, k)) return false;
+  return true;
 }
 
 /// Whether the policy is asked with the ranks' links: always, never, or both.
@@ -122,6 +130,7 @@ Answer Pipeline::answer() {
   std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
   if (named == "joint") consider_in_flight();
   if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
+  if (named == "joint" && !spread) consider_mixed();
   if (spread) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
   if (chosen != nullptr && chosen->plan() != nullptr) {
@@ -131,7 +140,7 @@ Answer Pipeline::answer() {
     return plan;
   }
   plan::Infeasible infeasible = why_not(named, fixed_cut());
-  infeasible.where += advice(named);
+  infeasible.where += advice(room_, builder_.policy(named), named);
   return infeasible;
 }
 
@@ -208,18 +217,32 @@ void Pipeline::consider_in_flight() {
   tried_.insert(tried_.begin(), std::move(tried));
 }
 
+void Pipeline::consider_mixed() {
+  const Tried* const best = question_.solver == "auto" ? fastest(tried_) : &tried_.front();
+  if (best == nullptr || best->plan() == nullptr) return;
+  auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best->plan());
+  if (!plan) return;
+  plan->solver = "joint";
+  Tried tried{.solver = "joint, mixed programs", .answer = *std::move(plan), .refused = {}};
+  tried_.insert(tried_.begin(), std::move(tried));
+}
+
 // What contiguous stages can do, one rank with several can too: their plan stands in where nothing
-// faster is found.
+// faster is found. Where it only has other numbers in flight than the schedule, it is not called
+// madpipe unless that was asked for.
 void Pipeline::consider_madpipe() {
   if (question_.cut || !question_.in_flight.empty()) return;
   const Tried* const best = fastest(tried_);
   const bool fits = best != nullptr && best->plan() != nullptr;
   auto plan =
       madpipe_plan(room_, builder_.policy("joint"), fits ? best->plan()->step.count() : kNever);
+  const bool is_faster = plan.has_value();
   if (!plan && fits) plan = *best->plan();
   Tried tried{.solver = kMadpipe, .answer = {}, .refused = {}};
   if (plan) {
-    plan->solver = kMadpipe;
+    const bool alone = is_faster && question_.solver != kMadpipe && has_rank_for_each_stage(*plan);
+    if (alone) tried.solver = "joint, other numbers in flight";
+    plan->solver = alone ? "joint" : kMadpipe;
     tried.answer = *std::move(plan);
   } else {
     tried.answer = why_not("joint", std::nullopt);
@@ -345,39 +368,6 @@ std::optional<Cut> Pipeline::fixed_cut() const {
 
 plan::Infeasible Pipeline::why_not(const std::string& name, const std::optional<Cut>& cut) {
   return shortage(room_, builder_.policy(name), cut).infeasible;
-}
-
-std::string Pipeline::advice(const std::string& name) {
-  std::vector<std::string> changes;
-  if (!question_.cut) {
-    if (const auto one = least_on_one_rank(room_, builder_.policy(name)))
-      changes.push_back(concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
-                               one->rank, " alone"));
-  }
-  if (const int stages = enough_stages(name))
-    changes.push_back(concat(stages, " stages on ranks like the last"));
-  return changes.empty() ? "" : concat("; it would fit with ", join(changes, ", or with "));
-}
-
-// The least number by bisection, more stages taken to need less; 0 if twice as many do not do.
-int Pipeline::enough_stages(const std::string& name) {
-  if (question_.cut) return 0;
-  const auto fits = [&](int stages) {
-    Question longer = question_;
-    longer.stages = stages;
-    longer.in_flight.clear();
-    std::vector<chain::RankSpec>& ranks = longer.platform.ranks;
-    ranks.resize(static_cast<std::size_t>(stages), ranks.back());
-    const auto again = policy_named(longer, name);
-    return shortage(StageRoom(longer), *again, std::nullopt).scale <= 1;
-  };
-  int less = question_.stages, enough = std::min(2 * question_.stages, room_.layers());
-  if (enough == less || !fits(enough)) return 0;
-  while (enough - less > 1) {
-    const int middle = std::midpoint(less, enough);
-    (fits(middle) ? enough : less) = middle;
-  }
-  return enough;
 }
 
 }  // namespace

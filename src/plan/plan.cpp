@@ -33,6 +33,7 @@ program::Program compile(const Plan& plan) {
   for (const StagePlan& stage : plan.stages) {
     lowering.stages.push_back(stage.program);
     lowering.rank_of_stage.push_back(stage.rank);
+    lowering.mixes.push_back(stage.mix);
   }
   lowering.turns = plan.turns;
   return program::lower(lowering);
@@ -42,6 +43,11 @@ int ranks_of(const Plan& plan) {
   int ranks = 0;
   for (const StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);
   return ranks;
+}
+
+bool has_mixes(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const StagePlan& stage) { return !stage.mix.cycle.empty(); });
 }
 
 int in_flight(const Plan& plan, std::size_t stage) {

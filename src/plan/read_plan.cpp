@@ -20,6 +20,8 @@ void read_prediction(Plan& plan, const io::Node& node);
 /// The stages in the order of their layers, without gaps.
 std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan);
 StagePlan read_stage(const io::Node& node);
+/// What stands behind the stage's own program, if anything.
+void read_mix(io::MapReader& map, StagePlan& stage);
 std::pair<int, int> read_layers(const io::Node& node);
 std::vector<Action> read_actions(const io::Node& node, const program::StageProgram& stage);
 Action read_action(const io::Node& node, const program::StageProgram& stage);
@@ -119,10 +121,30 @@ StagePlan read_stage(const io::Node& node) {
   read(map, "static_bytes", stage.static_bytes);
   stage.program.forward = read_actions(map.required("forward"), stage.program);
   stage.program.backward = read_actions(map.required("backward"), stage.program);
+  read_mix(map, stage);
   if (const auto predicted = map.optional("predicted"))
     stage.predicted = read_stage_prediction(*predicted);
   map.finish();
   return stage;
+}
+
+void read_mix(io::MapReader& map, StagePlan& stage) {
+  const auto others = map.optional("others"), cycle = map.optional("cycle");
+  if (others && !cycle) others->fail("has no `cycle` beside it, which says who runs them");
+  if (others) {
+    for (const io::Node& element : others->list()) {
+      io::MapReader parts(element);
+      program::StageProgram& other = stage.mix.others.emplace_back(stage.program);
+      other.forward = read_actions(parts.required("forward"), stage.program);
+      other.backward = read_actions(parts.required("backward"), stage.program);
+      parts.finish();
+    }
+  }
+  if (!cycle) return;
+  const auto last = static_cast<std::int64_t>(stage.mix.others.size());
+  for (const io::Node& number : cycle->list())
+    stage.mix.cycle.push_back(static_cast<int>(number.integer(0, last)));
+  if (stage.mix.cycle.empty()) cycle->fail("is an empty list, must name a program");
 }
 
 std::pair<int, int> read_layers(const io::Node& node) {

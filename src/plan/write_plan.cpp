@@ -11,6 +11,8 @@ namespace {
 std::string stage_text(const StagePlan& stage, int in_flight);
 /// `[["forward_tape", 1], ["forward_tape", 2]]`.
 std::string actions_text(const std::vector<program::Action>& actions);
+/// What stands behind the stage's own program; nothing without a cycle.
+std::string mix_text(const program::Mix& mix);
 std::string prediction_text(const StagePrediction& predicted);
 /// Of the ranks that have any: `{"rank": 0, "stages": [0, 2, 0]}`.
 std::vector<std::string> turns_texts(const program::Turns& turns);
@@ -59,7 +61,7 @@ std::string stage_text(const StagePlan& stage, int in_flight) {
                 ", \"budget_bytes\": ", stage.budget.count(),
                 ", \"static_bytes\": ", stage.static_bytes.count(),
                 ",\n   \"forward\": ", actions_text(program.forward),
-                ",\n   \"backward\": ", actions_text(program.backward),
+                ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
                 ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
 }
 
@@ -70,6 +72,17 @@ std::string actions_text(const std::vector<program::Action>& actions) {
     text += concat("[\"", program::name(action.op), "\", ", action.layer, "]");
   }
   return text + "]";
+}
+
+std::string mix_text(const program::Mix& mix) {
+  if (mix.cycle.empty()) return "";
+  std::vector<std::string> others, cycle;
+  for (const program::StageProgram& other : mix.others)
+    others.push_back(concat("{\"forward\": ", actions_text(other.forward),
+                            ",\n    \"backward\": ", actions_text(other.backward), "}"));
+  for (const int number : mix.cycle) cycle.push_back(concat(number));
+  return concat(",\n   \"others\": [", join(others, ",\n    "), "],\n   \"cycle\": [",
+                join(cycle, ", "), "]");
 }
 
 std::string prediction_text(const StagePrediction& predicted) {

@@ -10,11 +10,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace trireme::program {
 namespace {
 
-/// A stage with its role in the pipeline.
+/// A stage's program with its role in the pipeline.
 struct Role {
   const StageProgram* stage = nullptr;
   bool loads_input = false, reads_loss = false;
@@ -25,9 +26,14 @@ struct Role {
 };
 
 void require_sound(const Lowering& lowering);
+void require_sound(const Mix& mix, const StageProgram& stage, std::size_t k);
 void require_passes(const Lowering& lowering);
 
-std::vector<Role> roles_of(const Lowering& lowering);
+/// By stage and number of its program.
+std::vector<std::vector<Role>> roles_of(const Lowering& lowering);
+Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& program);
+/// The programs of a stage, its own first.
+std::vector<const StageProgram*> programs_of(const Lowering& lowering, std::size_t k);
 /// The place of the last forward of the last layer, and of a layer's backward, in stage `k`.
 std::size_t output_made(const StageProgram& stage, std::size_t k);
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
@@ -55,13 +61,15 @@ Program lower(const Lowering& lowering) {
   }
   program.ranks.resize(static_cast<std::size_t>(ranks));
 
-  const std::vector<Role> roles = roles_of(lowering);
+  const std::vector<std::vector<Role>> roles = roles_of(lowering);
   const auto passes = passes_by_rank(lowering, ranks);
   for (std::size_t rank = 0; rank < passes.size(); ++rank) {
     std::vector<Action>& actions = program.ranks[rank];
     for (const StagePass& pass : passes[rank]) {
-      const Role& role = roles[static_cast<std::size_t>(pass.stage)];
+      const auto stage = static_cast<std::size_t>(pass.stage);
       const int m = pass.pass.micro_batch;
+      const Role& role =
+          roles[stage][lowering.mixes.empty() ? 0 : lowering.mixes[stage].number_of(m)];
       program.micro_batches = std::max(program.micro_batches, m + 1);
       if (pass.pass.kind == Pass::Kind::kForward) append_forward(role, m, actions);
       if (pass.pass.kind == Pass::Kind::kBackward) append_backward(role, m, actions);
@@ -97,6 +105,25 @@ void require_sound(const Lowering& lowering) {
       throw InputError(concat("stage ", k, " is on rank ", rank_of(lowering, k)));
     next = stage.last_layer + 1;
   }
+  if (!lowering.mixes.empty() && lowering.mixes.size() != count)
+    throw InputError(concat("mixed programs of ", lowering.mixes.size(), " stages, must be of ",
+                            count, " (or none)"));
+  for (std::size_t k = 0; k < lowering.mixes.size(); ++k)
+    require_sound(lowering.mixes[k], lowering.stages[k], k);
+}
+
+void require_sound(const Mix& mix, const StageProgram& stage, std::size_t k) {
+  for (const StageProgram& other : mix.others) {
+    if (other.first_layer != stage.first_layer || other.last_layer != stage.last_layer)
+      throw InputError(concat("stage ", k, " mixes programs of the layers ", stage.first_layer,
+                              "..", stage.last_layer, " and ", other.first_layer, "..",
+                              other.last_layer, ": must be of the same layers"));
+  }
+  for (const int number : mix.cycle) {
+    if (number < 0 || std::cmp_greater(number, mix.others.size()))
+      throw InputError(concat("stage ", k, " has program ", number, " in its cycle, must be 0 to ",
+                              mix.others.size()));
+  }
 }
 
 void require_passes(const Lowering& lowering) {
@@ -129,26 +156,37 @@ void require_passes(const Lowering& lowering) {
   }
 }
 
-std::vector<Role> roles_of(const Lowering& lowering) {
-  std::vector<Role> roles;
-  const std::size_t count = lowering.stages.size();
-  for (std::size_t k = 0; k < count; ++k) {
-    const StageProgram& stage = lowering.stages[k];
-    Role role{&stage};
-    role.loads_input = k == 0;
-    role.reads_loss = k + 1 == count;
-    role.receives_input = k > 0 && rank_of(lowering, k - 1) != rank_of(lowering, k);
-    role.sends_output = k + 1 < count && rank_of(lowering, k + 1) != rank_of(lowering, k);
-    role.output_made = output_made(stage, k);
-    const std::vector<Pass>& order = lowering.order[k];
-    if (std::any_of(order.begin(), order.end(),
-                    [](const Pass& pass) { return pass.kind == Pass::Kind::kBackward; })) {
-      role.gradient_needed = backward_of(stage, stage.last_layer, k);
-      role.gradient_made = backward_of(stage, stage.first_layer, k);
-    }
-    roles.push_back(role);
+std::vector<std::vector<Role>> roles_of(const Lowering& lowering) {
+  std::vector<std::vector<Role>> roles(lowering.stages.size());
+  for (std::size_t k = 0; k < roles.size(); ++k) {
+    for (const StageProgram* const program : programs_of(lowering, k))
+      roles[k].push_back(role_of(lowering, k, *program));
   }
   return roles;
+}
+
+std::vector<const StageProgram*> programs_of(const Lowering& lowering, std::size_t k) {
+  std::vector<const StageProgram*> programs{&lowering.stages[k]};
+  if (lowering.mixes.empty()) return programs;
+  for (const StageProgram& other : lowering.mixes[k].others) programs.push_back(&other);
+  return programs;
+}
+
+Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& program) {
+  const std::size_t count = lowering.stages.size();
+  Role role{&program};
+  role.loads_input = k == 0;
+  role.reads_loss = k + 1 == count;
+  role.receives_input = k > 0 && rank_of(lowering, k - 1) != rank_of(lowering, k);
+  role.sends_output = k + 1 < count && rank_of(lowering, k + 1) != rank_of(lowering, k);
+  role.output_made = output_made(program, k);
+  const std::vector<Pass>& order = lowering.order[k];
+  if (std::any_of(order.begin(), order.end(),
+                  [](const Pass& pass) { return pass.kind == Pass::Kind::kBackward; })) {
+    role.gradient_needed = backward_of(program, program.last_layer, k);
+    role.gradient_made = backward_of(program, program.first_layer, k);
+  }
+  return role;
 }
 
 std::size_t output_made(const StageProgram& stage, std::size_t k) {

@@ -128,6 +128,14 @@ std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chai
                  escaped(concat("forward: ", actions_text(program.forward),
                                 "\nbackward: ", actions_text(program.backward)))) +
          "\n";
+  for (std::size_t i = 0; i < stage.mix.others.size(); ++i) {
+    const program::StageProgram& other = stage.mix.others[i];
+    out += element("pre", {},
+                   escaped(concat(mix_note(stage.mix, static_cast<int>(i) + 1),
+                                  "\nforward: ", actions_text(other.forward),
+                                  "\nbackward: ", actions_text(other.backward)))) +
+           "\n";
+  }
   if (chain.length() < program.last_layer) return out;  // its costs are not known
   return out + html_table(layer_rows(chain, stage, timelines.measured));
 }

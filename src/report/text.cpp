@@ -47,6 +47,11 @@ std::string overhead_text(Seconds time, Seconds ideal) {
   return buffer.data();
 }
 
+std::string mix_note(const program::Mix& mix, int number) {
+  return concat(std::count(mix.cycle.begin(), mix.cycle.end(), number), " of ", mix.cycle.size(),
+                " micro-batches in flight run instead:");
+}
+
 std::string actions_text(const std::vector<Action>& actions) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < actions.size();) {
@@ -140,7 +145,14 @@ std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult&
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
   text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");
   text += listed("forward", actions_text(program.forward));
-  return text + listed("backward", actions_text(program.backward));
+  text += listed("backward", actions_text(program.backward));
+  for (std::size_t i = 0; i < stage.mix.others.size(); ++i) {
+    const program::StageProgram& other = stage.mix.others[i];
+    text += mix_note(stage.mix, static_cast<int>(i) + 1) + "\n";
+    text += listed("forward", actions_text(other.forward));
+    text += listed("backward", actions_text(other.backward));
+  }
+  return text;
 }
 
 std::string listed(std::string_view name, std::string_view text) {

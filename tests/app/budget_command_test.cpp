@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
 
+#include "trireme/chain/platform.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -52,6 +54,25 @@ TEST(Budget, TheLeastThatWorksTrainsWithTheSameBits) {
   EXPECT_NEAR(predicted, peak, std::max(0.02 * peak, 0.0));
   EXPECT_GT(rank["recompute_s"], 0);
   EXPECT_GT(planned["predicted_step_s"], 0);
+}
+
+TEST(Budget, PlansForLinksAsTheyWereMeasured) {
+  const TemporaryFolder folder;
+
+  const CommandResult run =
+      run_command(kTrireme + " train " + small_job(folder) +
+                  " --set pipeline.stages=3 --set memory.device_budget=64MiB");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const chain::Platform platform = chain::load_platform(small_run(folder) / "platform.yaml");
+  ASSERT_EQ(platform.overrides.size(), 2);
+  for (const chain::LinkOverride& neighbours : platform.overrides) {
+    EXPECT_EQ(neighbours.to, neighbours.from + 1);
+    EXPECT_GT(neighbours.link.rate, BytesPerSecond(0));
+    EXPECT_GT(neighbours.link.latency, Seconds(0));
+    EXPECT_LE(platform.default_link.rate, neighbours.link.rate);
+    EXPECT_GE(platform.default_link.latency, neighbours.link.latency);
+  }
 }
 
 TEST(Budget, OneByteLessEndsWith3AndWritesNothing) {

@@ -24,8 +24,14 @@ namespace trireme::partition {
 struct Optimum {
   /// Least simulated step over all cuts when every stage runs a fastest program.
   double step = std::numeric_limits<double>::infinity();
-  /// Below every plan whatever its programs: recomputation hides behind waits as far as it could.
+  /// Below every plan with one program per stage, whichever: recomputation hides behind waits as
+  /// far as it could.
   double bound = std::numeric_limits<double>::infinity();
+  /// Below every plan: nothing is run twice.
+  double ideal = std::numeric_limits<double>::infinity();
+  /// What no such plan is faster than.
+  double least_of(const plan::Plan& plan) const { return plan::has_mixes(plan) ? ideal : bound; }
+
   std::vector<plan::StagePlan> stages;  ///< of the least step
   int over = 0;  ///< cuts whose fastest programs are over a budget in the simulator
 };
@@ -142,6 +148,8 @@ class EveryCut {
     if (fits) optimum_.step = std::min(optimum_.step, simulation.step.count());
     optimum_.over += fits ? 0 : 1;
     optimum_.bound = std::min(optimum_.bound, hidden(forward, backward, again));
+    const std::vector<double> nothing(again.size(), 0);
+    optimum_.ideal = std::min(optimum_.ideal, hidden(forward, backward, nothing));
   }
 
   /// The step if every stage could run all its recomputation while it waits for the gradient.

@@ -119,6 +119,18 @@ TEST(ReadPlan, GivesBackEmptyListsAndNames) {
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
 }
 
+TEST(ReadPlan, GivesBackMixes) {
+  Plan plan = small_plan();
+  plan.stages[1].mix = {.others = {program::recompute_all(3, 4)}, .cycle = {0, 1, 1}};
+
+  const std::string text = to_json(plan);
+
+  EXPECT_NE(text.find("\"cycle\": [0, 1, 1]"), std::string::npos) << text;
+  EXPECT_TRUE(has_mixes(plan));
+  EXPECT_FALSE(has_mixes(small_plan()));
+  EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
+}
+
 TEST(ReadPlan, GivesBackTurns) {
   Plan plan = small_plan();
   plan.stages[0].rank = 0;

@@ -156,6 +156,21 @@ TEST(ReadPlan, RefusesABrokenStage) {
         "peak_bytes, offloaded_bytes)"}});
 }
 
+TEST(ReadPlan, RefusesABrokenMix) {
+  const auto with = [](const std::string& mix) {
+    return "{\"layers\": [1, 1], \"forward\": [], \"backward\": [], " + mix + "}";
+  };
+  const std::string other = "{\"forward\": [], \"backward\": []}";
+  expect_refusals_of_stages(
+      {{with("\"others\": [" + other + "]"),
+        "stages[0].others has no `cycle` beside it, which says who runs them"},
+       {with("\"others\": [{\"forward\": []}], \"cycle\": [0, 1]"),
+        "stages[0].others[0].backward is missing"},
+       {with("\"others\": [" + other + "], \"cycle\": [0, 2]"),
+        "stages[0].cycle[1] is 2, must be a whole number from 0 to 1"},
+       {with("\"cycle\": []"), "stages[0].cycle is an empty list, must name a program"}});
+}
+
 TEST(ReadPlan, RefusesABrokenAction) {
   expect_refusals_of_stages(
       {{stage("1, 2", "\"forward 1\""), "stages[0].forward[0] is \"forward 1\", must be a list"},

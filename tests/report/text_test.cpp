@@ -77,6 +77,18 @@ TEST(PlanText, SaysWhatIsGainedAndWhatItCosts) {
                               "backward 2, forward_tape 1, backward 1\n"));
 }
 
+TEST(PlanText, ShowsWhatSomeMicroBatchesRunInstead) {
+  const chain::Chain chain = four_layers();
+  plan::Plan plan = one_stage(chain, four_layers_in_14_bytes(), Bytes(14));
+  plan.stages[0].mix = {.others = {program::keep_all(1, chain.length())}, .cycle = {0, 1, 1}};
+
+  const std::string text =
+      plan_text(plan, chain, timeline(plan, chain, chain::uniform_platform(1, Bytes(0))));
+
+  EXPECT_THAT(text, HasSubstr("2 of 3 micro-batches in flight run instead:\nforward   "
+                              "forward_tape 1..5\n"));
+}
+
 TEST(PlanText, ListsAlternativesWithWhatTheyNeed) {
   const chain::Chain chain = four_layers();
   plan::Plan plan = one_stage(chain, four_layers_in_14_bytes(), Bytes(14));

@@ -77,6 +77,20 @@ INSTANTIATE_TEST_SUITE_P(Gpt, SharedRanks,
                                           testing::Values("1f1b", "gpipe"), testing::Bool(),
                                           testing::Bool()));
 
+TEST(MixedPrograms, GiveTheBitsOfOneStage) {
+  const Outcome reference = run_small(small_job(small_gpt()), {});
+
+  for (const std::vector<int>& cut : {std::vector<int>{}, {3}, {1, 4}}) {
+    for (const char* const schedule : {"1f1b", "gpipe"}) {
+      for (const bool recompute : {false, true})
+        expect_same_run(
+            run_small(small_job(small_gpt()),
+                      {.cut = cut, .schedule = schedule, .recompute = recompute, .mixed = true}),
+            reference);
+    }
+  }
+}
+
 TEST(Replicas, GiveTheBitsOfReplicasOnOneStage) {
   const Outcome reference = run_small(small_job(small_gpt()), {.replicas = 2});
 

@@ -80,6 +80,7 @@ struct Split {
   int replicas = 1;
   std::vector<int> ranks = {};  ///< of the stages; empty: stage k on rank k
   program::Turns turns = {};
+  bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
 };
 
 inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
@@ -98,6 +99,10 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
                                      : split.ranks.at(plan.stages.size());
     stage.program =
         split.recompute ? program::recompute_all(first, last) : program::keep_all(first, last);
+    if (split.mixed)
+      stage.mix = {.others = {split.recompute ? program::keep_all(first, last)
+                                              : program::recompute_all(first, last)},
+                   .cycle = {0, 1, 1}};
     plan.stages.push_back(stage);
     first = last + 1;
   }

@@ -43,6 +43,7 @@ struct StagePlan {
   Bytes budget, static_bytes;  ///< budget 0: none was given
   program::StageProgram program;
   StagePrediction predicted;
+  program::Mix mix = {};  ///< predicted: means over its cycle
 
   bool operator==(const StagePlan&) const = default;
 };
@@ -75,6 +76,9 @@ struct Plan {
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);
 
+/// Whether some stage's micro-batches do not all run the same program.
+bool has_mixes(const Plan& plan);
+
 /// Of a stage (0-based): what the plan says, or as many as its schedule has.
 int in_flight(const Plan& plan, std::size_t stage);
 
@@ -93,8 +97,9 @@ Infeasible read_infeasible(const io::Node& node);
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
 /// `forward`, `backward` must be there; by default stage k is on rank k with as many micro-batches
 /// in flight as its schedule has. `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
-/// stages counted from 0 in the order of their layers. Stages may stand in any order and come back
-/// sorted by their layers.
+/// stages counted from 0 in the order of their layers. A stage whose micro-batches do not all run
+/// the same has `others`, a list of {"forward": ..., "backward": ...}, and `cycle`. Stages may
+/// stand in any order and come back sorted by their layers.
 ///
 /// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
 /// stage, gaps between stages. Whether the program is legal and fits is for the validator.

@@ -74,6 +74,22 @@ struct StageProgram {
   bool operator==(const StageProgram&) const = default;
 };
 
+/// A stage whose micro-batches do not all run the same program: micro-batch m runs number
+/// cycle[m % cycle.size()], 0 being the stage's own, i others[i - 1]. Without a cycle all run the
+/// stage's own. With as many places in the cycle as there are micro-batches in flight, a stage
+/// always holds what one round of it keeps.
+struct Mix {
+  std::vector<StageProgram> others;
+  std::vector<int> cycle;
+
+  std::size_t number_of(int micro_batch) const {
+    return cycle.empty() ? 0
+                         : static_cast<std::size_t>(
+                               cycle[static_cast<std::size_t>(micro_batch) % cycle.size()]);
+  }
+  bool operator==(const Mix&) const = default;
+};
+
 /// The ordered actions of every rank of one pipeline (one replica) for one step.
 struct Program {
   int layers = 0;

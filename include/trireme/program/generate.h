@@ -79,7 +79,8 @@ struct Lowering {
   PassOrder order;
   std::vector<int> rank_of_stage;  ///< empty: stage k on rank k
   StepEnd end = StepEnd::kReduceClipStep;
-  Turns turns = {};  ///< empty: as equal passes would take them
+  Turns turns = {};             ///< empty: as equal passes would take them
+  std::vector<Mix> mixes = {};  ///< by stage; empty: there are none
 };
 
 /// The program of all ranks. Adds load_input, load_target, read_loss, sends, receives and the end

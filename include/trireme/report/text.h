@@ -28,6 +28,8 @@ std::string overhead_text(Seconds time, Seconds ideal);
 /// "forward_keep 1, forward_tape 2". Runs of four or more like actions on neighbouring layers are
 /// folded: "forward_tape 3..18", "backward 18..3".
 std::string actions_text(const std::vector<program::Action>& actions);
+/// "2 of 3 micro-batches in flight run instead:", of program `number` of a mix.
+std::string mix_note(const program::Mix& mix, int number);
 
 /// Lines of at most `width` characters, broken after commas; all but the first begin with `indent`
 /// spaces.

@@ -1,0 +1,206 @@
+// With w in flight, of which a run program A and the others B in turns, a stage holds
+//
+//     a K_A + (w - a) K_B + the larger of what either needs beyond what it keeps
+//
+// and takes (a t_A + (w - a) t_B) / w for a micro-batch in the mean.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "mixed_programs.h"
+
+#include "judge.h"
+
+#include "trireme/program/generate.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+/// Memories at which a stage is asked for a program.
+constexpr int kLevels = 16;
+/// How often a stage that the simulator finds over its budget is mixed again with less.
+constexpr int kRounds = 3;
+/// Least gain that counts, relative.
+constexpr double kGain = 1e-9;
+
+/// What the micro-batches of a stage run.
+struct Choice {
+  program::StageProgram program;
+  program::Mix mix = {};
+
+  bool is_mixed() const { return !mix.cycle.empty(); }
+};
+
+class Mixer {
+ public:
+  Mixer(const StageRoom& room, StagePolicy& policy, const plan::Plan& plan);
+  /// All stages that can are mixed, for they wait for one another; then each goes back to one
+  /// program where that is no slower.
+  std::optional<plan::Plan> faster();
+
+ private:
+  /// The plan with `choices_` within every budget, stages that cannot be mixed as they were.
+  std::optional<plan::Plan> fitting();
+  /// Mixes a stage again in what `less_` leaves of its memory, or gives that up.
+  void mix(std::size_t stage);
+  /// The least mean time in that memory; nothing where one program does.
+  std::optional<Choice> mixed(std::size_t stage);
+  const std::vector<Prepared>& options(const StageQuestion& asked, std::size_t stage);
+  std::optional<Judged> judge() const;
+  /// Of rank k over its budget, negative where some is left.
+  Bytes over(const Judged& judged, std::size_t k) const;
+
+  const StageRoom& room_;
+  StagePolicy& policy_;
+  const plan::Plan& plan_;
+  std::vector<Choice> plain_, choices_;  // by stage, as the others
+  std::vector<Bytes> less_;
+  std::vector<std::vector<Prepared>> options_;
+};
+
+bool is_simple(const plan::Plan& plan);
+/// `count` of `size` places, as evenly as can be.
+std::vector<int> cycle_of(int size, int count);
+
+}  // namespace
+
+std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
+                                              const plan::Plan& plan) {
+  if (plan.recompute == Seconds(0) || !is_simple(plan)) return std::nullopt;
+  if (room.question().schedule != "1f1b") return Mixer(room, policy, plan).faster();
+  Question question = room.question();
+  question.in_flight.clear();
+  for (std::size_t k = 0; k < plan.stages.size(); ++k)
+    question.in_flight.push_back(plan::in_flight(plan, k));
+  const StageRoom same(question);
+  return Mixer(same, policy, plan).faster();
+}
+
+namespace {
+
+Mixer::Mixer(const StageRoom& room, StagePolicy& policy, const plan::Plan& plan)
+    : room_(room),
+      policy_(policy),
+      plan_(plan),
+      less_(plan.stages.size()),
+      options_(plan.stages.size()) {
+  for (const plan::StagePlan& stage : plan.stages) plain_.push_back({stage.program});
+  choices_ = plain_;
+}
+
+std::optional<plan::Plan> Mixer::faster() {
+  for (std::size_t k = 0; k < choices_.size(); ++k) mix(k);
+  std::optional<plan::Plan> best = fitting();
+  for (std::size_t k = 0; best && k < choices_.size(); ++k) {
+    if (!choices_[k].is_mixed()) continue;
+    const Choice with = std::exchange(choices_[k], plain_[k]);
+    auto without = judge();
+    const bool fits = without && over(*without, k) <= Bytes(0);
+    if (fits && without->plan.step <= best->step * (1 + kGain))
+      best = std::move(without->plan);
+    else
+      choices_[k] = with;
+  }
+  if (!best || best->step >= plan_.step * (1 - kGain)) return std::nullopt;
+  return best;
+}
+
+std::optional<plan::Plan> Mixer::fitting() {
+  for (int round = 0; round < kRounds; ++round) {
+    const bool any = std::any_of(choices_.begin(), choices_.end(),
+                                 [](const Choice& choice) { return choice.is_mixed(); });
+    auto found = any ? judge() : std::nullopt;
+    if (!found) return std::nullopt;
+    bool fits = true;
+    for (std::size_t k = 0; k < choices_.size(); ++k) {
+      if (over(*found, k) <= Bytes(0)) continue;
+      fits = false;
+      less_[k] += over(*found, k);
+      mix(k);
+    }
+    if (fits) return std::move(found->plan);
+  }
+  return std::nullopt;
+}
+
+void Mixer::mix(std::size_t stage) {
+  auto choice = mixed(stage);
+  choices_[stage] = choice ? *std::move(choice) : plain_[stage];
+}
+
+std::optional<Choice> Mixer::mixed(std::size_t stage) {
+  const program::StageProgram& now = plan_.stages[stage].program;
+  const StageQuestion asked = room_.asked(static_cast<int>(stage), now.first_layer, now.last_layer);
+  const int w = asked.in_flight;
+  if (w < 2 || asked.memory >= kUnlimited) return std::nullopt;
+  const std::vector<Prepared>& all = options(asked, stage);
+  double least = prepared(room_.question().chain, now).needs.time() * (1 - kGain);
+  std::optional<Choice> best;
+  for (const Prepared& more : all) {
+    for (const Prepared& fewer : all) {
+      const StageNeeds &a = more.needs, &b = fewer.needs;
+      if (a.kept <= b.kept || a.time() >= b.time()) continue;
+      const Bytes room =
+          asked.memory - less_[stage] - std::max(a.beyond_kept(), b.beyond_kept()) - b.kept * w;
+      const auto count = std::min<std::int64_t>(w - 1, room.count() / (a.kept - b.kept).count());
+      const double mean =
+          (static_cast<double>(count) * a.time() + static_cast<double>(w - count) * b.time()) / w;
+      if (room < Bytes(0) || count == 0 || mean >= least) continue;
+      least = mean;
+      best = Choice{fewer.program,
+                    {.others = {more.program}, .cycle = cycle_of(w, static_cast<int>(count))}};
+    }
+  }
+  return best;
+}
+
+const std::vector<Prepared>& Mixer::options(const StageQuestion& asked, std::size_t stage) {
+  std::vector<Prepared>& found = options_[stage];
+  if (!found.empty()) return found;
+  const chain::Chain& chain = room_.question().chain;
+  const int first = asked.first, last = asked.last, w = asked.in_flight;
+  const Bytes least = policy_.least_memory(first, last, w);
+  const Bytes most = prepared(chain, program::keep_all(first, last)).needs.memory(w);
+  for (int level = 0; level < kLevels; ++level) {
+    const Bytes memory = least + (most - least) * level / (kLevels - 1);
+    auto program = policy_.program({first, last, memory, w});
+    if (program) found.push_back(prepared(chain, *std::move(program)));
+  }
+  return found;
+}
+
+std::optional<Judged> Mixer::judge() const {
+  std::vector<program::StageProgram> programs;
+  Placement placement;
+  for (std::size_t k = 0; k < choices_.size(); ++k) {
+    programs.push_back(choices_[k].program);
+    placement.ranks.push_back(static_cast<int>(k));
+    placement.in_flight.push_back(in_flight(room_.question(), static_cast<int>(k)));
+    placement.mixes.push_back(choices_[k].mix);
+  }
+  return judged(room_.question(), plan_.solver, std::move(programs), std::move(placement));
+}
+
+Bytes Mixer::over(const Judged& judged, std::size_t k) const {
+  const Bytes memory = room_.question().platform.ranks[k].memory;
+  return memory == Bytes(0) ? Bytes(0) : judged.simulation.ranks[k].peak.size - memory;
+}
+
+bool is_simple(const plan::Plan& plan) {
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const plan::StagePlan& stage = plan.stages[k];
+    if (stage.rank != static_cast<int>(k) || stage.predicted.offloaded > Bytes(0)) return false;
+  }
+  return plan.turns.empty();
+}
+
+std::vector<int> cycle_of(int size, int count) {
+  std::vector<int> cycle;
+  for (int i = 0; i < size; ++i) cycle.push_back((i + 1) * count / size > i * count / size ? 1 : 0);
+  return cycle;
+}
+
+}  // namespace
+}  // namespace trireme::partition

@@ -1,0 +1,18 @@
+// Stages whose micro-batches in flight do not all keep the same.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stage_policy.h"
+#include "stage_room.h"
+
+#include <optional>
+
+namespace trireme::partition {
+
+/// A faster plan on the cut of `plan`, with as many in flight: where a stage's memory is more than
+/// one program for all its micro-batches can use, some of them run one that keeps more. Nothing if
+/// there is none. Plans with copies, or with several stages on a rank, are left as they are.
+std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
+                                              const plan::Plan& plan);
+
+}  // namespace trireme::partition
