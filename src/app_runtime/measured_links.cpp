@@ -18,32 +18,37 @@ namespace {
 constexpr int kTrips = 7;
 constexpr Bytes kShort(64), kLong(std::int64_t{1} << 20);
 
-/// Half a round trip of a message of `size` bytes between this rank and the next one.
-Seconds one_way(const RankContext& context, int lower, Bytes size);
-chain::LinkSpec link_from(Seconds of_short, Seconds of_long);
+/// Which of two ranks this one is: the lower one asks, the upper one answers.
+enum class Side { kLower, kUpper };
+/// The link to the rank so many further on or back. Both ends call it.
+chain::LinkSpec measured(const RankContext& context, Side side, int distance);
+/// Half a round trip of a message of `size` bytes.
+Seconds one_way(const RankContext& context, Side side, int distance, Bytes size);
 
 }  // namespace
 
 void measure_links(const RankContext& context, chain::Platform& platform) {
   comm::Channel& channel = context.channel;
-  const int rank = channel.rank(), stages = context.stages;
+  const int stages = context.stages, stage = channel.rank() % stages;
   if (stages == 1 || channel.size() == 1) return;
-  chain::LinkSpec to_next;
-  // No rank takes part in two exchanges at a time.
+  // No rank takes part in two exchanges at a time. Of pairs that are not neighbours, the ends of
+  // the pipeline stand for all.
+  chain::LinkSpec to_next, to_end;
   for (const int parity : {0, 1}) {
     comm::barrier(channel, comm::everyone(channel), "begin of measured messages");
-    const int stage = rank % stages;
     const bool is_lower = stage % 2 == parity;
-    if (is_lower ? stage + 1 == stages : stage == 0) continue;
-    const int lower = is_lower ? rank : rank - 1;
-    const Seconds of_short = one_way(context, lower, kShort);
-    const chain::LinkSpec link = link_from(of_short, one_way(context, lower, kLong));
-    if (is_lower) to_next = link;
+    if (is_lower && stage + 1 < stages) to_next = measured(context, Side::kLower, 1);
+    if (!is_lower && stage > 0) measured(context, Side::kUpper, 1);
   }
-  const auto all =
-      comm::all_gather(channel, comm::everyone(channel), std::vector{to_next}, "measured links");
+  if (stages > 2) {
+    comm::barrier(channel, comm::everyone(channel), "begin of measured messages");
+    if (stage == 0) to_end = measured(context, Side::kLower, stages - 1);
+    if (stage + 1 == stages) measured(context, Side::kUpper, stages - 1);
+  }
+  const auto all = comm::all_gather(channel, comm::everyone(channel), std::vector{to_next, to_end},
+                                    "measured links");
   std::map<int, chain::LinkSpec> links;  // by the platform's lower rank
-  platform.default_link = all.front().front();
+  platform.default_link = all.front().back();
   for (int k = 0; k < channel.size(); ++k) {
     if (k % stages + 1 == stages) continue;
     const chain::LinkSpec& link = all[static_cast<std::size_t>(k)].front();
@@ -51,37 +56,32 @@ void measure_links(const RankContext& context, chain::Platform& platform) {
         links.try_emplace(k % static_cast<int>(platform.ranks.size()), link);
     if (!is_new) entry->second = chain::slower(entry->second, link);
     platform.default_link = chain::slower(platform.default_link, link);
+    platform.default_link =
+        chain::slower(platform.default_link, all[static_cast<std::size_t>(k)].back());
   }
   for (const auto& [lower, link] : links) platform.overrides.push_back({lower, lower + 1, link});
 }
 
 namespace {
 
-Seconds one_way(const RankContext& context, int lower, Bytes size) {
-  using comm::Stream;
+Seconds one_way(const RankContext& context, Side side, int distance, Bytes size) {
   comm::Channel& channel = context.channel;
+  const bool asks = side == Side::kLower;
+  const int peer = channel.rank() + (asks ? distance : -distance);
   at::Tensor values = at::zeros(
       {size.count()}, at::TensorOptions(at::kByte).device(context.device.place().device()));
   const comm::MutableBytes bytes(static_cast<std::byte*>(values.mutable_data_ptr()),
                                  values.nbytes());
-  const bool asks = channel.rank() == lower;
+  const auto pass_on = [&](bool sends, comm::Stream stream) {
+    const auto transfer =
+        sends ? channel.send(bytes, peer, stream) : channel.receive(bytes, peer, stream);
+    transfer->wait("a measured message");
+  };
   std::vector<double> seconds;
   for (int trip = 0; trip < 2 * kTrips; ++trip) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto ask = [&] {
-      if (asks)
-        channel.send(bytes, lower + 1, Stream::kOutputs)->wait("a measured message");
-      else
-        channel.receive(bytes, lower, Stream::kOutputs)->wait("a measured message");
-    };
-    const auto answer = [&] {
-      if (asks)
-        channel.receive(bytes, lower + 1, Stream::kGradients)->wait("a measured answer");
-      else
-        channel.send(bytes, lower, Stream::kGradients)->wait("a measured answer");
-    };
-    ask();
-    answer();
+    pass_on(asks, comm::Stream::kOutputs);
+    pass_on(!asks, comm::Stream::kGradients);
     const std::chrono::duration<double> both = std::chrono::steady_clock::now() - begin;
     if (trip >= kTrips) seconds.push_back(both.count() / 2);
   }
@@ -95,7 +95,9 @@ double rounded(double value) {
   return std::round(value / unit) * unit;
 }
 
-chain::LinkSpec link_from(Seconds of_short, Seconds of_long) {
+chain::LinkSpec measured(const RankContext& context, Side side, int distance) {
+  const Seconds of_short = one_way(context, side, distance, kShort);
+  const Seconds of_long = one_way(context, side, distance, kLong);
   const double transfer = std::max((of_long - of_short).count(), 1e-9);
   return {.rate = BytesPerSecond(rounded(static_cast<double>(kLong.count()) / transfer)),
           .latency = Seconds(rounded(of_short.count()))};

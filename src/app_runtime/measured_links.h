@@ -10,8 +10,8 @@ namespace trireme::app {
 
 /// Every rank: measures latency and rate between neighbouring ranks of the pipelines, which have
 /// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline; of
-/// replicas the slowest counts, as for all other pairs of ranks. Changes nothing where there are no
-/// neighbours.
+/// replicas the slowest counts. Other pairs of ranks count as the slowest of all and of the pair of
+/// a pipeline's ends. Changes nothing where there are no neighbours.
 void measure_links(const RankContext& context, chain::Platform& platform);
 
 }  // namespace trireme::app
