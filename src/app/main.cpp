@@ -35,11 +35,11 @@ bool needs_runtime(int argc, char** argv) {
          std::filesystem::exists(runtime_file());
 }
 
-/// LibTorch's threads spin some 4 ms for more work before they sleep. Where other processes want
-/// the cores, too, that makes a step ten times slower; a fiftieth of it is enough to bridge the
-/// gaps between operators. OpenMP reads it when it is loaded, so it must be there before.
+/// LibTorch's threads spin some 4 ms for more work before they sleep, which keeps cores from those
+/// that they wait for where other processes want them, too; a fifteenth of it bridges the gaps
+/// between operators. OpenMP reads it when it is loaded, so it must be there before.
 void wait_less_busily() {
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "5000", /*overwrite=*/0);
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "20000", /*overwrite=*/0);
 }
 
 /// Replaces this process; returns only when that failed.
