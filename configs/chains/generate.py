@@ -198,20 +198,28 @@ def platforms():
 # reach about 50. Host memory and disk: an eighth of a node with 2 TB and 30 TB, less the system's.
 """
     nvlink = "bytes_per_s: 450GB/s, latency_s: 5us"  # NVLink 4: 900 GB/s, both directions together
-    pairs = [(a, b) for a in range(32) for b in range(a + 1, 32) if a // 8 == b // 8]
+
+    def infiniband(nodes, comment):
+        ranks = range(8 * nodes)
+        pairs = [(a, b) for a in ranks for b in ranks[a + 1:] if a // 8 == b // 8]
+        return platform_text(f"""\
+{comment}
+{h100}\
+# Between nodes every GPU has its own 400 Gbit/s InfiniBand adapter, 50 GB/s each way (data sheet):
+# the default link. The {len(pairs)} pairs within a node have NVLink instead.
+""", [rank_text(**H100_RANK)] * len(ranks), "bytes_per_s: 50GB/s, latency_s: 10us",
+                             [f"between: [{a}, {b}], {nvlink}" for a, b in pairs])
+
     mixed = dict(host="112GB", disk="800GB", copy="25GB/s")
     through_host = "bytes_per_s: 12GB/s, latency_s: 20us"
     return {
         "h100-80-nvlink-8": platform_text(f"""\
 # One node of 8 H100-like GPUs, all joined by NVLink: 450 GB/s each way (data sheet).
 {h100}""", [rank_text(**H100_RANK)] * 8, nvlink),
-        "h100-80-infiniband-32": platform_text(f"""\
-# Four nodes of 8 H100-like GPUs: ranks 0-7, 8-15, 16-23 and 24-31.
-{h100}\
-# Between nodes every GPU has its own 400 Gbit/s InfiniBand adapter, 50 GB/s each way (data sheet):
-# the default link. The 112 pairs within a node have NVLink instead.
-""", [rank_text(**H100_RANK)] * 32, "bytes_per_s: 50GB/s, latency_s: 10us",
-            [f"between: [{a}, {b}], {nvlink}" for a, b in pairs]),
+        "h100-80-infiniband-32": infiniband(
+            4, "# Four nodes of 8 H100-like GPUs: ranks 0-7, 8-15, 16-23 and 24-31."),
+        "h100-80-infiniband-64": infiniband(
+            8, "# Eight nodes of 8 H100-like GPUs: ranks 0-7, 8-15, ..., 56-63."),
         "pcie-24-8": platform_text("""\
 # One node with 8 cards of 24 GB. PCIe 4 x16 is 32 GB/s each way on paper, and copies from pinned
 # memory reach about 25. Such cards reach each other through host memory only: half of that. Host

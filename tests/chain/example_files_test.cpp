@@ -131,10 +131,10 @@ TEST(ExampleChains, HandOnTheConcatenationOfADenseLayer) {
   EXPECT_EQ(chain.output(3), Bytes(128 * 401'408));
 }
 
-TEST(ExamplePlatforms, AreTheseFour) {
+TEST(ExamplePlatforms, AreTheseFive) {
   EXPECT_EQ(names_in("platforms"),
-            (std::vector<std::string>{"h100-80-infiniband-32", "h100-80-nvlink-8", "mixed-pair",
-                                      "pcie-24-8"}));
+            (std::vector<std::string>{"h100-80-infiniband-32", "h100-80-infiniband-64",
+                                      "h100-80-nvlink-8", "mixed-pair", "pcie-24-8"}));
 }
 
 TEST(ExamplePlatforms, HaveRanksThatCanOffload) {
@@ -160,16 +160,19 @@ TEST(ExamplePlatforms, HaveTheRanksOfTheirNames) {
 }
 
 TEST(ExamplePlatforms, LeaveANodeOverTheSlowerLink) {
-  const Platform platform = example_platform("h100-80-infiniband-32");
   const LinkSpec nvlink = example_platform("h100-80-nvlink-8").default_link;
+  for (const int count : {32, 64}) {
+    SCOPED_TRACE(count);
+    const Platform platform = example_platform("h100-80-infiniband-" + std::to_string(count));
 
-  ASSERT_EQ(platform.ranks.size(), 32U);
-  EXPECT_LT(nvlink.time(Bytes(1)), platform.default_link.time(Bytes(1)));
-  EXPECT_LT(platform.default_link.rate, nvlink.rate);
-  for (int a = 0; a < 32; ++a) {
-    for (int b = a + 1; b < 32; ++b) {
-      EXPECT_EQ(platform.link(a, b), a / 8 == b / 8 ? nvlink : platform.default_link)
-          << a << " to " << b;
+    ASSERT_EQ(platform.ranks.size(), static_cast<std::size_t>(count));
+    EXPECT_LT(nvlink.time(Bytes(1)), platform.default_link.time(Bytes(1)));
+    EXPECT_LT(platform.default_link.rate, nvlink.rate);
+    for (int a = 0; a < count; ++a) {
+      for (int b = a + 1; b < count; ++b) {
+        EXPECT_EQ(platform.link(a, b), a / 8 == b / 8 ? nvlink : platform.default_link)
+            << a << " to " << b;
+      }
     }
   }
 }
