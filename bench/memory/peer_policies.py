@@ -2,8 +2,8 @@
 
     peer_policies.py COUNTING_LIBRARY MODE BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS [POLICY]
 
-MODE survey: a step to warm up, then every policy a few steps; MODE time: POLICY alone, STEPS steps, each of them told to PACE_FILE. Prints JSON: for every
-policy the median seconds of a step, peak and static tensor bytes (counted by Trireme's allocator in this process), loss.
+MODE survey: a step to warm up, then one of every policy; MODE time: POLICY alone, STEPS steps, each of them told to PACE_FILE. Prints
+JSON: for every policy the median seconds of a step, peak and static tensor bytes (counted by Trireme's allocator in this process), loss.
 
 Policies: keep_all; first-K and last-K: torch.utils.checkpoint around each of the first or last K blocks (with -reentrant:
 its older form); sequential-N: checkpoint_sequential over the blocks in N segments; sequential-all-N: over embedding, blocks
@@ -23,8 +23,6 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
 from peer_gpt import chain, cross_entropy, step_ended  # noqa: E402
-
-SURVEY_STEPS = 1
 
 
 class Counting:
@@ -105,12 +103,12 @@ class Training:
         seconds = time.perf_counter() - begin
         return seconds, self.counting.peak(), self.counting.live(), statistics.mean(losses)
 
-    def run(self, policy, steps, of_steps=statistics.median):
+    def run(self, policy, steps):
         taken = []
         for _ in range(steps):
             taken.append(self.step(policy))
             step_ended()
-        return {"step_s": of_steps(t[0] for t in taken), "peak_bytes": max(t[1] for t in taken),
+        return {"step_s": statistics.median(t[0] for t in taken), "peak_bytes": max(t[1] for t in taken),
                 "static_bytes": max(t[2] for t in taken), "loss": taken[-1][3], "torch": torch.__version__}
 
 
@@ -120,7 +118,7 @@ def main():
     training = Training(shape, Counting(library))
     if mode == "survey":
         training.step("keep_all")
-        print(json.dumps({policy: training.run(policy, SURVEY_STEPS, min) for policy in policies(training.blocks)}))
+        print(json.dumps({policy: training.run(policy, 1) for policy in policies(training.blocks)}))
     else:
         print(json.dumps(training.run(sys.argv[12], shape[7])))
 

@@ -7,6 +7,7 @@
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
+#include "trireme/simulate/copy_points.h"
 
 #include <algorithm>
 #include <iostream>
@@ -105,17 +106,9 @@ chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
 }
 
 bool moves_anything(const plan::Plan& plan) {
-  const auto is_copy = [](const program::Action& action) {
-    return action.op == program::Op::kOffload || action.op == program::Op::kOffloadTape;
-  };
   for (const plan::StagePlan& stage : plan.stages) {
-    std::vector<const program::StageProgram*> programs{&stage.program};
-    for (const program::StageProgram& other : stage.mix.others) programs.push_back(&other);
-    for (const program::StageProgram* const one : programs) {
-      for (const auto* const actions : {&one->forward, &one->backward}) {
-        if (std::any_of(actions->begin(), actions->end(), is_copy)) return true;
-      }
-    }
+    for (const program::StageProgram* const one : stage.mix.programs(stage.program))
+      if (simulate::has_copies(one->forward) || simulate::has_copies(one->backward)) return true;
   }
   return false;
 }

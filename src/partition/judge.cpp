@@ -90,8 +90,9 @@ chain::Chain at_speed(const chain::Chain& chain, double speed) {
 }
 
 Judged judged(const Question& question, const std::string& solver,
-              std::vector<program::StageProgram> programs) {
+              std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes) {
   Placement placement;
+  placement.mixes = std::move(mixes);
   for (int k = 0; k < static_cast<int>(programs.size()); ++k) {
     placement.ranks.push_back(k);
     placement.in_flight.push_back(in_flight(question, k));

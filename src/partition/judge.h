@@ -23,9 +23,9 @@ struct Judged {
   simulate::Simulation simulation;
 };
 /// A plan for these programs, stage k on rank k, with everything that replay and simulator predict.
-/// Budgets are not looked at.
+/// `mixes`: by stage, or none. Budgets are not looked at.
 Judged judged(const Question& question, const std::string& solver,
-              std::vector<program::StageProgram> programs);
+              std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes = {});
 
 /// Where stages run, how many micro-batches of each are in flight, and which of them run another
 /// program than the stage's own.

@@ -29,14 +29,14 @@ constexpr double kGain = 1e-9;
 
 class Madpipe {
  public:
-  Madpipe(const StageRoom& room, StagePolicy& policy, double least)
-      : room_(room), plans_(room, policy), least_(least) {}
+  Madpipe(const StageRoom& room, StagePolicy& policy, double least, double handicap)
+      : room_(room), plans_(room, policy), least_(least), longer_(1 + handicap) {}
 
   std::optional<plan::Plan> best();
 
  private:
   struct Candidate {
-    double step = 0;
+    double step = 0;  // as counted
     Allocation allocation;
     Counts counts;
   };
@@ -49,18 +49,22 @@ class Madpipe {
   bool build(const Candidate& candidate);
   /// Moves the ends of the best plan's stages by a layer while that helps.
   void climb();
+  /// What a step counts as that takes so long.
+  double counted(double step, const Allocation& allocation) const;
 
   const StageRoom& room_;
   SharedPlans plans_;
-  double least_;  // step of the best plan, or what it has to be below
+  double least_;  // what the best plan's step counts as, or what it has to be below
+  double longer_;
   std::optional<plan::Plan> plan_;
   Allocation allocation_;  // of the plan
 };
 
 }  // namespace
 
-std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least) {
-  return Madpipe(room, policy, least).best();
+std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least,
+                                       double handicap) {
+  return Madpipe(room, policy, least, handicap).best();
 }
 
 namespace {
@@ -118,10 +122,10 @@ void Madpipe::search(int special, std::set<Allocation>& found) {
 
 std::vector<Madpipe::Candidate> Madpipe::candidates(const Allocation& allocation) {
   std::vector<Candidate> found;
-  if (least_step(room_, allocation) >= least_ * (1 - kGain)) return found;
+  if (counted(least_step(room_, allocation), allocation) >= least_ * (1 - kGain)) return found;
   for (const Counts& counts : plans_.counts_for(allocation)) {
     const double step = plans_.estimate(allocation, counts);
-    if (step != kNever) found.push_back({step, allocation, counts});
+    if (step != kNever) found.push_back({counted(step, allocation), allocation, counts});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Candidate& a, const Candidate& b) { return a.step < b.step; });
@@ -130,11 +134,17 @@ std::vector<Madpipe::Candidate> Madpipe::candidates(const Allocation& allocation
 
 bool Madpipe::build(const Candidate& candidate) {
   auto plan = plans_.built(candidate.allocation, candidate.counts);
-  if (!plan || plan->step.count() >= least_ * (1 - kGain)) return false;
-  least_ = plan->step.count();
+  if (!plan) return false;
+  const double step = counted(plan->step.count(), candidate.allocation);
+  if (step >= least_ * (1 - kGain)) return false;
+  least_ = step;
   plan_ = std::move(plan);
   allocation_ = candidate.allocation;
   return true;
+}
+
+double Madpipe::counted(double step, const Allocation& allocation) const {
+  return allocation.stages() > room_.stages() ? step * longer_ : step;
 }
 
 void Madpipe::climb() {

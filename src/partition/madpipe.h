@@ -10,7 +10,9 @@
 namespace trireme::partition {
 
 /// The fastest such plan that is found, by the simulator and within all budgets; without copies.
-/// Nothing if none is faster than `least`, or fits.
-std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least);
+/// Nothing if none is faster than `least`, or fits. Plans where a rank has several stages count as
+/// longer by a share of `handicap`.
+std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least,
+                                       double handicap);
 
 }  // namespace trireme::partition

@@ -8,6 +8,7 @@
 #include "mixed_programs.h"
 
 #include "judge.h"
+#include "stage_options.h"
 
 #include "trireme/program/generate.h"
 
@@ -47,17 +48,15 @@ class Mixer {
   void mix(std::size_t stage);
   /// The least mean time in that memory; nothing where one program does.
   std::optional<Choice> mixed(std::size_t stage);
-  const std::vector<Prepared>& options(const StageQuestion& asked, std::size_t stage);
-  std::optional<Judged> judge() const;
+  Judged judge() const;
   /// Of rank k over its budget, negative where some is left.
   Bytes over(const Judged& judged, std::size_t k) const;
 
   const StageRoom& room_;
-  StagePolicy& policy_;
   const plan::Plan& plan_;
   std::vector<Choice> plain_, choices_;  // by stage, as the others
   std::vector<Bytes> less_;
-  std::vector<std::vector<Prepared>> options_;
+  StageOptions options_;
 };
 
 bool is_simple(const plan::Plan& plan);
@@ -81,11 +80,7 @@ std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy
 namespace {
 
 Mixer::Mixer(const StageRoom& room, StagePolicy& policy, const plan::Plan& plan)
-    : room_(room),
-      policy_(policy),
-      plan_(plan),
-      less_(plan.stages.size()),
-      options_(plan.stages.size()) {
+    : room_(room), plan_(plan), less_(plan.stages.size()), options_(room, policy, kLevels) {
   for (const plan::StagePlan& stage : plan.stages) plain_.push_back({stage.program});
   choices_ = plain_;
 }
@@ -96,10 +91,9 @@ std::optional<plan::Plan> Mixer::faster() {
   for (std::size_t k = 0; best && k < choices_.size(); ++k) {
     if (!choices_[k].is_mixed()) continue;
     const Choice with = std::exchange(choices_[k], plain_[k]);
-    auto without = judge();
-    const bool fits = without && over(*without, k) <= Bytes(0);
-    if (fits && without->plan.step <= best->step * (1 + kGain))
-      best = std::move(without->plan);
+    Judged without = judge();
+    if (over(without, k) <= Bytes(0) && without.plan.step <= best->step * (1 + kGain))
+      best = std::move(without.plan);
     else
       choices_[k] = with;
   }
@@ -111,16 +105,16 @@ std::optional<plan::Plan> Mixer::fitting() {
   for (int round = 0; round < kRounds; ++round) {
     const bool any = std::any_of(choices_.begin(), choices_.end(),
                                  [](const Choice& choice) { return choice.is_mixed(); });
-    auto found = any ? judge() : std::nullopt;
-    if (!found) return std::nullopt;
+    if (!any) return std::nullopt;
+    Judged found = judge();
     bool fits = true;
     for (std::size_t k = 0; k < choices_.size(); ++k) {
-      if (over(*found, k) <= Bytes(0)) continue;
+      if (over(found, k) <= Bytes(0)) continue;
       fits = false;
-      less_[k] += over(*found, k);
+      less_[k] += over(found, k);
       mix(k);
     }
-    if (fits) return std::move(found->plan);
+    if (fits) return std::move(found.plan);
   }
   return std::nullopt;
 }
@@ -135,8 +129,11 @@ std::optional<Choice> Mixer::mixed(std::size_t stage) {
   const StageQuestion asked = room_.asked(static_cast<int>(stage), now.first_layer, now.last_layer);
   const int w = asked.in_flight;
   if (w < 2 || asked.memory >= kUnlimited) return std::nullopt;
-  const std::vector<Prepared>& all = options(asked, stage);
-  double least = prepared(room_.question().chain, now).needs.time() * (1 - kGain);
+  const chain::Chain& chain = room_.question().chain;
+  const program::StageProgram keep_all = program::keep_all(asked.first, asked.last);
+  const Bytes most = prepared(chain, keep_all).needs.memory(w);
+  const std::vector<Prepared>& all = options_.several(asked.first, asked.last, most, w);
+  double least = prepared(chain, now).needs.time() * (1 - kGain);
   std::optional<Choice> best;
   for (const Prepared& more : all) {
     for (const Prepared& fewer : all) {
@@ -156,31 +153,14 @@ std::optional<Choice> Mixer::mixed(std::size_t stage) {
   return best;
 }
 
-const std::vector<Prepared>& Mixer::options(const StageQuestion& asked, std::size_t stage) {
-  std::vector<Prepared>& found = options_[stage];
-  if (!found.empty()) return found;
-  const chain::Chain& chain = room_.question().chain;
-  const int first = asked.first, last = asked.last, w = asked.in_flight;
-  const Bytes least = policy_.least_memory(first, last, w);
-  const Bytes most = prepared(chain, program::keep_all(first, last)).needs.memory(w);
-  for (int level = 0; level < kLevels; ++level) {
-    const Bytes memory = least + (most - least) * level / (kLevels - 1);
-    auto program = policy_.program({first, last, memory, w});
-    if (program) found.push_back(prepared(chain, *std::move(program)));
-  }
-  return found;
-}
-
-std::optional<Judged> Mixer::judge() const {
+Judged Mixer::judge() const {
   std::vector<program::StageProgram> programs;
-  Placement placement;
-  for (std::size_t k = 0; k < choices_.size(); ++k) {
-    programs.push_back(choices_[k].program);
-    placement.ranks.push_back(static_cast<int>(k));
-    placement.in_flight.push_back(in_flight(room_.question(), static_cast<int>(k)));
-    placement.mixes.push_back(choices_[k].mix);
+  std::vector<program::Mix> mixes;
+  for (const Choice& choice : choices_) {
+    programs.push_back(choice.program);
+    mixes.push_back(choice.mix);
   }
-  return judged(room_.question(), plan_.solver, std::move(programs), std::move(placement));
+  return judged(room_.question(), plan_.solver, std::move(programs), std::move(mixes));
 }
 
 Bytes Mixer::over(const Judged& judged, std::size_t k) const {
@@ -189,11 +169,10 @@ Bytes Mixer::over(const Judged& judged, std::size_t k) const {
 }
 
 bool is_simple(const plan::Plan& plan) {
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const plan::StagePlan& stage = plan.stages[k];
-    if (stage.rank != static_cast<int>(k) || stage.predicted.offloaded > Bytes(0)) return false;
-  }
-  return plan.turns.empty();
+  const bool moves = std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const plan::StagePlan& stage) { return stage.predicted.offloaded > Bytes(0); });
+  return plan::has_rank_for_each_stage(plan) && plan.turns.empty() && !moves;
 }
 
 std::vector<int> cycle_of(int size, int count) {

@@ -36,8 +36,10 @@ constexpr const char* kUniform = "uniform 2";
 constexpr const char* kMadpipe = "madpipe";
 /// Layers x stages up to which it takes seconds.
 constexpr int kMostForSharing = 2000;
-/// Least gain that counts, relative.
+/// Least gain that counts, relative; and of several stages on a rank, which wait for one another
+/// wherever times are not what was measured: more than the simulator knows.
 constexpr double kGain = 1e-9;
+constexpr double kGainOfSharing = 0.02;
 
 class Pipeline {
  public:
@@ -67,7 +69,7 @@ class Pipeline {
   void consider_in_flight();
   /// The best plan with several programs per stage, where that is faster.
   void consider_mixed();
-  /// One rank with several stages, where that is faster than the best so far.
+  /// One rank with several stages, where that is enough faster than the best so far.
   void consider_madpipe();
   void add(const std::string& label, const std::string& name, const Found& found);
   std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
@@ -92,13 +94,6 @@ bool is_costly(const std::string& name) {
     if (name.starts_with(solver)) return true;
   }
   return false;
-}
-
-/// Whether stage k is on rank k.
-bool has_rank_for_each_stage(const plan::Plan& plan) {
-  for (std::size_t k = 0; k < plan.stages.size(); ++k)
-    if (std::cmp_not_equal(plan.stages[k].rank, k)) return false;
-  return true;
 }
 
 /// Whether the policy is asked with the ranks' links: always, never, or both.
@@ -235,12 +230,14 @@ void Pipeline::consider_madpipe() {
   const Tried* const best = fastest(tried_);
   const bool fits = best != nullptr && best->plan() != nullptr;
   auto plan =
-      madpipe_plan(room_, builder_.policy("joint"), fits ? best->plan()->step.count() : kNever);
+      madpipe_plan(room_, builder_.policy("joint"), fits ? best->plan()->step.count() : kNever,
+                   question_.solver == kMadpipe ? 0 : kGainOfSharing);
   const bool is_faster = plan.has_value();
   if (!plan && fits) plan = *best->plan();
   Tried tried{.solver = kMadpipe, .answer = {}, .refused = {}};
   if (plan) {
-    const bool alone = is_faster && question_.solver != kMadpipe && has_rank_for_each_stage(*plan);
+    const bool alone =
+        is_faster && question_.solver != kMadpipe && plan::has_rank_for_each_stage(*plan);
     if (alone) tried.solver = "joint, other numbers in flight";
     plan->solver = alone ? "joint" : kMadpipe;
     tried.answer = *std::move(plan);

@@ -18,7 +18,8 @@ using Counts = std::vector<int>;
 class SharedPlans {
  public:
   /// Both must outlive it.
-  SharedPlans(const StageRoom& room, StagePolicy& policy) : room_(room), options_(room, policy) {}
+  SharedPlans(const StageRoom& room, StagePolicy& policy)
+      : room_(room), options_(room, policy, kLevels) {}
 
   /// Numbers worth trying: what 1F1B* says for the heaviest rank's load, a few more for the waits
   /// of stages for one another's rank, and as many as there are stages from there to the end.
@@ -37,6 +38,8 @@ class SharedPlans {
   Bytes memory(const Allocation& allocation, const std::vector<int>& stages) const;
 
  private:
+  /// Memories at which a stage that shares its rank is asked for a program.
+  static constexpr int kLevels = 6;
   using Programs = std::vector<const Prepared*>;
   /// By stage; nothing if a rank has too little. `less` is what each rank is to leave free.
   std::optional<Programs> programs(const Allocation& allocation, const Counts& counts,

@@ -10,8 +10,6 @@
 namespace trireme::partition {
 namespace {
 
-/// Memories at which a stage that shares its rank is asked for a program.
-constexpr int kLevels = 6;
 /// Combinations of choices that are followed.
 constexpr std::size_t kCombinations = 256;
 
@@ -49,8 +47,8 @@ const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes mo
   const StageNeeds all = prepared(chain, program::keep_all(first, last)).needs;
   const Bytes enough = std::min(all.memory(in_flight), most);
   const Bytes least = most == kUnlimited ? enough : policy_.least_memory(first, last, in_flight);
-  for (int level = 0; level < kLevels && least <= enough; ++level) {
-    const Bytes memory = least + (enough - least) * level / (kLevels - 1);
+  for (int level = 0; level < levels_ && least <= enough; ++level) {
+    const Bytes memory = least + (enough - least) * level / (levels_ - 1);
     auto program = policy_.program({first, last, memory, in_flight});
     if (!program || (!found.empty() && found.back().program == *program)) continue;
     found.push_back(prepared(chain, *std::move(program)));

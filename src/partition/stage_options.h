@@ -15,8 +15,9 @@ namespace trireme::partition {
 /// Answers are kept.
 class StageOptions {
  public:
-  /// Both must outlive it.
-  StageOptions(const StageRoom& room, StagePolicy& policy) : room_(room), policy_(policy) {}
+  /// Both must outlive it; `levels` is the number of memories at which several() asks.
+  StageOptions(const StageRoom& room, StagePolicy& policy, int levels)
+      : room_(room), policy_(policy), levels_(levels) {}
 
   /// The fastest in `memory`; nullptr if none fits.
   const Prepared* fastest(int first, int last, Bytes memory, int in_flight);
@@ -41,6 +42,7 @@ class StageOptions {
   using Key = std::tuple<int, int, Bytes, int>;
   const StageRoom& room_;
   StagePolicy& policy_;
+  int levels_;
   std::map<Key, std::optional<Prepared>> fastest_;
   std::map<Key, std::vector<Prepared>> several_;
 };

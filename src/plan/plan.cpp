@@ -7,6 +7,7 @@
 #include "trireme/program/generate.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trireme::plan {
 
@@ -43,6 +44,12 @@ int ranks_of(const Plan& plan) {
   int ranks = 0;
   for (const StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);
   return ranks;
+}
+
+bool has_rank_for_each_stage(const Plan& plan) {
+  for (std::size_t k = 0; k < plan.stages.size(); ++k)
+    if (std::cmp_not_equal(plan.stages[k].rank, k)) return false;
+  return true;
 }
 
 bool has_mixes(const Plan& plan) {

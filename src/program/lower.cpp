@@ -32,8 +32,7 @@ void require_passes(const Lowering& lowering);
 /// By stage and number of its program.
 std::vector<std::vector<Role>> roles_of(const Lowering& lowering);
 Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& program);
-/// The programs of a stage, its own first.
-std::vector<const StageProgram*> programs_of(const Lowering& lowering, std::size_t k);
+const Mix& mix_of(const Lowering& lowering, std::size_t k);
 /// The place of the last forward of the last layer, and of a layer's backward, in stage `k`.
 std::size_t output_made(const StageProgram& stage, std::size_t k);
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
@@ -68,8 +67,7 @@ Program lower(const Lowering& lowering) {
     for (const StagePass& pass : passes[rank]) {
       const auto stage = static_cast<std::size_t>(pass.stage);
       const int m = pass.pass.micro_batch;
-      const Role& role =
-          roles[stage][lowering.mixes.empty() ? 0 : lowering.mixes[stage].number_of(m)];
+      const Role& role = roles[stage][mix_of(lowering, stage).number_of(m)];
       program.micro_batches = std::max(program.micro_batches, m + 1);
       if (pass.pass.kind == Pass::Kind::kForward) append_forward(role, m, actions);
       if (pass.pass.kind == Pass::Kind::kBackward) append_backward(role, m, actions);
@@ -159,17 +157,15 @@ void require_passes(const Lowering& lowering) {
 std::vector<std::vector<Role>> roles_of(const Lowering& lowering) {
   std::vector<std::vector<Role>> roles(lowering.stages.size());
   for (std::size_t k = 0; k < roles.size(); ++k) {
-    for (const StageProgram* const program : programs_of(lowering, k))
+    for (const StageProgram* const program : mix_of(lowering, k).programs(lowering.stages[k]))
       roles[k].push_back(role_of(lowering, k, *program));
   }
   return roles;
 }
 
-std::vector<const StageProgram*> programs_of(const Lowering& lowering, std::size_t k) {
-  std::vector<const StageProgram*> programs{&lowering.stages[k]};
-  if (lowering.mixes.empty()) return programs;
-  for (const StageProgram& other : lowering.mixes[k].others) programs.push_back(&other);
-  return programs;
+const Mix& mix_of(const Lowering& lowering, std::size_t k) {
+  static const Mix none;
+  return lowering.mixes.empty() ? none : lowering.mixes[k];
 }
 
 Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& program) {

@@ -103,35 +103,6 @@ TEST(Lower, TwoStagesOneFOneB) {
 )");
 }
 
-TEST(Lower, MicroBatchesTakeTheProgramsOfTheirMixInTurns) {
-  Lowering lowering{{recompute_all(1, 1), keep_all(2, 2)}, gpipe({2, 3})};
-  lowering.mixes = {{.others = {keep_all(1, 1)}, .cycle = {0, 1}}, {}};
-
-  const Program program = lower(lowering);
-
-  std::vector<Op> of_first;
-  for (const Action& action : program.ranks[0]) {
-    if (action.layer == 1 && (is_forward(action.op) || action.op == Op::kBackward))
-      of_first.push_back(action.op);
-  }
-  // Micro-batches 0 and 2 run again, micro-batch 1 does not.
-  EXPECT_THAT(of_first, testing::ElementsAre(Op::kForwardKeep, Op::kForwardTape, Op::kForwardKeep,
-                                             Op::kForwardTape, Op::kBackward, Op::kBackward,
-                                             Op::kForwardTape, Op::kBackward));
-}
-
-TEST(Lower, RefusesMixesThatAreNotOfTheStage) {
-  Lowering lowering{{keep_all(1, 1), keep_all(2, 2)}, gpipe({2, 2})};
-
-  lowering.mixes = {{}};
-  EXPECT_EQ(refusal(lowering), "mixed programs of 1 stages, must be of 2 (or none)");
-  lowering.mixes = {{}, {.others = {keep_all(1, 2)}, .cycle = {1}}};
-  EXPECT_EQ(refusal(lowering),
-            "stage 1 mixes programs of the layers 2..2 and 1..2: must be of the same layers");
-  lowering.mixes = {{.others = {keep_all(1, 1)}, .cycle = {0, 2}}, {}};
-  EXPECT_EQ(refusal(lowering), "stage 0 has program 2 in its cycle, must be 0 to 1");
-}
-
 TEST(Lower, TwoStagesGPipe) {
   Lowering lowering{{keep_all(1, 1), keep_all(2, 2)}, gpipe({2, 2})};
   lowering.end = StepEnd::kNone;

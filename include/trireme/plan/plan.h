@@ -76,6 +76,9 @@ struct Plan {
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);
 
+/// Whether stage k is on rank k, for all of them.
+bool has_rank_for_each_stage(const Plan& plan);
+
 /// Whether some stage's micro-batches do not all run the same program.
 bool has_mixes(const Plan& plan);
 

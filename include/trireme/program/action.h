@@ -87,6 +87,12 @@ struct Mix {
                          : static_cast<std::size_t>(
                                cycle[static_cast<std::size_t>(micro_batch) % cycle.size()]);
   }
+  /// All programs by number, `own` first; they must outlive the list.
+  std::vector<const StageProgram*> programs(const StageProgram& own) const {
+    std::vector<const StageProgram*> all{&own};
+    for (const StageProgram& other : others) all.push_back(&other);
+    return all;
+  }
   bool operator==(const Mix&) const = default;
 };
 
