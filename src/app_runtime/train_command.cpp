@@ -221,7 +221,10 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
   config::LoadOptions options{.settings = settings, .own_models = {}};
   for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
   config::JobSpec job = config::load_job(file, options);
-  if (job.device == "cuda") device::load_cuda();  // says what is missing
+  if (job.device == "cuda") {
+    if (job.train.deterministic) device::use_deterministic_kernels();
+    device::load_cuda();  // says what is missing
+  }
   if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
     job.fail(
         "checkpoint",

@@ -124,6 +124,7 @@ void walk(Fields& field, TrainSpec& spec) {
   field("micro_batch", spec.micro_batch, Range{1, kMany});
   field("seed", spec.seed, Range{0, kMostSeed});
   field("precision", spec.precision, OneOf{"float32", "bfloat16"});
+  field("deterministic", spec.deterministic);
   field("clip_norm", spec.clip_norm, Range{0, 1e9});
   field("validate_every", spec.validate_every, Range{0, kMany});
   field("validation_batches", spec.validation_batches, Range{1, kMany});

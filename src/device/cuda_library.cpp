@@ -4,9 +4,11 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
+#include <ATen/Context.h>
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -21,6 +23,17 @@ std::filesystem::path beside_executable();
 OpenCudaLibrary* entry_point_of(const std::filesystem::path& library);
 
 }  // namespace
+
+void use_deterministic_kernels() {
+  // cuBLAS adds in one order only in workspaces of its own; LibTorch refuses others.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(
+      false);  // every byte is written before it is read
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+}
 
 CudaLibrary& load_cuda() {
   static std::mutex mutex;

@@ -33,13 +33,14 @@ std::string dependencies(const config::JobSpec& job, int threads, const std::str
   const io::Node resolved = io::parse(config::to_yaml(job), "job");
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
-  return concat("format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
-                "\nprocessor: ", processor_name(), "\nthreads: ", threads,
-                device == device::cpu().describe() ? "" : "\ndevice: " + device,
-                "\nmicro_batch: ", job.train.micro_batch.value(),
-                "\nprecision: ", job.train.precision, "\noptimizer: ", optimizer.kind,
-                has_momentum ? " with momentum" : "", "\nmodel:\n",
-                resolved.find("model")->to_yaml(), "\n");
+  const bool deterministic = job.device == "cuda" && job.train.deterministic;
+  return concat(
+      "format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
+      "\nprocessor: ", processor_name(), "\nthreads: ", threads,
+      device == device::cpu().describe() ? "" : "\ndevice: " + device,
+      "\nmicro_batch: ", job.train.micro_batch.value(), "\nprecision: ", job.train.precision,
+      deterministic ? "\nkernels: deterministic" : "", "\noptimizer: ", optimizer.kind,
+      has_momentum ? " with momentum" : "", "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
 }
 
 std::optional<Stored> find_stored(const config::JobSpec& job, int threads,

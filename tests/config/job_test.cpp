@@ -58,6 +58,7 @@ train:
   micro_batch: 3
   seed: 9007199254740992
   precision: bfloat16
+  deterministic: true
   clip_norm: 0.5
   validate_every: 5
   validation_batches: 2
@@ -99,6 +100,7 @@ TEST(ReadJob, ReadsTraining) {
   EXPECT_EQ(job.train.micro_batch, 3);
   EXPECT_EQ(job.train.seed, 9007199254740992);
   EXPECT_EQ(job.train.precision, "bfloat16");
+  EXPECT_TRUE(job.train.deterministic);
   EXPECT_EQ(job.train.clip_norm, 0.5);
   EXPECT_EQ(job.train.validate_every, 5);
   EXPECT_EQ(job.train.validation_batches, 2);

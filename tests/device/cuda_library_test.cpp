@@ -6,9 +6,11 @@
 
 #include "trireme/core/error.h"
 
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <iostream>
 
 namespace trireme::device {
@@ -43,6 +45,15 @@ TEST(CudaLibrary, OneThatCannotBeLoadedIsNamedWithTheReason) {
 
 TEST(CudaLibrary, OneOfAnotherKindIsRefused) {
   EXPECT_THAT(problem_with(TRIREME_TORCH_LIBRARY), HasSubstr("has no trireme_cuda_open"));
+}
+
+TEST(CudaLibrary, DeterministicKernelsAreAskedOfLibTorchAndOfCublas) {
+  use_deterministic_kernels();
+
+  EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+  EXPECT_FALSE(at::globalContext().deterministicAlgorithmsWarnOnly());
+  EXPECT_TRUE(at::globalContext().deterministicCuDNN());
+  EXPECT_NE(std::getenv("CUBLAS_WORKSPACE_CONFIG"), nullptr);  // NOLINT(concurrency-mt-unsafe)
 }
 
 TEST(CudaLibrary, OpensTheGpuOrSaysWhatIsMissing) {

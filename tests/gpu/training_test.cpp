@@ -15,7 +15,6 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 
@@ -50,10 +49,8 @@ config::JobSpec gpt_job(const std::string& precision) {
 class GpuTraining : public Gpu {
  protected:
   void SetUp() override {
-    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1);  // NOLINT: before CUDA starts
+    use_deterministic_kernels();
     Gpu::SetUp();
-    if (IsSkipped()) return;
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
 
   GpuOutcome train(const config::JobSpec& job, const plan::Plan& plan, Bytes budget = Bytes(0),

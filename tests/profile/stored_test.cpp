@@ -72,6 +72,18 @@ TEST(Dependencies, AreWhateverChangesTheCosts) {
   EXPECT_NE(with([](auto& job) { job.model = config::GptSpec{}; }), base);
 }
 
+TEST(Dependencies, NameDeterministicKernelsWhereThereAreOthers) {
+  config::JobSpec job = small();
+  const std::string on_cpu = dependencies(job, 1);
+  job.device = "cuda";
+  const std::string on_cuda = dependencies(job, 1, "GPU 0");
+  job.train.deterministic = true;
+
+  EXPECT_NE(dependencies(job, 1, "GPU 0"), on_cuda);
+  job.device = "cpu";
+  EXPECT_EQ(dependencies(job, 1), on_cpu);
+}
+
 TEST(Dependencies, DoNotNameWhatCostsNothing) {
   const std::string base = dependencies(small(), 1);
   config::JobSpec job = small();

@@ -154,9 +154,12 @@ struct TrainSpec {
   std::optional<int> micro_batch = 4;
   std::int64_t seed = 1;
   std::string precision = "float32";  ///< float32 | bfloat16 (autocast)
-  double clip_norm = 1.0;             ///< 0: no clipping
-  int validate_every = 100;           ///< steps; 0: at the end only
-  int validation_batches = 8;         ///< micro-batches per replica and validation
+  /// On cuda, kernels that add in one order alone, and an error where there is none: the same run
+  /// gives the same bits again. On cpu kernels do so anyway.
+  bool deterministic = false;
+  double clip_norm = 1.0;      ///< 0: no clipping
+  int validate_every = 100;    ///< steps; 0: at the end only
+  int validation_batches = 8;  ///< micro-batches per replica and validation
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
 };

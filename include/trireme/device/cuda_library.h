@@ -9,6 +9,11 @@
 
 namespace trireme::device {
 
+/// Kernels that may add in any order are no longer taken: LibTorch's, cuDNN's and cuBLAS's are
+/// those that give the same bits every time, and an operator that has none throws. Before anything
+/// is computed on a GPU, and before threads are started: it sets an environment variable.
+void use_deterministic_kernels();
+
 /// Loads the library that lies beside this executable. Before anything asks LibTorch whether it has
 /// CUDA: it remembers the answer. Throws DeviceError that says what is missing and what to do: the
 /// library, the NVIDIA libraries, the driver, a device. Later calls give what the first gave.
