@@ -66,8 +66,8 @@ std::string losses(const Summary& summary) {
 }
 
 std::string throughput(const Summary& summary) {
-  std::string text =
-      concat(speed(summary.tokens_per_s), " tokens/s, a step in ", to_text(summary.step));
+  std::string text = concat(speed(summary.tokens_per_s), " ", summary.unit, "/s, a step in ",
+                            to_text(summary.step));
   if (summary.predicted_step) {
     text += concat(", predicted ", to_text(*summary.predicted_step), " (",
                    excess(summary.step, summary.predicted_step), ")");

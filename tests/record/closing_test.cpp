@@ -54,6 +54,13 @@ TEST(ClosingText, LeavesOutWhatIsNotKnown) {
             "losses digest: 89ef4567\n");
 }
 
+TEST(ClosingText, CountsExamplesWhereThereAreNoTokens) {
+  Summary summary = sample_summary();
+  summary.unit = "examples";
+
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("\nthroughput        12.3k examples/s, "));
+}
+
 TEST(ClosingText, ClaimsNoBusyShareWithoutAStepTime) {
   Summary summary = sample_summary();
   summary.step = Seconds(0);

@@ -47,7 +47,8 @@ struct Summary {
   /// Nats per token of the validation part, see data::UnigramLoss.
   std::optional<double> unigram_entropy, unigram_cross_entropy;
   double tokens_per_s = 0;
-  Seconds step{0};  ///< median
+  std::string unit = "tokens";  ///< what these are, for the text: "examples" without tokens
+  Seconds step{0};              ///< median
   std::optional<Seconds> predicted_step;
   double bubble = 0;  ///< 0..1
   Seconds total{0}, to_first_step{0};
