@@ -1,6 +1,7 @@
 // What the joint planner gains, how often it is optimal, and how long it takes.
 //
-//   partition_bench scaling          seconds and memory against layers and stages
+//   partition_bench scaling [FILE]   seconds and memory against layers and stages; as JSON to FILE,
+//                                    which plot_growth.py draws
 //   partition_bench gains CONFIGS [CHAIN]   gain over the best of the other policies, on the chains
 //                                    (those whose name has CHAIN in it) and platforms in that
 //                                    folder
@@ -12,6 +13,7 @@
 #include "partition/instances.h"
 
 #include "trireme/core/text.h"
+#include "trireme/io/file.h"
 #include "trireme/partition/planner.h"
 #include "trireme/simulate/validate.h"
 
@@ -96,22 +98,29 @@ double best_step(const plan::Plan& plan, Counted&& counted) {
   return best;
 }
 
-int scaling() {
-  std::vector<std::vector<std::string>> rows{{"layers", "unlike", "copies", "stages",
-                                              "micro-batches", "planned in s", "so far MiB",
-                                              "step s", "best other"}};
-  struct Case {
-    int layers, stages;
-    bool unlike, copies;
-  };
-  std::vector<Case> cases;
+struct ScalingCase {
+  int layers, stages;
+  bool unlike, copies;
+};
+
+std::vector<ScalingCase> scaling_cases() {
+  std::vector<ScalingCase> cases;
   for (const bool copies : {false, true}) {
     for (const bool unlike : {false, true}) {
-      for (const auto& [layers, stages] : {std::pair{48, 8}, {96, 16}, {192, 32}, {400, 64}})
+      for (const auto& [layers, stages] :
+           {std::pair{24, 4}, {48, 8}, {96, 16}, {192, 32}, {400, 64}})
         cases.push_back({layers, stages, unlike, copies});
     }
   }
-  for (const Case& one : cases) {
+  return cases;
+}
+
+int scaling(const std::string& file) {
+  std::vector<std::vector<std::string>> rows{{"layers", "unlike", "copies", "stages",
+                                              "micro-batches", "planned in s", "so far MiB",
+                                              "step s", "best other"}};
+  std::string json;
+  for (const ScalingCase& one : scaling_cases()) {
     Question question = tight(blocks(one.layers, one.unlike), one.stages, 4 * one.stages);
     for (chain::RankSpec& rank : question.platform.ranks) {
       if (!one.copies) continue;
@@ -131,8 +140,13 @@ int scaling() {
                     found == nullptr ? "-" : concat(found->step.count()),
                     found == nullptr ? "-" : percent(other / found->step.count() - 1)});
     std::cout << table({rows.front(), rows.back()}) << std::flush;
+    json += concat(json.empty() ? "[" : ",", "\n  {\"layers\": ", question.chain.length(),
+                   ", \"stages\": ", one.stages, ", \"unlike\": ", one.unlike ? "true" : "false",
+                   ", \"copies\": ", one.copies ? "true" : "false", ", \"planned_s\": ", taken,
+                   ", \"so_far_mib\": ", most_mib(), "}");
   }
   std::cout << "\n" << table(rows);
+  if (!file.empty()) io::write_file(file, json + "\n]\n");
   return 0;
 }
 
@@ -339,10 +353,11 @@ int optimum(int count) {
 int main(int argc, char** argv) {
   using namespace trireme::partition;
   const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "scaling") return scaling();
+  if (what == "scaling") return scaling(argc > 2 ? argv[2] : "");
   if (what == "gains" && argc > 2) return gains(argv[2], argc > 3 ? argv[3] : "");
   if (what == "random" && argc > 2) return random_pipelines(std::stoi(argv[2]));
   if (what == "optimum" && argc > 2) return optimum(std::stoi(argv[2]));
-  std::cerr << "partition_bench scaling | gains CONFIGS [CHAIN] | random COUNT | optimum COUNT\n";
+  std::cerr
+      << "partition_bench scaling [FILE] | gains CONFIGS [CHAIN] | random COUNT | optimum COUNT\n";
   return 2;
 }
