@@ -154,7 +154,8 @@ void AllocationSearch::extend_special(int label, int first, double period) {
   const Bytes alone = room_.memory(special_, first, last);
   const int in_flight =
       count(seconds_in_flight(room_.work(special_, first, last), taken, period), period);
-  for (const Prepared& choice : plans_.options().several(first, last, alone, in_flight)) {
+  for (const Prepared& choice :
+       plans_.options().several(first, last, alone, in_flight, StageOptions::How::kQuick)) {
     const double time = choice.needs.time() / speed;
     Label next = with_stage(label, first, special_);
     ++next.specials;

@@ -24,6 +24,8 @@ constexpr std::size_t kBuilt = 12;
 constexpr std::size_t kBuiltCounts = 2;
 /// Allocations that climbing looks at.
 constexpr int kSteps = 200;
+/// What is estimated to take so much longer than the best is not simulated.
+constexpr double kHopeless = 1.02;
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
 
@@ -133,6 +135,7 @@ std::vector<Madpipe::Candidate> Madpipe::candidates(const Allocation& allocation
 }
 
 bool Madpipe::build(const Candidate& candidate) {
+  if (candidate.step >= least_ * kHopeless) return false;
   auto plan = plans_.built(candidate.allocation, candidate.counts);
   if (!plan) return false;
   const double step = counted(plan->step.count(), candidate.allocation);

@@ -132,7 +132,8 @@ std::optional<Choice> Mixer::mixed(std::size_t stage) {
   const chain::Chain& chain = room_.question().chain;
   const program::StageProgram keep_all = program::keep_all(asked.first, asked.last);
   const Bytes most = prepared(chain, keep_all).needs.memory(w);
-  const std::vector<Prepared>& all = options_.several(asked.first, asked.last, most, w);
+  const std::vector<Prepared>& all =
+      options_.several(asked.first, asked.last, most, w, StageOptions::How::kCareful);
   double least = prepared(chain, now).needs.time() * (1 - kGain);
   std::optional<Choice> best;
   for (const Prepared& more : all) {

@@ -65,14 +65,14 @@ std::vector<Counts> SharedPlans::counts_for(const Allocation& allocation) const 
 
 double SharedPlans::estimate(const Allocation& allocation, const Counts& counts) {
   const std::vector<Bytes> nothing(static_cast<std::size_t>(room_.stages()));
-  const auto found = programs(allocation, counts, nothing);
+  const auto found = programs(allocation, counts, nothing, How::kQuick);
   return found ? turns(allocation, counts, *found).end : kNever;
 }
 
 std::optional<plan::Plan> SharedPlans::built(const Allocation& allocation, const Counts& counts) {
   std::vector<Bytes> less(static_cast<std::size_t>(room_.stages()));
   for (int round = 0; round < kTightenings; ++round) {
-    const auto found = programs(allocation, counts, less);
+    const auto found = programs(allocation, counts, less, How::kCareful);
     if (!found) return std::nullopt;
     auto result = judge(allocation, counts, *found);
     if (!result) return std::nullopt;
@@ -113,7 +113,8 @@ Bytes SharedPlans::memory(const Allocation& allocation, const std::vector<int>& 
 
 std::optional<SharedPlans::Programs> SharedPlans::programs(const Allocation& allocation,
                                                            const Counts& counts,
-                                                           const std::vector<Bytes>& less) {
+                                                           const std::vector<Bytes>& less,
+                                                           How how) {
   Programs found(allocation.ends.size(), nullptr);
   for (const std::vector<int>& stages : stages_by_rank(allocation, room_.stages())) {
     if (stages.empty()) continue;
@@ -123,7 +124,8 @@ std::optional<SharedPlans::Programs> SharedPlans::programs(const Allocation& all
     if (stages.size() == 1) {
       const int k = stages.front();
       const auto place = static_cast<std::size_t>(k);
-      found[place] = options_.fastest(allocation.first(k), allocation.last(k), left, counts[place]);
+      found[place] =
+          options_.fastest(allocation.first(k), allocation.last(k), left, counts[place], how);
       if (found[place] == nullptr) return std::nullopt;
       continue;
     }
@@ -131,7 +133,7 @@ std::optional<SharedPlans::Programs> SharedPlans::programs(const Allocation& all
     for (const int k : stages)
       asked.push_back(
           {allocation.first(k), allocation.last(k), counts[static_cast<std::size_t>(k)]});
-    const auto chosen = options_.shared(asked, left);
+    const auto chosen = options_.shared(asked, left, how);
     if (!chosen) return std::nullopt;
     for (std::size_t i = 0; i < stages.size(); ++i)
       found[static_cast<std::size_t>(stages[i])] = (*chosen)[i];
@@ -178,7 +180,7 @@ plan::Plan SharedPlans::loosened(const Allocation& allocation, const Counts& cou
     for (std::size_t rank = 0; rank < less.size(); ++rank)
       if (stages[rank].size() > 1) less[rank] += over[rank];
     if (less == before) break;
-    const auto chosen = programs(allocation, counts, less);
+    const auto chosen = programs(allocation, counts, less, How::kCareful);
     if (!chosen) break;
     auto result = judge(allocation, counts, *chosen);
     if (!result || result->plan.step >= found.plan.step) break;

@@ -25,8 +25,8 @@ class SharedPlans {
   /// of stages for one another's rank, and as many as there are stages from there to the end.
   std::vector<Counts> counts_for(const Allocation& allocation) const;
 
-  /// The step if every pass takes its time and links are free when they are needed; kNever if a
-  /// stage does not fit.
+  /// The step if every pass takes its time and links are free when they are needed, with programs
+  /// that are found quickly; kNever if a stage does not fit.
   double estimate(const Allocation& allocation, const Counts& counts);
 
   /// Within every budget by the simulator; nothing if that cannot be had.
@@ -41,9 +41,10 @@ class SharedPlans {
   /// Memories at which a stage that shares its rank is asked for a program.
   static constexpr int kLevels = 6;
   using Programs = std::vector<const Prepared*>;
+  using How = StageOptions::How;
   /// By stage; nothing if a rank has too little. `less` is what each rank is to leave free.
   std::optional<Programs> programs(const Allocation& allocation, const Counts& counts,
-                                   const std::vector<Bytes>& less);
+                                   const std::vector<Bytes>& less, How how);
   program::TimedTurns turns(const Allocation& allocation, const Counts& counts,
                             const Programs& programs) const;
   std::optional<Judged> judge(const Allocation& allocation, const Counts& counts,

@@ -29,18 +29,24 @@ std::vector<Combination> best_of(std::vector<Combination> all);
 
 }  // namespace
 
-const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight) {
+const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight, How how) {
   if (memory < Bytes(0)) return nullptr;
-  const auto [entry, is_new] = fastest_.try_emplace({first, last, memory, in_flight});
+  const auto [entry, is_new] = fastest_.try_emplace({first, last, memory, in_flight, how});
   if (is_new) {
-    if (auto program = policy_.program({first, last, memory, in_flight}))
+    const StageQuestion question{.first = first,
+                                 .last = last,
+                                 .memory = memory,
+                                 .in_flight = in_flight,
+                                 .quick = how == How::kQuick};
+    if (auto program = policy_.program(question))
       entry->second = prepared(room_.question().chain, *std::move(program));
   }
   return entry->second ? &*entry->second : nullptr;
 }
 
-const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes most, int in_flight) {
-  const auto [entry, is_new] = several_.try_emplace({first, last, most, in_flight});
+const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes most, int in_flight,
+                                                   How how) {
+  const auto [entry, is_new] = several_.try_emplace({first, last, most, in_flight, how});
   std::vector<Prepared>& found = entry->second;
   if (!is_new || most < Bytes(0)) return found;
   const chain::Chain& chain = room_.question().chain;
@@ -49,7 +55,11 @@ const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes mo
   const Bytes least = most == kUnlimited ? enough : policy_.least_memory(first, last, in_flight);
   for (int level = 0; level < levels_ && least <= enough; ++level) {
     const Bytes memory = least + (enough - least) * level / (levels_ - 1);
-    auto program = policy_.program({first, last, memory, in_flight});
+    auto program = policy_.program({.first = first,
+                                    .last = last,
+                                    .memory = memory,
+                                    .in_flight = in_flight,
+                                    .quick = how == How::kQuick});
     if (!program || (!found.empty() && found.back().program == *program)) continue;
     found.push_back(prepared(chain, *std::move(program)));
   }
@@ -57,11 +67,11 @@ const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes mo
 }
 
 std::optional<std::vector<const Prepared*>> StageOptions::shared(const std::vector<Asked>& stages,
-                                                                 Bytes memory) {
+                                                                 Bytes memory, How how) {
   std::vector<Combination> combinations(1);
   for (const Asked& stage : stages) {
     std::vector<Combination> longer;
-    for (const Prepared& choice : several(stage.first, stage.last, memory, stage.in_flight)) {
+    for (const Prepared& choice : several(stage.first, stage.last, memory, stage.in_flight, how)) {
       for (const Combination& before : combinations) {
         Combination next = before;
         next.kept += choice.needs.kept * stage.in_flight;

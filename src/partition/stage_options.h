@@ -15,18 +15,20 @@ namespace trireme::partition {
 /// Answers are kept.
 class StageOptions {
  public:
+  /// What is to be run is asked for with care; what is only compared, quickly.
+  enum class How { kQuick, kCareful };
   /// Both must outlive it; `levels` is the number of memories at which several() asks.
   StageOptions(const StageRoom& room, StagePolicy& policy, int levels)
       : room_(room), policy_(policy), levels_(levels) {}
 
   /// The fastest in `memory`; nullptr if none fits.
-  const Prepared* fastest(int first, int last, Bytes memory, int in_flight);
+  const Prepared* fastest(int first, int last, Bytes memory, int in_flight, How how);
   /// Its time at speed 1; kNever if none fits.
   double time(int first, int last, Bytes memory, int in_flight) {
     return policy_.time({first, last, memory, in_flight});
   }
   /// Some from the least memory to `most`, the last the fastest; none if nothing fits.
-  const std::vector<Prepared>& several(int first, int last, Bytes most, int in_flight);
+  const std::vector<Prepared>& several(int first, int last, Bytes most, int in_flight, How how);
 
   /// The choice for each stage of one rank with the least sum of times; nothing if none fits.
   /// A rank with several stages holds what each of them keeps, times its number in flight, and what
@@ -35,11 +37,11 @@ class StageOptions {
     int first = 1, last = 1;
     int in_flight = 1;
   };
-  std::optional<std::vector<const Prepared*>> shared(const std::vector<Asked>& stages,
-                                                     Bytes memory);
+  std::optional<std::vector<const Prepared*>> shared(const std::vector<Asked>& stages, Bytes memory,
+                                                     How how);
 
  private:
-  using Key = std::tuple<int, int, Bytes, int>;
+  using Key = std::tuple<int, int, Bytes, int, How>;
   const StageRoom& room_;
   StagePolicy& policy_;
   int levels_;

@@ -32,6 +32,8 @@ struct StageQuestion {
   int in_flight = 1;
   /// Of the rank, in the seconds of speed 1; for policies that move values.
   std::optional<solve::HostLink> link = std::nullopt;
+  /// A program that is nearly as good will do; for searches that ask about many stages.
+  bool quick = false;
 };
 
 class StagePolicy {

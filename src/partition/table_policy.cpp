@@ -39,7 +39,7 @@ class TablePolicy final : public StagePolicy {
   std::vector<double> work_;  // sums of f + b
   std::map<int, std::unique_ptr<solve::StageSolver>> solvers_;
   std::map<std::tuple<int, int, Bytes, int>, double> times_;
-  std::map<std::tuple<int, int, Bytes, int, double, double, Bytes>,
+  std::map<std::tuple<int, int, Bytes, int, double, double, Bytes, bool>,
            std::optional<program::StageProgram>>
       programs_;
   std::map<std::tuple<int, int, int>, Bytes> least_;
@@ -92,8 +92,9 @@ std::optional<program::StageProgram> TablePolicy::program(const StageQuestion& a
   const double out = question.link ? question.link->out.count() : 0;
   const double in = question.link ? question.link->in.count() : 0;
   const Bytes capacity = question.link ? question.link->capacity : Bytes(0);
-  const auto [entry, is_new] = programs_.try_emplace(
-      {question.first, question.last, question.memory, question.in_flight, out, in, capacity});
+  const auto [entry, is_new] =
+      programs_.try_emplace({question.first, question.last, question.memory, question.in_flight,
+                             out, in, capacity, question.quick});
   if (is_new) {
     if (auto solution = solved(question)) entry->second = std::move(solution->program);
   }
@@ -122,7 +123,8 @@ std::optional<solve::StageSolution> TablePolicy::solved(const StageQuestion& que
                             .last_layer = question.last,
                             .memory = question.memory,
                             .in_flight = question.in_flight,
-                            .link = question.link});
+                            .link = question.link,
+                            .quick = question.quick});
   if (auto* solution = std::get_if<solve::StageSolution>(&result)) return std::move(*solution);
   return std::nullopt;
 }

@@ -146,7 +146,8 @@ std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
   Found found(chain, problem);
   if (leanest().least_memory(first, last, w) <= problem.memory) {
     found.offer_best(levels.of(last - first + 1, w));
-    if (const auto own = levels.finer(first, last, w, problem.memory)) found.offer_best(*own);
+    const auto own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
+    if (own) found.offer_best(*own);
     if (!found.best) found.offer(leanest().leanest(first, last, w));
   }
   if (can_copy(problem)) offer_copies(problem, found.best);

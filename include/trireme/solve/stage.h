@@ -28,6 +28,9 @@ struct StageProblem {
   /// Kept items may leave between forward and backward; what moves in each direction within one
   /// period is at most rate x period.
   std::optional<HostLink> link;
+  /// solve() reads the tables that all stages share and makes none with smaller slots for this one:
+  /// the answer is up to a slot of every item worse, and comes a hundred times sooner.
+  bool quick = false;
 };
 
 /// Times are per micro-batch, at speed 1. With copies, time() is the period: what one more
