@@ -65,9 +65,12 @@ void install_cpu_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
     // A training step frees and takes the same blocks again and again: keep them in the process
-    // instead of paying a page fault for every 4 KiB of every activation.
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    // instead of paying a page fault for every 4 KiB of every activation. Whoever has set glibc's
+    // own variable wants another balance.
+    if (std::getenv("MALLOC_MMAP_THRESHOLD_") == nullptr) {  // NOLINT(concurrency-mt-unsafe)
+      mallopt(M_MMAP_THRESHOLD, 32 << 20);
+      mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    }
     static auto* allocator = new CountingAllocator;  // never freed: it outlives every tensor
     c10::SetCPUAllocator(allocator, /*priority=*/255);
   });
