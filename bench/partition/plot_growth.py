@@ -42,7 +42,7 @@ def main():
         picture += [f'<path d="M{at:.1f} {TOP}V{BOTTOM}" stroke="#ddd"/>',
                     f'<text x="{at:.1f}" y="{BOTTOM + 18}" text-anchor="middle">{count}</text>',
                     f'<text x="{at:.1f}" y="{BOTTOM + 34}" text-anchor="middle" fill="#666">{stages[count]}</text>']
-    picture.append(f'<text x="{RIGHT + 12}" y="{BOTTOM + 18}">layers</text><text x="{RIGHT + 12}" y="{BOTTOM + 34}" fill="#666">stages</text>')
+    picture.append(f'<text x="{RIGHT + 30}" y="{BOTTOM + 18}">layers</text><text x="{RIGHT + 30}" y="{BOTTOM + 34}" fill="#666">stages</text>')
     for row, (kind, (name, colour)) in enumerate(KINDS.items()):
         points = [(x(case["layers"]), y(case["planned_s"])) for case in cases if (case["unlike"], case["copies"]) == kind]
         line = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
