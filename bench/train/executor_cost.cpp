@@ -2,11 +2,13 @@
 // over the same layers in one process: one autograd graph from the input to the loss, one engine
 // call per micro-batch, the same flat gradients, the same fused AdamW, the same allocator.
 //
-//     executor_cost BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH PAIRS THREADS
+//     executor_cost BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH PAIRS THREADS FIRST
 //
-// The two take turns step by step, and every second pair the other way round. Prints one line per
-// pair: seconds of the executor's step, seconds of the plain step. Fails where their losses differ
-// in any bit: then it would not be the same work.
+// The two take turns step by step, and every second pair the other way round. FIRST, `executor` or
+// `plain`, allocates its parameters first: where they lie in memory is worth a percent of products
+// of matrices. Prints one line per pair: seconds, processor cycles and instructions of the
+// executor's step, then those of the plain step; the latter two are 0 where the kernel counts none
+// for us. Fails where their losses differ in any bit: then it would not be the same work.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/local.h"
 #include "trireme/config/job.h"
@@ -19,12 +21,16 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -150,42 +156,92 @@ class ThroughExecutor {
   std::vector<program::Action> actions_;
 };
 
-template <class Step>
-double seconds_of(const Step& step) {
-  const auto begin = std::chrono::steady_clock::now();
-  step();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+/// What a processor counts of this process and the threads it starts later, outside the kernel.
+class Counter {
+ public:
+  explicit Counter(perf_hw_id what) {
+    perf_event_attr event{};
+    event.type = PERF_TYPE_HARDWARE;
+    event.size = sizeof event;
+    event.config = what;
+    event.exclude_kernel = 1;
+    event.exclude_hv = 1;
+    event.inherit = 1;
+    file_ = static_cast<int>(::syscall(SYS_perf_event_open, &event, 0, -1, -1, 0));
+  }
+  ~Counter() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Counter(const Counter&) = delete;
+  Counter& operator=(const Counter&) = delete;
+
+  /// So far; 0 where there is no such counter or we may not read it.
+  std::int64_t count() const {
+    std::int64_t counted = 0;
+    return file_ >= 0 && ::read(file_, &counted, sizeof counted) == sizeof counted ? counted : 0;
+  }
+
+ private:
+  int file_ = -1;
+};
+
+struct Counters {
+  Counter cycles{PERF_COUNT_HW_CPU_CYCLES}, instructions{PERF_COUNT_HW_INSTRUCTIONS};
+};
+
+struct Cost {
+  double seconds = 0;
+  std::int64_t cycles = 0, instructions = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Cost& cost) {
+  return out << cost.seconds << " " << cost.cycles << " " << cost.instructions;
 }
 
-int take_turns(const Shape& shape, comm::Channel& channel) {
+template <class Step>
+Cost cost_of(const Counters& counters, const Step& step) {
+  const std::int64_t cycles = counters.cycles.count();
+  const std::int64_t instructions = counters.instructions.count();
+  const auto begin = std::chrono::steady_clock::now();
+  step();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return {seconds.count(), counters.cycles.count() - cycles,
+          counters.instructions.count() - instructions};
+}
+
+int take_turns(const Shape& shape, bool executor_first, const Counters& counters,
+               comm::Channel& channel) {
   const model::ChainModel model = model::make_gpt(shape.model);
-  PlainLoop plain(model, shape.micro_batches());
   tier::MemoryAccount& memory = tier::MemoryAccount::open("executor");
+  std::optional<PlainLoop> plain;
   std::optional<ThroughExecutor> executed;
-  {
+  const auto make_executor = [&] {
     const tier::AccountScope account(memory);
     executed.emplace(model, shape.micro_batches(), channel, memory);
-  }
+  };
+  if (executor_first) make_executor();
+  plain.emplace(model, shape.micro_batches());
+  if (!executor_first) make_executor();
   constexpr std::int64_t kWarmUp = 2;
   for (std::int64_t pair = 0; pair < shape.pairs + kWarmUp; ++pair) {
     const Batch batch = random_batch(shape);
     std::vector<float> plain_losses, executor_losses;
-    const auto run_plain = [&] { plain_losses = plain.step(batch); };
+    const auto run_plain = [&] { plain_losses = plain->step(batch); };
     const auto run_executor = [&] { executor_losses = executed->step(batch, pair); };
-    double plain_s = 0, executor_s = 0;
+    Cost of_plain, of_executor;
     if (pair % 2 == 0) {
-      plain_s = seconds_of(run_plain);
-      executor_s = seconds_of(run_executor);
+      of_plain = cost_of(counters, run_plain);
+      of_executor = cost_of(counters, run_executor);
     } else {
-      executor_s = seconds_of(run_executor);
-      plain_s = seconds_of(run_plain);
+      of_executor = cost_of(counters, run_executor);
+      of_plain = cost_of(counters, run_plain);
     }
     // Later steps may differ in the last bits: the two sum the gradients' norm in another order.
     if (pair == 0 && plain_losses != executor_losses) {
       std::cerr << "the executor's losses are not the plain loop's\n";
       return 1;
     }
-    if (pair >= kWarmUp) std::cout << executor_s << " " << plain_s << "\n";
+    if (pair >= kWarmUp) std::cout << of_executor << " " << of_plain << "\n";
   }
   return 0;
 }
@@ -193,11 +249,12 @@ int take_turns(const Shape& shape, comm::Channel& channel) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 10) {
+  if (argc != 11) {
     std::cerr << "executor_cost BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH PAIRS "
-                 "THREADS\n";
+                 "THREADS executor|plain\n";
     return 2;
   }
+  const Counters counters;  // before any thread is started
   const auto number = [&](int i) { return std::atoi(argv[i]); };
   const Shape shape{.model = {.blocks = number(1),
                               .width = number(2),
@@ -210,7 +267,10 @@ int main(int argc, char** argv) {
                     .pairs = number(8)};
   at::set_num_threads(number(9));
   tier::install_cpu_allocator();
+  const bool executor_first = std::string_view(argv[10]) == "executor";
   int status = 1;
-  comm::run_local(1, {}, [&](comm::Channel& channel) { status = take_turns(shape, channel); });
+  comm::run_local(1, {}, [&](comm::Channel& channel) {
+    status = take_turns(shape, executor_first, counters, channel);
+  });
   return status;
 }

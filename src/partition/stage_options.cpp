@@ -24,6 +24,14 @@ struct Combination {
   }
 };
 
+StageQuestion question(int first, int last, Bytes memory, int in_flight, StageOptions::How how) {
+  return {.first = first,
+          .last = last,
+          .memory = memory,
+          .in_flight = in_flight,
+          .quick = how == StageOptions::How::kQuick};
+}
+
 /// Without those that another one beats; at most kCombinations, evenly by time.
 std::vector<Combination> best_of(std::vector<Combination> all);
 
@@ -33,12 +41,7 @@ const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_
   if (memory < Bytes(0)) return nullptr;
   const auto [entry, is_new] = fastest_.try_emplace({first, last, memory, in_flight, how});
   if (is_new) {
-    const StageQuestion question{.first = first,
-                                 .last = last,
-                                 .memory = memory,
-                                 .in_flight = in_flight,
-                                 .quick = how == How::kQuick};
-    if (auto program = policy_.program(question))
+    if (auto program = policy_.program(question(first, last, memory, in_flight, how)))
       entry->second = prepared(room_.question().chain, *std::move(program));
   }
   return entry->second ? &*entry->second : nullptr;
@@ -55,11 +58,7 @@ const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes mo
   const Bytes least = most == kUnlimited ? enough : policy_.least_memory(first, last, in_flight);
   for (int level = 0; level < levels_ && least <= enough; ++level) {
     const Bytes memory = least + (enough - least) * level / (levels_ - 1);
-    auto program = policy_.program({.first = first,
-                                    .last = last,
-                                    .memory = memory,
-                                    .in_flight = in_flight,
-                                    .quick = how == How::kQuick});
+    auto program = policy_.program(question(first, last, memory, in_flight, how));
     if (!program || (!found.empty() && found.back().program == *program)) continue;
     found.push_back(prepared(chain, *std::move(program)));
   }
