@@ -36,7 +36,7 @@ double CutSearch::time(int stage, int first, int last) {
   return policy_.time(question) / room_.speed(stage);
 }
 
-double CutSearch::step(const Cut& cut, bool hidden) {
+double CutSearch::step(const Cut& cut, bool hidden, double enough) {
   std::vector<PassTimes> times;
   int first = 1;
   for (const int last : cut) {
@@ -48,7 +48,7 @@ double CutSearch::step(const Cut& cut, bool hidden) {
     times.push_back({forward, all - forward, hidden && k + 1 < room_.stages() ? again : 0});
     first = last + 1;
   }
-  return timeline_.step(cut, times);
+  return timeline_.step(cut, times, enough);
 }
 
 double CutSearch::ideal_step(const Cut& cut) {
@@ -105,8 +105,10 @@ std::vector<Cut> CutSearch::ranked(std::vector<Cut> cuts, int most, bool hidden)
   std::sort(hopeful.begin(), hopeful.end());
   std::vector<std::pair<double, Cut>> judged;
   for (auto& [ideal, cut] : hopeful) {
-    if (static_cast<int>(judged.size()) >= most && ideal > judged[at(most - 1)].first) break;
-    const double taken = step(cut, hidden);
+    const double enough =
+        static_cast<int>(judged.size()) >= most ? judged[at(most - 1)].first : kNever;
+    if (ideal > enough) break;
+    const double taken = step(cut, hidden, enough);
     if (taken == kNever) continue;
     std::pair<double, Cut> entry(taken, std::move(cut));
     judged.insert(std::upper_bound(judged.begin(), judged.end(), entry), std::move(entry));
@@ -153,7 +155,7 @@ Cut CutSearch::climbed(Cut cut, bool hidden) {
     if (moved[at(from)] <= (from == 0 ? 0 : moved[at(from - 1)])) return false;
     if (moved[at(to)] >= moved[at(to + 1)]) return false;
     --left;
-    const double taken = step(moved, hidden);
+    const double taken = step(moved, hidden, least);
     if (taken >= least * (1 - kGain)) return false;
     least = taken;
     cut = std::move(moved);

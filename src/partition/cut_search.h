@@ -23,8 +23,8 @@ class CutSearch {
   /// Seconds of first..last on the rank of `stage`, kNever if it does not fit.
   double time(int stage, int first, int last);
   /// Step by timeline, kNever if a stage does not fit. Exact where all recomputation hides behind
-  /// waits for gradients (`hidden`), or none does; plans lie between.
-  double step(const Cut& cut, bool hidden);
+  /// waits for gradients (`hidden`), or none does; plans lie between. `enough` as Timeline has it.
+  double step(const Cut& cut, bool hidden, double enough = kNever);
 
   /// Step by timeline if nothing were run twice; no plan on this cut is faster.
   double ideal_step(const Cut& cut);

@@ -57,7 +57,7 @@ std::optional<std::vector<program::StageProgram>> chosen_programs(const StageRoo
     for (std::size_t k = 0; k < cut.size(); ++k) {
       for (std::size_t v = 0; v < variants[k].size(); ++v) {
         times[k] = variants[k][v].times;
-        const double step = timeline.step(cut, times);
+        const double step = timeline.step(cut, times, least);
         if (step >= least * (1 - 1e-9)) continue;
         least = step;
         choice[k] = v;

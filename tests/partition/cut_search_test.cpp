@@ -112,8 +112,12 @@ TEST(Timeline, SaysWhatTheSimulatorSays) {
       first = last + 1;
     }
 
-    const double step = Timeline(room).step(cut, times);
+    Timeline timeline(room);
+    const double step = timeline.step(cut, times);
 
+    for (const double share : {0.5, 0.9, 0.999})
+      EXPECT_GT(timeline.step(cut, times, share * step), share * step);
+    for (const double share : {1.0, 1.5}) EXPECT_EQ(timeline.step(cut, times, share * step), step);
     // Streams that take two messages may hold a sender up; the timeline does not look at that.
     const Judged judged = partition::judged(question, "test", programs);
     EXPECT_LE(step, judged.plan.step.count() * (1 + 1e-12));
