@@ -1,6 +1,8 @@
 // A header of 64 bytes stands before every block: size, account, tag. The data pointer is its own
 // context, so that LibTorch's raw_allocate and copy-on-write keep working.
 // SPDX-License-Identifier: Apache-2.0
+#include "block_cache.h"
+
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
 
@@ -27,11 +29,26 @@ struct Header {
 };
 static_assert(sizeof(Header) <= kAlignment);
 
+BlockCache& large_blocks() {
+  static auto* const blocks = new BlockCache;  // never freed: tensors may outlive it
+  return *blocks;
+}
+
+/// For a header and `size` bytes; nullptr if the system has none left.
+void* block_for(std::size_t size) {
+  size += kAlignment;
+  if (size >= BlockCache::kLeast) return large_blocks().take(size);
+  void* block = nullptr;
+  return posix_memalign(&block, kAlignment, size) == 0 ? block : nullptr;
+}
+
 void free_block(void* data) {
   if (data == nullptr) return;
   void* const block = static_cast<char*>(data) - kAlignment;
   const Header header = *static_cast<Header*>(block);
   if (header.account != nullptr) header.account->give_back(header.size, header.tag);
+  const auto size = static_cast<std::size_t>(header.size) + kAlignment;
+  if (size >= BlockCache::kLeast) return large_blocks().give_back(block, size);
   std::free(block);  // NOLINT: posix_memalign's counterpart
 }
 
@@ -43,8 +60,8 @@ class CountingAllocator final : public c10::Allocator {
     MemoryAccount* const account = current_account;
     const auto bytes = static_cast<std::int64_t>(size);
     if (account != nullptr) account->take(bytes, current_tag);
-    void* block = nullptr;
-    if (posix_memalign(&block, kAlignment, size + kAlignment) != 0) {
+    void* const block = block_for(size);
+    if (block == nullptr) {
       if (account != nullptr) account->give_back(bytes, current_tag);
       TORCH_CHECK_WITH(OutOfMemoryError, false, "this machine has no memory left for ",
                        to_text(Bytes(bytes)));
@@ -64,13 +81,10 @@ class CountingAllocator final : public c10::Allocator {
 void install_cpu_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // A training step frees and takes the same blocks again and again: keep them in the process
-    // instead of paying a page fault for every 4 KiB of every activation. Whoever has set glibc's
-    // own variable wants another balance.
-    if (std::getenv("MALLOC_MMAP_THRESHOLD_") == nullptr) {  // NOLINT(concurrency-mt-unsafe)
-      mallopt(M_MMAP_THRESHOLD, 32 << 20);
-      mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    }
+    // A training step frees and takes the same blocks again and again: those too small for a
+    // mapping of their own stay in malloc's heap.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     static auto* allocator = new CountingAllocator;  // never freed: it outlives every tensor
     c10::SetCPUAllocator(allocator, /*priority=*/255);
   });
