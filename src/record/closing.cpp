@@ -76,14 +76,14 @@ std::string throughput(const Summary& summary) {
 }
 
 std::string memory_table(const Summary& summary) {
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "layers", "budget", "predicted", "peak", "deviation", "static", "reserved"}};
+  std::vector<std::vector<std::string>> rows = {{"rank", "layers", "budget", "predicted", "peak",
+                                                 "deviation", "static", "reserved", "process"}};
   for (const RankSummary& rank : summary.ranks) {
     rows.push_back({concat(rank.rank), layers_of(rank),
                     rank.budget == Bytes(0) ? "-" : to_text(rank.budget),
                     text_or_dash(rank.predicted_peak), to_text(rank.peak),
                     excess(rank.peak, rank.predicted_peak), to_text(rank.static_bytes),
-                    text_or_dash(rank.reserved)});
+                    text_or_dash(rank.reserved), text_or_dash(rank.process)});
   }
   return table(rows);
 }

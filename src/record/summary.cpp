@@ -69,6 +69,7 @@ Json rank_json(const RankSummary& rank) {
   json["predicted_peak_bytes"] = count_or_null(rank.predicted_peak);
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
+  json["process_bytes"] = count_or_null(rank.process);
   json["reserved_bytes"] = count_or_null(rank.reserved);
   json["workspace_bytes"] = count_or_null(rank.workspaces);
   json["outside_bytes"] = count_or_null(rank.outside);

@@ -10,6 +10,7 @@
 #include "trireme/runtime/digest.h"
 
 #include <ATen/Parallel.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 Seconds since(Clock::time_point begin) {
   return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
+Bytes most_resident() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return Bytes(std::int64_t{usage.ru_maxrss} << 10);
 }
 
 /// The forward-only program of the same stages, for validation.
@@ -251,6 +258,7 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
       .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
       .peak = setup.memory.peak(),
       .static_bytes = static_bytes,
+      .process = most_resident(),
       .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
       .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),
                 of_median_step(&Times::recompute), of_median_step(&Times::step),

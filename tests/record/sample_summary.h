@@ -27,6 +27,7 @@ inline Summary sample_summary() {
                      .predicted_peak = Bytes(900 << 20),
                      .peak = Bytes(896 << 20),
                      .static_bytes = Bytes(256 << 20),
+                     .process = Bytes(1280 << 20),
                      .reserved = Bytes(1000 << 20),
                      .step = Seconds(0.48),
                      .predicted_step = Seconds(0.375),

@@ -23,6 +23,7 @@ struct RankSummary {
   Bytes budget;                         ///< 0: none
   std::optional<Bytes> predicted_peak;  ///< nothing: no prediction was made
   Bytes peak, static_bytes;
+  std::optional<Bytes> process = {};      ///< most that its process was resident with
   std::optional<Bytes> reserved;          ///< held by the device's allocator, if it says
   std::optional<Seconds> step;            ///< to the end of the rank's own work; nothing: the run's
   std::optional<Seconds> predicted_step;  ///< likewise

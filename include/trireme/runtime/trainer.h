@@ -63,6 +63,7 @@ struct RankFigures {
   int rank = 0;
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
+  Bytes process;  ///< most that its process was resident with, other ranks of it included
   DeviceReserves reserves;
   Times times;
 };
