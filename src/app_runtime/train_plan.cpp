@@ -11,6 +11,8 @@
 #include "trireme/profile/tied_weights.h"
 #include "trireme/solve/solve.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -113,6 +115,7 @@ plan::Plan solved(const partition::Question& question, const RankContext& contex
     const auto* plan = std::get_if<plan::Plan>(&answer);
     text =
         plan != nullptr ? plan::to_json(*plan) : plan::to_json(std::get<plan::Infeasible>(answer));
+    ::malloc_trim(0);  // the planner's tables, up to gigabytes, that malloc would keep
   }
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
