@@ -1,6 +1,6 @@
 // Trireme's counting allocator for another process: Python loads this library by ctypes, so that a
-// peer's tensor bytes are counted by the very code that counts ours, and its malloc is tuned the
-// same. Load it after `import torch` (its LibTorch is then the one that is used) and call
+// peer's tensor bytes are counted by the very code that counts ours, and come from the same caches.
+// Load it after `import torch` (its LibTorch is then the one that is used) and call
 // trireme_count_begin() before the tensors that shall be counted.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/tier/memory.h"

@@ -26,7 +26,7 @@ void* mapped(std::size_t size) {
 }  // namespace
 
 BlockCache::~BlockCache() {
-  while (!kept_.empty()) release(kept_.begin());
+  release_all();
 }
 
 void* BlockCache::take(std::size_t size) {
@@ -39,7 +39,7 @@ void* BlockCache::take(std::size_t size) {
   void* block = resized(size);
   if (block == nullptr) block = mapped(size);
   if (block == nullptr) {
-    while (!kept_.empty()) release(kept_.begin());
+    release_all();
     block = mapped(size);
   }
   if (block == nullptr) {
@@ -72,6 +72,10 @@ void* BlockCache::take_kept(Kept::iterator block) {
 void BlockCache::release(Kept::iterator block) {
   const std::size_t size = block->first;
   ::munmap(take_kept(block), size);
+}
+
+void BlockCache::release_all() {
+  while (!kept_.empty()) release(kept_.begin());
 }
 
 void* BlockCache::resized(std::size_t size) {

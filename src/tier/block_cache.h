@@ -38,6 +38,7 @@ class BlockCache {
 
   void* take_kept(Kept::iterator block);
   void release(Kept::iterator block);
+  void release_all();
   /// Releases what is over the limit, but resizes the last block of it to `size` if there is one:
   /// its pages need not be cleared again.
   void* resized(std::size_t size);
