@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/comm/channel.h"
+#include "trireme/comm/link.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/device/place.h"
@@ -15,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace trireme::app {
 
@@ -31,6 +33,8 @@ class RankDevice {
   virtual tier::DeviceMemory& memory() = 0;
   /// What a budget in percent is a share of.
   virtual Bytes total_memory() const = 0;
+  /// Every rank of the job: the transport makes ready for messages of device memory on these links.
+  virtual void connect(std::span<const comm::Link> links) = 0;
   /// What is held and allowed counts from here on; a budget of 0 is none. Throws InputError where
   /// a budget of its own cannot be had.
   virtual void begin_run(Bytes budget) = 0;

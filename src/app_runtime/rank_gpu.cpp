@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -28,7 +29,8 @@ int local_rank(comm::Channel& channel);
 std::string process_name();
 /// The figures of the part's allocator, one value for all ranks of this process.
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
-std::vector<comm::Link> links_of_all(int ranks, int stages);
+/// What is needed before there is a plan.
+std::vector<comm::Link> measured_links(int ranks, int stages);
 tier::TierRates rates_of(device::CudaPart& part);
 
 class RankGpu final : public RankDevice {
@@ -39,6 +41,9 @@ class RankGpu final : public RankDevice {
   comm::Channel& channel() override { return nccl_ ? *nccl_ : *staged_; }
   tier::DeviceMemory& memory() override { return *memory_; }
   Bytes total_memory() const override { return part_.total_memory(); }
+  void connect(std::span<const comm::Link> links) override {
+    if (nccl_) nccl_->connect(links);
+  }
   void begin_run(Bytes budget) override;
   Bytes plannable(Bytes budget) const override;
   bool measures_beside_others() const override { return !shares_allocator_; }
@@ -54,12 +59,13 @@ class RankGpu final : public RankDevice {
     return options.host > Bytes(0) ? rates_of(part_) : tier::TierRates{};
   }
   void learn_sharing();
-  void connect(int stages);
+  void open_channels(int stages);
 
   const config::JobSpec& job_;
   comm::Channel& control_;
   device::CudaPart& part_;
-  std::unique_ptr<comm::Channel> staged_, nccl_;
+  std::unique_ptr<comm::Channel> staged_;
+  std::unique_ptr<comm::LinkedChannel> nccl_;
   std::shared_ptr<tier::DeviceMemory> memory_;
   bool shares_allocator_ = false;  ///< with another rank of this process
   bool shares_gpu_ = false;        ///< any two ranks of the job do
@@ -78,7 +84,7 @@ RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
   }
   part_.use();
   learn_sharing();
-  connect(stages);
+  open_channels(stages);
   runtime::warm_up(part_);
   comm::barrier(control_, comm::everyone(control_), "warm-up of the GPUs");
   memory_ = memory_of(part_);  // workspaces are there already, of all ranks that share it
@@ -95,7 +101,7 @@ void RankGpu::learn_sharing() {
   shares_gpu_ = std::adjacent_find(gpus.begin(), gpus.end()) != gpus.end();
 }
 
-void RankGpu::connect(int stages) {
+void RankGpu::open_channels(int stages) {
   staged_ = part_.make_staged_channel(control_);
   const std::string& transport = job_.pipeline.transport;
   if (transport == "nccl" && shares_gpu_) {
@@ -104,10 +110,10 @@ void RankGpu::connect(int stages) {
         "GPU, or let transport be auto");
   }
   const bool may = transport == "nccl" || transport == "auto";
-  if (!may || shares_gpu_ || stages == 1) return;
+  if (!may || shares_gpu_ || control_.size() == 1) return;
   nccl_ = part_.make_channel(*staged_,
-                             {.timeout = job_.pipeline.timeout, .stop_requested = stop_requested},
-                             links_of_all(control_.size(), stages));
+                             {.timeout = job_.pipeline.timeout, .stop_requested = stop_requested});
+  nccl_->connect(measured_links(control_.size(), stages));
 }
 
 void RankGpu::begin_run(Bytes budget) {
@@ -175,13 +181,17 @@ std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part) {
   return memory;
 }
 
-std::vector<comm::Link> links_of_all(int ranks, int stages) {
+std::vector<comm::Link> measured_links(int ranks, int stages) {
   std::vector<comm::Link> links;
+  const auto add = [&links](std::span<const int> pipeline) {
+    const std::vector<comm::Link> more = comm::pipeline_links(pipeline);
+    links.insert(links.end(), more.begin(), more.end());
+  };
   for (int first = 0; first < ranks; first += stages) {
     std::vector<int> pipeline;
     for (int k = 0; k < stages; ++k) pipeline.push_back(first + k);
-    const std::vector<comm::Link> more = comm::pipeline_links(pipeline);
-    links.insert(links.end(), more.begin(), more.end());
+    add(pipeline);
+    if (stages > 2) add(std::array{first, first + stages - 1});  // they stand for all other pairs
   }
   return links;
 }

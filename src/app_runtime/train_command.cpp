@@ -16,6 +16,7 @@
 #include "trireme/core/text.h"
 #include "trireme/data/dataset.h"
 #include "trireme/device/cuda_library.h"
+#include "trireme/runtime/links.h"
 #include "trireme/runtime/trainer.h"
 #include "trireme/tier/memory.h"
 
@@ -161,6 +162,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
   const bool speaks = context.channel.rank() == 0;
   std::ostream& out = words_of(run);
   const TrainPlan plan = make_train_plan(run.job, run.model, context, costs, out);
+  context.device.connect(runtime::job_links(plan.plan, run.job.pipeline.replicas.value()));
   context.device.begin_run(
       device_budget(run.job, context.channel.rank(), context.device.total_memory()));
 

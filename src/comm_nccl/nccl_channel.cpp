@@ -27,14 +27,14 @@ constexpr Seconds kWatchInterval{0.25};
 /// Bytes of the first message over every link.
 constexpr std::size_t kFirstMessage = 512;
 
-class NcclChannel final : public Channel {
+class NcclChannel final : public LinkedChannel {
  public:
-  NcclChannel(Channel& control, const ChannelOptions& options, const std::vector<Link>& links,
-              int device);
+  NcclChannel(Channel& control, const ChannelOptions& options, int device);
   ~NcclChannel() override;
 
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
+  void connect(std::span<const Link> links) override;
   std::unique_ptr<Transfer> send(ConstBytes data, int to, Stream stream) override;
   std::unique_ptr<Transfer> receive(MutableBytes data, int from, Stream stream) override;
   void abandon(std::string_view reason) noexcept override;
@@ -46,9 +46,10 @@ class NcclChannel final : public Channel {
   void withdraw(NcclLink& link, const NcclMessagePtr& message) noexcept;
 
  private:
-  void connect(const Link& link);
+  std::unique_ptr<NcclLink> connected(const Link& link);
   void warm_up(NcclLink& link);
-  NcclLink* link_for(ConstBytes data, const Link& link);
+  NcclLink* find(const Link& link) const;
+  NcclLink* link_for(ConstBytes data, const Link& link) const;
   std::unique_ptr<Transfer> start(NcclLink& link, const NcclMessagePtr& message);
   void throw_if_failed(NcclLink& link, const NcclMessage& message, std::string_view what);
   /// Throws when another rank has given up or a stop was requested.
@@ -60,7 +61,8 @@ class NcclChannel final : public Channel {
   const c10::DeviceIndex device_;
   /// A receive from this rank itself that nobody sends to: it ends when a rank gives up.
   std::unique_ptr<Transfer> others_failed_;
-  std::mutex mutex_;  // guards the links: NCCL is called by one thread at a time
+  /// Guards the links, whose list this thread alone changes: NCCL is called by one at a time.
+  std::mutex mutex_;
   std::vector<std::unique_ptr<NcclLink>> links_;
   std::atomic<Clock::time_point> last_seen_{Clock::now()};  ///< the own thread, in here
   std::unique_ptr<Watchdog> watchdog_;                      // last: it uses all of the above
@@ -88,40 +90,46 @@ bool has_ended(const NcclMessage& message) {
 
 }  // namespace
 
-std::unique_ptr<Channel> make_nccl_channel(Channel& control, const ChannelOptions& options,
-                                           const std::vector<Link>& links, int device) {
-  return std::make_unique<NcclChannel>(control, options, links, device);
+std::unique_ptr<LinkedChannel> make_nccl_channel(Channel& control, const ChannelOptions& options,
+                                                 int device) {
+  return std::make_unique<NcclChannel>(control, options, device);
 }
 
 namespace {
 
-NcclChannel::NcclChannel(Channel& control, const ChannelOptions& options,
-                         const std::vector<Link>& links, int device)
+NcclChannel::NcclChannel(Channel& control, const ChannelOptions& options, int device)
     : control_(control),
       options_(options),
       device_(static_cast<c10::DeviceIndex>(device)),
-      others_failed_(control.receive({}, control.rank(), Stream::kControl)) {
-  const c10::cuda::CUDAGuard on_device(device_);
-  // In the order of `links` on every rank: nobody waits for a link that the other end comes to
-  // after one that waits for this end.
-  for (const Link& link : links)
-    if (link.from == rank() || link.to == rank()) connect(link);
-  for (const auto& link : links_) warm_up(*link);
-  watchdog_ = std::make_unique<Watchdog>(kWatchInterval, [this] { watch(); });
-}
+      others_failed_(control.receive({}, control.rank(), Stream::kControl)),
+      watchdog_(std::make_unique<Watchdog>(kWatchInterval, [this] { watch(); })) {}
 
 NcclChannel::~NcclChannel() {
   watchdog_.reset();
 }
 
-void NcclChannel::connect(const Link& link) {
+void NcclChannel::connect(std::span<const Link> links) {
+  const c10::cuda::CUDAGuard on_device(device_);
+  const std::size_t earlier = links_.size();
+  // In the order of `links` on every rank: nobody waits for a link that the other end comes to
+  // after one that waits for this end.
+  for (const Link& link : links) {
+    if ((link.from != rank() && link.to != rank()) || find(link) != nullptr) continue;
+    std::unique_ptr<NcclLink> made = connected(link);
+    const std::lock_guard lock(mutex_);
+    links_.push_back(std::move(made));
+  }
+  for (std::size_t i = earlier; i < links_.size(); ++i) warm_up(*links_[i]);
+}
+
+std::unique_ptr<NcclLink> NcclChannel::connected(const Link& link) {
   std::string id;
   if (link.from == rank()) id = Communicator::make_id();
   if (link.from != link.to)
     id = broadcast(control_, std::array{link.from, link.to}, id, "set-up of NCCL");
   const int peer = link.from == rank() ? link.to : link.from;
   const Patience patience{options_.timeout, [this, peer] { look_round(peer, "set-up of NCCL"); }};
-  links_.push_back(std::make_unique<NcclLink>(link, rank(), id, patience, device_));
+  return std::make_unique<NcclLink>(link, rank(), id, patience, device_);
 }
 
 void NcclChannel::warm_up(NcclLink& link) {
@@ -166,11 +174,15 @@ std::unique_ptr<Transfer> NcclChannel::receive(MutableBytes data, int from, Stre
   return start(*link, message);
 }
 
-NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) {
-  if (data.empty() || !tier::is_device_memory(data.data())) return nullptr;
+NcclLink* NcclChannel::find(const Link& link) const {
   for (const auto& one : links_)
     if (one->link() == link) return one.get();
-  return nullptr;  // `control` takes it
+  return nullptr;
+}
+
+NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) const {
+  // Without a link, `control` takes it.
+  return !data.empty() && tier::is_device_memory(data.data()) ? find(link) : nullptr;
 }
 
 std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePtr& message) {

@@ -79,10 +79,9 @@ class OpenedCuda final : public CudaPart {
   std::unique_ptr<comm::Channel> make_staged_channel(comm::Channel& control) override {
     return comm::make_staged_channel(control, tier::make_pinned_staging(device_.index()));
   }
-  std::unique_ptr<comm::Channel> make_channel(comm::Channel& control,
-                                              const comm::ChannelOptions& options,
-                                              const std::vector<comm::Link>& links) override {
-    return comm::make_nccl_channel(control, options, links, index());
+  std::unique_ptr<comm::LinkedChannel> make_channel(comm::Channel& control,
+                                                    const comm::ChannelOptions& options) override {
+    return comm::make_nccl_channel(control, options, index());
   }
 
  private:

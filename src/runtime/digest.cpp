@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/digest.h"
 
-#include "on_host.h"
-
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 
@@ -20,7 +18,7 @@ std::string parameters_digest(comm::Channel& channel, const Position& position, 
   for (const StageParameter& parameter : stage.parameters()) {
     if (!reducer.is_first_use(parameter)) continue;
     mine << parameter.layer << ' ' << parameter.index << ' '
-         << digest(OnHost(parameter.value).data(), parameter.value.nbytes()) << ' '
+         << digest(parameter.value.cpu().const_data_ptr(), parameter.value.nbytes()) << ' '
          << parameter.name << '\n';
   }
   const auto all =

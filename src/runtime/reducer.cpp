@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/reducer.h"
 
-#include "on_host.h"
 #include "tensor_bytes.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/runtime/replica_sum.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -84,11 +84,13 @@ void Reducer::learn_ties() {
 
 void Reducer::reduce() {
   for (const auto& [tie, uses] : ties_) reduce_tie(tie, uses);
-  if (position_.replicas > 1) {
-    OnHost gradients(stage_.flat_gradients());
-    comm::all_reduce_sum(channel_, position_.replica_group(), gradients.floats(),
-                         "sum of gradients over replicas");
-    gradients.put_back();
+  if (position_.replicas == 1) return;
+  constexpr std::string_view kWhat = "sum of gradients over replicas";
+  at::Tensor& gradients = stage_.flat_gradients();
+  if (gradients.is_cpu()) {
+    comm::all_reduce_sum(channel_, position_.replica_group(), stage_.gradients(), kWhat);
+  } else {
+    sum_over_replicas(channel_, position_.replica_group(), gradients, kWhat);
   }
 }
 

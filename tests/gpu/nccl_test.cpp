@@ -32,7 +32,8 @@ class Nccl : public Gpu {
   void alone(const comm::ChannelOptions& options,
              const std::function<void(comm::Channel&)>& body) const {
     comm::run_local(1, options, [&](comm::Channel& control) {
-      const auto channel = cuda().make_channel(control, options, to_itself_);
+      const auto channel = cuda().make_channel(control, options);
+      channel->connect(to_itself_);
       body(*channel);
     });
   }
@@ -98,7 +99,9 @@ TEST_F(Nccl, AWaitForAMessageThatDoesNotComeEnds) {
 TEST_F(Nccl, TwoRanksOnOneGpuAreToldWhy) {
   try {
     comm::run_local(2, {Seconds(30), {}}, [&](comm::Channel& control) {
-      cuda().make_channel(control, {Seconds(30), {}}, comm::pipeline_links(std::array{0, 1}));
+      cuda()
+          .make_channel(control, {Seconds(30), {}})
+          ->connect(comm::pipeline_links(std::array{0, 1}));
     });
     FAIL() << "NCCL before 2.30 refuses two ranks on one GPU";
   } catch (const CommError& error) {

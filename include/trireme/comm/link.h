@@ -19,6 +19,14 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+/// A channel that connects pairs of ranks one by one.
+class LinkedChannel : public Channel {
+ public:
+  /// Every rank that a link names, with the same `links` in the same order, no transfer under way.
+  /// Sets up those that are not there yet.
+  virtual void connect(std::span<const Link> links) = 0;
+};
+
 /// Those of one pipeline, whose ranks are named from its first stage to its last: outputs go down,
 /// gradients come up. In the order in which every rank sets them up.
 inline std::vector<Link> pipeline_links(std::span<const int> ranks) {

@@ -43,12 +43,11 @@ class CudaPart : public Place {
   /// `control` as it is. `control` must outlive the channel and is closed by its owner, after the
   /// channel.
   virtual std::unique_ptr<comm::Channel> make_staged_channel(comm::Channel& control) = 0;
-  /// Every rank that a link names, with the same `links` in the same order. Device memory travels
-  /// over NCCL on these links, all else over `control`: a staged channel, if device memory travels
-  /// elsewhere, too. It must outlive the channel and is closed by its owner, after the channel.
-  virtual std::unique_ptr<comm::Channel> make_channel(comm::Channel& control,
-                                                      const comm::ChannelOptions& options,
-                                                      const std::vector<comm::Link>& links) = 0;
+  /// Device memory travels over NCCL on the links that are connected, all else over `control`: a
+  /// staged channel, if device memory travels elsewhere, too. It must outlive the channel and is
+  /// closed by its owner, after the channel.
+  virtual std::unique_ptr<comm::LinkedChannel> make_channel(
+      comm::Channel& control, const comm::ChannelOptions& options) = 0;
 };
 
 /// What can be asked before a device is chosen.
@@ -69,6 +68,6 @@ class CudaLibrary {
 /// `size` with its ending zero, if no device can be used. `version` must be kCudaPartVersion.
 using OpenCudaLibrary = CudaLibrary*(int version, char* problem, std::size_t size);
 /// Counts changes of this header and of place.h: a library of another build is refused.
-inline constexpr int kCudaPartVersion = 2;
+inline constexpr int kCudaPartVersion = 3;
 
 }  // namespace trireme::device
