@@ -31,7 +31,8 @@ std::string process_name();
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
 /// What is needed before there is a plan.
 std::vector<comm::Link> measured_links(int ranks, int stages);
-tier::TierRates rates_of(device::CudaPart& part);
+/// Of a tier that is pinned memory or a file alone.
+tier::TierRates rates_of(device::CudaPart& part, const tier::OuterStoreOptions& options);
 
 class RankGpu final : public RankDevice {
  public:
@@ -49,14 +50,15 @@ class RankGpu final : public RankDevice {
   bool measures_beside_others() const override { return !shares_allocator_; }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OuterStoreOptions& options) override {
-    return [this, host = options.host] { return part_.make_copies(host); };
+    return [this, options] { return part_.make_copies(options); };
   }
   std::function<runtime::DeviceReserves()> reserves() override;
   void close() override;
 
  private:
   tier::TierRates measured_rates(const tier::OuterStoreOptions& options) override {
-    return options.host > Bytes(0) ? rates_of(part_) : tier::TierRates{};
+    return tier::slower_rates(
+        options, [this](const tier::OuterStoreOptions& one) { return rates_of(part_, one); });
   }
   void learn_sharing();
   void open_channels(int stages);
@@ -78,10 +80,6 @@ device::CudaPart& part_for(comm::Channel& control) {
 
 RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
     : job_(job), control_(control), part_(part_for(control)) {
-  if (job.memory.disk_budget.bytes > Bytes(0) || job.memory.disk_budget.share > 0) {
-    job.fail("memory.disk_budget",
-             "is not 0: on cuda, values move to pinned host memory alone (memory.host_budget)");
-  }
   part_.use();
   learn_sharing();
   open_channels(stages);
@@ -204,12 +202,12 @@ BytesPerSecond median_rate(const std::deque<tier::CopyLane::Span>& spans, Bytes 
   return BytesPerSecond(static_cast<double>(size.count()) / seconds[seconds.size() / 2]);
 }
 
-tier::TierRates rates_of(device::CudaPart& part) {
-  constexpr Bytes kSample(std::int64_t{64} << 20);
+tier::TierRates rates_of(device::CudaPart& part, const tier::OuterStoreOptions& options) {
   constexpr int kRounds = 5;
-  const auto copies = part.make_copies(kSample);
+  const Bytes size = options.host + options.disk;
+  const auto copies = part.make_copies(options);
   const at::Tensor sample =
-      at::zeros({kSample.count()}, at::TensorOptions(at::kByte).device(part.device()));
+      at::zeros({size.count()}, at::TensorOptions(at::kByte).device(part.device()));
   for (int round = 0; round < kRounds; ++round) {
     const tier::ValueCopies::Key key{.tape = false, .layer = 1, .micro_batch = round};
     copies->offload(key, {sample.storage()});
@@ -220,7 +218,7 @@ tier::TierRates rates_of(device::CudaPart& part) {
   }
   copies->drain();
   const tier::ValueCopies::Spans spans = copies->take_spans();
-  return {.out = median_rate(spans.out, kSample), .in = median_rate(spans.in, kSample)};
+  return {.out = median_rate(spans.out, size), .in = median_rate(spans.in, size)};
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ class OpenedCuda final : public CudaPart {
   std::unique_ptr<tier::DeviceMemory> open_memory(std::string name) override {
     return std::make_unique<tier::CudaMemory>(std::move(name), device_.index());
   }
-  std::unique_ptr<tier::ValueCopies> make_copies(Bytes host) override {
-    return std::make_unique<tier::StreamCopies>(device_.index(), host);
+  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) override {
+    return std::make_unique<tier::StreamCopies>(device_.index(), store);
   }
   std::unique_ptr<comm::Channel> make_staged_channel(comm::Channel& control) override {
     return comm::make_staged_channel(control, tier::make_pinned_staging(device_.index()));

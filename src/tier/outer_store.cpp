@@ -20,8 +20,8 @@ std::int64_t rounded_down(Bytes size) {
 }
 
 /// Fowler, Noll and Vo's hash, eight bytes at a time: notices what a broken file would do.
-std::uint64_t checksum_of(std::uint64_t so_far, std::span<const std::byte> bytes) {
-  std::uint64_t sum = so_far;
+std::uint64_t checksum_of(std::span<const std::byte> bytes) {
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
   std::size_t at = 0;
   for (; at < bytes.size(); at += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
@@ -30,7 +30,6 @@ std::uint64_t checksum_of(std::uint64_t so_far, std::span<const std::byte> bytes
   }
   return sum;
 }
-constexpr std::uint64_t kNoBytes = 0xcbf29ce484222325ULL;
 
 }  // namespace
 
@@ -42,7 +41,7 @@ OuterStore::OuterStore(const OuterStoreOptions& options)
     : host_size_(rounded_down(options.host)),
       disk_size_(rounded_down(options.disk)),
       places_(Bytes(host_size_ + disk_size_)),
-      checksums_(options.checksums) {
+      checks_(options.checksums) {
   if (host_size_ > 0) {
     void* const data = ::mmap(nullptr, static_cast<std::size_t>(host_size_), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -83,33 +82,47 @@ void OuterStore::release(const Place& place) {
   places_.give_back(place.pieces);
 }
 
-void OuterStore::write(Place& place, std::span<const std::byte> bytes) {
-  if (checksums_) place.checksum = checksum_of(kNoBytes, bytes);
+void OuterStore::write(const Place& place, std::span<const std::byte> bytes) {
   for (const Places::Piece& piece : place.pieces) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
-    if (piece.offset < host_size_) {
-      std::memcpy(host_.get() + piece.offset, part.data(), part.size());
-    } else {
-      file_->write(piece.offset - host_size_, part);
-    }
+    write_part(piece.offset, part);
     bytes = bytes.subspan(part.size());
   }
 }
 
 void OuterStore::read(const Place& place, std::span<std::byte> bytes) {
-  std::span<std::byte> rest = bytes;
   for (const Places::Piece& piece : place.pieces) {
-    const auto part = rest.first(std::min(rest.size(), static_cast<std::size_t>(piece.size)));
-    if (piece.offset < host_size_) {
-      std::memcpy(part.data(), host_.get() + piece.offset, part.size());
-    } else {
-      file_->read(piece.offset - host_size_, part);
-    }
-    rest = rest.subspan(part.size());
+    const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
+    read_part(piece.offset, part);
+    bytes = bytes.subspan(part.size());
   }
-  if (checksums_ && checksum_of(kNoBytes, bytes) != place.checksum) {
+}
+
+void OuterStore::write_part(std::int64_t offset, std::span<const std::byte> bytes) {
+  if (checks_) {
+    const std::uint64_t sum = checksum_of(bytes);
+    const std::lock_guard lock(sums_mutex_);
+    sums_[offset] = sum;
+  }
+  if (offset < host_size_) {
+    std::memcpy(host_.get() + offset, bytes.data(), bytes.size());
+  } else {
+    file_->write(offset - host_size_, bytes);
+  }
+}
+
+void OuterStore::read_part(std::int64_t offset, std::span<std::byte> bytes) {
+  if (offset < host_size_) {
+    std::memcpy(bytes.data(), host_.get() + offset, bytes.size());
+  } else {
+    file_->read(offset - host_size_, bytes);
+  }
+  if (!checks_) return;
+  const std::uint64_t sum = checksum_of(bytes);
+  const std::lock_guard lock(sums_mutex_);
+  if (sums_.at(offset) != sum) {
     throw Error(concat("the outer tier gave back other bytes than it was given (", bytes.size(),
-                       " B at offset ", place.pieces.front().offset,
+                       " B at offset ", offset,
                        "): the disk or the memory is broken, or somebody wrote to the file"));
   }
 }

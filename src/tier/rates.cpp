@@ -46,6 +46,11 @@ TierRates rates_of(const OuterStoreOptions& options) {
 }  // namespace
 
 TierRates measure_rates(const OuterStoreOptions& options) {
+  return slower_rates(options, rates_of);
+}
+
+TierRates slower_rates(const OuterStoreOptions& options,
+                       const std::function<TierRates(const OuterStoreOptions&)>& measure) {
   const Bytes most(kSample);
   TierRates slower;
   for (const bool disk : {false, true}) {
@@ -53,7 +58,7 @@ TierRates measure_rates(const OuterStoreOptions& options) {
     part.host = disk ? Bytes(0) : std::min(options.host, most);
     part.disk = disk ? std::min(options.disk, most) : Bytes(0);
     if (part.host + part.disk < Bytes(4096)) continue;
-    const TierRates rates = rates_of(part);
+    const TierRates rates = measure(part);
     if (slower.out.count() == 0 || rates.out < slower.out) slower.out = rates.out;
     if (slower.in.count() == 0 || rates.in < slower.in) slower.in = rates.in;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/tier_cuda/stream_copies.h"
 
+#include "file_lane.h"
+
 #include "trireme/core/error.h"
 #include "trireme/tier_cuda/cuda_calls.h"
 
@@ -28,11 +30,12 @@ void order(const c10::cuda::CUDAStream& goes_first, const c10::cuda::CUDAStream&
 
 }  // namespace
 
-StreamCopies::StreamCopies(c10::DeviceIndex device, Bytes host)
+StreamCopies::StreamCopies(c10::DeviceIndex device, const OuterStoreOptions& store)
     : device_(device),
-      slab_(host),
-      out_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)),
-      in_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)) {
+      store_(store),
+      pinned_(store_.host(), "the outer tier", "memory.host_budget asks for it"),
+      out_(way(CopyDirection::kOut)),
+      in_(way(CopyDirection::kIn)) {
   set_origin();
 }
 
@@ -45,12 +48,10 @@ void StreamCopies::offload(Key key, std::vector<c10::Storage> storages) {
   ensure(added, "a value leaves once");
   Away& value = at->second;
   for (const c10::Storage& storage : value.storages) {
-    value.places.push_back(slab_.reserve(size_of(storage)));
+    value.places.push_back(store_.reserve(size_of(storage)));
     moved_ += size_of(storage);
   }
-  order(c10::cuda::getCurrentCUDAStream(device_), out_);
-  value.out = copy(value, Direction::kOut);
-  outs_.push_back(value.out);
+  value.out = copy(value, out_);
   leaving_.push_back(key);
 }
 
@@ -59,7 +60,7 @@ StreamCopies::Key StreamCopies::release_next() {
   const Key key = leaving_.front();
   leaving_.pop_front();
   Away& value = away(key);
-  value.out->ended.block(c10::cuda::getCurrentCUDAStream(device_));
+  let_compute_wait(*value.out, out_);
   for (const c10::Storage& storage : value.storages)
     storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
   value.is_released = true;
@@ -81,21 +82,22 @@ StreamCopies::Key StreamCopies::begin_next() {
     storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
         c10::GetAllocator(c10::DeviceType::CUDA)->allocate(storage.nbytes()));
   }
-  order(c10::cuda::getCurrentCUDAStream(device_), in_);
-  value.in = copy(value, Direction::kIn);
-  ins_.push_back(value.in);
+  value.in = copy(value, in_);
   return key;
 }
 
 void StreamCopies::await(Key key) {
   const auto found = away_.find(key);
   if (found == away_.end() || !found->second.in) return;
-  found->second.in->ended.block(c10::cuda::getCurrentCUDAStream(device_));
-  for (const auto& pieces : found->second.places) slab_.release(pieces);
+  let_compute_wait(*found->second.in, in_);
+  for (const OuterStore::Place& place : found->second.places) store_.release(place);
   away_.erase(found);
 }
 
 void StreamCopies::abandon() noexcept {
+  for (Way* const way : {&out_, &in_}) {
+    if (way->file) way->file->abandon();
+  }
   try {
     drain();
   } catch (const std::exception& error) {
@@ -103,7 +105,7 @@ void StreamCopies::abandon() noexcept {
     std::fprintf(stderr, "trireme: copies were given up: %s\n", error.what());
   }
   for (const auto& [key, value] : away_) {
-    for (const auto& pieces : value.places) slab_.release(pieces);
+    for (const OuterStore::Place& place : value.places) store_.release(place);
   }
   away_.clear();
   leaving_.clear();
@@ -111,12 +113,18 @@ void StreamCopies::abandon() noexcept {
 }
 
 void StreamCopies::drain() {
-  check(cudaStreamSynchronize(out_), "the end of copies out");
-  check(cudaStreamSynchronize(in_), "the end of copies in");
+  drain(out_);
+  drain(in_);
+}
+
+void StreamCopies::drain(Way& way) {
+  if (way.file) way.file->drain();
+  check(cudaStreamSynchronize(way.stream),
+        way.direction == CopyDirection::kOut ? "the end of copies out" : "the end of copies in");
 }
 
 StreamCopies::Spans StreamCopies::take_spans() {
-  Spans spans{.out = spans_of(outs_), .in = spans_of(ins_)};
+  Spans spans{.out = spans_of(out_), .in = spans_of(in_)};
   set_origin();
   return spans;
 }
@@ -125,50 +133,79 @@ Bytes StreamCopies::take_moved() {
   return std::exchange(moved_, Bytes(0));
 }
 
+StreamCopies::Way StreamCopies::way(CopyDirection direction) {
+  return {.direction = direction,
+          .stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_),
+          .file = store_.descriptor() < 0 ? nullptr
+                                          : std::make_unique<FileLane>(device_, store_, direction),
+          .copies = {}};
+}
+
 StreamCopies::Away& StreamCopies::away(Key key) {
   const auto found = away_.find(key);
   ensure(found != away_.end(), "the value is away");
   return found->second;
 }
 
-std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, Direction direction) {
+std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, Way& way) {
   const c10::cuda::CUDAGuard on_device(device_);
-  const bool goes_out = direction == Direction::kOut;
-  const c10::cuda::CUDAStream& stream = goes_out ? out_ : in_;
+  const bool goes_out = way.direction == CopyDirection::kOut;
+  order(c10::cuda::getCurrentCUDAStream(device_), way.stream);
   auto timed = std::make_shared<Timed>();
-  timed->begun.record(stream);
+  timed->begun.record(way.stream);
+  std::vector<FilePart> in_file;
   for (std::size_t i = 0; i < value.storages.size(); ++i) {
     auto* device = static_cast<std::byte*>(value.storages[i].mutable_data());
     std::int64_t left = size_of(value.storages[i]).count();
-    for (const Places::Piece& piece : value.places[i]) {
-      const auto size = static_cast<std::size_t>(std::min(piece.size, left));
-      std::byte* const host = slab_.at(piece);
-      check(goes_out ? cudaMemcpyAsync(host, device, size, cudaMemcpyDeviceToHost, stream)
-                     : cudaMemcpyAsync(device, host, size, cudaMemcpyHostToDevice, stream),
+    for (const Places::Piece& piece : value.places[i].pieces) {
+      const std::int64_t size = std::min(piece.size, left);
+      if (store_.is_in_file(piece)) {
+        in_file.push_back({.offset = piece.offset, .size = size, .device = device});
+      } else {
+        std::byte* const host = store_.host().data() + piece.offset;
+        check(
+            cudaMemcpyAsync(goes_out ? host : device, goes_out ? device : host,
+                            static_cast<std::size_t>(size),
+                            goes_out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, way.stream),
             goes_out ? "a copy out" : "a copy in");
+      }
       device += size;
-      left -= static_cast<std::int64_t>(size);
+      left -= size;
     }
   }
-  timed->ended.record(stream);
+  timed->ended.record(way.stream);
+  if (!in_file.empty()) {
+    timed->ticket = way.file->post(
+        std::move(in_file), std::shared_ptr<const c10::cuda::CUDAEvent>(timed, &timed->begun),
+        std::shared_ptr<CopyLane::Span>(timed, &timed->in_file));
+  }
+  way.copies.push_back(timed);
   return timed;
 }
 
+void StreamCopies::let_compute_wait(Timed& copies, Way& way) {
+  copies.ended.block(c10::cuda::getCurrentCUDAStream(device_));
+  if (copies.ticket != 0) way.file->wait(copies.ticket);
+}
+
 void StreamCopies::set_origin() {
-  origin_.record(out_);
+  origin_.record(out_.stream);
   origin_.synchronize();
   origin_time_ = CopyLane::Clock::now();
 }
 
-std::deque<CopyLane::Span> StreamCopies::spans_of(
-    std::deque<std::shared_ptr<Timed>>& copies) const {
+std::deque<CopyLane::Span> StreamCopies::spans_of(Way& way) const {
   const auto time_of = [this](const c10::cuda::CUDAEvent& event) {
     const std::chrono::duration<double, std::milli> since_origin(origin_.elapsed_time(event));
     return origin_time_ + std::chrono::duration_cast<CopyLane::Clock::duration>(since_origin);
   };
   std::deque<CopyLane::Span> spans;
-  for (const auto& timed : copies) spans.push_back({time_of(timed->begun), time_of(timed->ended)});
-  copies.clear();
+  for (const auto& timed : way.copies) {
+    CopyLane::Span span{time_of(timed->begun), time_of(timed->ended)};
+    if (timed->ticket != 0) span.end = std::max(span.end, timed->in_file.end);
+    spans.push_back(span);
+  }
+  way.copies.clear();
   return spans;
 }
 

@@ -48,7 +48,12 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
              .memory = *memory,
              .place = gpu,
              .copy_points = run.copies.before,
-             .make_copies = [&] { return gpu.make_copies(run.copies.outer_peak + Bytes(1 << 20)); },
+             .make_copies =
+                 [&] {
+                   const Bytes room = run.copies.outer_peak + Bytes(1 << 20);
+                   return gpu.make_copies({.host = run.to_file ? Bytes(0) : room,
+                                           .disk = run.to_file ? room : Bytes(0)});
+                 },
              .reserves =
                  [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
              .owns_process = ranks == 1,

@@ -18,6 +18,7 @@ struct GpuRun {
   plan::Plan plan;
   Bytes budget;                      ///< 0: none
   simulate::CopyPoints copies = {};  ///< of plans that move values
+  bool to_file = false;              ///< where they go, instead of to pinned memory
 };
 
 /// What it gave.

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,8 +49,8 @@ class OuterStore {
   OuterStore& operator=(const OuterStore&) = delete;
 
   struct Place {
-    std::vector<Places::Piece> pieces;  ///< host memory first, then the file
-    std::uint64_t checksum = 0;
+    /// Host memory first, then the file; none is in both.
+    std::vector<Places::Piece> pieces;
   };
 
   /// Room for `size` bytes. Throws Error with what was asked, free and all there is.
@@ -57,8 +59,16 @@ class OuterStore {
 
   /// Throws Error when the file does not take or give what it should: with its folder, the offset
   /// and the reason. `bytes` has the place's size.
-  void write(Place& place, std::span<const std::byte> bytes);
+  void write(const Place& place, std::span<const std::byte> bytes);
   void read(const Place& place, std::span<std::byte> bytes);
+  /// The same of a part of a piece, which begins at `offset`. What is checked is what is read as it
+  /// was written: from the same offset, as many bytes.
+  void write_part(std::int64_t offset, std::span<const std::byte> bytes);
+  void read_part(std::int64_t offset, std::span<std::byte> bytes);
+
+  /// Where pieces are that are in memory: for those who copy by other means.
+  std::span<std::byte> host() const { return {host_.get(), static_cast<std::size_t>(host_size_)}; }
+  bool is_in_file(const Places::Piece& piece) const { return piece.offset >= host_size_; }
 
   Bytes capacity() const { return places_.capacity(); }
   Bytes used() const { return places_.used(); }
@@ -79,7 +89,10 @@ class OuterStore {
   std::unique_ptr<std::byte, Unmap> host_{nullptr, Unmap{0}};
   std::unique_ptr<StoreFile> file_;
   Places places_;
-  bool checksums_ = false;
+
+  bool checks_ = false;
+  std::mutex sums_mutex_;
+  std::map<std::int64_t, std::uint64_t> sums_;  ///< by offset, of what was written there last
 };
 
 }  // namespace trireme::tier
