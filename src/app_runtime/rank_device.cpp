@@ -5,6 +5,7 @@
 #include "rank_gpu.h"
 
 #include "trireme/core/text.h"
+#include "trireme/runtime/copies.h"
 #include "trireme/tier/memory.h"
 
 namespace trireme::app {
@@ -26,8 +27,8 @@ class RankCpu final : public RankDevice {
   Bytes plannable(Bytes budget) const override { return budget; }
   bool measures_beside_others() const override { return true; }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
-      const tier::OuterStoreOptions& /*options*/) override {
-    return {};
+      const tier::OuterStoreOptions& options) override {
+    return [options] { return std::make_unique<runtime::Copies>(options); };
   }
   std::function<runtime::DeviceReserves()> reserves() override { return {}; }
   void close() override {}

@@ -187,7 +187,6 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
                             .memory = context.device.memory(),
                             .place = context.device.place(),
                             .copy_points = plan.copies.before,
-                            .outer_store = plan.outer_store,
                             .make_copies = context.device.copies_to(plan.outer_store),
                             .reserves = context.device.reserves(),
                             .threads = context.threads,

@@ -16,7 +16,7 @@ std::span<std::byte> bytes_of(const c10::Storage& storage) {
 
 }  // namespace
 
-Copies::Copies(tier::OuterStore& store) : store_(store) {}
+Copies::Copies(const tier::OuterStoreOptions& store) : store_(store) {}
 
 Copies::~Copies() {
   abandon();

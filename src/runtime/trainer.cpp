@@ -97,8 +97,8 @@ struct Trainer::Impl {
         recorder(position.pipeline_rank, given.memory),
         static_bytes(given.memory.live()) {
     if (simulate::has_copies(my_actions())) {
-      if (!given.make_copies) outer.emplace(given.outer_store);
-      copies = given.make_copies ? given.make_copies() : std::make_unique<Copies>(*outer);
+      ensure(bool(given.make_copies), "a plan that moves values has a way to do so");
+      copies = given.make_copies();
     }
     executor.emplace(
         Executor::Parts{stage, boundary, reducer, optimizer, copies.get(), given.place},
@@ -127,7 +127,6 @@ struct Trainer::Impl {
   Boundary boundary;
   Reducer reducer;
   Optimizer optimizer;
-  std::optional<tier::OuterStore> outer;
   std::unique_ptr<tier::ValueCopies> copies;
   std::optional<Executor> executor;
   LossLog losses;

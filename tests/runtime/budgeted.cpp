@@ -11,6 +11,7 @@
 #include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <variant>
@@ -50,14 +51,47 @@ partition::Question question_of(const chain::Chain& chain, const chain::Platform
                               const partition::LayerRuns& runs) { return tied.shared(runs); }};
 }
 
+class CpuMachine final : public Machine {
+ public:
+  const device::Place& place() override { return device::cpu(); }
+  void begin() override {
+    tier::install_cpu_allocator();
+    at::set_num_threads(1);
+  }
+  std::shared_ptr<tier::DeviceMemory> open_memory() override {
+    return {&tier::MemoryAccount::open("rank 0"), [](tier::DeviceMemory*) {}};
+  }
+  bool enforces() const override { return true; }
+  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) override {
+    return std::make_unique<Copies>(store);
+  }
+};
+
+chain::Chain measured(const model::ChainModel& model, const config::JobSpec& job,
+                      Machine& machine) {
+  machine.begin();
+  const auto memory = machine.open_memory();
+  return profile::measure(model, job,
+                          {.threads = 1,
+                           .least_time = Seconds(0),
+                           .least_runs = 2,
+                           .place = machine.place(),
+                           .memory = memory.get()});
+}
+
 }  // namespace
 
-Subject::Subject(model::ChainModel model, config::JobSpec job)
+Machine& cpu_machine() {
+  static CpuMachine machine;
+  return machine;
+}
+
+Subject::Subject(model::ChainModel model, config::JobSpec job, Machine& machine)
     : job_(std::move(job)),
       model_(std::move(model)),
+      machine_(machine),
       data_(random_data(model_, job_)),
-      chain_(profile::measure(model_, job_,
-                              {.threads = 1, .least_time = Seconds(0), .least_runs = 2})) {}
+      chain_(measured(model_, job_, machine_)) {}
 
 chain::Platform Subject::platform(Bytes budget) const {
   chain::Platform platform = chain::uniform_platform(1, budget);
@@ -89,7 +123,6 @@ std::optional<plan::Plan> Subject::plan(const std::string& solver, Bytes budget)
 
 PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
                         const tier::OuterStoreOptions& store) {
-  tier::install_cpu_allocator();
   const program::Program program = plan::compile(plan);
   const partition::Question question = question_of(chain_, platform(budget), model_, job_);
   const simulate::Simulation timeline =
@@ -102,20 +135,21 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
                  .outer_peak = {},
                  .predicted_outer_peak = points.outer_peak};
   comm::run_local(1, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
-    at::set_num_threads(1);
-    tier::MemoryAccount& account = tier::MemoryAccount::open("rank 0");
-    if (budget > Bytes(0)) account.set_budget(budget);
+    machine_.begin();
+    const auto memory = machine_.open_memory();
+    const bool is_held_to_it = budget > Bytes(0) && machine_.enforces();
+    if (is_held_to_it) memory->set_budget(budget);
     {
-      const tier::AccountScope scope(account);
+      const auto counting = memory->enter();
       std::vector<int> layers;
       for (int i = 1; i <= model_.length(); ++i) layers.push_back(i);
-      Stage stage(model_, layers, job_.train.seed);
-      Boundary boundary(channel, {0}, program.rank_of_layer);
+      const device::Place& place = machine_.place();
+      Stage stage(model_, layers, job_.train.seed, place.device());
+      Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
       Optimizer optimizer(job_.train.optimizer, stage);
-      tier::OuterStore outer(store);
-      Copies copies(outer);
-      Executor executor({stage, boundary, reducer, optimizer, &copies},
+      const auto copies = machine_.make_copies(store);
+      Executor executor({stage, boundary, reducer, optimizer, copies.get(), place},
                         {.seed = job_.train.seed,
                          .bfloat16 = job_.train.precision == "bfloat16",
                          .clip_norm = job_.train.clip_norm,
@@ -133,10 +167,10 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
         run.numbers.losses.insert(run.numbers.losses.end(), result.losses.begin(),
                                   result.losses.end());
       }
-      run.peak = account.peak();
-      run.outer_peak = outer.peak();
-      EXPECT_EQ(outer.used(), Bytes(0)) << "something was left in the outer tier";
-      account.set_budget(Bytes(INT64_MAX));
+      run.peak = memory->peak();
+      run.outer_peak = copies->outer_peak();
+      EXPECT_EQ(copies->outer_used(), Bytes(0)) << "something was left in the outer tier";
+      if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
       for (const StageParameter& parameter : stage.parameters()) {
         run.numbers.parameters.push_back(parameter.value.detach().clone());
         run.numbers.gradients.push_back(parameter.gradient.clone());

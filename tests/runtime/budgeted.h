@@ -6,10 +6,13 @@
 #include "small_runs.h"
 
 #include "trireme/chain/platform.h"
+#include "trireme/device/place.h"
 #include "trireme/plan/plan.h"
+#include "trireme/tier/device_memory.h"
+#include "trireme/tier/outer_store.h"
+#include "trireme/tier/value_copies.h"
 
-#include <gtest/gtest.h>
-
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,17 +32,37 @@ struct PlannedRun {
   Bytes outer_peak, predicted_outer_peak;
 };
 
+/// What a subject is measured and trained on.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  Machine() = default;
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  virtual const device::Place& place() = 0;
+  /// On each thread before it computes.
+  virtual void begin() = 0;
+  /// Counts what is taken from here on, as long as it lives.
+  virtual std::shared_ptr<tier::DeviceMemory> open_memory() = 0;
+  /// Whether the allocator can be held to budgets as small as those of small models.
+  virtual bool enforces() const = 0;
+  virtual std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) = 0;
+};
+Machine& cpu_machine();
+
 /// A model with its job and its measured costs.
 class Subject {
  public:
-  Subject(model::ChainModel model, config::JobSpec job);
+  Subject(model::ChainModel model, config::JobSpec job, Machine& machine = cpu_machine());
 
   /// Least budget of a solver, and the budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
 
-  /// With `budget` enforced by the allocator. Nothing if the solver has no plan for it.
+  /// Nothing if the solver has no plan for it.
   std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
+  /// With `budget` enforced by the allocator, where the machine can; 0 is none.
   PlannedRun run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store);
 
   /// The bits that every run must have: keep_all without a budget.
@@ -52,6 +75,7 @@ class Subject {
 
   config::JobSpec job_;
   model::ChainModel model_;
+  Machine& machine_;
   DataSource data_;
   chain::Chain chain_;
   std::optional<Numbers> expected_;

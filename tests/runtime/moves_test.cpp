@@ -68,7 +68,7 @@ class OneStep {
   }
 
   /// Called before the first copy back is named.
-  using AtTurn = std::function<void(tier::OuterStore&, Copies&)>;
+  using AtTurn = std::function<void(Copies&)>;
 
   /// Gradients, the loss last, after the stage's program.
   std::vector<at::Tensor> run(const std::string& forward, const std::string& backward,
@@ -103,13 +103,12 @@ class OneStep {
     Boundary boundary(channel, {0}, program.rank_of_layer);
     Reducer reducer(channel, Position::of(0, 1, 1), stage);
     Optimizer optimizer(job_.train.optimizer, stage);
-    tier::OuterStore outer(store_);
-    Copies copies(outer);
+    Copies copies(store_);
     std::size_t next = 0;
     Executor executor({stage, boundary, reducer, optimizer, &copies},
                       {.seed = 5, .owns_default_generator = true, .stop_requested = [&] {
                          const bool turns = program::is_copy_in(program.ranks[0].at(next++).op);
-                         if (turns && at_turn) at_turn(outer, copies);
+                         if (turns && at_turn) at_turn(copies);
                          return false;
                        }});
     const DataSource data = random_data(model_, job_);
@@ -119,7 +118,7 @@ class OneStep {
     const RunResult run =
         executor.train(program.ranks[0], feed, 0, 0, as_late_as_possible(program.ranks[0]));
     peak_ = account.peak();
-    EXPECT_EQ(outer.used(), Bytes(0));
+    EXPECT_EQ(copies.outer_used(), Bytes(0));
     std::vector<at::Tensor> result;
     for (const StageParameter& parameter : stage.parameters())
       result.push_back(parameter.gradient.clone());
@@ -246,18 +245,18 @@ TEST(Faults, AFullOuterTierIsAnErrorThatSaysWhatIsThere) {
 
 TEST(Faults, AFileThatIsCutIsAnErrorAndNotAWrongNumber) {
   OneStep step({.host = Bytes(0), .disk = Bytes(1 << 20)});
-  expect_error(step, "somebody has cut it", [](tier::OuterStore& outer, Copies& copies) {
+  expect_error(step, "somebody has cut it", [](Copies& copies) {
     copies.drain();
-    ASSERT_EQ(ftruncate(outer.descriptor(), 100), 0);
+    ASSERT_EQ(ftruncate(copies.store().descriptor(), 100), 0);
   });
 }
 
 TEST(Faults, AFileThatIsOverwrittenIsAnErrorWhereChecksumsAreKept) {
   OneStep step({.host = Bytes(0), .disk = Bytes(1 << 20), .checksums = true});
-  expect_error(step, "other bytes than it was given", [](tier::OuterStore& outer, Copies& copies) {
+  expect_error(step, "other bytes than it was given", [](Copies& copies) {
     copies.drain();
     const std::vector<char> other(1 << 14, 'x');
-    ASSERT_EQ(pwrite(outer.descriptor(), other.data(), other.size(), 0), 1 << 14);
+    ASSERT_EQ(pwrite(copies.store().descriptor(), other.data(), other.size(), 0), 1 << 14);
   });
 }
 

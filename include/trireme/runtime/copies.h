@@ -19,8 +19,8 @@ namespace trireme::runtime {
 /// Copies from and to CPU memory by two threads.
 class Copies final : public tier::ValueCopies {
  public:
-  /// `store` must outlive the copies.
-  explicit Copies(tier::OuterStore& store);
+  /// To a store that is taken now.
+  explicit Copies(const tier::OuterStoreOptions& store);
   /// Gives up copies under way.
   ~Copies() override;
 
@@ -33,7 +33,10 @@ class Copies final : public tier::ValueCopies {
   void drain() override;
   Spans take_spans() override;
   Bytes take_moved() override;
+  Bytes outer_used() const override { return store_.used(); }
   Bytes outer_peak() const override { return store_.peak(); }
+
+  const tier::OuterStore& store() const { return store_; }
 
  private:
   struct Away {
@@ -43,7 +46,7 @@ class Copies final : public tier::ValueCopies {
   };
   Away& away(Key key);
 
-  tier::OuterStore& store_;
+  tier::OuterStore store_;
   std::map<Key, std::unique_ptr<Away>> away_;  ///< out of reach of moves: lanes work on them
   std::deque<Key> leaving_, coming_;
   Bytes moved_;

@@ -90,10 +90,8 @@ struct TrainSetup {
   comm::Channel& channel;  ///< takes memory of `place`
   tier::DeviceMemory& memory;
   const device::Place& place = device::cpu();
-  /// For plans that move values: when this rank frees and takes bytes, and what it moves them to.
+  /// For plans that move values: when this rank frees and takes bytes, and how values travel.
   std::vector<simulate::CopyPoint> copy_points = {};
-  tier::OuterStoreOptions outer_store = {};
-  /// Copies to the outer tier; empty: those of a CPU, to `outer_store`.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
   std::function<DeviceReserves()> reserves = {};  ///< asked at the end
   int threads = 1;

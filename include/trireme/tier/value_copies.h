@@ -55,7 +55,8 @@ class ValueCopies {
 
   /// Bytes that left since the last call.
   virtual Bytes take_moved() = 0;
-  /// Most bytes that the outer tier has held.
+  /// Bytes that the outer tier holds, and the most that it has held.
+  virtual Bytes outer_used() const = 0;
   virtual Bytes outer_peak() const = 0;
 };
 

@@ -52,6 +52,7 @@ class StreamCopies final : public ValueCopies {
   void drain() override;
   Spans take_spans() override;
   Bytes take_moved() override;
+  Bytes outer_used() const override { return store_.used(); }
   Bytes outer_peak() const override { return store_.peak(); }
 
  private:

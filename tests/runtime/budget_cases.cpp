@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "budget_cases.h"
+
+#include "trireme/core/text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+namespace trireme::runtime {
+namespace {
+
+/// A chain with what the shipped models lack: tuples, a member that is handed through, an integer
+/// member, operators that work in place, state that is no tensor, an output that is a view.
+class Odd : public model::Layer {
+ public:
+  Odd(int place, const model::Seeds& seeds) : place_(place) {
+    weight_ =
+        add_parameter("weight", at::empty({kWidth, kWidth}).normal_(0, 0.1, seeds.of_layer()));
+    bias_ = add_parameter("bias", at::zeros({kWidth}));
+    calls_ = add_buffer("calls", at::zeros({1}));
+  }
+  model::Values forward(const model::Values& input, const model::Context& context) override {
+    const at::Tensor& x = input[0];
+    if (context.training) calls_.add_(1);
+    at::Tensor h = at::linear(x, weight_, bias_).relu_();
+    h = (h * (1 + 0.5 * at::rand(h.sizes(), context.generator))).add_(0.01);
+    const at::Tensor length = input.size() > 2 ? input[2] : at::full({1}, place_, at::kLong);
+    const at::Tensor both = at::cat({h, x}, 1);
+    const at::Tensor first = both.narrow(1, 0, kWidth);
+    if (input.size() < 2) return {first, x, length};
+    return {first + length.to(at::kFloat), input[1], length};
+  }
+  static constexpr std::int64_t kWidth = 48;
+
+ private:
+  int place_;
+  at::Tensor weight_, bias_, calls_;
+};
+
+class OddLoss : public model::Layer {
+ public:
+  explicit OddLoss(const model::Seeds& seeds) {
+    weight_ =
+        add_parameter("weight", at::empty({10, Odd::kWidth}).normal_(0, 0.1, seeds.of_layer()));
+  }
+  model::Values forward(const model::Values& input, const model::Context& context) override {
+    return {at::cross_entropy_loss(at::linear(input[0] + input[1], weight_), context.target[0])};
+  }
+
+ private:
+  at::Tensor weight_;
+};
+
+model::ChainModel odd_model() {
+  model::ChainModel model{.name = "odd", .layers = {}, .input = model::InputKind::kVectors};
+  model.input_size = Odd::kWidth;
+  model.classes = 10;
+  for (int i = 1; i <= 5; ++i) {
+    model.layers.push_back({.name = concat("odd", i), .work = 1, .build = [i](const auto& seeds) {
+                              return std::make_unique<Odd>(i, seeds);
+                            }});
+  }
+  model.layers.push_back({.name = "loss", .work = 1, .build = [](const auto& seeds) {
+                            return std::make_unique<OddLoss>(seeds);
+                          }});
+  return model;
+}
+
+struct Chain {
+  std::string name;
+  std::function<std::unique_ptr<Subject>(Machine&)> make;
+};
+
+/// Trained in two micro-batches.
+Chain shipped(std::string name, const config::ModelSpec& spec, int micro_batch,
+              const std::string& precision = "float32") {
+  config::JobSpec job = small_job(spec);
+  job.train.micro_batch = micro_batch;
+  job.train.batch = 2 * micro_batch;
+  job.train.precision = precision;
+  return {std::move(name), [job](Machine& machine) {
+            return std::make_unique<Subject>(model::make_model(job.model), job, machine);
+          }};
+}
+
+std::vector<Chain> all_chains() {
+  const config::GptSpec gpt{.blocks = 3,
+                            .width = 64,
+                            .heads = 2,
+                            .context = 32,
+                            .vocabulary = 50,
+                            .dropout = 0.1,
+                            .tied_head = true};
+  const config::MlpSpec mlp{.inputs = 60,
+                            .widths = {200, 100, 300, 200, 150, 200},
+                            .classes = 10,
+                            .batch_norm = true,
+                            .dropout = 0.1};
+  config::GptSpec fine = gpt;
+  fine.grain = "fine";
+  const config::LlamaSpec llama{
+      .blocks = 3, .width = 64, .heads = 4, .kv_heads = 2, .context = 32, .vocabulary = 50};
+  const config::ResnetSpec resnet{
+      .depth = 18, .image_size = 16, .channels = 3, .classes = 10, .width = 8};
+  const config::VggSpec vgg{.depth = 11, .image_size = 32, .width = 4, .batch_norm = true};
+  const config::VitSpec vit{
+      .image_size = 16, .patch = 4, .blocks = 2, .width = 48, .heads = 3, .dropout = 0.1};
+  config::JobSpec odd = small_job(config::MlpSpec{});
+  odd.train.micro_batch = 32;
+  odd.train.batch = 96;
+  return {shipped("gpt", gpt, 2),
+          shipped("gpt_fine", fine, 2),
+          shipped("llama", llama, 2),
+          shipped("resnet", resnet, 4),
+          shipped("vgg", vgg, 4),
+          shipped("vit", vit, 4),
+          shipped("gpt_bfloat16", gpt, 2, "bfloat16"),
+          shipped("mlp_batch_norm", mlp, 64),
+          {"odd", [odd](Machine& machine) {
+             return std::make_unique<Subject>(odd_model(), odd, machine);
+           }}};
+}
+
+void expect_equal(const std::vector<at::Tensor>& expected, const std::vector<at::Tensor>& found,
+                  const std::string& what) {
+  ASSERT_EQ(expected.size(), found.size()) << what;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::equal(expected[i], found[i])) << what << " " << i;
+}
+
+/// Of what lies between the least budget that works and that of keep_all.
+constexpr std::array kShares{0.0, 0.2, 0.5, 0.8, 1.0};
+
+}  // namespace
+
+std::vector<std::string> BudgetCases::chains() {
+  std::vector<std::string> names;
+  for (const Chain& chain : all_chains()) names.push_back(chain.name);
+  return names;
+}
+
+std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
+  std::vector<BudgetCase> cases;
+  for (const char* solver : {"keep_all", "recompute_all", "periodic 2", "sqrt", "revolve",
+                             "min_peak", "rotor", "rotor_free", "capuchin", "offload", "pofo"})
+    cases.emplace_back(chain, solver);
+  return cases;
+}
+
+std::vector<BudgetCase> BudgetCases::all() {
+  std::vector<BudgetCase> cases;
+  for (const std::string& chain : chains()) {
+    for (BudgetCase& one : of_chain(chain)) cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+std::string BudgetCases::test_name(const testing::TestParamInfo<BudgetCase>& test) {
+  std::string name = concat(test.param.first, "_", test.param.second);
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+void BudgetCases::expect_bits_and_peaks(const BudgetCase& one) {
+  const auto& [chain, solver] = one;
+  Subject& subject = subject_named(chain);
+  const Bytes most = subject.keep_all_budget();
+  const Bytes least = subject.least_budget(solver).value_or(most);
+  for (const double share : kShares) {
+    const Bytes budget =
+        least +
+        Bytes(static_cast<std::int64_t>(share * static_cast<double>((most - least).count())));
+    const std::string name = concat(chain, ", ", solver, " at ", to_text(budget));
+    SCOPED_TRACE(name);
+    const auto plan = subject.plan(solver, budget);
+    ASSERT_TRUE(plan) << "no plan at the budget that was said to be enough";
+
+    const PlannedRun run = subject.run(*plan, budget, {.host = Bytes(16 << 20), .disk = Bytes(0)});
+
+    EXPECT_EQ(run.numbers.losses, subject.expected().losses);
+    expect_equal(subject.expected().gradients, run.numbers.gradients, "gradient");
+    expect_equal(subject.expected().parameters, run.numbers.parameters, "parameter");
+    expect_equal(subject.expected().buffers, run.numbers.buffers, "buffer");
+    EXPECT_LE(run.peak, budget);
+    const Bytes margin = std::max(Bytes(1 << 20), run.peak / 50);
+    EXPECT_LE(run.predicted_peak, run.peak + margin);
+    EXPECT_GE(run.predicted_peak, run.peak - margin);
+    note(name, run.predicted_peak, run.peak);
+  }
+}
+
+void BudgetCases::say_how_it_went() const {
+  std::cout << good_ << " of " << runs_
+            << " planned runs have keep_all's bits and keep their budget; worst prediction of a "
+               "peak "
+            << 100 * worst_share_ << " % off (" << worst_difference_.count() << " B), "
+            << worst_name_ << "\n";
+}
+
+Subject& BudgetCases::subject_named(const std::string& name) {
+  std::unique_ptr<Subject>& subject = subjects_[name];
+  if (subject) return *subject;
+  for (const Chain& chain : all_chains()) {
+    if (chain.name == name) subject = chain.make(machine_);
+  }
+  return *subject;
+}
+
+void BudgetCases::note(const std::string& name, Bytes predicted, Bytes measured) {
+  ++runs_;
+  good_ += testing::Test::HasFailure() ? 0 : 1;
+  const Bytes difference = predicted > measured ? predicted - measured : measured - predicted;
+  if (difference / measured <= worst_share_) return;
+  worst_share_ = difference / measured;
+  worst_difference_ = difference;
+  worst_name_ = name;
+}
+
+}  // namespace trireme::runtime

@@ -1,0 +1,49 @@
+// Chains, solvers and budgets under which training must give the same bits, on any machine.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "budgeted.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Names of a chain and of a solver.
+using BudgetCase = std::pair<std::string, std::string>;
+
+/// Measures each chain once, and keeps count.
+class BudgetCases {
+ public:
+  explicit BudgetCases(Machine& machine) : machine_(machine) {}
+
+  static std::vector<std::string> chains();
+  static std::vector<BudgetCase> of_chain(const std::string& chain);
+  /// Every chain with every solver.
+  static std::vector<BudgetCase> all();
+  static std::string test_name(const testing::TestParamInfo<BudgetCase>& test);
+
+  /// At five budgets from the least that works to keep_all's: keep_all's losses, gradients,
+  /// parameters and buffers, within the budget, with the peak that was predicted to 2 % or 1 MiB.
+  void expect_bits_and_peaks(const BudgetCase& one);
+  /// One line over all.
+  void say_how_it_went() const;
+
+ private:
+  Subject& subject_named(const std::string& name);
+  void note(const std::string& name, Bytes predicted, Bytes measured);
+
+  Machine& machine_;
+  std::map<std::string, std::unique_ptr<Subject>> subjects_;
+  int runs_ = 0, good_ = 0;
+  double worst_share_ = 0;
+  Bytes worst_difference_;
+  std::string worst_name_ = "none";
+};
+
+}  // namespace trireme::runtime
