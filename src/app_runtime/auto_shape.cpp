@@ -99,7 +99,7 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
                  const RankContext& context, partition::ShapeQuestion& question) {
   question.shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
                               const partition::LayerRuns& runs) { return tied.shared(runs); };
-  if (job.memory.device_budget.empty()) {
+  if (question.platform.ranks.front().memory == Bytes(0)) {
     const Bytes room = room_of_a_rank(context);
     for (chain::RankSpec& rank : question.platform.ranks) rank.memory = room;
     if (question.solver == "auto") question.solver = "keep_all";

@@ -19,6 +19,10 @@ constexpr double kChannelBuffers = 1;
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
 Bytes free_disk(const std::filesystem::path& folder);
+/// Every rank: of the budgets of `ranks` ranks what plans may take, as each knows of its own
+/// device; of ranks that are not here as rank 0 would have them.
+std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
+                                     int ranks);
 
 }  // namespace
 
@@ -33,11 +37,11 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
   const tier::OuterStoreOptions outer = outer_store_of(job);
   tier::TierRates rates;
   if (context.channel.rank() == 0) rates = context.device.outer_rates(outer);
+  const std::vector<Bytes> plannable = plannable_budgets(job, context, stages * replicas);
   for (int stage = 0; stage < stages; ++stage) {
     chain::RankSpec& rank = platform.ranks[static_cast<std::size_t>(stage)];
     for (int replica = 0; replica < replicas; ++replica) {
-      const Bytes budget = context.device.plannable(
-          device_budget(job, replica * stages + stage, context.device.total_memory()));
+      const Bytes budget = plannable[static_cast<std::size_t>(replica * stages + stage)];
       if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
     }
     rank.host = outer.host;
@@ -52,11 +56,11 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
                 "platform"));
 }
 
-Bytes device_budget(const config::JobSpec& job, int rank, Bytes total) {
+Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& device) {
   const auto& budgets = job.memory.device_budget;
-  if (budgets.empty()) return Bytes(0);
+  if (budgets.empty()) return device.default_budget();
   return bytes_of(budgets.size() == 1 ? budgets[0] : budgets.at(static_cast<std::size_t>(rank)),
-                  total);
+                  device.total_memory());
 }
 
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
@@ -75,6 +79,20 @@ namespace {
 Bytes bytes_of(const config::MemorySize& size, Bytes whole) {
   if (size.share <= 0) return size.bytes;
   return Bytes(static_cast<std::int64_t>(static_cast<double>(whole.count()) * size.share));
+}
+
+std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
+                                     int ranks) {
+  std::vector<std::int64_t> mine;
+  for (int rank = 0; rank < ranks; ++rank) {
+    mine.push_back(context.device.plannable(device_budget(job, rank, context.device)).count());
+  }
+  const auto all = comm::all_gather(context.channel, comm::everyone(context.channel), mine,
+                                    "budgets of all ranks");
+  std::vector<Bytes> budgets;
+  for (std::size_t rank = 0; rank < mine.size(); ++rank)
+    budgets.emplace_back(all[rank < all.size() ? rank : 0][rank]);
+  return budgets;
 }
 
 Bytes free_disk(const std::filesystem::path& folder) {

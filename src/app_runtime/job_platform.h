@@ -11,13 +11,14 @@
 namespace trireme::app {
 
 /// Every rank: the platform of `stages` ranks, each of which stands for `replicas` ranks of the
-/// job that run the same program: what the least of them has counts. Rates are rank 0's, measured.
+/// job that run the same program: what the least of them has counts. Where the job has other ranks
+/// than there are here, they have what rank 0 has. Rates are rank 0's, measured.
 /// Throws InputError for budgets that are not one per rank.
 chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
                              int replicas);
 
-/// The device budget of one rank, of a device with `total` bytes; 0: none.
-Bytes device_budget(const config::JobSpec& job, int rank, Bytes total);
+/// The device budget of the job's rank `rank`, if it computes on `device`; 0: none.
+Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& device);
 
 /// The outer tier of every rank.
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);

@@ -20,6 +20,7 @@ class RankCpu final : public RankDevice {
   comm::Channel& channel() override { return control_; }
   tier::DeviceMemory& memory() override { return memory_; }
   Bytes total_memory() const override { return machine_memory(); }
+  Bytes default_budget() const override { return Bytes(0); }
   void connect(std::span<const comm::Link> /*links*/) override {}
   void begin_run(Bytes budget) override {
     if (budget > Bytes(0)) memory_.set_budget(budget);

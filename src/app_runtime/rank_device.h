@@ -33,6 +33,8 @@ class RankDevice {
   virtual tier::DeviceMemory& memory() = 0;
   /// What a budget in percent is a share of.
   virtual Bytes total_memory() const = 0;
+  /// The budget of a job that names none; 0: it has none.
+  virtual Bytes default_budget() const = 0;
   /// Every rank of the job: the transport makes ready for messages of device memory on these links.
   virtual void connect(std::span<const comm::Link> links) = 0;
   /// What is held and allowed counts from here on; a budget of 0 is none. Throws InputError where

@@ -42,6 +42,7 @@ class RankGpu final : public RankDevice {
   comm::Channel& channel() override { return nccl_ ? *nccl_ : *staged_; }
   tier::DeviceMemory& memory() override { return *memory_; }
   Bytes total_memory() const override { return part_.total_memory(); }
+  Bytes default_budget() const override { return default_budget_; }
   void connect(std::span<const comm::Link> links) override {
     if (nccl_) nccl_->connect(links);
   }
@@ -62,6 +63,7 @@ class RankGpu final : public RankDevice {
   }
   void learn_sharing();
   void open_channels(int stages);
+  Bytes free_share() const;
 
   const config::JobSpec& job_;
   comm::Channel& control_;
@@ -69,8 +71,10 @@ class RankGpu final : public RankDevice {
   std::unique_ptr<comm::Channel> staged_;
   std::unique_ptr<comm::LinkedChannel> nccl_;
   std::shared_ptr<tier::DeviceMemory> memory_;
+  int ranks_on_gpu_ = 1;           ///< on this rank's
   bool shares_allocator_ = false;  ///< with another rank of this process
   bool shares_gpu_ = false;        ///< any two ranks of the job do
+  Bytes default_budget_;
 };
 
 device::CudaPart& part_for(comm::Channel& control) {
@@ -86,6 +90,7 @@ RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
   runtime::warm_up(part_);
   comm::barrier(control_, comm::everyone(control_), "warm-up of the GPUs");
   memory_ = memory_of(part_);  // workspaces are there already, of all ranks that share it
+  default_budget_ = shares_allocator_ ? Bytes(0) : free_share();
 }
 
 void RankGpu::learn_sharing() {
@@ -95,6 +100,8 @@ void RankGpu::learn_sharing() {
   shares_allocator_ = std::count(seats.begin(), seats.end(), mine) > 1;
   std::vector<std::string> gpus;
   for (const std::string& seat : seats) gpus.push_back(seat.substr(seat.find(' ')));
+  ranks_on_gpu_ =
+      static_cast<int>(std::count(gpus.begin(), gpus.end(), mine.substr(mine.find(' '))));
   std::sort(gpus.begin(), gpus.end());
   shares_gpu_ = std::adjacent_find(gpus.begin(), gpus.end()) != gpus.end();
 }
@@ -114,6 +121,13 @@ void RankGpu::open_channels(int stages) {
   nccl_->connect(measured_links(control_.size(), stages));
 }
 
+Bytes RankGpu::free_share() const {
+  // Links that are connected later, and what libraries load when they are first used.
+  constexpr std::int64_t kShareKeptBack = 32;
+  const Bytes share = (total_memory() - part_.taken_by_others()) / ranks_on_gpu_;
+  return share - share / kShareKeptBack;
+}
+
 void RankGpu::begin_run(Bytes budget) {
   part_.give_back_unused();
   memory_->reset_peak();
@@ -122,6 +136,14 @@ void RankGpu::begin_run(Bytes budget) {
     job_.fail("memory.device_budget",
               "is set, but ranks that are threads of one process share a GPU and its allocator: "
               "start them with mpirun, so that each has a budget of its own");
+  }
+  const Bytes others = part_.taken_by_others();
+  if (budget > total_memory() - others) {
+    job_.fail("memory.device_budget",
+              concat("is ", to_text(budget), ", but of the ", to_text(total_memory()), " of GPU ",
+                     part_.index(), " ", to_text(others),
+                     " are taken already, by contexts, NCCL or other processes: at most ",
+                     to_text(total_memory() - others), " can be had"));
   }
   memory_->set_budget(budget);
 }

@@ -163,8 +163,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
   std::ostream& out = words_of(run);
   const TrainPlan plan = make_train_plan(run.job, run.model, context, costs, out);
   context.device.connect(runtime::job_links(plan.plan, run.job.pipeline.replicas.value()));
-  context.device.begin_run(
-      device_budget(run.job, context.channel.rank(), context.device.total_memory()));
+  context.device.begin_run(device_budget(run.job, context.channel.rank(), context.device));
 
   const bool is_terminal = is_person_watching(run.arguments.json ? STDERR_FILENO : STDOUT_FILENO);
   const std::string everyone_reports = comm::broadcast(

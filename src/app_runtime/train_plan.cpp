@@ -20,7 +20,7 @@
 namespace trireme::app {
 namespace {
 
-bool needs_costs(const config::JobSpec& job);
+bool needs_costs(const config::JobSpec& job, const RankDevice& device);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages);
 /// Rank 0 solves; the plan, or why there is none, on every rank.
@@ -35,7 +35,7 @@ void say(const TrainPlan& plan, std::ostream& out);
 TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
                           const RankContext& context, Costs costs, std::ostream& out) {
   TrainPlan result;
-  if (costs == Costs::kWhereNeeded && !needs_costs(job)) {
+  if (costs == Costs::kWhereNeeded && !needs_costs(job, context.device)) {
     result.plan = make_policy_plan(job, model, context.stages);
     return result;
   }
@@ -84,12 +84,13 @@ void require_solver(const config::JobSpec& job) {
 
 namespace {
 
-bool needs_costs(const config::JobSpec& job) {
+bool needs_costs(const config::JobSpec& job, const RankDevice& device) {
   const bool by_policy = job.plan.solver == "auto" || job.plan.solver == "keep_all" ||
                          job.plan.solver == "recompute_all";
   const tier::OuterStoreOptions outer = outer_store_of(job);
-  return !by_policy || !job.plan.file.empty() || !job.memory.device_budget.empty() ||
-         outer.host + outer.disk > Bytes(0);
+  const bool has_budget = !job.memory.device_budget.empty() ||
+                          (job.plan.solver == "auto" && device.default_budget() > Bytes(0));
+  return !by_policy || !job.plan.file.empty() || has_budget || outer.host + outer.disk > Bytes(0);
 }
 
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,

@@ -94,7 +94,7 @@ void check_memory(const JobSpec& job) {
   const std::vector<MemorySize>& budgets = job.memory.device_budget;
   for (const MemorySize& budget : budgets) {
     if (budget.share <= 0 && budget.bytes == Bytes(0))
-      job.fail("memory.device_budget", "is 0, must be more (auto: no limit)");
+      job.fail("memory.device_budget", "is 0, must be more (auto: all that the device has)");
   }
   const PipelineSpec& pipeline = job.pipeline;
   if (!pipeline.stages || !pipeline.replicas || budgets.size() <= 1) return;

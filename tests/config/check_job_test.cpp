@@ -161,7 +161,7 @@ TEST(CheckJob, BudgetsAreOnePerRank) {
 
 TEST(CheckJob, ABudgetIsMoreThanNothing) {
   EXPECT_EQ(refusal(kGpt + "memory: {device_budget: 0}\n"),
-            "a.yaml:3: memory.device_budget is 0, must be more (auto: no limit)");
+            "a.yaml:3: memory.device_budget is 0, must be more (auto: all that the device has)");
 }
 
 TEST(CheckJob, WidthsAreNotEmpty) {
