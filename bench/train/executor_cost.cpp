@@ -107,9 +107,7 @@ class PlainLoop {
 
  private:
   void clip() {
-    const std::span<float> flat = stage_.gradients();
-    at::Tensor gradients =
-        at::from_blob(flat.data(), {static_cast<std::int64_t>(flat.size())}, at::kFloat);
+    at::Tensor& gradients = stage_.flat_gradients();
     const double norm = at::norm(gradients).item<double>();
     if (norm > kClipNorm) gradients.mul_(kClipNorm / norm);
   }

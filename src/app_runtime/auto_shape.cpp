@@ -10,6 +10,10 @@
 #include "trireme/partition/shape.h"
 #include "trireme/plan/plan.h"
 #include "trireme/profile/tied_weights.h"
+#include "trireme/runtime/links.h"
+#include "trireme/runtime/replica_sum.h"
+
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <chrono>
@@ -42,7 +46,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
 /// Rank 0's share of its host, or what tensors can have of its GPU; on every rank.
 Bytes room_of_a_rank(const RankContext& context);
 /// How fast all ranks add up a buffer, as a ring counts its bytes.
-BytesPerSecond reduction_rate(comm::Channel& channel);
+BytesPerSecond reduction_rate(const RankContext& context);
 Choice chosen_of(const partition::ShapeAnswer& answer);
 /// Told to the others while rank 0 chooses, so that no wait of theirs is long: not yet.
 void tell_not_yet(comm::Channel& channel);
@@ -105,7 +109,7 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
     if (question.solver == "auto") question.solver = "keep_all";
   }
   if (context.channel.size() > 1 && !job.pipeline.replicas)
-    question.platform.default_link.rate = reduction_rate(context.channel);
+    question.platform.default_link.rate = reduction_rate(context);
 }
 
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
@@ -144,20 +148,23 @@ Bytes room_of_a_rank(const RankContext& context) {
                                  std::to_string(room.count()), "memory of rank 0's device")));
 }
 
-BytesPerSecond reduction_rate(comm::Channel& channel) {
+BytesPerSecond reduction_rate(const RankContext& context) {
   constexpr int kRuns = 5;
+  comm::Channel& channel = context.channel;
   const std::vector<int> all = comm::everyone(channel);
-  std::vector<float> values(std::size_t{1} << 20);
+  context.device.connect(runtime::replica_links(all));
+  const at::Tensor values =
+      at::zeros({1 << 20}, at::TensorOptions(at::kFloat).device(context.device.place().device()));
   std::vector<double> times;
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
     comm::barrier(channel, all, "begin of a measured sum");
     const auto begin = std::chrono::steady_clock::now();
-    comm::all_reduce_sum(channel, all, values, "measured sum");
+    runtime::sum_over_replicas(channel, all, values, "measured sum");
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (run > 0) times.push_back(time.count());
   }
   std::sort(times.begin(), times.end());
-  const auto bytes = static_cast<double>(values.size() * sizeof(float));
+  const auto bytes = static_cast<double>(values.nbytes());
   const double n = channel.size();
   return BytesPerSecond(2 * (n - 1) / n * bytes / times[kRuns / 2]);
 }

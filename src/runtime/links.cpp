@@ -21,6 +21,13 @@ void add_pair(std::vector<Link>& links, int from, int to, Stream there, Stream b
 
 }  // namespace
 
+std::vector<Link> replica_links(std::span<const int> group) {
+  std::vector<Link> links;
+  for (std::size_t i = 0; i + 1 < group.size(); ++i)
+    add_pair(links, group[i], group[i + 1], Stream::kControl, Stream::kControl);
+  return links;
+}
+
 std::vector<Link> job_links(const plan::Plan& plan, int replicas) {
   const int ranks = plan::ranks_of(plan);
   std::vector<Link> links;
@@ -34,9 +41,9 @@ std::vector<Link> job_links(const plan::Plan& plan, int replicas) {
     add_pair(links, rank_of(0), rank_of(last), Stream::kControl, Stream::kControl);
   }
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<int> group = Position::of(rank, replicas, ranks).replica_group();
-    for (std::size_t i = 0; i + 1 < group.size(); ++i)
-      add_pair(links, group[i], group[i + 1], Stream::kControl, Stream::kControl);
+    const std::vector<Link> sums =
+        replica_links(Position::of(rank, replicas, ranks).replica_group());
+    links.insert(links.end(), sums.begin(), sums.end());
   }
   return links;
 }

@@ -85,13 +85,8 @@ void Reducer::learn_ties() {
 void Reducer::reduce() {
   for (const auto& [tie, uses] : ties_) reduce_tie(tie, uses);
   if (position_.replicas == 1) return;
-  constexpr std::string_view kWhat = "sum of gradients over replicas";
-  at::Tensor& gradients = stage_.flat_gradients();
-  if (gradients.is_cpu()) {
-    comm::all_reduce_sum(channel_, position_.replica_group(), stage_.gradients(), kWhat);
-  } else {
-    sum_over_replicas(channel_, position_.replica_group(), gradients, kWhat);
-  }
+  sum_over_replicas(channel_, position_.replica_group(), stage_.flat_gradients(),
+                    "sum of gradients over replicas");
 }
 
 void Reducer::reduce_tie(const std::string& tie, const std::vector<Use>& uses) {

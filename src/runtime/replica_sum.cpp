@@ -120,6 +120,14 @@ void Member::lower(std::int64_t b) {
 
 void sum_over_replicas(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
                        std::string_view what) {
+  if (!values.is_cpu()) return sum_in_chain(channel, group, values, what);
+  comm::all_reduce_sum(channel, group,
+                       {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())},
+                       what);
+}
+
+void sum_in_chain(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
+                  std::string_view what) {
   if (group.size() == 1 || values.numel() == 0) return;
   const at::NoGradGuard no_tape;
   Member(channel, group, values.detach(), what).sum();

@@ -88,10 +88,6 @@ void Stage::collect_parameters() {
   for (StageParameter& parameter : parameters_) parameter.gradient = parameter.value.grad();
 }
 
-std::span<float> Stage::gradients() {
-  return {flat_gradients_.data_ptr<float>(), static_cast<std::size_t>(flat_gradients_.numel())};
-}
-
 void Stage::zero_gradients() {
   flat_gradients_.zero_();
 }

@@ -24,7 +24,7 @@ TEST_F(GpuReplicaSum, HasTheBitsOfTheHostsOrderedSum) {
       cuda().use();
       const auto channel = cuda().make_staged_channel(control);
       const at::Tensor sum = addends[static_cast<std::size_t>(control.rank())].to(on_gpu());
-      runtime::sum_over_replicas(*channel, std::vector{0, 1, 2}, sum, "sum");
+      runtime::sum_in_chain(*channel, std::vector{0, 1, 2}, sum, "sum");
       EXPECT_TRUE(at::equal(sum.cpu(), expected)) << "rank " << control.rank();
       channel->close();
     });

@@ -33,7 +33,7 @@ void expect_the_ordered_sum(const std::vector<int>& group, std::int64_t size) {
                     if (std::find(group.begin(), group.end(), channel.rank()) == group.end())
                       return channel.close();
                     const at::Tensor values = addends(channel.rank(), size);
-                    sum_over_replicas(channel, group, values, "sum");
+                    sum_in_chain(channel, group, values, "sum");
                     EXPECT_TRUE(at::equal(values.view(at::kInt), expected.view(at::kInt)))
                         << "bits on rank " << channel.rank() << " of " << group.size()
                         << " members, " << size << " elements";
@@ -53,7 +53,7 @@ TEST(ReplicaSum, AddsInTheGroupsOrderWhateverTheSize) {
 
 TEST(ReplicaSum, OfNothingIsNothing) {
   comm::run_local(2, {.timeout = Seconds(20), .stop_requested = {}}, [&](comm::Channel& channel) {
-    sum_over_replicas(channel, std::vector{0, 1}, at::zeros({0}), "sum");
+    sum_in_chain(channel, std::vector{0, 1}, at::zeros({0}), "sum");
     channel.close();
   });
 }
@@ -63,8 +63,8 @@ TEST(ReplicaSum, SaysWhatItWaitedFor) {
     comm::run_local(2, {.timeout = Seconds(0.3), .stop_requested = {}},
                     [&](comm::Channel& channel) {
                       if (channel.rank() == 1) return;
-                      sum_over_replicas(channel, std::vector{0, 1}, at::ones({3000}),
-                                        "sum of gradients over replicas");
+                      sum_in_chain(channel, std::vector{0, 1}, at::ones({3000}),
+                                   "sum of gradients over replicas");
                     });
     FAIL() << "rank 1 did not take part";
   } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-// The sum of the replicas' gradients on the device where they are, in a fixed order.
+// The sum of the replicas' gradients, in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,13 +11,18 @@
 
 namespace trireme::runtime {
 
+/// Adds where the values are: on CPU by comm::all_reduce_sum(), elsewhere by sum_in_chain(), to the
+/// same bits.
+void sum_over_replicas(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
+                       std::string_view what);
+
 /// Element by element ((g0 + g1) + g2) + ... over the group's members, the bits of
 /// comm::all_reduce_sum(), in place; `values` has one dimension and is contiguous. Partial sums go
 /// from each member to the next, whole sums come back, block behind block: a member passes each
 /// element on once in either direction, as many as a ring would, but no element's order of adding
 /// depends on where it stands. Every member; takes two blocks of device memory: 1/32 of the
 /// values', at most 32 MiB and at least 8 KiB.
-void sum_over_replicas(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
-                       std::string_view what);
+void sum_in_chain(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
+                  std::string_view what);
 
 }  // namespace trireme::runtime

@@ -11,7 +11,6 @@
 
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +25,7 @@ struct StageParameter {
   bool shares_value =
       false;  ///< its value is the storage of an earlier use on this rank: not stepped again
   at::Tensor value;
-  at::Tensor gradient;  ///< a view into Stage::gradients()
+  at::Tensor gradient;  ///< a view into Stage::flat_gradients()
 };
 
 /// Layers of one rank, built from recipes. Gradients exist from the start as views of one flat
@@ -52,8 +51,6 @@ class Stage {
 
   /// All gradients, padding zero between them.
   at::Tensor& flat_gradients() { return flat_gradients_; }
-  /// The same of a stage on CPU.
-  std::span<float> gradients();
   void zero_gradients();
 
   Bytes parameter_bytes() const;
