@@ -203,15 +203,13 @@ std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part) {
 
 std::vector<comm::Link> measured_links(int ranks, int stages) {
   std::vector<comm::Link> links;
-  const auto add = [&links](std::span<const int> pipeline) {
-    const std::vector<comm::Link> more = comm::pipeline_links(pipeline);
-    links.insert(links.end(), more.begin(), more.end());
-  };
   for (int first = 0; first < ranks; first += stages) {
     std::vector<int> pipeline;
     for (int k = 0; k < stages; ++k) pipeline.push_back(first + k);
-    add(pipeline);
-    if (stages > 2) add(std::array{first, first + stages - 1});  // they stand for all other pairs
+    comm::add_links(links, comm::pipeline_links(pipeline));
+    if (stages == 1) continue;
+    // The ends stand for all pairs that are not neighbours.
+    comm::add_links(links, comm::pipeline_links(std::array{pipeline.front(), pipeline.back()}));
   }
   return links;
 }

@@ -84,7 +84,6 @@ void Reducer::learn_ties() {
 
 void Reducer::reduce() {
   for (const auto& [tie, uses] : ties_) reduce_tie(tie, uses);
-  if (position_.replicas == 1) return;
   sum_over_replicas(channel_, position_.replica_group(), stage_.flat_gradients(),
                     "sum of gradients over replicas");
 }

@@ -6,7 +6,6 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
-#include "trireme/runtime/copies.h"
 #include "trireme/runtime/digest.h"
 
 #include <ATen/Parallel.h>

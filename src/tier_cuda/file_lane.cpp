@@ -63,21 +63,12 @@ FileLane::FileLane(c10::DeviceIndex device, OuterStore& store, CopyDirection dir
     : device_(device), store_(store), direction_(direction), buffers_(device) {}
 
 CopyLane::Ticket FileLane::post(std::vector<FilePart> parts,
-                                std::shared_ptr<const c10::cuda::CUDAEvent> ready,
-                                std::shared_ptr<CopyLane::Span> span) {
-  return lane_.post(
-      [this, parts = std::move(parts), ready = std::move(ready), span = std::move(span)] {
-        const c10::cuda::CUDAGuard on_device(device_);
-        ready->synchronize();
-        span->begin = CopyLane::Clock::now();
-        relay(direction_, parts, store_, buffers_);
-        span->end = CopyLane::Clock::now();
-      });
-}
-
-void FileLane::drain() {
-  lane_.drain();
-  lane_.take_spans();  // those in post() are kept
+                                std::shared_ptr<const c10::cuda::CUDAEvent> ready) {
+  return lane_.post([this, parts = std::move(parts), ready = std::move(ready)] {
+    const c10::cuda::CUDAGuard on_device(device_);
+    ready->synchronize();
+    relay(direction_, parts, store_, buffers_);
+  });
 }
 
 void FileLane::abandon() noexcept {

@@ -12,6 +12,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -42,14 +43,14 @@ class FileLane {
  public:
   FileLane(c10::DeviceIndex device, OuterStore& store, CopyDirection direction);
 
-  /// Copies the parts once `ready` has happened and all that was posted before has ended. Leaves in
-  /// `span` when that was.
+  /// Copies the parts once `ready` has happened and all that was posted before has ended.
   CopyLane::Ticket post(std::vector<FilePart> parts,
-                        std::shared_ptr<const c10::cuda::CUDAEvent> ready,
-                        std::shared_ptr<CopyLane::Span> span);
+                        std::shared_ptr<const c10::cuda::CUDAEvent> ready);
   /// The host waits. Throws what went wrong.
   void wait(CopyLane::Ticket ticket) { lane_.wait(ticket); }
-  void drain();
+  void drain() { lane_.drain(); }
+  /// Of what was posted since the last call, waiting for `ready` included.
+  std::deque<CopyLane::Span> take_spans() { return lane_.take_spans(); }
   void abandon() noexcept;
 
  private:

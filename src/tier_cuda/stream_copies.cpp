@@ -97,6 +97,7 @@ void StreamCopies::await(Key key) {
 void StreamCopies::abandon() noexcept {
   for (Way* const way : {&out_, &in_}) {
     if (way->file) way->file->abandon();
+    way->copies.clear();
   }
   try {
     drain();
@@ -176,8 +177,7 @@ std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, Way& 
   timed->ended.record(way.stream);
   if (!in_file.empty()) {
     timed->ticket = way.file->post(
-        std::move(in_file), std::shared_ptr<const c10::cuda::CUDAEvent>(timed, &timed->begun),
-        std::shared_ptr<CopyLane::Span>(timed, &timed->in_file));
+        std::move(in_file), std::shared_ptr<const c10::cuda::CUDAEvent>(timed, &timed->begun));
   }
   way.copies.push_back(timed);
   return timed;
@@ -199,10 +199,14 @@ std::deque<CopyLane::Span> StreamCopies::spans_of(Way& way) const {
     const std::chrono::duration<double, std::milli> since_origin(origin_.elapsed_time(event));
     return origin_time_ + std::chrono::duration_cast<CopyLane::Clock::duration>(since_origin);
   };
-  std::deque<CopyLane::Span> spans;
+  std::deque<CopyLane::Span> spans, in_file;
+  if (way.file) in_file = way.file->take_spans();  // in the order of those that have a ticket
   for (const auto& timed : way.copies) {
     CopyLane::Span span{time_of(timed->begun), time_of(timed->ended)};
-    if (timed->ticket != 0) span.end = std::max(span.end, timed->in_file.end);
+    if (timed->ticket != 0) {
+      span.end = std::max(span.end, in_file.front().end);
+      in_file.pop_front();
+    }
     spans.push_back(span);
   }
   way.copies.clear();

@@ -54,7 +54,7 @@ Machine& cpu_machine();
 /// A model with its job and its measured costs.
 class Subject {
  public:
-  Subject(model::ChainModel model, config::JobSpec job, Machine& machine = cpu_machine());
+  Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
   /// Least budget of a solver, and the budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);

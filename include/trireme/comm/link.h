@@ -4,6 +4,7 @@
 
 #include "trireme/comm/channel.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -27,15 +28,28 @@ class LinkedChannel : public Channel {
   virtual void connect(std::span<const Link> links) = 0;
 };
 
-/// Those of one pipeline, whose ranks are named from its first stage to its last: outputs go down,
-/// gradients come up. In the order in which every rank sets them up.
-inline std::vector<Link> pipeline_links(std::span<const int> ranks) {
+/// Between neighbours of `ranks`, both ways, each with its stream; in the order in which every rank
+/// sets them up.
+inline std::vector<Link> neighbour_links(std::span<const int> ranks, Stream down, Stream up) {
   std::vector<Link> links;
   for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
-    links.push_back({ranks[i], ranks[i + 1], Stream::kOutputs});
-    links.push_back({ranks[i + 1], ranks[i], Stream::kGradients});
+    links.push_back({ranks[i], ranks[i + 1], down});
+    links.push_back({ranks[i + 1], ranks[i], up});
   }
   return links;
+}
+
+/// Those of one pipeline, whose ranks are named from its first stage to its last: outputs go down,
+/// gradients come up.
+inline std::vector<Link> pipeline_links(std::span<const int> ranks) {
+  return neighbour_links(ranks, Stream::kOutputs, Stream::kGradients);
+}
+
+/// Those of `more` that are not there yet.
+inline void add_links(std::vector<Link>& links, std::span<const Link> more) {
+  for (const Link& link : more) {
+    if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+  }
 }
 
 }  // namespace trireme::comm

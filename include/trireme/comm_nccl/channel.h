@@ -10,8 +10,9 @@
 namespace trireme::comm {
 
 /// Without links yet; `device` is this rank's GPU. connect() sets up one communicator per link, one
-/// after the other, and moves a first message over each: nothing is connected later, and memory is
-/// what it will be. It throws CommError, e.g. where two ranks share a GPU, which NCCL refuses.
+/// after the other, and moves a first message over each: nothing is connected when it is first
+/// used, and memory is what it will be. It throws CommError, e.g. where two ranks share a GPU,
+/// which NCCL refuses.
 ///
 /// Messages of device memory go over NCCL on their link; they begin after what the caller's current
 /// CUDA stream was given before, and the host waits for their end. Each is announced over `control`

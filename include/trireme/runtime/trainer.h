@@ -12,7 +12,6 @@
 #include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/device_memory.h"
-#include "trireme/tier/outer_store.h"
 #include "trireme/tier/value_copies.h"
 
 #include <cstdint>

@@ -61,7 +61,6 @@ class StreamCopies final : public ValueCopies {
     c10::cuda::CUDAEvent begun{cudaEventDefault};  ///< on the stream, in the file, too
     c10::cuda::CUDAEvent ended{cudaEventDefault};  ///< on the stream
     CopyLane::Ticket ticket = 0;                   ///< 0: nothing of it is in the file
-    CopyLane::Span in_file;
   };
   struct Away {
     std::vector<c10::Storage> storages;
