@@ -121,12 +121,13 @@ struct Angles {
   at::Tensor cos_T1I, sin_T1I;
 };
 
-Angles angles(std::int64_t tokens, std::int64_t head_width, double base, at::ScalarType type) {
-  const auto exact = at::TensorOptions(at::kDouble);
+Angles angles(std::int64_t tokens, std::int64_t head_width, double base,
+              const at::TensorOptions& options) {
+  const at::TensorOptions exact = options.dtype(at::kDouble);
   const at::Tensor pairs = at::arange(0, head_width, 2, exact) / static_cast<double>(head_width);
   const at::Tensor speed = at::exp(pairs * -std::log(base));
   const at::Tensor angle = at::outer(at::arange(tokens, exact), speed).unsqueeze(1);
-  return {.cos_T1I = at::cos(angle).to(type), .sin_T1I = at::sin(angle).to(type)};
+  return {.cos_T1I = at::cos(angle).to(options), .sin_T1I = at::sin(angle).to(options)};
 }
 
 /// Pairs (i, i + D/2) of every head turned by their angle, [B, T, heads x D] to [B, T, heads, D].
@@ -150,7 +151,8 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
     const at::Tensor x_BTC = take(input, 0);
     const at::Tensor from_BTC = norm(x_BTC);
     // Angles are exact in the type of the parameters; what is turned keeps its own.
-    const Angles by = angles(x_BTC.size(1), D, spec.rope_base, q.weight.scalar_type());
+    const Angles by =
+        angles(x_BTC.size(1), D, spec.rope_base, x_BTC.options().dtype(q.weight.scalar_type()));
     return {turned(q(from_BTC), spec.heads, by), turned(k(from_BTC), G, by), v(from_BTC), x_BTC};
   };
 }

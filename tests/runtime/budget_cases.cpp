@@ -26,8 +26,9 @@ class Odd : public model::Layer {
     const at::Tensor& x = input[0];
     if (context.training) calls_.add_(1);
     at::Tensor h = at::linear(x, weight_, bias_).relu_();
-    h = (h * (1 + 0.5 * at::rand(h.sizes(), context.generator))).add_(0.01);
-    const at::Tensor length = input.size() > 2 ? input[2] : at::full({1}, place_, at::kLong);
+    h = (h * (1 + 0.5 * at::rand(h.sizes(), context.generator, x.options()))).add_(0.01);
+    const at::Tensor length =
+        input.size() > 2 ? input[2] : at::full({1}, place_, x.options().dtype(at::kLong));
     const at::Tensor both = at::cat({h, x}, 1);
     const at::Tensor first = both.narrow(1, 0, kWidth);
     if (input.size() < 2) return {first, x, length};
