@@ -196,7 +196,8 @@ std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePt
 bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
   last_seen_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  link.advance();
+  // All links: the other rank may first wait for a receive that this one can begin only now.
+  for (const auto& any : links_) any->advance();
   link.look(message);
   return has_ended(*message);
 }

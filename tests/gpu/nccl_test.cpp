@@ -1,5 +1,4 @@
-// NCCL with one GPU: a rank to itself, and what it says to two ranks on it. Two ranks that talk
-// need two GPUs.
+// NCCL: a rank to itself, what it says to two ranks on one GPU, and two ranks with a GPU each.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu.h"
 
@@ -107,6 +106,71 @@ TEST_F(Nccl, TwoRanksOnOneGpuAreToldWhy) {
   } catch (const CommError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("a GPU of its own"));
   }
+}
+
+/// Two ranks, threads here, with a GPU each.
+class NcclPair : public Nccl {
+ protected:
+  void SetUp() override {
+    Nccl::SetUp();
+    if (!IsSkipped() && load_cuda().devices() < 2)
+      GTEST_SKIP() << "needs two GPUs: this machine has one";
+  }
+
+  void on_both(const std::function<void(comm::Channel&, const at::TensorOptions&)>& body) const {
+    const comm::ChannelOptions options{Seconds(20), {}};
+    comm::run_local(2, options, [&](comm::Channel& control) {
+      CudaPart& gpu = open_cuda(control.rank());
+      const auto channel = gpu.make_channel(control, options);
+      channel->connect(comm::pipeline_links(std::array{0, 1}));
+      body(*channel, at::TensorOptions(at::kFloat).device(gpu.device()));
+      channel->close();
+    });
+  }
+
+  /// What this rank sends, and what it receives.
+  static Stream outgoing(const comm::Channel& channel) {
+    return channel.rank() == 0 ? Stream::kOutputs : Stream::kGradients;
+  }
+  static Stream incoming(const comm::Channel& channel) {
+    return channel.rank() == 0 ? Stream::kGradients : Stream::kOutputs;
+  }
+};
+
+TEST_F(NcclPair, MessagesArriveWholeThoughTheyAreSentAndReceivedWhileKernelsWrite) {
+  constexpr int kMessages = 8;
+  constexpr std::int64_t kElements = 1 << 18;
+  on_both([&](comm::Channel& channel, const at::TensorOptions& floats) {
+    const int rank = channel.rank(), peer = 1 - rank;
+    std::vector<at::Tensor> sent, received;
+    for (int i = 0; i < kMessages; ++i) {
+      received.push_back(at::full({kElements}, -1.0, floats));
+      const auto in = channel.receive(writable(received.back()), peer, incoming(channel));
+      sent.push_back(at::full({kElements}, 100 * rank + i, floats));
+      const auto out = channel.send(bytes_of(sent.back()), peer, outgoing(channel));
+      in->wait("a message in");
+      out->wait("a message out");
+      received.back().add_(1000);
+    }
+    for (int i = 0; i < kMessages; ++i)
+      EXPECT_TRUE(at::equal(received[i], at::full({kElements}, 1000 + 100 * peer + i, floats)))
+          << "message " << i << " to rank " << rank;
+  });
+}
+
+TEST_F(NcclPair, RanksThatFirstWaitForTheirSendsStillReceive) {
+  on_both([&](comm::Channel& channel, const at::TensorOptions& floats) {
+    const int rank = channel.rank(), peer = 1 - rank;
+    const at::Tensor sent = at::full({1 << 20}, rank, floats);
+    const at::Tensor received = at::full({1 << 20}, -1.0, floats);
+    const auto in = channel.receive(writable(received), peer, incoming(channel));
+    // Neither receive can have begun.
+    comm::barrier(channel, comm::everyone(channel), "both have asked");
+    const auto out = channel.send(bytes_of(sent), peer, outgoing(channel));
+    out->wait("a message out");
+    in->wait("a message in");
+    EXPECT_TRUE(at::equal(received, at::full({1 << 20}, peer, floats)));
+  });
 }
 
 }  // namespace
