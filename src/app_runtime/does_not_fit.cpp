@@ -8,12 +8,16 @@
 
 namespace trireme::app {
 
-DoesNotFit::DoesNotFit(plan::Infeasible infeasible)
+DoesNotFit::DoesNotFit(plan::Infeasible infeasible, Bytes least)
     : Error(concat("infeasible: rank ", infeasible.rank, " with layers ", infeasible.first_layer,
                    "..", infeasible.last_layer, " needs ", report::exact_text(infeasible.needed),
                    infeasible.where.empty() ? "" : concat(" (", infeasible.where, ")"), ", it has ",
                    report::exact_text(infeasible.available), "; the smallest budget that works is ",
-                   report::exact_text(infeasible.least_budget))),
+                   report::exact_text(least),
+                   least == infeasible.least_budget
+                       ? ""
+                       : concat(", of which plans get ", to_text(infeasible.least_budget),
+                                ": the rest is for workspaces and gaps between tensors"))),
       infeasible_(std::move(infeasible)) {}
 
 }  // namespace trireme::app

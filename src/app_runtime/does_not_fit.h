@@ -9,7 +9,8 @@ namespace trireme::app {
 
 class DoesNotFit : public Error {
  public:
-  explicit DoesNotFit(plan::Infeasible infeasible);
+  /// `least` is the least budget, as the job names it, of which a plan may take `least_budget`.
+  DoesNotFit(plan::Infeasible infeasible, Bytes least);
 
   const plan::Infeasible& infeasible() const { return infeasible_; }
 

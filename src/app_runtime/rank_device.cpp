@@ -26,6 +26,7 @@ class RankCpu final : public RankDevice {
     if (budget > Bytes(0)) memory_.set_budget(budget);
   }
   Bytes plannable(Bytes budget) const override { return budget; }
+  Bytes budget_for(Bytes planned) const override { return planned; }
   bool measures_beside_others() const override { return true; }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OuterStoreOptions& options) override {

@@ -42,6 +42,8 @@ class RankDevice {
   virtual void begin_run(Bytes budget) = 0;
   /// Of a budget, what a plan's tensors may take: the rest is for workspaces and gaps.
   virtual Bytes plannable(Bytes budget) const = 0;
+  /// The least budget of which a plan's tensors may take that much.
+  virtual Bytes budget_for(Bytes planned) const = 0;
 
   /// Whether every rank of the job may measure layers at the same time. If not, rank 0 measures.
   virtual bool measures_beside_others() const = 0;

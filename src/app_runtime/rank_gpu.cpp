@@ -48,6 +48,7 @@ class RankGpu final : public RankDevice {
   }
   void begin_run(Bytes budget) override;
   Bytes plannable(Bytes budget) const override;
+  Bytes budget_for(Bytes planned) const override { return memory_->budget_for(planned); }
   bool measures_beside_others() const override { return !shares_allocator_; }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OuterStoreOptions& options) override {

@@ -27,7 +27,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
 plan::Plan solved(const partition::Question& question, const RankContext& context,
                   std::ostream& out);
 /// Throws DoesNotFit where the forecast is over the budget of a rank or its outer tier.
-void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies);
+void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
+                     const RankDevice& device);
 void say(const TrainPlan& plan, std::ostream& out);
 
 }  // namespace
@@ -55,7 +56,7 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
     copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
     result.predicted_peaks.push_back(copies.back().peak);
   }
-  require_budgets(result, copies);
+  require_budgets(result, copies, context.device);
   const auto mine = static_cast<std::size_t>(context.channel.rank() % context.stages);
   result.copies = std::move(copies.at(mine));
   // The store is as large as it needs to be; pieces are rounded up to whole cache lines.
@@ -120,12 +121,15 @@ plan::Plan solved(const partition::Question& question, const RankContext& contex
   }
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
-  if (const auto reason = document.find("infeasible"))
-    throw DoesNotFit(plan::read_infeasible(*reason));
+  if (const auto reason = document.find("infeasible")) {
+    const plan::Infeasible infeasible = plan::read_infeasible(*reason);
+    throw DoesNotFit(infeasible, context.device.budget_for(infeasible.least_budget));
+  }
   return plan::read_plan(document);
 }
 
-void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies) {
+void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
+                     const RankDevice& device) {
   for (const plan::StagePlan& stage : plan.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     const chain::RankSpec& spec = plan.platform.ranks[rank];
@@ -136,13 +140,13 @@ void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoin
       over.needed = over.least_budget = copies[rank].peak;
       over.available = spec.memory;
       over.where = "this plan on the device";
-      throw DoesNotFit(over);
+      throw DoesNotFit(over, device.budget_for(copies[rank].peak));
     }
     if (copies[rank].outer_peak > spec.host + spec.disk) {
       over.needed = over.least_budget = copies[rank].outer_peak;
       over.available = spec.host + spec.disk;
       over.where = "this plan in the outer tier, memory.host_budget and memory.disk_budget";
-      throw DoesNotFit(over);
+      throw DoesNotFit(over, over.least_budget);
     }
   }
 }

@@ -105,6 +105,11 @@ Bytes CudaMemory::for_tensors(Bytes budget) const {
   return budget - before_ - kPages - budget / kShareOfGaps;
 }
 
+Bytes CudaMemory::budget_for(Bytes tensors) const {
+  const Bytes all = tensors + before_ + kPages;
+  return all + (all + Bytes(kShareOfGaps - 2)) / (kShareOfGaps - 1);
+}
+
 void CudaMemory::set_budget(Bytes budget) {
   if (budget > total_) {
     throw DeviceError(concat(

@@ -43,6 +43,8 @@ class DeviceMemory {
   virtual bool has_budget() const = 0;
   /// Of a budget, what live() can reach: the rest goes to what was held before and to gaps.
   virtual Bytes for_tensors(Bytes budget) const { return budget; }
+  /// The least budget of which live() can reach that much.
+  virtual Bytes budget_for(Bytes tensors) const { return tensors; }
   /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and
   /// what is held.
   virtual void set_budget(Bytes budget) = 0;

@@ -37,6 +37,7 @@ class CudaMemory final : public DeviceMemory {
   Bytes budget() const override { return budget_; }
   bool has_budget() const override { return has_budget_; }
   Bytes for_tensors(Bytes budget) const override;
+  Bytes budget_for(Bytes tensors) const override;
   /// Of all that the allocator takes, what is held before included. Segments may grow from here on
   /// and are given back page by page, so that gaps cost little, unless PYTORCH_ALLOC_CONF says how
   /// the allocator works. Throws DeviceError if the device has less.
