@@ -8,6 +8,8 @@
 #include <ATen/core/TensorBody.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace trireme::device {
 
 /// `cuda()` and `on_gpu()` are there; else the test is skipped with the reason.
@@ -25,6 +27,8 @@ class Gpu : public testing::Test {
   c10::Device on_gpu() const {
     return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(cuda_->index())};
   }
+  /// The tests run on an emulated GPU (tests/emulated_gpu): its operators take a CPU's time.
+  bool is_emulated() const { return cuda_->describe().find("emulated") != std::string::npos; }
 
  private:
   CudaPart* cuda_ = nullptr;

@@ -59,8 +59,9 @@ TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
   memory->set_budget(Bytes(256 * kMiB));
   EXPECT_EQ(memory->budget(), Bytes(256 * kMiB));
 
+  // Whole pages of the allocator's large segments, which have 20 MiB each.
   std::vector<at::Tensor> held;
-  for (int i = 0; i < 4; ++i) held.push_back(bytes(64 * kMiB));
+  for (int i = 0; i < 6; ++i) held.push_back(bytes(40 * kMiB));
   try {
     bytes(32 * kMiB);
     FAIL() << "the budget is spent";
@@ -68,9 +69,9 @@ TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
     EXPECT_THAT(
         error.what_without_backtrace(),
         AllOf(HasSubstr("rank 0: the memory budget of 256 MiB"), HasSubstr("asked for 32.0 MiB"),
-              HasSubstr("with 0 B free"), HasSubstr("held: tensors 256 MiB")));
+              HasSubstr("with 16.0 MiB free"), HasSubstr("held: tensors 240 MiB")));
   }
-  EXPECT_EQ(memory->live(), Bytes(256 * kMiB));
+  EXPECT_EQ(memory->live(), Bytes(240 * kMiB));
 
   held.pop_back();
   bytes(32 * kMiB);  // there is room again
@@ -81,6 +82,15 @@ TEST_F(GpuMemory, ABudgetBeyondTheDeviceIsRefused) {
   const auto memory = cuda().open_memory("rank 0");
   EXPECT_THROW(memory->set_budget(cuda().total_memory() + Bytes(1)), DeviceError);
   EXPECT_FALSE(memory->has_budget());
+}
+
+TEST_F(GpuMemory, TheLeastBudgetForSomeTensorsIsTheLeastThatLeavesThemRoom) {
+  const auto memory = cuda().open_memory("rank 0");
+  for (const Bytes tensors : {Bytes(1), Bytes(100 * kMiB), Bytes(100 * kMiB + 17)}) {
+    const Bytes budget = memory->budget_for(tensors);
+    EXPECT_GE(memory->for_tensors(budget), tensors);
+    EXPECT_LT(memory->for_tensors(budget - Bytes(2)), tensors);
+  }
 }
 
 TEST_F(GpuMemory, ABudgetEndsWithItsOwner) {

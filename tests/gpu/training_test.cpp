@@ -24,33 +24,32 @@ namespace {
 using runtime::plan_of;
 using runtime::small_job;
 
-/// Activations weigh some hundred MiB: more than what the allocator rounds.
-config::GptSpec gpt() {
-  return {.blocks = 6,
-          .width = 512,
-          .heads = 8,
-          .context = 512,
-          .vocabulary = 1024,
-          .dropout = 0.1,
-          .tied_head = true};
-}
-
-config::JobSpec gpt_job(const std::string& precision) {
-  config::JobSpec job = small_job(gpt());
-  job.device = "cuda";
-  job.train.steps = 3;
-  job.train.batch = 16;
-  job.train.micro_batch = 8;
-  job.train.precision = precision;
-  job.pipeline.timeout = Seconds(120);
-  return job;
-}
-
 class GpuTraining : public Gpu {
  protected:
   void SetUp() override {
     use_deterministic_kernels();
     Gpu::SetUp();
+  }
+
+  /// Activations weigh some hundred MiB: more than what the allocator rounds.
+  config::GptSpec gpt() const {
+    return {.blocks = 6,
+            .width = is_emulated() ? 64 : 512,
+            .heads = 8,
+            .context = 512,
+            .vocabulary = is_emulated() ? 256 : 1024,
+            .dropout = 0.1,
+            .tied_head = true};
+  }
+  config::JobSpec gpt_job(const std::string& precision) const {
+    config::JobSpec job = small_job(gpt());
+    job.device = "cuda";
+    job.train.steps = is_emulated() ? 2 : 3;
+    job.train.batch = is_emulated() ? 4 : 16;
+    job.train.micro_batch = job.train.batch / 2;
+    job.train.precision = precision;
+    job.pipeline.timeout = Seconds(120);
+    return job;
   }
 
   GpuOutcome train(const config::JobSpec& job, const plan::Plan& plan, Bytes budget = Bytes(0),

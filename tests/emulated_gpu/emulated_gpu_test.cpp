@@ -1,0 +1,147 @@
+// The emulated devices themselves: what a test on them can rely on.
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+namespace emulated {
+namespace {
+
+constexpr std::size_t kSize = 4096;
+
+struct Freed {
+  void operator()(std::byte* memory) const { cudaFree(memory); }
+};
+struct FreedHost {
+  void operator()(std::byte* memory) const { cudaFreeHost(memory); }
+};
+
+class EmulatedGpu : public testing::Test {
+ protected:
+  EmulatedGpu() {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, kSize), cudaSuccess);
+    device_.reset(static_cast<std::byte*>(memory));
+    EXPECT_EQ(cudaHostAlloc(&memory, kSize, cudaHostAllocDefault), cudaSuccess);
+    pinned_.reset(static_cast<std::byte*>(memory));
+    EXPECT_EQ(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), cudaSuccess);
+    EXPECT_EQ(cudaEventCreateWithFlags(&event_, cudaEventDefault), cudaSuccess);
+  }
+  ~EmulatedGpu() override {
+    cudaEventDestroy(event_);
+    cudaStreamDestroy(stream_);
+  }
+
+  /// To the device, from pinned memory that holds `value`.
+  cudaError_t copy_in(int value) {
+    std::memset(pinned_.get(), value, kSize);
+    return cudaMemcpyAsync(device_.get(), pinned_.get(), kSize, cudaMemcpyHostToDevice, stream_);
+  }
+  int held() const { return std::to_integer<int>(device_[kSize - 1]); }
+
+  std::unique_ptr<std::byte[], Freed> device_;
+  std::unique_ptr<std::byte[], FreedHost> pinned_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t event_ = nullptr;
+};
+
+TEST_F(EmulatedGpu, NewMemoryHoldsNoNumbers) {
+  float first = 0;
+  std::memcpy(&first, device_.get(), sizeof first);
+  EXPECT_NE(first, first);
+}
+
+TEST_F(EmulatedGpu, ACopyIsNotThereBeforeSomebodyWaitsForIt) {
+  ASSERT_EQ(copy_in(1), cudaSuccess);
+  EXPECT_EQ(held(), 0xFF);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(held(), 1);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
+}
+
+TEST_F(EmulatedGpu, ACopyThatNobodyWaitsForEndsAllTheSame) {
+  ASSERT_EQ(copy_in(1), cudaSuccess);
+  cudaEventRecord(event_, stream_);
+  while (cudaEventQuery(event_) == cudaErrorNotReady) std::this_thread::yield();
+  EXPECT_EQ(held(), 1);
+}
+
+TEST_F(EmulatedGpu, PageableMemoryIsCopiedBeforeTheCallReturns) {
+  const std::byte value{7};
+  ASSERT_EQ(cudaMemcpyAsync(device_.get() + kSize - 1, &value, 1, cudaMemcpyHostToDevice, stream_),
+            cudaSuccess);
+  EXPECT_EQ(held(), 7);
+}
+
+TEST_F(EmulatedGpu, AStreamThatWaitsForAnEventComesAfterIt) {
+  ASSERT_EQ(copy_in(1), cudaSuccess);
+  cudaEventRecord(event_, stream_);
+  cudaStreamWaitEvent(nullptr, event_, 0);
+  std::byte seen{};
+  ASSERT_EQ(cudaMemcpyAsync(&seen, device_.get(), 1, cudaMemcpyDeviceToHost, nullptr), cudaSuccess);
+  EXPECT_EQ(std::to_integer<int>(seen), 1);
+}
+
+TEST_F(EmulatedGpu, AStreamThatDoesNotWaitComesBefore) {
+  ASSERT_EQ(copy_in(1), cudaSuccess);
+  std::byte seen{};
+  ASSERT_EQ(cudaMemcpyAsync(&seen, device_.get(), 1, cudaMemcpyDeviceToHost, nullptr), cudaSuccess);
+  EXPECT_EQ(std::to_integer<int>(seen), 0xFF);
+}
+
+TEST_F(EmulatedGpu, TimeBetweenEventsIsThatOfTheStream) {
+  cudaEvent_t later = nullptr;
+  cudaEventCreateWithFlags(&later, cudaEventDefault);
+  cudaEventRecord(event_, stream_);
+  cudaLaunchHostFunc(
+      stream_, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, nullptr);
+  cudaEventRecord(later, stream_);
+  float milliseconds = 0;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, later), cudaErrorNotReady);
+  cudaEventSynchronize(later);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, later), cudaSuccess);
+  EXPECT_GE(milliseconds, 20);
+  cudaEventDestroy(later);
+}
+
+TEST_F(EmulatedGpu, ADeviceHasSoMuchMemoryAndNoMore) {
+  std::size_t left = 0, total = 0;
+  cudaMemGetInfo(&left, &total);
+  EXPECT_EQ(total - left, kSize);
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, left + 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(EmulatedGpu, PointersAreKnownForWhatTheyAre) {
+  const auto type_of = [](const void* memory) {
+    cudaPointerAttributes attributes{};
+    EXPECT_EQ(cudaPointerGetAttributes(&attributes, memory), cudaSuccess);
+    return attributes.type;
+  };
+  const int pageable = 0;
+  EXPECT_EQ(type_of(device_.get() + kSize - 1), cudaMemoryTypeDevice);
+  EXPECT_EQ(type_of(pinned_.get()), cudaMemoryTypeHost);
+  EXPECT_EQ(type_of(&pageable), cudaMemoryTypeUnregistered);
+}
+
+/// The last one: a device with a fault keeps it.
+TEST_F(EmulatedGpu, ACopyBeyondTheMemoryIsAFault) {
+  auto registered = std::make_unique<std::byte[]>(kSize);
+  ASSERT_EQ(cudaHostRegister(registered.get(), kSize, cudaHostRegisterDefault), cudaSuccess);
+  ASSERT_EQ(
+      cudaMemcpyAsync(device_.get() + 1, registered.get(), kSize, cudaMemcpyHostToDevice, stream_),
+      cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorIllegalAddress) << "one byte too far";
+  cudaHostUnregister(registered.get());
+}
+
+}  // namespace
+}  // namespace emulated

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+namespace emulated {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long nothing must have been given, and how long a piece of work waits for that.
+constexpr Clock::duration kQuiet = 3ms, kLatest = 30ms;
+/// How long an early stream may take before its giver goes on.
+constexpr Clock::duration kHeadStart = 1ms;
+
+std::atomic<Clock::time_point> last_given{Clock::time_point{}};
+std::atomic<int> kernels_at_work{0};
+
+}  // namespace
+
+std::uint64_t Stream::give(std::function<void()> work) {
+  const Clock::time_point now = Clock::now();
+  last_given = now;
+  std::unique_lock lock(mutex_);
+  left_.push_back({std::move(work), now});
+  if (!std::exchange(has_thread_, true)) std::thread([this] { this->work(); }).detach();
+  changed_.notify_all();
+  const std::uint64_t number = ++given_;
+  // The thread is late itself: what it can do now shall be done before the giver goes on.
+  if (pace_ == Pace::kEarly) changed_.wait_for(lock, kHeadStart, [&] { return done_ >= number; });
+  return number;
+}
+
+void Stream::finish(std::uint64_t number) {
+  std::unique_lock lock(mutex_);
+  if (wanted_ < number) {
+    wanted_ = number;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [&] { return done_ >= number; });
+}
+
+void Stream::await(std::uint64_t number) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return done_ >= number; });
+}
+
+void Stream::finish() {
+  std::uint64_t last = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    last = given_;
+  }
+  finish(last);
+}
+
+bool Stream::is_done(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  return done_ >= number;
+}
+
+bool Stream::is_done() {
+  const std::lock_guard lock(mutex_);
+  return done_ == given_;
+}
+
+void Stream::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !left_.empty(); });
+    const Clock::time_point given = left_.front().given;
+    while (wanted_ <= done_ && Clock::now() < due(given)) changed_.wait_until(lock, due(given));
+    const std::function<void()> run = std::move(left_.front().run);
+    left_.pop_front();
+    lock.unlock();
+    run();
+    lock.lock();
+    ++done_;
+    changed_.notify_all();
+  }
+}
+
+Clock::time_point Stream::due(Clock::time_point given) const {
+  if (pace_ == Pace::kEarly) return given;
+  const Clock::time_point quiet = kernels_at_work > 0 ? Clock::now() : last_given.load();
+  return std::min(given + kLatest, quiet + kQuiet);
+}
+
+void Event::record(Stream& stream) {
+  auto place = std::make_shared<Place>();
+  place->stream = &stream;
+  place->number = stream.give([place] { place->time = Clock::now(); });
+  place_ = std::move(place);
+}
+
+void Event::block(Stream& stream) {
+  if (!place_ || place_->stream == &stream) return;
+  const bool hastens = stream.pace() == Stream::Pace::kLate;
+  stream.give([place = place_, hastens] {
+    hastens ? place->stream->finish(place->number) : place->stream->await(place->number);
+  });
+}
+
+void Event::finish() {
+  if (place_) place_->stream->finish(place_->number);
+}
+
+bool Event::is_reached() {
+  return !place_ || place_->stream->is_done(place_->number);
+}
+
+}  // namespace emulated
+
+void emulated_gpu_kernel(bool begins) {
+  emulated::kernels_at_work += begins ? 1 : -1;
+}

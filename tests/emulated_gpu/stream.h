@@ -1,0 +1,88 @@
+// Streams of an emulated GPU: queues of work that a thread each does as late as it may.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace emulated {
+
+using Clock = std::chrono::steady_clock;
+
+/// What is given to a stream is done in order, and late: not before somebody waits for it, or the
+/// process has given nothing to any stream for a while. Whoever takes a result without having
+/// waited for it finds what was there before, every time and not only now and then.
+///
+/// With TRIREME_EMULATED_GPU=late_compute, only the streams that kernels run on by default are
+/// late, all others as early as they may: whoever copies or sends what is not there yet is found
+/// out, too.
+///
+/// Lives until the process ends.
+class Stream {
+ public:
+  enum class Pace { kLate, kEarly };
+
+  Stream(int device, Pace pace) : device_(device), pace_(pace) {}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  int device() const { return device_; }
+  Pace pace() const { return pace_; }
+
+  /// Counts from 1.
+  std::uint64_t give(std::function<void()> work);
+  /// Blocks until the work of that number, or all that was given so far, is done, and hastens it.
+  void finish(std::uint64_t number);
+  void finish();
+  /// Blocks until it is done, without haste.
+  void await(std::uint64_t number);
+  bool is_done(std::uint64_t number);
+  bool is_done();
+
+ private:
+  struct Work {
+    std::function<void()> run;
+    Clock::time_point given;
+  };
+  [[noreturn]] void work();
+  Clock::time_point due(Clock::time_point given) const;
+
+  const int device_;
+  const Pace pace_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> left_;
+  std::uint64_t given_ = 0, done_ = 0, wanted_ = 0;
+  bool has_thread_ = false;
+};
+
+/// The state of a cudaEvent_t: the last place where it was recorded.
+class Event {
+ public:
+  void record(Stream& stream);
+  /// Work given to `stream` from here on comes after the place.
+  void block(Stream& stream);
+  void finish();
+  bool is_reached();
+  bool is_recorded() const { return place_ != nullptr; }
+  /// After finish().
+  Clock::time_point time() const { return place_->time; }
+
+ private:
+  struct Place {
+    Stream* stream = nullptr;
+    std::uint64_t number = 0;
+    Clock::time_point time;
+  };
+  std::shared_ptr<Place> place_;
+};
+
+}  // namespace emulated
+
+/// For the library of kernels: one begins or ends. Meanwhile, nothing counts as quiet.
+extern "C" void emulated_gpu_kernel(bool begins);
