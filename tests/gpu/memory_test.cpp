@@ -59,7 +59,8 @@ TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
   memory->set_budget(Bytes(256 * kMiB));
   EXPECT_EQ(memory->budget(), Bytes(256 * kMiB));
 
-  // Whole pages of the allocator's large segments, which have 20 MiB each.
+  // 20 pages of the allocator's large segments, which have 12 MiB each; another one could be too
+  // much.
   std::vector<at::Tensor> held;
   for (int i = 0; i < 6; ++i) held.push_back(bytes(40 * kMiB));
   try {
@@ -69,13 +70,24 @@ TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
     EXPECT_THAT(
         error.what_without_backtrace(),
         AllOf(HasSubstr("rank 0: the memory budget of 256 MiB"), HasSubstr("asked for 32.0 MiB"),
-              HasSubstr("with 16.0 MiB free"), HasSubstr("held: tensors 240 MiB")));
+              HasSubstr("with 4.00 MiB free"), HasSubstr("held: tensors 240 MiB")));
   }
   EXPECT_EQ(memory->live(), Bytes(240 * kMiB));
 
   held.pop_back();
   bytes(32 * kMiB);  // there is room again
   EXPECT_LE(memory->peak_reserved(), Bytes(256 * kMiB));
+}
+
+TEST_F(GpuMemory, PagesThatAreBegunNeverLeadOverTheBudget) {
+  const auto memory = cuda().open_memory("rank 0");
+  memory->set_budget(Bytes(256 * kMiB));
+  for (const std::int64_t size : {13 * kMiB, 31 * kMiB, 5 * kMiB / 2}) {
+    std::vector<at::Tensor> held;
+    EXPECT_THROW(for (;;) held.push_back(bytes(size)), c10::OutOfMemoryError) << size;
+    EXPECT_LE(memory->reserved(), Bytes(256 * kMiB)) << size;
+    EXPECT_GE(memory->live(), Bytes(256 * kMiB) - Bytes(2 * 12 * kMiB + size)) << size;
+  }
 }
 
 TEST_F(GpuMemory, ABudgetBeyondTheDeviceIsRefused) {

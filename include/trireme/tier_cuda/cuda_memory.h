@@ -38,9 +38,10 @@ class CudaMemory final : public DeviceMemory {
   bool has_budget() const override { return has_budget_; }
   Bytes for_tensors(Bytes budget) const override;
   Bytes budget_for(Bytes tensors) const override;
-  /// Of all that the allocator takes, what is held before included. Segments may grow from here on
-  /// and are given back page by page, so that gaps cost little, unless PYTORCH_ALLOC_CONF says how
-  /// the allocator works. Throws DeviceError if the device has less.
+  /// Of all that the allocator takes, what is held before included: reserved() never exceeds it.
+  /// Segments may grow from here on and are given back page by page, so that gaps cost little,
+  /// unless PYTORCH_ALLOC_CONF says how the allocator works. Throws DeviceError if the device has
+  /// less.
   void set_budget(Bytes budget) override;
 
  private:
@@ -51,7 +52,7 @@ class CudaMemory final : public DeviceMemory {
   std::string name_;
   c10::DeviceIndex device_;
   Bytes total_, before_;
-  Bytes budget_{INT64_MAX};
+  Bytes budget_{INT64_MAX}, limit_;  ///< limit: how far allocations may lead
   bool has_budget_ = false;
   // The allocator has one peak, which every look at an interval's starts anew.
   Bytes earlier_peak_, earlier_peak_reserved_;
