@@ -158,7 +158,8 @@ std::function<runtime::DeviceReserves()> RankGpu::reserves() {
   return [this] {
     return runtime::DeviceReserves{.allocator = memory_->peak_reserved(),
                                    .workspaces = memory_->held_before(),
-                                   .others = part_.taken_by_others()};
+                                   .others = part_.taken_by_others(),
+                                   .gathered = memory_->gathered()};
   };
 }
 

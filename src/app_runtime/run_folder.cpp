@@ -157,6 +157,7 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
       line.reserved = rank.reserves.allocator;
       line.workspaces = rank.reserves.workspaces;
       line.outside = rank.reserves.others;
+      line.gathered = rank.reserves.gathered;
     }
     if (!plan_.has_forecast()) continue;
     const auto stage = static_cast<std::size_t>(rank.rank) % plan_.predicted_peaks.size();

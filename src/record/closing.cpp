@@ -107,7 +107,12 @@ std::string reserves(const Summary& summary) {
     if (!rank.workspaces || !rank.outside) continue;
     text += concat("rank ", rank.rank, " also: ", to_text(*rank.workspaces),
                    " of workspaces (of reserved), ", to_text(*rank.outside),
-                   " outside the allocator (contexts, NCCL, others)\n");
+                   " outside the allocator (contexts, NCCL, others)",
+                   rank.gathered.value_or(0) > 0
+                       ? concat("; it waited for the device ", *rank.gathered,
+                                " times to gather room: a little more budget may be faster")
+                       : "",
+                   "\n");
   }
   return text.empty() ? text : "\n" + text;
 }

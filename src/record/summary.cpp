@@ -73,6 +73,7 @@ Json rank_json(const RankSummary& rank) {
   json["reserved_bytes"] = count_or_null(rank.reserved);
   json["workspace_bytes"] = count_or_null(rank.workspaces);
   json["outside_bytes"] = count_or_null(rank.outside);
+  json["allocator_waits"] = rank.gathered ? Json(*rank.gathered) : Json(nullptr);
   json["step_s"] = count_or_null(rank.step);
   json["predicted_step_s"] = count_or_null(rank.predicted_step);
   json["forward_s"] = rank.forward.count();

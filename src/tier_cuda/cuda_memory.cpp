@@ -93,7 +93,12 @@ Bytes CudaMemory::peak_reserved() const {
                   Bytes(allocator::getDeviceStats(device_).reserved_bytes[kAll].peak));
 }
 
+std::int64_t CudaMemory::gathered() const {
+  return allocator::getDeviceStats(device_).num_alloc_retries - gathered_before_;
+}
+
 void CudaMemory::reset_peak() {
+  gathered_before_ = allocator::getDeviceStats(device_).num_alloc_retries;
   earlier_peak_ = earlier_peak_reserved_ = Bytes(0);
   allocator::resetPeakStats(device_);
 }

@@ -74,6 +74,8 @@ TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
   }
   EXPECT_EQ(memory->live(), Bytes(240 * kMiB));
 
+  EXPECT_GE(memory->gathered(), 1);
+
   held.pop_back();
   bytes(32 * kMiB);  // there is room again
   EXPECT_LE(memory->peak_reserved(), Bytes(256 * kMiB));

@@ -30,7 +30,8 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
       "   1     400 ms  500 ms   250 ms    250 ms          0        0        -       0  100.0 %\n"
       "\n"
       "rank 0 also: 32.0 MiB of workspaces (of reserved), 512 MiB outside the allocator (contexts, "
-      "NCCL, others)\n"
+      "NCCL, others); it waited for the device 3 times to gather room: a little more budget may be "
+      "faster\n"
       "\n"
       "parameters digest: 0123abcd\n"
       "losses digest: 89ef4567\n");

@@ -35,6 +35,8 @@ struct RankSummary {
   /// On the device beside the run's tensors: workspaces of libraries (part of `reserved`), and what
   /// the allocator did not take (contexts, NCCL, other processes); nothing where it is not known.
   std::optional<Bytes> workspaces = {}, outside = {};
+  /// How often the allocator waited for the device to gather room; nothing where it is not known.
+  std::optional<std::int64_t> gathered = {};
 };
 
 /// What of the copies' time ran beside other work, 1 - copy_wait / copy, at least 0; nothing where

@@ -55,6 +55,9 @@ struct DeviceReserves {
   Bytes allocator;   ///< most that the allocator took, the tensors' bytes among it
   Bytes workspaces;  ///< of LibTorch's libraries (cuBLAS), taken from the allocator before the run
   Bytes others;      ///< not by the allocator: contexts, NCCL, other processes
+  /// How often the allocator waited for the device, to give back free pages and take others
+  /// instead.
+  std::int64_t gathered = 0;
 };
 
 /// One rank's figures; times are medians over the steps.

@@ -32,6 +32,9 @@ class DeviceMemory {
   /// same as the former where the allocator keeps nothing back.
   virtual Bytes reserved() const = 0;
   virtual Bytes peak_reserved() const = 0;
+  /// How often since the last reset_peak() an allocation found no room at once: the allocator
+  /// waited for the device and gave back what was free.
+  virtual std::int64_t gathered() const { return 0; }
 
   /// Both peaks start again from what is live now.
   virtual void reset_peak() = 0;

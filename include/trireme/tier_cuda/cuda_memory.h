@@ -32,6 +32,7 @@ class CudaMemory final : public DeviceMemory {
   Bytes held_before() const override { return before_; }
   Bytes reserved() const override;
   Bytes peak_reserved() const override;
+  std::int64_t gathered() const override;
   void reset_peak() override;
   Bytes take_interval_peak() override;
   Bytes budget() const override { return budget_; }
@@ -56,6 +57,7 @@ class CudaMemory final : public DeviceMemory {
   bool has_budget_ = false;
   // The allocator has one peak, which every look at an interval's starts anew.
   Bytes earlier_peak_, earlier_peak_reserved_;
+  std::int64_t gathered_before_ = 0;
 };
 
 }  // namespace trireme::tier
