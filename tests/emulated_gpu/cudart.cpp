@@ -66,7 +66,7 @@ struct Side {
 cudaError_t copy(void* to, const void* from, std::size_t size, Stream& stream, bool waits) {
   if (size == 0) return result(cudaSuccess);
   const Side target{to, kind_of(to)}, source{from, kind_of(from)};
-  const std::uint64_t number = stream.give([=] {
+  stream.give([=] {
     if (!target.is_there(size) || !source.is_there(size)) {
       return Machine::get().fault(
           "a copy of " + std::to_string(size) +
@@ -77,7 +77,7 @@ cudaError_t copy(void* to, const void* from, std::size_t size, Stream& stream, b
   });
   // Pageable memory is copied before the call returns.
   if (waits || target.kind == MemoryKind::kPageable || source.kind == MemoryKind::kPageable)
-    stream.finish(number);
+    stream.finish_for_host();
   return result(cudaSuccess);
 }
 
@@ -267,7 +267,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return result(cudaSuccess);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  emulated::stream_of(stream).finish();
+  emulated::stream_of(stream).finish_for_host();
   return result(cudaSuccess);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -321,7 +321,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return result(emulated::event_of(event).is_reached() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  emulated::event_of(event).finish();
+  emulated::event_of(event).finish_for_host();
   return result(cudaSuccess);
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {

@@ -116,7 +116,6 @@ class Call {
   }
 
   void run() {
-    const AtWork at_work;
     if (op_.hasTag(at::Tag::nondeterministic_seeded)) return run_with_generator();
     op_.callBoxed(&results_);
   }
@@ -234,6 +233,7 @@ class Call {
 void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   // The same bits in every thread: those of LibTorch's backward have settings of their own.
   if (at::get_num_threads() != 1) at::set_num_threads(1);
+  const AtWork at_work;
   const at::AutoDispatchBelowADInplaceOrView below;
   const std::size_t count = op.schema().arguments().size();
   Call call(op, torch::jit::last(*stack, count).vec());
@@ -262,6 +262,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
     }
     return self;
   }
+  if (!self.is_cuda()) wait_for_stream(device);  // the host does
+  const AtWork at_work;
   const at::AutoDispatchBelowADInplaceOrView below;
   wait_for_stream(device);
   if (self.is_cuda())

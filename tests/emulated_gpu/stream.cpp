@@ -19,6 +19,8 @@ constexpr Clock::duration kHeadStart = 1ms;
 
 std::atomic<Clock::time_point> last_given{Clock::time_point{}};
 std::atomic<int> kernels_at_work{0};
+thread_local bool is_kernel = false;
+std::atomic<std::int64_t> host_waits{0};
 
 }  // namespace
 
@@ -56,6 +58,11 @@ void Stream::finish() {
     last = given_;
   }
   finish(last);
+}
+
+void Stream::finish_for_host() {
+  if (!is_kernel) ++host_waits;
+  finish();
 }
 
 bool Stream::is_done(std::uint64_t number) {
@@ -105,8 +112,10 @@ void Event::block(Stream& stream) {
   });
 }
 
-void Event::finish() {
-  if (place_) place_->stream->finish(place_->number);
+void Event::finish_for_host() {
+  if (!place_) return;
+  if (!is_kernel) ++host_waits;
+  place_->stream->finish(place_->number);
 }
 
 bool Event::is_reached() {
@@ -117,4 +126,9 @@ bool Event::is_reached() {
 
 void emulated_gpu_kernel(bool begins) {
   emulated::kernels_at_work += begins ? 1 : -1;
+  emulated::is_kernel = begins;
+}
+
+std::int64_t emulated_gpu_host_waits() {
+  return emulated::host_waits;
 }

@@ -39,6 +39,8 @@ class Stream {
   /// Blocks until the work of that number, or all that was given so far, is done, and hastens it.
   void finish(std::uint64_t number);
   void finish();
+  /// The host does so; finish() beside that.
+  void finish_for_host();
   /// Blocks until it is done, without haste.
   void await(std::uint64_t number);
   bool is_done(std::uint64_t number);
@@ -67,10 +69,10 @@ class Event {
   void record(Stream& stream);
   /// Work given to `stream` from here on comes after the place.
   void block(Stream& stream);
-  void finish();
+  void finish_for_host();
   bool is_reached();
   bool is_recorded() const { return place_ != nullptr; }
-  /// After finish().
+  /// Once it is reached.
   Clock::time_point time() const { return place_->time; }
 
  private:
@@ -84,5 +86,10 @@ class Event {
 
 }  // namespace emulated
 
-/// For the library of kernels: one begins or ends. Meanwhile, nothing counts as quiet.
-extern "C" void emulated_gpu_kernel(bool begins);
+extern "C" {
+/// For the library of kernels: one begins or ends. Meanwhile, nothing counts as quiet, and waits
+/// are not the host's.
+void emulated_gpu_kernel(bool begins);
+/// For tests: how often the host has waited for a device so far. Found by dlsym.
+std::int64_t emulated_gpu_host_waits();
+}

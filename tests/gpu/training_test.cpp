@@ -13,6 +13,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <iostream>
@@ -203,6 +204,45 @@ TEST_F(GpuTraining, APlanForTheBudgetKeepsToItAndAnotherOneIsRefusedByTheAllocat
   } catch (const c10::OutOfMemoryError& error) {
     EXPECT_THAT(error.what_without_backtrace(), testing::HasSubstr("memory budget of"));
   }
+}
+
+/// How often the host has waited for an emulated GPU so far; nothing on a real one.
+std::optional<std::int64_t> host_waits() {
+  using Count = std::int64_t();
+  static auto* const count =
+      reinterpret_cast<Count*>(::dlsym(RTLD_DEFAULT, "emulated_gpu_host_waits"));
+  if (count == nullptr) return std::nullopt;
+  return count();
+}
+
+/// Twice: where the step's times begin, when nothing is left to do, and where it ends.
+TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
+  if (!host_waits()) GTEST_SKIP() << "only an emulated GPU counts waits";
+  config::JobSpec job = gpt_job("bfloat16");
+  job.train.clip_norm = 1;
+  const plan::Plan everything = keep_all(job), again = keep_all(job, {.recompute = true});
+  Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job,
+                  model::make_model(job.model)};
+  planned.platform.ranks[0].host = Bytes(std::int64_t{8} << 30);
+  planned.platform.ranks[0].out = planned.platform.ranks[0].in = BytesPerSecond(20e9);
+  planned.platform.ranks[0].memory = planned.copies(everything).peak * 2 / 3;
+  const auto moved = planned.plan("offload");
+  ASSERT_TRUE(moved);
+  const simulate::CopyPoints copies = planned.copies(*moved);
+  ASSERT_GT(copies.outer_peak, Bytes(0));
+  const auto waits_of = [&](int steps, const plan::Plan& plan, const simulate::CopyPoints& points) {
+    job.train.steps = steps;
+    const std::int64_t before = *host_waits();
+    train(job, plan, Bytes(0), points);
+    return *host_waits() - before;
+  };
+  const auto waits_of_a_step = [&](const plan::Plan& plan, const simulate::CopyPoints& points) {
+    return waits_of(2, plan, points) - waits_of(1, plan, points);
+  };
+  EXPECT_EQ(waits_of_a_step(everything, {}), 2);
+  EXPECT_EQ(waits_of_a_step(again, {}), 2);
+  // For copies both ways before a step, which has none left, and after it; where their times begin.
+  EXPECT_EQ(waits_of_a_step(*moved, copies), 2 + 2 + 2 + 1);
 }
 
 TEST_F(GpuTraining, GeneratorsOfOneKeyDrawTheSameAndAreOfTheDevice) {
