@@ -132,10 +132,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
     if (speaks)
       out << partition::to_text(answer) << "measured with micro-batches of " << chains.sizes_text()
           << ", others estimated\n";
-    if (choice.infeasible) {
-      throw DoesNotFit(*choice.infeasible,
-                       context.device.budget_for(choice.infeasible->least_budget));
-    }
+    if (choice.infeasible) throw DoesNotFit(*choice.infeasible, context.device);
     return choice.shape;
   }
 }

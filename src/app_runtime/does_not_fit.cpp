@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "does_not_fit.h"
 
+#include "rank_device.h"
+
 #include "trireme/core/text.h"
 #include "trireme/report/text.h"
 
 #include <utility>
 
 namespace trireme::app {
+
+DoesNotFit::DoesNotFit(plan::Infeasible infeasible)
+    : DoesNotFit(infeasible, infeasible.least_budget) {}
+
+DoesNotFit::DoesNotFit(plan::Infeasible infeasible, const RankDevice& device)
+    : DoesNotFit(infeasible, device.budget_for(infeasible.least_budget)) {}
 
 DoesNotFit::DoesNotFit(plan::Infeasible infeasible, Bytes least)
     : Error(concat("infeasible: rank ", infeasible.rank, " with layers ", infeasible.first_layer,

@@ -7,14 +7,20 @@
 
 namespace trireme::app {
 
+class RankDevice;
+
 class DoesNotFit : public Error {
  public:
-  /// `least` is the least budget, as the job names it, of which a plan may take `least_budget`.
-  DoesNotFit(plan::Infeasible infeasible, Bytes least);
+  /// Of bytes that a job names as plans count them.
+  explicit DoesNotFit(plan::Infeasible infeasible);
+  /// Of `device`: the least budget is said as the job names it.
+  DoesNotFit(plan::Infeasible infeasible, const RankDevice& device);
 
   const plan::Infeasible& infeasible() const { return infeasible_; }
 
  private:
+  DoesNotFit(plan::Infeasible infeasible, Bytes least);
+
   plan::Infeasible infeasible_;
 };
 

@@ -121,10 +121,8 @@ plan::Plan solved(const partition::Question& question, const RankContext& contex
   }
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
-  if (const auto reason = document.find("infeasible")) {
-    const plan::Infeasible infeasible = plan::read_infeasible(*reason);
-    throw DoesNotFit(infeasible, context.device.budget_for(infeasible.least_budget));
-  }
+  if (const auto reason = document.find("infeasible"))
+    throw DoesNotFit(plan::read_infeasible(*reason), context.device);
   return plan::read_plan(document);
 }
 
@@ -140,13 +138,13 @@ void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoin
       over.needed = over.least_budget = copies[rank].peak;
       over.available = spec.memory;
       over.where = "this plan on the device";
-      throw DoesNotFit(over, device.budget_for(copies[rank].peak));
+      throw DoesNotFit(over, device);
     }
     if (copies[rank].outer_peak > spec.host + spec.disk) {
       over.needed = over.least_budget = copies[rank].outer_peak;
       over.available = spec.host + spec.disk;
       over.where = "this plan in the outer tier, memory.host_budget and memory.disk_budget";
-      throw DoesNotFit(over, over.least_budget);
+      throw DoesNotFit(over);
     }
   }
 }

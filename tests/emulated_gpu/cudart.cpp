@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -251,7 +250,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t size, cudaStrea
 }
 cudaError_t cudaMemset(void* memory, int value, std::size_t size) {
   cudaMemsetAsync(memory, value, size, nullptr);
-  emulated::stream_of(nullptr).finish();
+  emulated::stream_of(nullptr).finish_for_host();
   return result(cudaSuccess);
 }
 
@@ -263,7 +262,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*
   return result(cudaSuccess);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  emulated::stream_of(stream).finish();
+  emulated::stream_of(stream).finish_for_host();
   return result(cudaSuccess);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -83,11 +82,11 @@ Stream& Machine::make_stream(int device, Stream::Pace pace) {
 
 void Machine::finish(int device) {
   for (Stream* const stream : streams())
-    if (stream->device() == device) stream->finish();
+    if (stream->device() == device) stream->finish_for_host();
 }
 
 void Machine::finish_all() {
-  for (Stream* const stream : streams()) stream->finish();
+  for (int device = 0; device < devices(); ++device) finish(device);
 }
 
 std::vector<Stream*> Machine::streams() {

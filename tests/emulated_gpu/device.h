@@ -53,7 +53,7 @@ class Machine {
   /// What cudaStream_t 0 stands for.
   Stream& standard_stream(int device) { return *standard_.at(static_cast<std::size_t>(device)); }
   Stream& make_stream(int device);
-  /// All streams of one device, of every device.
+  /// The host waits for all streams of one device, of every device.
   void finish(int device);
   void finish_all();
 

@@ -110,14 +110,13 @@ class Call {
     const std::vector<c10::Argument>& named = op_.schema().arguments();
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       is_written_ = named[i].alias_info() != nullptr && named[i].alias_info()->isWrite();
-      translated_.push_back(translate(arguments_[i]));
+      stack_.push_back(translate(arguments_[i]));
     }
-    results_ = translated_;
   }
 
   void run() {
     if (op_.hasTag(at::Tag::nondeterministic_seeded)) return run_with_generator();
-    op_.callBoxed(&results_);
+    op_.callBoxed(&stack_);
   }
 
   /// What the caller of the operator gets.
@@ -131,7 +130,7 @@ class Call {
     const std::vector<c10::Argument>& returns = op_.schema().returns();
     for (std::size_t i = 0; i < returns.size(); ++i) {
       const auto written = written_to(returns[i]);
-      all.push_back(written ? arguments_[*written] : back(results_[i]));
+      all.push_back(written ? arguments_[*written] : back(stack_[i]));
     }
     return all;
   }
@@ -216,13 +215,13 @@ class Call {
     const std::uint64_t offset = place.philox_offset_per_thread();
     at::Generator host = at::detail::getDefaultCPUGenerator();
     host.set_current_seed(place.current_seed() * 1'000'003 + offset);
-    op_.callBoxed(&results_);
+    op_.callBoxed(&stack_);
     place.set_philox_offset_per_thread(offset + 4);
   }
 
   const c10::OperatorHandle& op_;
   const Stack arguments_;
-  Stack translated_, results_;
+  Stack stack_;  ///< the translated arguments, then the results
   std::vector<std::pair<at::Tensor, at::Tensor>> written_;  ///< and with what
   bool widens_ = false;
   bool is_written_ = false;  ///< the argument that is being translated

@@ -10,7 +10,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
@@ -34,11 +33,22 @@ struct ncclComm {
   int socket = -1;
   bool is_aborted = false;
 
+  ncclComm() = default;
+  ~ncclComm() {
+    if (socket >= 0) ::close(socket);
+  }
+  ncclComm(const ncclComm&) = delete;
+  ncclComm& operator=(const ncclComm&) = delete;
+
   void settle(ncclResult_t result, std::string why = {}) {
     const std::lock_guard lock(mutex);
     state = result;
     words = std::move(why);
     changed.notify_all();
+  }
+  ncclResult_t current() {
+    const std::lock_guard lock(mutex);
+    return state;
   }
   bool has_ended() {
     const std::lock_guard lock(mutex);
@@ -104,16 +114,12 @@ int open_socket(const Comm& comm, bool listens) {
   return -1;
 }
 
-void nap() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
 /// The socket to the other rank; -1 if the communicator is aborted before.
 int met(const Comm& comm) {
   if (comm->rank == 1) {
     while (!comm->has_ended()) {
       if (const int socket = open_socket(comm, false); socket >= 0) return socket;
-      nap();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return -1;
   }
@@ -202,7 +208,7 @@ ncclResult_t take(bool sends, const void* data, std::size_t size, ncclDataType_t
   Half half{comm_of(bare), sends, static_cast<std::byte*>(const_cast<void*>(data)), size};
   const bool is_alone = half.comm && half.comm->ranks == 1;
   // The first rank of two sends to the second.
-  const bool fits = half.comm && type == ncclInt8 && half.comm->state == ncclSuccess &&
+  const bool fits = half.comm && type == ncclInt8 && half.comm->current() == ncclSuccess &&
                     (is_alone ? peer == 0 && group_depth > 0
                               : half.comm->rank == (sends ? 0 : 1) && peer == (sends ? 1 : 0));
   if (!fits) return ncclInvalidUsage;
@@ -245,8 +251,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* result, int ranks, ncclUniqueId 
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  const std::lock_guard lock(comm->mutex);
-  *state = comm->state;
+  *state = comm->current();
   return ncclSuccess;
 }
 

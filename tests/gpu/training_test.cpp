@@ -124,6 +124,11 @@ struct Planned {
   config::JobSpec job;
   model::ChainModel model;
 
+  void open_outer_tier() {
+    chain::RankSpec& rank = platform.ranks[0];
+    rank.host = Bytes(std::int64_t{8} << 30);
+    rank.out = rank.in = BytesPerSecond(20e9);
+  }
   partition::Question question(const std::string& solver) const {
     return {.chain = chain,
             .platform = platform,
@@ -160,8 +165,7 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
   const config::JobSpec job = gpt_job("bfloat16");
   const model::ChainModel model = model::make_model(job.model);
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job, model};
-  planned.platform.ranks[0].host = Bytes(std::int64_t{8} << 30);
-  planned.platform.ranks[0].out = planned.platform.ranks[0].in = BytesPerSecond(20e9);
+  planned.open_outer_tier();
   const plan::Plan everything = keep_all(job);
   const Bytes all = planned.copies(everything).peak;
   const GpuOutcome expected = train(job, everything);
@@ -206,25 +210,21 @@ TEST_F(GpuTraining, APlanForTheBudgetKeepsToItAndAnotherOneIsRefusedByTheAllocat
   }
 }
 
-/// How often the host has waited for an emulated GPU so far; nothing on a real one.
-std::optional<std::int64_t> host_waits() {
+/// How often the host has waited for an emulated GPU so far.
+std::int64_t host_waits() {
   using Count = std::int64_t();
-  static auto* const count =
-      reinterpret_cast<Count*>(::dlsym(RTLD_DEFAULT, "emulated_gpu_host_waits"));
-  if (count == nullptr) return std::nullopt;
-  return count();
+  return reinterpret_cast<Count*>(::dlsym(RTLD_DEFAULT, "emulated_gpu_host_waits"))();
 }
 
 /// Twice: where the step's times begin, when nothing is left to do, and where it ends.
 TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
-  if (!host_waits()) GTEST_SKIP() << "only an emulated GPU counts waits";
+  if (!is_emulated()) GTEST_SKIP() << "only an emulated GPU counts waits";
   config::JobSpec job = gpt_job("bfloat16");
   job.train.clip_norm = 1;
   const plan::Plan everything = keep_all(job), again = keep_all(job, {.recompute = true});
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job,
                   model::make_model(job.model)};
-  planned.platform.ranks[0].host = Bytes(std::int64_t{8} << 30);
-  planned.platform.ranks[0].out = planned.platform.ranks[0].in = BytesPerSecond(20e9);
+  planned.open_outer_tier();
   planned.platform.ranks[0].memory = planned.copies(everything).peak * 2 / 3;
   const auto moved = planned.plan("offload");
   ASSERT_TRUE(moved);
@@ -232,9 +232,9 @@ TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
   ASSERT_GT(copies.outer_peak, Bytes(0));
   const auto waits_of = [&](int steps, const plan::Plan& plan, const simulate::CopyPoints& points) {
     job.train.steps = steps;
-    const std::int64_t before = *host_waits();
+    const std::int64_t before = host_waits();
     train(job, plan, Bytes(0), points);
-    return *host_waits() - before;
+    return host_waits() - before;
   };
   const auto waits_of_a_step = [&](const plan::Plan& plan, const simulate::CopyPoints& points) {
     return waits_of(2, plan, points) - waits_of(1, plan, points);
