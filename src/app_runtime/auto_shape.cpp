@@ -101,7 +101,7 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const RankConte
 
 void add_figures(const config::JobSpec& job, const model::ChainModel& model,
                  const RankContext& context, partition::ShapeQuestion& question) {
-  question.shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+  question.shared_bytes = [tied = profile::TiedWeights(model, job.train)](
                               const partition::LayerRuns& runs) { return tied.shared(runs); };
   if (question.platform.ranks.front().memory == Bytes(0)) {
     const Bytes room = room_of_a_rank(context);

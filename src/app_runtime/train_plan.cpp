@@ -104,7 +104,7 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .solver = job.plan.solver,
           .cut = cut_by_user(job, model, stages),
           .slots = job.plan.slots,
-          .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+          .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
                               const partition::LayerRuns& runs) { return tied.shared(runs); }};
 }
 

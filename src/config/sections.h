@@ -123,7 +123,7 @@ void walk(Fields& field, TrainSpec& spec) {
   field("batch", spec.batch, Range{1, kMany});
   field("micro_batch", spec.micro_batch, Range{1, kMany});
   field("seed", spec.seed, Range{0, kMostSeed});
-  field("precision", spec.precision, OneOf{"float32", "bfloat16"});
+  field("precision", spec.precision, OneOf{"float32", "bfloat16", "bfloat16_weights"});
   field("deterministic", spec.deterministic);
   field("clip_norm", spec.clip_norm, Range{0, 1e9});
   field("validate_every", spec.validate_every, Range{0, kMany});

@@ -51,8 +51,8 @@ at::Tensor BatchNorm::operator()(const at::Tensor& x_BCHW, const Context& contex
 }
 
 BatchNorm add_batch_norm(const PartBuilder& build, const std::string& name, std::int64_t channels) {
-  return {.weight = build.constant(name + ".weight", {channels}, 1),
-          .bias = build.constant(name + ".bias", {channels}, 0),
+  return {.weight = build.float32_constant(name + ".weight", {channels}, 1),
+          .bias = build.float32_constant(name + ".bias", {channels}, 0),
           .mean = build.buffer(name + ".running_mean", {channels}, 0),
           .variance = build.buffer(name + ".running_var", {channels}, 1)};
 }

@@ -26,24 +26,49 @@ struct Dropout : torch::autograd::Function<Dropout> {
   }
 };
 
+/// At least float32.
+at::Tensor wide(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+}
+
+struct Embedding : torch::autograd::Function<Embedding> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& weight,
+                            const at::Tensor& indices) {
+    context->save_for_backward({indices});
+    context->saved_data["rows"] = weight.size(0);
+    return at::embedding(weight, indices);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const at::Tensor indices = context->get_saved_variables()[0];
+    const at::Tensor gradient = at::embedding_dense_backward(
+        wide(gradients[0]), indices, context->saved_data["rows"].toInt(), /*padding_idx=*/-1,
+        /*scale_grad_by_freq=*/false);
+    return {gradient.to(gradients[0].scalar_type()), {}};
+  }
+};
+
 /// y = x r w with r = 1 / sqrt(mean(x^2) + epsilon), row by row.
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, double epsilon) {
-    const at::Tensor scale = (x * x).mean(-1, /*keepdim=*/true).add_(epsilon).rsqrt_();
+    const at::Tensor wide_x = wide(x);
+    const at::Tensor scale = (wide_x * wide_x).mean(-1, /*keepdim=*/true).add_(epsilon).rsqrt_();
     context->save_for_backward({x, weight, scale});
-    return (x * scale).mul_(weight);
+    return (wide_x * scale).mul_(weight).to(x.scalar_type());
   }
   /// With h = dy w: dx = r h - r^3 x mean(h x), dw = the sum of dy x r over rows.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &scale = saved[2], &dy = gradients[0];
-    const at::Tensor unit = x * scale;
+    const at::Tensor &x = saved[0], &weight = saved[1], &scale = saved[2];
+    const at::Tensor unit = x * scale, dy = wide(gradients[0]);
     const at::Tensor weight_gradient = (dy * unit).flatten(0, -2).sum(0);
-    at::Tensor h = dy * weight;
+    const at::Tensor h = dy * weight;
     const at::Tensor along = (h * unit).mean(-1, /*keepdim=*/true);
-    return {(h - unit * along).mul_(scale), weight_gradient, {}};
+    return {(h - unit * along).mul_(scale).to(x.scalar_type()),
+            weight_gradient.to(weight.scalar_type()),
+            {}};
   }
 };
 
@@ -70,7 +95,20 @@ at::Tensor dropout(const at::Tensor& x, double probability, const Context& conte
   return Dropout::apply(x, mask, 1 / (1 - probability));
 }
 
+at::Tensor embed(const at::Tensor& weight, const at::Tensor& indices) {
+  // On CUDA, LibTorch's own sums are in float32.
+  if (weight.is_cuda() || weight.scalar_type() != at::kBFloat16)
+    return at::embedding(weight, indices);
+  return Embedding::apply(weight, indices);
+}
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
+  return at::cross_entropy_loss(wide(logits), target);
+}
+
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  // One kernel there, which keeps the same.
+  if (x.is_cuda()) return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
   return RmsNorm::apply(x, weight, epsilon);
 }
 

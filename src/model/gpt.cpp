@@ -22,8 +22,7 @@ Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
   const at::Tensor position =
       build.normal("position.weight", {spec.context, spec.width}, kDeviation);
   return [token, position, spec](Values input, const Context& context) -> Values {
-    const at::Tensor x_BTC =
-        at::embedding(token, input[0]) + position.narrow(0, 0, input[0].size(1));
+    const at::Tensor x_BTC = embed(token, input[0]) + position.narrow(0, 0, input[0].size(1));
     return {dropout(x_BTC, spec.dropout, context)};
   };
 }

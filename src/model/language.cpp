@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "language.h"
 
-#include "chunked_loss.h"
+#include "linear_cross_entropy.h"
 #include "transformer.h"
 
 #include <ATen/ATen.h>
@@ -32,10 +32,7 @@ at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, 
 at::Tensor next_token_loss(const at::Tensor& x_BTC, const at::Tensor& output_weight,
                            const Context& context, int chunks) {
   const at::Tensor target_N = context.target.at(0).reshape({-1});
-  if (chunks > 1)
-    return chunked_cross_entropy(x_BTC.flatten(0, 1), output_weight, target_N, chunks);
-  const at::Tensor logits_BTV = at::linear(x_BTC, output_weight);
-  return at::cross_entropy_loss(logits_BTV.flatten(0, 1), target_N);
+  return linear_cross_entropy(x_BTC.flatten(0, 1), output_weight, target_N, chunks);
 }
 
 }  // namespace trireme::model

@@ -7,12 +7,20 @@
 namespace trireme::model {
 
 at::Tensor Layer::add_parameter(std::string name, const at::Tensor& initial, std::string tie) {
+  return add({.name = std::move(name), .value = initial, .tie = std::move(tie)});
+}
+
+at::Tensor Layer::add_float32_parameter(std::string name, const at::Tensor& initial) {
+  return add({.name = std::move(name), .value = initial, .tie = {}, .stays_float32 = true});
+}
+
+at::Tensor Layer::add(Parameter parameter) {
   for (const Parameter& other : parameters_) {
-    ensure(other.name != name, concat("two parameters of one layer are called '", name, "'"));
+    ensure(other.name != parameter.name,
+           concat("two parameters of one layer are called '", parameter.name, "'"));
   }
-  at::Tensor value = initial.detach().contiguous().requires_grad_();
-  parameters_.push_back({std::move(name), value, std::move(tie)});
-  return value;
+  parameter.value = parameter.value.detach().contiguous().requires_grad_();
+  return parameters_.emplace_back(std::move(parameter)).value;
 }
 
 at::Tensor Layer::add_buffer(std::string name, const at::Tensor& initial) {

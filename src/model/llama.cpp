@@ -55,8 +55,7 @@ double residual_deviation(const LlamaSpec& spec) {
 /// Tokens int64 [B, T] to [B, T, C].
 Part embedding(const PartBuilder& build, const LlamaSpec& spec) {
   const at::Tensor token = add_token_embedding(build, spec.vocabulary, spec.width, spec.tied_head);
-  return
-      [token](Values input, const Context&) -> Values { return {at::embedding(token, input[0])}; };
+  return [token](Values input, const Context&) -> Values { return {embed(token, input[0])}; };
 }
 
 /// [B, T, C] to the mean cross-entropy of the next token.
@@ -150,9 +149,10 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   return [norm, q, k, v, spec, D, G](Values input, const Context&) -> Values {
     const at::Tensor x_BTC = take(input, 0);
     const at::Tensor from_BTC = norm(x_BTC);
-    // Angles are exact in the type of the parameters; what is turned keeps its own.
-    const Angles by =
-        angles(x_BTC.size(1), D, spec.rope_base, x_BTC.options().dtype(q.weight.scalar_type()));
+    // Angles are at least float32; what is turned keeps its own type.
+    const at::ScalarType of_weights = q.weight.scalar_type();
+    const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
+    const Angles by = angles(x_BTC.size(1), D, spec.rope_base, x_BTC.options().dtype(type));
     return {turned(q(from_BTC), spec.heads, by), turned(k(from_BTC), G, by), v(from_BTC), x_BTC};
   };
 }

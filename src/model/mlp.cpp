@@ -28,8 +28,8 @@ class Hidden final : public Layer {
     weight_ = add_parameter("linear.weight", initial_weight(out, in, seeds.of_layer()));
     bias_ = add_parameter("linear.bias", at::zeros({out}));
     if (!batch_norm_) return;
-    scale_ = add_parameter("norm.weight", at::ones({out}));
-    shift_ = add_parameter("norm.bias", at::zeros({out}));
+    scale_ = add_float32_parameter("norm.weight", at::ones({out}));
+    shift_ = add_float32_parameter("norm.bias", at::zeros({out}));
     mean_ = add_buffer("norm.running_mean", at::zeros({out}));
     variance_ = add_buffer("norm.running_var", at::ones({out}));
   }
@@ -59,7 +59,7 @@ class Classifier final : public Layer {
   }
 
   Values forward(const Values& input, const Context& context) override {
-    return {at::cross_entropy_loss(at::linear(input[0], weight_, bias_), context.target.at(0))};
+    return {cross_entropy(at::linear(input[0], weight_, bias_), context.target.at(0))};
   }
 
  private:

@@ -40,6 +40,11 @@ at::Tensor PartBuilder::constant(const std::string& name, at::IntArrayRef sizes,
   return layer_.add_parameter(prefix_ + name, at::full(sizes, value, at::kFloat));
 }
 
+at::Tensor PartBuilder::float32_constant(const std::string& name, at::IntArrayRef sizes,
+                                         double value) const {
+  return layer_.add_float32_parameter(prefix_ + name, at::full(sizes, value, at::kFloat));
+}
+
 at::Tensor PartBuilder::buffer(const std::string& name, at::IntArrayRef sizes, double value) const {
   return layer_.add_buffer(prefix_ + name, at::full(sizes, value, at::kFloat));
 }

@@ -23,6 +23,7 @@ inline at::Tensor take(Values& values, std::size_t i) {
 class PartsLayer final : public Layer {
  public:
   using Layer::add_buffer;
+  using Layer::add_float32_parameter;
   using Layer::add_parameter;
 
   void append(Part part) { parts_.push_back(std::move(part)); }
@@ -41,6 +42,8 @@ class PartBuilder {
 
   at::Tensor normal(const std::string& name, at::IntArrayRef sizes, double deviation) const;
   at::Tensor constant(const std::string& name, at::IntArrayRef sizes, double value) const;
+  /// One that stays float32 beside weights in bfloat16.
+  at::Tensor float32_constant(const std::string& name, at::IntArrayRef sizes, double value) const;
   at::Tensor buffer(const std::string& name, at::IntArrayRef sizes, double value) const;
   /// A use of the weight that is tied under this name.
   at::Tensor tied(const std::string& name, at::IntArrayRef sizes, double deviation,

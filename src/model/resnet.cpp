@@ -10,6 +10,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/functional.h"
 
 #include <ATen/ATen.h>
 
@@ -168,7 +169,7 @@ void add_head(ChainModel& model, const ResnetSpec& spec, const Maps& maps) {
         add_linear(build, "linear", in, out, std::sqrt(1.0 / static_cast<double>(in)));
     return [classify](Values input, const Context& context) -> Values {
       const at::Tensor mean_BC = input[0].mean({2, 3});
-      return {at::cross_entropy_loss(classify(mean_BC), context.target.at(0))};
+      return {cross_entropy(classify(mean_BC), context.target.at(0))};
     };
   };
   model.layers.push_back(layer_of("head", "head", static_cast<double>(in * out), build_head));

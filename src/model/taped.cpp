@@ -19,6 +19,8 @@ namespace trireme::model {
 namespace {
 
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision);
+/// What a layer whose weights are in bfloat16 takes.
+Values lowered(Values input, Precision precision);
 /// The members that carry gradients, as leaves of a new tape.
 Values leaves_of(const Values& input, InputGradient wanted);
 /// Where a backward begins.
@@ -136,7 +138,7 @@ Values run(Layer& layer, const Values& input, const Context& context, Precision 
   const AutocastScope autocast(precision, device_of(input));
   std::vector<std::int64_t> versions;
   for (const at::Tensor& value : input) versions.push_back(value._version());
-  Values output = layer.forward(input, context);
+  Values output = layer.forward(lowered(input, precision), context);
   for (std::size_t i = 0; i < input.size(); ++i) {
     if (input[i]._version() != versions[i]) {
       throw Error(concat("a layer changed member ", i,
@@ -148,6 +150,14 @@ Values run(Layer& layer, const Values& input, const Context& context, Precision 
     if (value.defined() && shares_storage(value, input)) value = value.clone();
   }
   return output;
+}
+
+Values lowered(Values input, Precision precision) {
+  if (precision != Precision::kBfloat16Weights) return input;
+  for (at::Tensor& value : input) {
+    if (value.is_floating_point()) value = value.to(at::kBFloat16);
+  }
+  return input;
 }
 
 Values leaves_of(const Values& input, InputGradient wanted) {

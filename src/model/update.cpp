@@ -29,15 +29,19 @@ at::Tensor attach_gradients(const std::vector<at::Tensor>& values) {
   return flat;
 }
 
-void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& value,
-                      const at::Tensor& gradient) {
+void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& master,
+                      const at::Tensor& weight, const at::Tensor& gradient) {
   const bool is_adamw = spec.kind == "adamw";
-  values.push_back(value);
+  values.push_back(master);
   gradients.push_back(gradient);
-  if (is_adamw || spec.momentum != 0) first_moments.push_back(at::zeros_like(value));
+  if (weight.scalar_type() != master.scalar_type()) {
+    masters.push_back(master);
+    weights.push_back(weight);
+  }
+  if (is_adamw || spec.momentum != 0) first_moments.push_back(at::zeros_like(master));
   if (!is_adamw) return;
-  second_moments.push_back(at::zeros_like(value));
-  steps.push_back(at::zeros({}, at::TensorOptions(at::kFloat).device(value.device())));
+  second_moments.push_back(at::zeros_like(master));
+  steps.push_back(at::zeros({}, at::TensorOptions(at::kFloat).device(master.device())));
 }
 
 void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first) {
@@ -51,6 +55,7 @@ void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, 
     at::_fused_sgd_(group.values, group.gradients, group.first_moments, group.decay, spec.momentum,
                     rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, is_first);
   }
+  if (!group.masters.empty()) at::_foreach_copy_(group.weights, group.masters);
 }
 
 }  // namespace trireme::model

@@ -109,7 +109,7 @@ Part hidden(const PartBuilder& build, std::int64_t in, std::int64_t out, std::in
 Part head(const PartBuilder& build, std::int64_t in, std::int64_t classes) {
   const Linear classify = add_rectified_linear(build, in, classes);
   return [classify](Values input, const Context& context) -> Values {
-    return {at::cross_entropy_loss(classify(input[0]), context.target.at(0))};
+    return {cross_entropy(classify(input[0]), context.target.at(0))};
   };
 }
 

@@ -53,6 +53,7 @@ class Walk {
   const model::ChainModel& model_;
   const config::JobSpec& job_;
   const MeasureOptions& options_;
+  const model::Precision precision_;
   tier::DeviceMemory& memory_;
   std::shared_ptr<void> scope_;
   std::unique_ptr<device::Marks> marks_;
@@ -94,6 +95,7 @@ Walk::Walk(const model::ChainModel& model, const config::JobSpec& job,
     : model_(model),
       job_(job),
       options_(options),
+      precision_(model::precision_of(job.train.precision)),
       memory_(options.memory != nullptr ? *options.memory : tier::MemoryAccount::open("profile")),
       scope_(memory_.enter()),
       marks_(options.place.make_marks()),
@@ -137,9 +139,7 @@ chain::LayerCost Walk::measure_layer() {
   const Subject subject{.layer = *held.layer,
                         .input = x_,
                         .context = context,
-                        .precision = job_.train.precision == "bfloat16"
-                                         ? model::Precision::kBfloat16
-                                         : model::Precision::kFloat32,
+                        .precision = precision_,
                         .input_gradient = number_ > 1 ? model::InputGradient::kNeeded
                                                       : model::InputGradient::kNotNeeded};
   model::Values output = measure_bytes(subject, memory_, cost);
@@ -163,12 +163,13 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
   const Bytes before = memory_.live();
   held.layer = recipe().build(model::Seeds(job_.train.seed, number_));
   model::move_to(options_.place.device(), *held.layer);
+  model::lower_weights(*held.layer, precision_);
   cost.parameters = memory_.live() - before;
   cost.optimizer = Bytes(0);
   std::vector<at::Tensor> values;
   for (const model::Parameter& parameter : held.layer->parameters()) {
     values.push_back(parameter.value);
-    cost.optimizer += optimizer_bytes(parameter, job_.train.optimizer);
+    cost.optimizer += optimizer_bytes(parameter.value, job_.train.optimizer);
   }
   held.gradients = model::attach_gradients(values);
   cost.gradients = held_by({held.gradients});

@@ -4,10 +4,12 @@
 #include <ATen/ATen.h>
 
 namespace trireme::profile {
-Bytes optimizer_bytes(const model::Parameter& parameter, const config::OptimizerSpec& optimizer) {
-  const Bytes moment(static_cast<std::int64_t>(parameter.value.nbytes()));
-  if (optimizer.kind == "adamw") return 2 * moment + Bytes(sizeof(float));
-  return optimizer.momentum != 0 ? moment : Bytes(0);
+
+Bytes optimizer_bytes(const at::Tensor& weight, const config::OptimizerSpec& optimizer) {
+  const Bytes moment(weight.numel() * std::int64_t{sizeof(float)});
+  const Bytes master = weight.scalar_type() == at::kFloat ? Bytes(0) : moment;
+  if (optimizer.kind == "adamw") return master + 2 * moment + Bytes(sizeof(float));
+  return optimizer.momentum != 0 ? master + moment : master;
 }
 
 }  // namespace trireme::profile

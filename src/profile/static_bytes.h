@@ -4,12 +4,13 @@
 
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
-#include "trireme/model/layer.h"
+
+#include <ATen/core/Tensor.h>
 
 namespace trireme::profile {
 
-/// State that the optimiser holds for one parameter: AdamW two moments and a step, SGD a momentum
-/// unless that is 0.
-Bytes optimizer_bytes(const model::Parameter& parameter, const config::OptimizerSpec& optimizer);
+/// State that the optimiser holds for one weight: AdamW two moments and a step, SGD a momentum
+/// unless that is 0; the master of a weight that is not float32.
+Bytes optimizer_bytes(const at::Tensor& weight, const config::OptimizerSpec& optimizer);
 
 }  // namespace trireme::profile

@@ -3,17 +3,19 @@
 
 #include "static_bytes.h"
 
+#include "trireme/model/precision.h"
+
 #include <map>
 #include <set>
 
 namespace trireme::profile {
 
-TiedWeights::TiedWeights(const model::ChainModel& model, const config::OptimizerSpec& optimizer) {
+TiedWeights::TiedWeights(const model::ChainModel& model, const config::TrainSpec& train) {
   std::map<std::string, std::vector<Use>> known;  // by kind
   for (int i = 1; i <= model.length(); ++i) {
     const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(i - 1)];
     const auto same = recipe.kind.empty() ? known.end() : known.find(recipe.kind);
-    uses_.push_back(same != known.end() ? same->second : uses_of(recipe, i, optimizer));
+    uses_.push_back(same != known.end() ? same->second : uses_of(recipe, i, train));
     known[recipe.kind] = uses_.back();
   }
 }
@@ -32,13 +34,14 @@ Bytes TiedWeights::shared(const std::vector<std::pair<int, int>>& runs) const {
 }
 
 std::vector<TiedWeights::Use> TiedWeights::uses_of(const model::LayerRecipe& recipe, int number,
-                                                   const config::OptimizerSpec& optimizer) {
+                                                   const config::TrainSpec& train) {
   std::vector<Use> uses;
   const auto layer = recipe.build(model::Seeds(/*run_seed=*/0, number));
+  model::lower_weights(*layer, model::precision_of(train.precision));
   for (const model::Parameter& parameter : layer->parameters()) {
     if (parameter.tie.empty()) continue;
     const Bytes value(static_cast<std::int64_t>(parameter.value.nbytes()));
-    uses.push_back({parameter.tie, value + optimizer_bytes(parameter, optimizer)});
+    uses.push_back({parameter.tie, value + optimizer_bytes(parameter.value, train.optimizer)});
   }
   return uses;
 }

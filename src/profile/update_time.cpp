@@ -21,8 +21,10 @@ Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
   if (layer.parameters().empty()) return Seconds(0);
   const at::NoGradGuard no_grad;
   model::UpdateGroup group{.decay = optimizer.weight_decay};
-  for (const model::Parameter& parameter : layer.parameters())
-    group.add(optimizer, parameter.value, parameter.value.grad());
+  for (const model::Parameter& parameter : layer.parameters()) {
+    const at::Tensor weight = parameter.value.detach();
+    group.add(optimizer, weight.to(at::kFloat), weight, parameter.value.grad());
+  }
   marks.begin();
   std::vector<device::Marks::Mark> turns{marks.set()};
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up

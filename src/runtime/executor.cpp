@@ -246,11 +246,12 @@ void Executor::untaped(const Action& action, bool repeated) {
   model::Values output;
   if (!repeated && retaped_.contains(key)) {
     model::Outlined outlined = model::outlined_forward(layer, input_of(action), context_of(action),
-                                                       precision(), input_gradient(action));
+                                                       options_.precision, input_gradient(action));
     output = std::move(outlined.outputs);
     outlines_.insert_or_assign(key, std::move(outlined.outline));
   } else {
-    output = model::untaped_forward(layer, input_of(action), context_of(action), precision());
+    output =
+        model::untaped_forward(layer, input_of(action), context_of(action), options_.precision);
   }
   require_value(action, output);
   values_.put_output(key, std::move(output));
@@ -260,7 +261,7 @@ void Executor::taped(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const tier::TagScope tag(tier::Tag::kKept);
   model::Tape tape = model::taped_forward(
-      parts_.stage.layer(action.layer), input_of(action), context_of(action), precision(),
+      parts_.stage.layer(action.layer), input_of(action), context_of(action), options_.precision,
       input_gradient(action),
       moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
   require_value(action, tape.outputs);
@@ -274,7 +275,7 @@ void Executor::retaped(const Action& action) {
   auto outline = outlines_.extract(key);
   ensure(!outline.empty(), "what is made again was made before, without a tape");
   values_.put_tape(key, model::retape(std::move(outline.mapped()), parts_.stage.layer(action.layer),
-                                      input_of(action), context_of(action), precision()));
+                                      input_of(action), context_of(action), options_.precision));
 }
 
 void Executor::backward(const Action& action) {

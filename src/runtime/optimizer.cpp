@@ -28,7 +28,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
   for (const StageParameter& parameter : stage.parameters()) {
     if (parameter.shares_value) continue;
     model::UpdateGroup& group = parameter.value.dim() >= 2 ? decayed : plain;
-    group.add(spec, parameter.value.detach(), parameter.gradient);
+    group.add(spec, parameter.value, parameter.weight.detach(), parameter.gradient);
   }
   for (model::UpdateGroup* group : {&decayed, &plain}) {
     if (!group->values.empty()) groups_.push_back(std::move(*group));
@@ -43,7 +43,8 @@ void Optimizer::step(double rate) {
 Bytes Optimizer::state_bytes() const {
   std::int64_t bytes = 0;
   for (const model::UpdateGroup& group : groups_) {
-    for (const auto* tensors : {&group.first_moments, &group.second_moments, &group.steps}) {
+    for (const auto* tensors :
+         {&group.masters, &group.first_moments, &group.second_moments, &group.steps}) {
       for (const at::Tensor& tensor : *tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
     }
   }

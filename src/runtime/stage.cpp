@@ -45,47 +45,50 @@ Layers build(const model::ChainModel& model, const std::vector<int>& numbers, st
 }  // namespace
 
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
-             c10::Device device)
+             model::Precision precision, c10::Device device)
     : device_(device), numbers_(std::move(layers)) {
   const tier::TagScope tag(tier::Tag::kParameters);
   auto built = build(model, numbers_, seed, device_.is_cpu() ? 1 : host_cores());
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const int number = numbers_[i];
     layers_[number] = std::move(built[i]);
-    model::move_to(device_, *layers_[number]);
     names_[number] = model.layers.at(static_cast<std::size_t>(number - 1)).name;
+    model::move_to(device_, *layers_[number]);
+    add_parameters(number, model::lower_weights(*layers_[number], precision));
   }
-  collect_parameters();
+  attach_gradients();
 }
 
-void Stage::collect_parameters() {
-  std::map<std::string, at::Tensor> first_use;
-  for (const int number : numbers_) {
-    int index = 0;
-    for (const model::Parameter& parameter : layers_.at(number)->parameters()) {
-      ensure(parameter.value.scalar_type() == at::kFloat,
-             concat(names_[number], "/", parameter.name, " is float32"));
-      const bool shares = !parameter.tie.empty() && first_use.contains(parameter.tie);
-      if (shares) {
-        at::Tensor value = parameter.value;
-        value.set_data(first_use.at(parameter.tie).variable_data());
-      } else if (!parameter.tie.empty()) {
-        first_use.emplace(parameter.tie, parameter.value);
-      }
-      parameters_.push_back({.layer = number,
-                             .index = index++,
-                             .name = concat(names_[number], "/", parameter.name),
-                             .tie = parameter.tie,
-                             .shares_value = shares,
-                             .value = parameter.value,
-                             .gradient = {}});
+void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
+  const std::vector<model::Parameter>& weights = layers_.at(number)->parameters();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    StageParameter use{.layer = number,
+                       .index = static_cast<int>(i),
+                       .name = concat(names_[number], "/", weights[i].name),
+                       .tie = weights[i].tie,
+                       .value = masters[i],
+                       .weight = weights[i].value,
+                       .gradient = {}};
+    ensure(use.value.scalar_type() == at::kFloat, concat(use.name, " is float32"));
+    const auto is_first_use = [&](const StageParameter& other) { return other.tie == use.tie; };
+    const auto first = use.tie.empty()
+                           ? parameters_.end()
+                           : std::find_if(parameters_.begin(), parameters_.end(), is_first_use);
+    if (first != parameters_.end()) {
+      use.shares_value = true;
+      use.value = first->value;
+      use.weight.set_data(first->weight.variable_data());
     }
+    parameters_.push_back(std::move(use));
   }
+}
+
+void Stage::attach_gradients() {
   const tier::TagScope tag(tier::Tag::kGradients);
-  std::vector<at::Tensor> values;
-  for (const StageParameter& parameter : parameters_) values.push_back(parameter.value);
-  flat_gradients_ = model::attach_gradients(values);
-  for (StageParameter& parameter : parameters_) parameter.gradient = parameter.value.grad();
+  std::vector<at::Tensor> weights;
+  for (const StageParameter& parameter : parameters_) weights.push_back(parameter.weight);
+  flat_gradients_ = model::attach_gradients(weights);
+  for (StageParameter& parameter : parameters_) parameter.gradient = parameter.weight.grad();
 }
 
 void Stage::zero_gradients() {
@@ -95,7 +98,7 @@ void Stage::zero_gradients() {
 Bytes Stage::parameter_bytes() const {
   std::int64_t bytes = 0;
   for (const StageParameter& parameter : parameters_) {
-    if (!parameter.shares_value) bytes += static_cast<std::int64_t>(parameter.value.nbytes());
+    if (!parameter.shares_value) bytes += static_cast<std::int64_t>(parameter.weight.nbytes());
   }
   return Bytes(bytes);
 }

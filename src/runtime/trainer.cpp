@@ -70,7 +70,7 @@ double mean_of_last(const std::vector<double>& values, int count) {
 ExecutorOptions executor_options(const TrainSetup& setup, const Position& position) {
   const int per_replica = config::micro_batches(setup.job);
   return {.seed = setup.job.train.seed,
-          .bfloat16 = setup.job.train.precision == "bfloat16",
+          .precision = model::precision_of(setup.job.train.precision),
           .clip_norm = setup.job.train.clip_norm,
           .loss_scale = 1.0 / (per_replica * position.replicas),
           .first_micro_batch = position.replica * per_replica,
@@ -87,7 +87,7 @@ struct Trainer::Impl {
         position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
         stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
-              given.place.device()),
+              model::precision_of(given.job.train.precision), given.place.device()),
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
                  given.place.device()),
         reducer(given.channel, position, stage),

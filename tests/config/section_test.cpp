@@ -145,7 +145,8 @@ TEST(Job, RefusesBrokenTraining) {
        {"train: {batch: -4}", "train.batch is -4, must be a whole number from 1 to 1000000000"},
        {"train: {seed: -1}", "train.seed is -1, must be a whole number from 0 to 9007199254740992"},
        {"train: {precision: float16}",
-        "train.precision is float16, must be one of float32, bfloat16 (did you mean 'bfloat16'?)"},
+        "train.precision is float16, must be one of float32, bfloat16, bfloat16_weights (did you "
+        "mean 'bfloat16'?)"},
        {"train: {clip_norm: -1}", "train.clip_norm is -1, must be a number from 0 to 1e+09"},
        {"train: {optimizer: adamw}", "train.optimizer is adamw, must be a map (key: value)"},
        {"train: {optimizer: {kind: adam}}",

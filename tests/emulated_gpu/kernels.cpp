@@ -99,6 +99,10 @@ bool is_matrix_product(const c10::OperatorName& name) {
   return name.overload_name.empty() && names.contains(name.name);
 }
 
+bool is_log_softmax(const c10::OperatorName& name) {
+  return name.name == "aten::_log_softmax" && name.overload_name.empty();
+}
+
 /// A call's arguments, translated; what is written to is translated to a copy.
 class Call {
  public:
@@ -115,6 +119,10 @@ class Call {
   }
 
   void run() {
+    if (is_log_softmax(op_.operator_name()) && stack_[2].toBool()) {  // of bfloat16 to float32
+      stack_[0] = stack_[0].toTensor().to(at::kFloat);
+      stack_[2] = false;
+    }
     if (op_.hasTag(at::Tag::nondeterministic_seeded)) return run_with_generator();
     op_.callBoxed(&stack_);
   }
@@ -272,6 +280,25 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   return self;
 }
 
+/// It has no CPU kernel. With the rows' r = 1 / sqrt(mean(x^2) + epsilon) and h = dy w:
+/// dx = r h - r^3 x mean(h x), dw = the sum of dy x r over rows.
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                     at::IntArrayRef sizes, const at::Tensor& r,
+                                                     const std::optional<at::Tensor>& weight,
+                                                     std::array<bool, 2> /*wanted*/) {
+  const c10::Device device = x.device();
+  wait_for_stream(device);
+  const AtWork at_work;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const auto wide = [](const at::Tensor& tensor) { return on_host(tensor).to(at::kDouble); };
+  TORCH_CHECK(sizes.size() == 1 && weight, "an emulated GPU has RMS norms of rows with a weight");
+  const at::Tensor dy64 = wide(dy), unit = wide(x) * wide(r), h = dy64 * wide(*weight);
+  const at::Tensor dx = (h - unit * (h * unit).mean(-1, true)) * wide(r);
+  const at::Tensor dw = (dy64 * unit).flatten(0, -2).sum(0);
+  return {on_device(dx.to(x.scalar_type()), device),
+          on_device(dw.to(weight->scalar_type()), device)};
+}
+
 /// Every CUDA kernel of LibTorch's gives way, where the CPU has one for the operator.
 class Operators {
  public:
@@ -290,6 +317,7 @@ class Operators {
                     torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
     }
     library_.impl("copy_", TORCH_FN(copy_));
+    library_.impl("_fused_rms_norm_backward", TORCH_FN(rms_norm_backward));
     // What has no CPU kernel must not be chosen.
     at::Context& context = at::globalContext();
     context.setSDPUseFlash(false);

@@ -80,7 +80,7 @@ TEST_F(GpuTraining, InitialValuesAreTheCpusBits) {
   std::vector<int> layers;
   for (int i = 1; i <= model.length(); ++i) layers.push_back(i);
   runtime::Stage here(model, layers, job.train.seed);
-  runtime::Stage there(model, layers, job.train.seed, on_gpu());
+  runtime::Stage there(model, layers, job.train.seed, model::Precision::kFloat32, on_gpu());
   for (std::size_t i = 0; i < here.parameters().size(); ++i) {
     EXPECT_TRUE(there.parameters()[i].value.is_cuda());
     EXPECT_TRUE(there.parameters()[i].gradient.is_cuda());
@@ -104,7 +104,7 @@ TEST_F(GpuTraining, ARunIsRepeatable) {
 }
 
 TEST_F(GpuTraining, RecomputationGivesTheSameBits) {
-  for (const char* precision : {"float32", "bfloat16"}) {
+  for (const char* precision : {"float32", "bfloat16", "bfloat16_weights"}) {
     const config::JobSpec job = gpt_job(precision);
     expect_same(train(job, keep_all(job)), train(job, keep_all(job, {.recompute = true})));
   }
@@ -136,7 +136,7 @@ struct Planned {
             .micro_batches = config::micro_batches(job),
             .solver = solver,
             .cut = {},
-            .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+            .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
                                 const partition::LayerRuns& runs) { return tied.shared(runs); }};
   }
   std::optional<plan::Plan> plan(const std::string& solver) const {

@@ -23,8 +23,14 @@ inline std::unique_ptr<Layer> build(const ChainModel& model, int number) {
 
 /// All layers of a chain.
 struct Built {
-  explicit Built(ChainModel chain) : model(std::move(chain)) {
-    for (int i = 1; i <= model.length(); ++i) layers.push_back(build(model, i));
+  explicit Built(ChainModel chain, Precision precision = Precision::kFloat32,
+                 c10::Device device = at::kCPU)
+      : model(std::move(chain)) {
+    for (int i = 1; i <= model.length(); ++i) {
+      layers.push_back(build(model, i));
+      move_to(device, *layers.back());
+      lower_weights(*layers.back(), precision);
+    }
   }
 
   Layer& layer(int number) { return *layers.at(static_cast<std::size_t>(number - 1)); }
@@ -60,6 +66,11 @@ struct Examples {
       input = at::empty(sizes).normal_(0, 1, from);
       target = at::empty({count}, at::kLong).random_(0, model.classes, from);
     }
+  }
+
+  void move_to(c10::Device device) {
+    input = input.to(device);
+    target = target.to(device);
   }
 
   at::Tensor input, target;

@@ -35,6 +35,35 @@ TEST(RmsNorm, IsItsFormula) {
   expect_close(got[1], expected[1]);
 }
 
+TEST(RmsNorm, OfBfloat16ComputesInFloat32) {
+  const at::Tensor x = random({5, 64}, 1).to(at::kBFloat16).requires_grad_();
+  const at::Tensor weight = random({64}, 2).to(at::kBFloat16).requires_grad_();
+  const at::Tensor exact_x = x.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor exact_weight = weight.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor dy = random({5, 64}, 3).to(at::kBFloat16);
+
+  const at::Tensor y = rms_norm(x, weight, 1e-5);
+  const at::Tensor exact = rms_norm(exact_x, exact_weight, 1e-5);
+  EXPECT_TRUE(at::equal(y, exact.to(at::kFloat).to(at::kBFloat16)));  // rounded once
+  const Values found = torch::autograd::grad({y}, {x, weight}, {dy});
+  const Values expected =
+      torch::autograd::grad({exact}, {exact_x, exact_weight}, {dy.to(at::kDouble)});
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_EQ(found[i].scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], 1.0 / 256, 1e-6)) << i;
+  }
+}
+
+TEST(Embed, AddsGradientsOfOneTokenInFloat32) {
+  const at::Tensor weight = at::ones({3, 4}, at::kBFloat16).requires_grad_();
+  const at::Tensor rows = embed(weight, at::ones({1000}, at::kLong));
+  EXPECT_EQ(rows.scalar_type(), at::kBFloat16);
+
+  rows.backward(at::ones({1000, 4}, at::kBFloat16));
+  EXPECT_EQ(weight.grad()[1][0].item<float>(), 1000);  // one after the other they end at 256
+  EXPECT_EQ(weight.grad()[0][0].item<float>(), 0);
+}
+
 TEST(Swiglu, IsItsFormula) {
   const at::Tensor gate = random({3, 8}, 1).requires_grad_();
   const at::Tensor up = random({3, 8}, 2).requires_grad_();

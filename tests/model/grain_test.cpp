@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 namespace trireme::model {
@@ -23,7 +24,7 @@ struct Outcome {
 };
 
 Outcome outcome(const ChainModel& model, Precision precision) {
-  Built chain(model);
+  Built chain(model, precision);
   Outcome result;
   for (const Parameter& parameter : chain.parameters())
     result.initial.push_back(parameter.value.detach().clone());
@@ -69,15 +70,20 @@ ChainModel vit(const std::string& grain) {
       {.image_size = 24, .patch = 4, .blocks = 3, .width = 48, .heads = 3, .grain = grain});
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    OfTransformers, Grain,
-    testing::Combine(testing::Values(Transformer{"gpt", gpt}, Transformer{"llama", llama},
-                                     Transformer{"vit", vit}),
-                     testing::Values(Precision::kFloat32, Precision::kBfloat16)),
-    [](const auto& test) {
-      return std::get<0>(test.param).name +
-             (std::get<1>(test.param) == Precision::kFloat32 ? "" : "_bfloat16");
-    });
+std::string suffix(Precision precision) {
+  constexpr std::array kSuffixes{"", "_bfloat16", "_bfloat16_weights"};
+  return kSuffixes.at(static_cast<std::size_t>(precision));
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTransformers, Grain,
+                         testing::Combine(testing::Values(Transformer{"gpt", gpt},
+                                                          Transformer{"llama", llama},
+                                                          Transformer{"vit", vit}),
+                                          testing::Values(Precision::kFloat32, Precision::kBfloat16,
+                                                          Precision::kBfloat16Weights)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name + suffix(std::get<1>(test.param));
+                         });
 
 }  // namespace
 }  // namespace trireme::model

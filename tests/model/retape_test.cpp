@@ -43,7 +43,7 @@ Values gradients_of(Layer& layer, Tape tape, const Values& outputs) {
 class RetapeOf : public testing::TestWithParam<Chain> {};
 
 TEST_P(RetapeOf, EveryLayerGivesTheGradientsOfAWholeTape) {
-  Built chain(GetParam().model);
+  Built chain(GetParam().model, GetParam().precision);
   const Examples examples(chain.model, 3);
   Values x{examples.input};
   for (int i = 1; i <= chain.model.length(); ++i) {
@@ -71,17 +71,21 @@ TEST_P(RetapeOf, EveryLayerGivesTheGradientsOfAWholeTape) {
 
 INSTANTIATE_TEST_SUITE_P(
     Chains, RetapeOf,
-    testing::Values(Chain{"gpt", small_gpt("block")}, Chain{"gpt_half", small_gpt("half_block")},
-                    Chain{"gpt_fine", small_gpt("fine")},
-                    Chain{"gpt_loss_chunks", small_gpt("block", 2)},
-                    Chain{"gpt_bfloat16", small_gpt("block"), Precision::kBfloat16},
-                    Chain{"llama", small_llama("block")}, Chain{"vit", small_vit()},
-                    Chain{"resnet18", small_resnet18()}, Chain{"vgg", small_vgg()},
-                    Chain{"mlp", make_mlp({.inputs = 12,
-                                           .widths = {24, 16},
-                                           .classes = 5,
-                                           .batch_norm = true,
-                                           .dropout = 0.1})}),
+    testing::Values(
+        Chain{"gpt", small_gpt("block")}, Chain{"gpt_half", small_gpt("half_block")},
+        Chain{"gpt_fine", small_gpt("fine")}, Chain{"gpt_loss_chunks", small_gpt("block", 2)},
+        Chain{"gpt_bfloat16", small_gpt("block"), Precision::kBfloat16},
+        Chain{"gpt_bfloat16_weights", small_gpt("block"), Precision::kBfloat16Weights},
+        Chain{"llama", small_llama("block")},
+        Chain{"llama_bfloat16_weights", small_llama("block"), Precision::kBfloat16Weights},
+        Chain{"vit", small_vit()}, Chain{"resnet18", small_resnet18()},
+        Chain{"resnet18_bfloat16_weights", small_resnet18(), Precision::kBfloat16Weights},
+        Chain{"vgg", small_vgg()},
+        Chain{"mlp", make_mlp({.inputs = 12,
+                               .widths = {24, 16},
+                               .classes = 5,
+                               .batch_norm = true,
+                               .dropout = 0.1})}),
     [](const auto& test) { return test.param.name; });
 
 /// tanh, a product with a weight, and whatever is asked for between and after them.

@@ -80,10 +80,25 @@ TEST(MlpLayer, HandsOnHalfTheBytesInBfloat16) {
   EXPECT_EQ(chain.layer(2).tape, Bytes(2 * B * 32 * 2 + 48 * 32 * 2));
 }
 
+TEST(MlpLayer, WeightsInBfloat16NeedNoCasts) {
+  const chain::Chain chain =
+      measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5}, "bfloat16_weights");
+
+  const std::int64_t weights = 48 * 32 + 32;
+  EXPECT_EQ(chain.layer(2).tape, Bytes(2 * B * 32 * 2));
+  EXPECT_EQ(chain.layer(2).parameters, Bytes(2 * weights));
+  EXPECT_EQ(chain.layer(2).gradients, Bytes(4 * weights));
+  EXPECT_EQ(chain.layer(2).optimizer, Bytes(3 * 4 * weights + 2 * 4));  // masters, moments, steps
+  // What the data set gives is float32; the first layer keeps it as it computes with it.
+  EXPECT_EQ(chain.input, Bytes(B * 12 * 4));
+  EXPECT_EQ(chain.layer(1).tape, Bytes(2 * B * 48 * 2 + B * 12 * 2));
+}
+
 /// C is chosen so that rows of gradients need padding to cache lines.
 constexpr std::int64_t T = 6, C = 20, H = 2, V = 30;
 
-chain::Chain measured_gpt(double dropout = 0, config::OptimizerSpec optimizer = {}) {
+chain::Chain measured_gpt(double dropout = 0, config::OptimizerSpec optimizer = {},
+                          const char* precision = "float32") {
   config::JobSpec job = job_of(config::GptSpec{.blocks = 2,
                                                .width = C,
                                                .heads = H,
@@ -93,6 +108,7 @@ chain::Chain measured_gpt(double dropout = 0, config::OptimizerSpec optimizer = 
                                                .tied_head = true},
                                B);
   job.train.optimizer = optimizer;
+  job.train.precision = precision;
   return measured(job);
 }
 
@@ -110,6 +126,16 @@ TEST(GptLayer, TapesWeighWhatTheirOperatorsSave) {
   // Norm, log-probabilities, their summed weight, loss; the target.
   EXPECT_EQ(chain.layer(6).tape, Bytes(norm + B * T * V * 4 + 4 + 4 + B * T * 8));
   EXPECT_EQ(chain.layer(6).output, Bytes(4));
+}
+
+TEST(GptLayer, TapesOfBfloat16WeightsWeighHalf) {
+  const chain::Chain chain = measured_gpt(0, {}, "bfloat16_weights");
+
+  const std::int64_t norm = 2 * B * T * 2 + B * T * C * 2;
+  EXPECT_EQ(chain.layer(1).tape, Bytes(B * T * C * 2));
+  EXPECT_EQ(chain.layer(3).tape, Bytes(norm + 2 * B * T * 4 * C * 2 + B * T * C * 2));
+  // Norm, gradients of the logits, loss; the target.
+  EXPECT_EQ(chain.layer(6).tape, Bytes(norm + B * T * V * 2 + 4 + B * T * 8));
 }
 
 TEST(GptLayer, DropoutAddsAByteForEachValueOfItsOutput) {
@@ -231,6 +257,8 @@ TEST(TiedWeights, ShareValueAndStateOfTheirSecondUse) {
   EXPECT_EQ(uses.shared({{1, 6}}), 3 * weight + Bytes(4));  // value, two moments, a step
   EXPECT_EQ(uses.shared({{2, 6}}), Bytes(0));               // the first use is elsewhere
   EXPECT_EQ(TiedWeights(model::make_gpt(spec), {}).shared({{1, 6}}), Bytes(0));
+  const TiedWeights lowered(tied, {.precision = "bfloat16_weights"});
+  EXPECT_EQ(lowered.shared({{1, 6}}), 3 * weight + weight / 2 + Bytes(4));
 }
 
 }  // namespace

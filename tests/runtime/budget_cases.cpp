@@ -119,6 +119,7 @@ std::vector<Chain> all_chains() {
           shipped("vgg", vgg, 4),
           shipped("vit", vit, 4),
           shipped("gpt_bfloat16", gpt, 2, "bfloat16"),
+          shipped("gpt_bfloat16_weights", gpt, 2, "bfloat16_weights"),
           shipped("mlp_batch_norm", mlp, 64),
           {"odd", [odd](Machine& machine) {
              return std::make_unique<Subject>(odd_model(), odd, machine);

@@ -47,7 +47,7 @@ partition::Question question_of(const chain::Chain& chain, const chain::Platform
           .stages = 1,
           .micro_batches = config::micro_batches(job),
           .cut = {},
-          .shared_bytes = [tied = profile::TiedWeights(model, job.train.optimizer)](
+          .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
                               const partition::LayerRuns& runs) { return tied.shared(runs); }};
 }
 
@@ -144,14 +144,15 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
       std::vector<int> layers;
       for (int i = 1; i <= model_.length(); ++i) layers.push_back(i);
       const device::Place& place = machine_.place();
-      Stage stage(model_, layers, job_.train.seed, place.device());
+      const model::Precision precision = model::precision_of(job_.train.precision);
+      Stage stage(model_, layers, job_.train.seed, precision, place.device());
       Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
       Optimizer optimizer(job_.train.optimizer, stage);
       const auto copies = machine_.make_copies(store);
       Executor executor({stage, boundary, reducer, optimizer, copies.get(), place},
                         {.seed = job_.train.seed,
-                         .bfloat16 = job_.train.precision == "bfloat16",
+                         .precision = precision,
                          .clip_norm = job_.train.clip_norm,
                          .loss_scale = 1.0 / config::micro_batches(job_),
                          .owns_default_generator = true,

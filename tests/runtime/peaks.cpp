@@ -51,14 +51,13 @@ Bytes channel_bytes(const chain::Chain& chain, const program::StageProgram& stag
 }
 
 Bytes fixed_bytes(const chain::Chain& chain, const model::ChainModel& model,
-                  const config::OptimizerSpec& optimizer, const program::StageProgram& stage) {
+                  const config::TrainSpec& train, const program::StageProgram& stage) {
   Bytes bytes{0};
   for (int i = stage.first_layer; i <= stage.last_layer; ++i) {
     const chain::LayerCost& cost = chain.layer(i);
     bytes += cost.parameters + cost.gradients + cost.optimizer;
   }
-  return bytes -
-         profile::TiedWeights(model, optimizer).shared({{stage.first_layer, stage.last_layer}});
+  return bytes - profile::TiedWeights(model, train).shared({{stage.first_layer, stage.last_layer}});
 }
 
 }  // namespace
@@ -100,13 +99,14 @@ std::vector<RankBytes> run_once(const config::JobSpec& job, const model::ChainMo
                     const Position position = Position::of(channel.rank(), 1, channel.size());
                     std::vector<int> layers;
                     for (int i = mine.first_layer; i <= mine.last_layer; ++i) layers.push_back(i);
-                    Stage stage(model, layers, job.train.seed);
+                    const model::Precision precision = model::precision_of(job.train.precision);
+                    Stage stage(model, layers, job.train.seed, precision);
                     Boundary boundary(channel, position.pipeline_group(), program.rank_of_layer);
                     Reducer reducer(channel, position, stage);
                     Optimizer optimizer(job.train.optimizer, stage);
                     Executor executor({stage, boundary, reducer, optimizer},
                                       {.seed = job.train.seed,
-                                       .bfloat16 = job.train.precision == "bfloat16",
+                                       .precision = precision,
                                        .loss_scale = 1.0 / config::micro_batches(job)});
                     const Feed feed{[&](int m) { return data.input(0, m); },
                                     [&](int m) { return data.target(0, m); }};
@@ -136,7 +136,7 @@ std::vector<PredictedBytes> predict(const config::JobSpec& job, const model::Cha
     const int in_flight = std::min(stages - k, micro_batches);
     const simulate::Replay replay = simulate::replay(chain, stage);
     ensure(!replay.fault, "the baselines' programs are legal");
-    const Bytes fixed = fixed_bytes(chain, model, job.train.optimizer, stage);
+    const Bytes fixed = fixed_bytes(chain, model, job.train, stage);
     ranks.push_back({.fixed = fixed,
                      .by_formula = fixed + channel_bytes(chain, stage, in_flight, micro_batches) +
                                    (in_flight - 1) * replay.kept + replay.peak,

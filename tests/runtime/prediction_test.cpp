@@ -120,6 +120,9 @@ INSTANTIATE_TEST_SUITE_P(
                         Prediction{.name = "gpt_untied", .model = gpt(0, false)},
                         Prediction{.name = "gpt_dropout", .model = gpt()},
                         Prediction{.name = "gpt_bfloat16", .model = gpt(), .precision = "bfloat16"},
+                        Prediction{.name = "gpt_bfloat16_weights",
+                                   .model = gpt(),
+                                   .precision = "bfloat16_weights"},
                         Prediction{.name = "gpt_2_examples", .model = gpt(0), .micro_batch = 2},
                         Prediction{.name = "gpt_2_threads", .model = gpt(), .threads = 2},
                         Prediction{.name = "gpt_larger", .model = larger_gpt()},
@@ -128,7 +131,11 @@ INSTANTIATE_TEST_SUITE_P(
                         Prediction{.name = "mlp_bfloat16",
                                    .model = mlp(),
                                    .micro_batch = 512,
-                                   .precision = "bfloat16"}),
+                                   .precision = "bfloat16"},
+                        Prediction{.name = "mlp_bfloat16_weights",
+                                   .model = mlp(),
+                                   .micro_batch = 512,
+                                   .precision = "bfloat16_weights"}),
         testing::Values(Policy::kKeepAll, Policy::kRecomputeAll, Policy::kSegments)),
     [](const auto& test) {
       return concat(std::get<0>(test.param).name, "_", name(std::get<1>(test.param)));
@@ -145,6 +152,11 @@ INSTANTIATE_TEST_SUITE_P(
                        .precision = "bfloat16",
                        .micro_batches = 4,
                        .cut = {4}},
+            Prediction{.name = "gpt_bfloat16_weights",
+                       .model = gpt(),
+                       .precision = "bfloat16_weights",
+                       .micro_batches = 4,
+                       .cut = {4}},
             Prediction{.name = "gpt_3_stages", .model = gpt(), .micro_batches = 5, .cut = {2, 5}},
             Prediction{.name = "gpt_1_micro_batch", .model = gpt(), .cut = {4}},
             Prediction{.name = "mlp_batch_norm",
@@ -157,24 +169,30 @@ INSTANTIATE_TEST_SUITE_P(
       return concat(std::get<0>(test.param).name, "_", name(std::get<1>(test.param)));
     });
 
+void expect_static_bytes(const config::JobSpec& job) {
+  const model::ChainModel model = model::make_model(job.model);
+  const chain::Chain chain =
+      profile::measure(model, job, {.least_time = Seconds(0), .least_runs = 1});
+  for (int i = 1; i < model.length(); ++i) {
+    Stage stage(model, {i}, job.train.seed, model::precision_of(job.train.precision));
+    Bytes buffers{0};
+    for (const model::Buffer& buffer : stage.layer(i).buffers())
+      buffers += Bytes(static_cast<std::int64_t>(buffer.value.nbytes()));
+    EXPECT_EQ(chain.layer(i).parameters, stage.parameter_bytes() + buffers);
+    EXPECT_EQ(chain.layer(i).gradients, stage.gradient_bytes());
+    EXPECT_EQ(chain.layer(i).optimizer, Optimizer(job.train.optimizer, stage).state_bytes());
+  }
+}
+
 TEST(StaticBytes, AreThoseOfStageAndOptimizer) {
   for (const config::ModelSpec& spec : {config::ModelSpec(small_gpt()), {small_mlp()}}) {
     for (const config::OptimizerSpec& optimizer :
          {config::OptimizerSpec{}, {.kind = "sgd"}, {.kind = "sgd", .momentum = 0}}) {
-      config::JobSpec job = small_job(spec);
-      job.train.optimizer = optimizer;
-      const model::ChainModel model = model::make_model(job.model);
-      const chain::Chain chain =
-          profile::measure(model, job, {.least_time = Seconds(0), .least_runs = 1});
-
-      for (int i = 1; i < model.length(); ++i) {
-        Stage stage(model, {i}, job.train.seed);
-        Bytes buffers{0};
-        for (const model::Buffer& buffer : stage.layer(i).buffers())
-          buffers += Bytes(static_cast<std::int64_t>(buffer.value.nbytes()));
-        EXPECT_EQ(chain.layer(i).parameters, stage.parameter_bytes() + buffers);
-        EXPECT_EQ(chain.layer(i).gradients, stage.gradient_bytes());
-        EXPECT_EQ(chain.layer(i).optimizer, Optimizer(optimizer, stage).state_bytes());
+      for (const char* precision : {"float32", "bfloat16_weights"}) {
+        config::JobSpec job = small_job(spec);
+        job.train.optimizer = optimizer;
+        job.train.precision = precision;
+        expect_static_bytes(job);
       }
     }
   }

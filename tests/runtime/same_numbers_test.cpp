@@ -130,12 +130,66 @@ TEST(Sgd, GivesTheBitsOfOneStage) {
 }
 
 TEST(Bfloat16, RecomputesToTheSameBits) {
-  config::JobSpec job = small_job(small_gpt());
-  job.train.precision = "bfloat16";
+  for (const char* precision : {"bfloat16", "bfloat16_weights"}) {
+    SCOPED_TRACE(precision);
+    config::JobSpec job = small_job(small_gpt());
+    job.train.precision = precision;
+    const Outcome reference = run_small(job, {});
+
+    expect_same_run(run_small(job, {.cut = {}, .recompute = true}), reference);
+    expect_same_run(run_small(job, {.cut = {3}, .recompute = true}), reference);
+  }
+}
+
+/// Two uses of one master, in one stage and in two.
+TEST(Bfloat16Weights, TieAsOneWeight) {
+  config::GptSpec tied = small_gpt();
+  tied.tied_head = true;
+  config::JobSpec job = small_job(tied);
+  job.train.precision = "bfloat16_weights";
   const Outcome reference = run_small(job, {});
 
-  expect_same_run(run_small(job, {.cut = {}, .recompute = true}), reference);
-  expect_same_run(run_small(job, {.cut = {3}, .recompute = true}), reference);
+  expect_same_run(run_small(job, {.cut = {2, 4}}), reference);
+  run_small(job, {}, [](int, Trainer& trainer) {
+    const std::vector<StageParameter>& uses = trainer.stage().parameters();
+    const auto token = std::find_if(uses.begin(), uses.end(),
+                                    [](const StageParameter& use) { return !use.tie.empty(); });
+    ASSERT_NE(token, uses.end());
+    EXPECT_TRUE(uses.back().value.is_alias_of(token->value));
+    EXPECT_TRUE(uses.back().weight.is_alias_of(token->weight));
+  });
+}
+
+TEST(Bfloat16Weights, AreTheRoundingsOfFloat32Masters) {
+  config::JobSpec job = small_job(small_mlp());
+  job.train.precision = "bfloat16_weights";
+  run_small(job, {}, [](int, Trainer& trainer) {
+    bool has_more_digits = false;
+    for (const StageParameter& parameter : trainer.stage().parameters()) {
+      const bool is_of_norm = parameter.name.find("norm") != std::string::npos;
+      EXPECT_EQ(parameter.weight.scalar_type(), is_of_norm ? at::kFloat : at::kBFloat16)
+          << parameter.name;
+      EXPECT_EQ(parameter.value.scalar_type(), at::kFloat);
+      EXPECT_EQ(parameter.gradient.scalar_type(), at::kFloat);
+      const at::Tensor rounded = parameter.value.to(parameter.weight.scalar_type());
+      EXPECT_TRUE(at::equal(parameter.weight.detach(), rounded)) << parameter.name;
+      has_more_digits = has_more_digits || !at::equal(rounded.to(at::kFloat), parameter.value);
+    }
+    EXPECT_TRUE(has_more_digits);
+  });
+}
+
+/// Steps of less than half a digit of a bfloat16 weight are not lost.
+TEST(Bfloat16Weights, LearnAsAutocastDoes) {
+  config::JobSpec job = small_job(small_gpt());
+  std::get<config::GptSpec>(job.model).dropout = 0;
+  job.train.steps = 20;
+  job.train.optimizer.learning_rate = 1e-3;
+  const double exact = run_small(job, {}).train_loss;
+  for (const char* precision : {"bfloat16", "bfloat16_weights"}) {
+    job.train.precision = precision;
+    EXPECT_NEAR(run_small(job, {}).train_loss, exact, 0.01 * exact) << precision;
+  }
 }
 
 TEST(Dropout, ChangesTheRun) {

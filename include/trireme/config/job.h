@@ -153,7 +153,7 @@ struct TrainSpec {
   /// Divides batch / replicas; auto: what makes a step fastest within the budgets.
   std::optional<int> micro_batch = 4;
   std::int64_t seed = 1;
-  std::string precision = "float32";  ///< float32 | bfloat16 (autocast)
+  std::string precision = "float32";  ///< float32 | bfloat16 (autocast) | bfloat16_weights
   /// On cuda, kernels that add in one order alone, and an error where there is none: the same run
   /// gives the same bits again. On cpu kernels do so anyway.
   bool deterministic = false;

@@ -14,8 +14,16 @@ namespace trireme::model {
 /// its backward.
 at::Tensor dropout(const at::Tensor& x, double probability, const Context& context);
 
+/// Rows of `weight` [V, C], one per index. Gradients of equal indices add up in float32 whatever
+/// the weight's type: LibTorch's CPU kernel adds those of bfloat16 in bfloat16, where the tenth of
+/// a frequent token's gradients is already lost.
+at::Tensor embed(const at::Tensor& weight, const at::Tensor& indices);
+
+/// Mean cross-entropy of logits [N, classes] against classes [N], float32 also for bfloat16 logits.
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target);
+
 /// x / sqrt(mean of x^2 over the last dimension + epsilon) x weight (Zhang and Sennrich 2019).
-/// Keeps x, the weight and one value per row.
+/// Keeps x, the weight and one value per row; computes in float32 where x is bfloat16.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
 
 /// silu(gate) x up (Shazeer 2020). Keeps both; silu(gate) is computed again in the backward.

@@ -30,6 +30,7 @@ struct Parameter {
   std::string name;  ///< "attention.weight"
   at::Tensor value;  ///< a leaf that requires grad
   std::string tie;   ///< parameters of one non-empty tie name are one weight with several uses
+  bool stays_float32 = false;  ///< also where the other weights of a job are in bfloat16
 };
 
 /// A tensor that is saved but not trained (batch-norm statistics). A forward in training may change
@@ -52,6 +53,9 @@ class Layer {
   /// layer returns the loss: one float value, the mean over the micro-batch. A repeated forward may
   /// be left by an exception out of any operation, once it has saved what its backward needs.
   ///
+  /// With `train.precision: bfloat16_weights` parameters and floating inputs come in bfloat16: sum
+  /// up many values, and compute a loss, in float32.
+  ///
   /// A member of the output that shares storage with a member of the input is copied by whoever
   /// runs the layer, so that a value's bytes leave when it does: a tensor that is handed through
   /// costs its bytes again in every layer that hands it through. Cut chains where few are.
@@ -65,9 +69,13 @@ class Layer {
 
   /// Makes a parameter of the layer out of `initial` and returns it; `tie` as in Parameter.
   at::Tensor add_parameter(std::string name, const at::Tensor& initial, std::string tie = "");
+  /// One whose operator takes no bfloat16 (scale and shift of a batch norm).
+  at::Tensor add_float32_parameter(std::string name, const at::Tensor& initial);
   at::Tensor add_buffer(std::string name, const at::Tensor& initial);
 
  private:
+  at::Tensor add(Parameter parameter);
+
   std::vector<Parameter> parameters_;
   std::vector<Buffer> buffers_;
 };

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "trireme/model/layer.h"
+#include "trireme/model/precision.h"
 
 #include <c10/core/DeviceType.h>
 #include <c10/core/Storage.h>
@@ -14,12 +15,6 @@
 #include <vector>
 
 namespace trireme::model {
-
-/// How forwards compute.
-enum class Precision {
-  kFloat32,
-  kBfloat16,  ///< under autocast
-};
 
 /// Autocast to bfloat16 for one forward on this thread. The cache of cast weights is off: casts
 /// made without grad must not serve a taped forward.
@@ -65,7 +60,9 @@ enum class InputGradient { kNeeded, kNotNeeded };
 /// Whether a tape's bytes may be moved while it waits for its backward.
 enum class TapeUse { kStays, kMayMove };
 
-/// x[i] from x[i-1]. Empty if the layer gives nothing, which its caller must refuse.
+/// x[i] from x[i-1]. Empty if the layer gives nothing, which its caller must refuse. With
+/// kBfloat16Weights a floating input that is not in bfloat16 (what the data set gave) goes in as
+/// such.
 ///
 /// Outputs never share storage with inputs: a member that the layer hands through is copied, so
 /// that a value's bytes leave when it does. A layer that changes its input in place is refused with

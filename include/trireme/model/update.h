@@ -11,22 +11,26 @@
 
 namespace trireme::model {
 
-/// Gives every value its gradient: float32 zeros, views of one flat buffer on the values' device,
-/// which is returned. Each begins on a cache line, so that kernels see the same alignment wherever
-/// a parameter lies.
+/// Gives every value its gradient: float32 zeros whatever the value's type, views of one flat
+/// buffer on the values' device, which is returned. Each begins on a cache line, so that kernels
+/// see the same alignment wherever a parameter lies.
 at::Tensor attach_gradients(const std::vector<at::Tensor>& values);
 
 /// Parameters with the same weight decay, and the optimiser's state of each.
 struct UpdateGroup {
   double decay = 0;
-  /// AdamW has all of them, SGD first moments alone, and none without momentum.
+  /// AdamW has all of them, SGD first moments alone, and none without momentum. Values are float32.
   std::vector<at::Tensor> values, gradients, first_moments, second_moments, steps;
+  /// Values that layers compute with in another type, and what they compute with.
+  std::vector<at::Tensor> masters, weights;
 
-  /// With a fresh state. `value` is a parameter, or what it was detached to.
-  void add(const config::OptimizerSpec& spec, const at::Tensor& value, const at::Tensor& gradient);
+  /// With a fresh state. `master` is the weight itself where that is float32.
+  void add(const config::OptimizerSpec& spec, const at::Tensor& master, const at::Tensor& weight,
+           const at::Tensor& gradient);
 };
 
 /// One step by LibTorch's fused kernels: AdamW (Loshchilov and Hutter 2019) or SGD with momentum.
+/// Weights of another type are rounded from their masters anew.
 void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first);
 
 }  // namespace trireme::model

@@ -15,7 +15,7 @@ namespace trireme::profile {
 /// The uses of tied weights in a chain. Builds one layer of every kind, one at a time.
 class TiedWeights {
  public:
-  TiedWeights(const model::ChainModel& model, const config::OptimizerSpec& optimizer);
+  TiedWeights(const model::ChainModel& model, const config::TrainSpec& train);
 
   /// How many of the `parameters` and `optimizer` bytes of these runs of layers, each first..last,
   /// one rank does not hold when it has all of them: uses of a tied weight but the first share the
@@ -29,7 +29,7 @@ class TiedWeights {
     Bytes size;
   };
   static std::vector<Use> uses_of(const model::LayerRecipe& recipe, int number,
-                                  const config::OptimizerSpec& optimizer);
+                                  const config::TrainSpec& train);
 
   std::vector<std::vector<Use>> uses_;  ///< by layer, from 1
 };

@@ -40,8 +40,8 @@ struct Feed {
 /// What does not change between steps.
 struct ExecutorOptions {
   std::int64_t seed = 0;
-  bool bfloat16 = false;  ///< forwards under autocast
-  double clip_norm = 0;   ///< 0: no clipping
+  model::Precision precision = model::Precision::kFloat32;  ///< that of the stage
+  double clip_norm = 0;                                     ///< 0: no clipping
   double loss_scale =
       1;  ///< gradient of every micro-batch's loss: 1 / micro-batches of all replicas
   int first_micro_batch =
@@ -115,9 +115,6 @@ class Executor {
   model::Context context_of(const Action& action);
   const model::Values& input_of(const Action& action) const {
     return values_.output({action.layer - 1, action.micro_batch});
-  }
-  model::Precision precision() const {
-    return options_.bfloat16 ? model::Precision::kBfloat16 : model::Precision::kFloat32;
   }
 
   Parts parts_;

@@ -6,6 +6,7 @@
 #include "trireme/core/units.h"
 #include "trireme/model/chain.h"
 #include "trireme/model/layer.h"
+#include "trireme/model/precision.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -23,8 +24,9 @@ struct StageParameter {
   std::string name;  ///< "block0.mlp/up.weight"
   std::string tie;   ///< empty: this is its only use
   bool shares_value =
-      false;  ///< its value is the storage of an earlier use on this rank: not stepped again
-  at::Tensor value;
+      false;         ///< its value is the storage of an earlier use on this rank: not stepped again
+  at::Tensor value;  ///< float32, what is trained
+  at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
   at::Tensor gradient;  ///< a view into Stage::flat_gradients()
 };
 
@@ -36,6 +38,7 @@ class Stage {
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
   /// alone, then moves them to `device`.
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
+        model::Precision precision = model::Precision::kFloat32,
         c10::Device device = c10::DeviceType::CPU);
 
   c10::Device device() const { return device_; }
@@ -53,11 +56,12 @@ class Stage {
   at::Tensor& flat_gradients() { return flat_gradients_; }
   void zero_gradients();
 
-  Bytes parameter_bytes() const;
+  Bytes parameter_bytes() const;  ///< of weights as layers compute with them
   Bytes gradient_bytes() const;
 
  private:
-  void collect_parameters();
+  void add_parameters(int number, const std::vector<at::Tensor>& masters);
+  void attach_gradients();
 
   c10::Device device_;
   std::vector<int> numbers_;

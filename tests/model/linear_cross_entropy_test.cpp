@@ -1,11 +1,15 @@
-// A head whose logits are made in parts, beside one that makes them at once.
+// The loss of a head, at once and in parts, beside LibTorch's operators.
 // SPDX-License-Identifier: Apache-2.0
+#include "linear_cross_entropy.h"
+
 #include "trireme/model/chain.h"
 #include "trireme/model/taped.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace trireme::model {
 namespace {
@@ -28,12 +32,14 @@ HeadRun run_head(Spec spec, int chunks, Precision precision) {
   spec.loss_chunks = chunks;
   const ChainModel model = make_model(config::ModelSpec(spec));
   const auto head = model.layers.back().build(Seeds(1, model.length()));
+  lower_weights(*head, precision);
   for (const Parameter& parameter : head->parameters()) {
     at::Tensor value = parameter.value;
-    value.mutable_grad() = at::zeros_like(value);
+    value.mutable_grad() = at::zeros_like(value, at::kFloat);
   }
   const at::Generator from = at::detail::createCPUGenerator(5);
-  const at::Tensor x = at::empty({kExamples, kTokens, kWidth}).normal_(0, 1, from);
+  at::Tensor x = at::empty({kExamples, kTokens, kWidth}).normal_(0, 1, from);
+  if (precision == Precision::kBfloat16Weights) x = x.to(at::kBFloat16);
   const at::Tensor target =
       at::empty({kExamples, kTokens}, at::kLong).random_(0, kVocabulary, from);
   const Context context{.generator = from, .training = true, .target = {target}};
@@ -62,13 +68,46 @@ void expect_same_as_whole(Precision precision, double tolerance) {
   }
 }
 
-TEST(ChunkedLoss, IsTheWholeLossWithItsGradientsToRounding) {
+TEST(LinearCrossEntropy, InPartsIsTheWholeWithItsGradientsToRounding) {
   expect_same_as_whole<config::GptSpec>(Precision::kFloat32, 1e-6);
   expect_same_as_whole<config::LlamaSpec>(Precision::kFloat32, 1e-6);
 }
 
-TEST(ChunkedLoss, IsTheWholeLossUnderAutocastToItsRounding) {
+TEST(LinearCrossEntropy, InPartsIsTheWholeInBfloat16ToItsRounding) {
   expect_same_as_whole<config::GptSpec>(Precision::kBfloat16, 1e-2);
+  expect_same_as_whole<config::GptSpec>(Precision::kBfloat16Weights, 1e-2);
+  expect_same_as_whole<config::LlamaSpec>(Precision::kBfloat16Weights, 1e-2);
+}
+
+/// Of the largest value.
+double error(const at::Tensor& found, const at::Tensor& expected) {
+  const at::Tensor exact = expected.to(at::kFloat);
+  return ((found.to(at::kFloat) - exact).abs().max() / exact.abs().max()).item<double>();
+}
+
+TEST(LinearCrossEntropy, InBfloat16IsThatOfLibTorchInFloat32ToRounding) {
+  const HeadRun exact = run_head(config::GptSpec{}, 1, Precision::kFloat32);
+  for (const Precision precision : {Precision::kBfloat16, Precision::kBfloat16Weights}) {
+    const HeadRun found = run_head(config::GptSpec{}, 1, precision);
+    EXPECT_EQ(found.loss.scalar_type(), at::kFloat);
+    EXPECT_LT(error(found.loss, exact.loss), 1e-3);
+    EXPECT_LT(error(found.input_gradient, exact.input_gradient), 2e-2);
+    for (std::size_t i = 0; i < exact.gradients.size(); ++i)
+      EXPECT_LT(error(found.gradients[i], exact.gradients[i]), 2e-2) << i;
+  }
+}
+
+/// Of a target that is nearly certain the gradient is 1 - p, far below a digit of p.
+TEST(LinearCrossEntropy, KeepsTheGradientOfACertainTarget) {
+  const at::Tensor weight = at::eye(2).mul_(8).to(at::kBFloat16).requires_grad_();
+  const at::Tensor x = at::eye(2).narrow(0, 0, 1).to(at::kBFloat16).requires_grad_();
+  const at::Tensor loss = linear_cross_entropy(x, weight, at::zeros({1}, at::kLong), 1);
+  loss.backward();
+
+  const double missing = 1 / (1 + std::exp(8.0));                        // 1 - p of the target
+  EXPECT_NEAR(loss.item<double>(), -std::log1p(-missing), 8 * 0x1p-24);  // 8 less 8, in float32
+  EXPECT_NEAR(x.grad()[0][0].item<double>(), -8 * missing, 8 * missing / 100);
+  EXPECT_NEAR(weight.grad()[0][0].item<double>(), -missing, missing / 100);
 }
 
 }  // namespace

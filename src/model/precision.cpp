@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/model/precision.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/model/layer.h"
+
+#include <ATen/ATen.h>
+
+namespace trireme::model {
+
+Precision precision_of(const std::string& name) {
+  if (name == "float32") return Precision::kFloat32;
+  if (name == "bfloat16") return Precision::kBfloat16;
+  ensure(name == "bfloat16_weights", concat("'", name, "' is a precision"));
+  return Precision::kBfloat16Weights;
+}
+
+std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> masters;
+  for (const Parameter& parameter : layer.parameters()) {
+    at::Tensor value = parameter.value;
+    masters.push_back(value.variable_data());
+    if (precision != Precision::kBfloat16Weights || parameter.stays_float32) continue;
+    value.set_data(value.variable_data().to(at::kBFloat16));
+  }
+  return masters;
+}
+
+}  // namespace trireme::model
