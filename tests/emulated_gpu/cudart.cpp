@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 #include "kernel_names.h"
+#include "timed.h"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -45,10 +46,10 @@ MemoryKind kind_of(const void* memory) {
 
 /// Pages of nobody else. They hold what makes every float a NaN: nobody reads them by chance.
 void* take_pages(std::size_t size) {
-  void* const pages =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const pages = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
-  std::memset(pages, 0xFF, size);
+  if (!is_timed()) std::memset(pages, 0xFF, size);
   return pages;
 }
 
@@ -65,15 +66,17 @@ struct Side {
 cudaError_t copy(void* to, const void* from, std::size_t size, Stream& stream, bool waits) {
   if (size == 0) return result(cudaSuccess);
   const Side target{to, kind_of(to)}, source{from, kind_of(from)};
-  stream.give([=] {
+  const bool is_within = target.kind == MemoryKind::kDevice && source.kind == MemoryKind::kDevice;
+  const auto move = [=] {
     if (!target.is_there(size) || !source.is_there(size)) {
       return Machine::get().fault(
           "a copy of " + std::to_string(size) +
           " B touches memory that was given back, or was never taken, on its " +
           (target.is_there(size) ? "source's" : "target's") + " side");
     }
-    std::memmove(to, from, size);
-  });
+    if (!is_timed() || size <= kMovedBytes) std::memmove(to, from, size);
+  };
+  stream.give(move, time_of_copy(size, is_within));
   // Pageable memory is copied before the call returns.
   if (waits || target.kind == MemoryKind::kPageable || source.kind == MemoryKind::kPageable)
     stream.finish_for_host();
@@ -245,7 +248,10 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t size, cudaMemcpyK
   return emulated::copy(to, from, size, emulated::stream_of(nullptr), /*waits=*/true);
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t size, cudaStream_t stream) {
-  emulated::stream_of(stream).give([=] { std::memset(memory, value, size); });
+  const auto set = [=] {
+    if (!emulated::is_timed()) std::memset(memory, value, size);
+  };
+  emulated::stream_of(stream).give(set, emulated::time_of_copy(size / 2, true));
   return result(cudaSuccess);
 }
 cudaError_t cudaMemset(void* memory, int value, std::size_t size) {
@@ -350,6 +356,12 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 /*blocks*/, dim3 /*thre
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* /*config*/, const void* kernel,
                                 void** /*arguments*/) {
   return result(emulated::refuse_kernel(kernel));
+}
+
+void emulated_gpu_busy(void* stream, double seconds) {
+  const std::chrono::duration<double> time(seconds);
+  emulated::stream_of(static_cast<cudaStream_t>(stream))
+      .give([] {}, std::chrono::duration_cast<emulated::Clock::duration>(time));
 }
 
 }  // extern "C"

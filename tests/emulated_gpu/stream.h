@@ -34,8 +34,8 @@ class Stream {
   int device() const { return device_; }
   Pace pace() const { return pace_; }
 
-  /// Counts from 1.
-  std::uint64_t give(std::function<void()> work);
+  /// Counts from 1. `time` is what it takes where GPUs are timed.
+  std::uint64_t give(std::function<void()> work, Clock::duration time = {});
   /// Blocks until the work of that number, or all that was given so far, is done, and hastens it.
   void finish(std::uint64_t number);
   void finish();
@@ -45,6 +45,11 @@ class Stream {
   void await(std::uint64_t number);
   bool is_done(std::uint64_t number);
   bool is_done();
+
+  /// Where GPUs are timed: when all is done that was given so far.
+  Clock::time_point end();
+  /// What is given from here on begins no earlier.
+  void hold_until(Clock::time_point time);
 
  private:
   struct Work {
@@ -61,6 +66,7 @@ class Stream {
   std::deque<Work> left_;
   std::uint64_t given_ = 0, done_ = 0, wanted_ = 0;
   bool has_thread_ = false;
+  Clock::time_point end_;
 };
 
 /// The state of a cudaEvent_t: the last place where it was recorded.
@@ -90,6 +96,8 @@ extern "C" {
 /// For the library of kernels: one begins or ends. Meanwhile, nothing counts as quiet, and waits
 /// are not the host's.
 void emulated_gpu_kernel(bool begins);
+/// For the library of kernels: one that takes that long is given to a cudaStream_t.
+void emulated_gpu_busy(void* stream, double seconds);
 /// For tests: how often the host has waited for a device so far. Found by dlsym.
 std::int64_t emulated_gpu_host_waits();
 }

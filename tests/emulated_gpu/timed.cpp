@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timed.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+namespace emulated {
+namespace {
+
+Rates read_rates() {
+  Rates rates;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  const char* const text = std::getenv("TRIREME_EMULATED_GPU_RATES");
+  if (text == nullptr) return rates;
+  std::istringstream numbers(text);
+  numbers >> rates.products >> rates.attention >> rates.memory >> rates.copies >> rates.least;
+  return rates;
+}
+
+}  // namespace
+
+bool is_timed() {
+  static const bool timed = [] {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+    const char* const mode = std::getenv("TRIREME_EMULATED_GPU");
+    return mode != nullptr && std::string_view(mode) == "timed";
+  }();
+  return timed;
+}
+
+const Rates& rates() {
+  static const Rates all = read_rates();
+  return all;
+}
+
+std::chrono::nanoseconds time_of_copy(std::size_t size, bool is_within_device) {
+  const auto bytes = static_cast<double>(size);
+  const double seconds = is_within_device ? 2 * bytes / rates().memory : bytes / rates().copies;
+  return std::chrono::nanoseconds(
+      static_cast<std::int64_t>(1e9 * std::max(seconds, rates().least)));
+}
+
+}  // namespace emulated

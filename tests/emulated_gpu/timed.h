@@ -1,0 +1,31 @@
+// A GPU that computes nothing and takes the time that a model of its work gives: the planner,
+// runtime and allocator at a real job's sizes, on any machine.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace emulated {
+
+/// TRIREME_EMULATED_GPU=timed. What is given to a stream is done at once, and passes for done as
+/// late as its time and the order of the streams say. Copies of more than kMovedBytes move nothing;
+/// memory is zero and costs none of the host's.
+bool is_timed();
+
+inline constexpr std::size_t kMovedBytes = std::size_t{64} << 10;
+
+/// Of an H200, roughly; TRIREME_EMULATED_GPU_RATES has others: five numbers, in this order.
+struct Rates {
+  double products = 700e12;   ///< FLOP/s of matrix products
+  double attention = 350e12;  ///< FLOP/s of fused attention
+  double memory = 4.0e12;     ///< bytes per second, read and written
+  double copies = 50e9;       ///< bytes per second to or from the host, each way
+  double least = 3e-6;        ///< seconds that any kernel takes
+};
+const Rates& rates();
+
+/// That of a copy between memories of one device, or to or from the host.
+std::chrono::nanoseconds time_of_copy(std::size_t size, bool is_within_device);
+
+}  // namespace emulated
