@@ -99,17 +99,15 @@ class PlainLoop {
       x[0].backward(at::full_like(x[0], 1.0 / micro_batches_));
       losses.push_back(x[0].item<float>());
     }
-    clip();
-    optimizer_.step(kRate);
-    stage_.zero_gradients();
+    optimizer_.step(kRate, clip_divisor());
+    stage_.gradients().begin_anew();
     return losses;
   }
 
  private:
-  void clip() {
-    at::Tensor& gradients = stage_.flat_gradients();
-    const double norm = at::norm(gradients).item<double>();
-    if (norm > kClipNorm) gradients.mul_(kClipNorm / norm);
+  at::Tensor clip_divisor() {
+    const double norm = at::norm(stage_.gradients().flat()).item<double>();
+    return at::full({}, std::max(1.0, norm / kClipNorm), at::kFloat);
   }
 
   runtime::Stage stage_;

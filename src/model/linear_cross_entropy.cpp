@@ -28,36 +28,39 @@ at::ScalarType sum_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Some rows of the head: their loss and, over the same rows, what the backward begins with.
-class Rows {
- public:
-  Rows(const at::Tensor& x_NC, const at::Tensor& weight_VC, const at::Tensor& target_N)
-      : logits_NV_(at::matmul(x_NC, weight_VC.t())), target_N1_(target_N.unsqueeze(1)) {
-    if (!is_narrow(logits_NV_.scalar_type())) {
-      log_p_NV_ = at::log_softmax(logits_NV_, -1);
-    } else if (logits_NV_.is_cuda()) {  // one kernel that reads 2 bytes and writes 4
-      log_p_NV_ = at::_log_softmax(logits_NV_, -1, /*half_to_float=*/true);
-    } else {
-      log_p_NV_ = at::log_softmax(logits_NV_.to(at::kFloat), -1);
-    }
+/// Log-probabilities are made, used and gone by so many bytes at a time: caches hold them, and they
+/// do not set the peak.
+constexpr std::int64_t kSlice = std::int64_t{32} << 20;
+
+/// At least float32.
+at::Tensor log_probabilities(const at::Tensor& logits_NV) {
+  if (!is_narrow(logits_NV.scalar_type())) return at::log_softmax(logits_NV, -1);
+  // One kernel that reads 2 bytes and writes 4.
+  if (logits_NV.is_cuda()) return at::_log_softmax(logits_NV, -1, /*half_to_float=*/true);
+  return at::log_softmax(logits_NV.to(at::kFloat), -1);
+}
+
+/// Of the targets, summed over rows; minus it is the loss. With `needs_gradients` the logits become
+/// the gradients of that loss: the probabilities, less 1 at the target.
+at::Tensor log_likelihood(at::Tensor& logits_NV, const at::Tensor& target_N, bool needs_gradients) {
+  const at::ScalarType sums = sum_type(logits_NV);
+  const std::int64_t rows = logits_NV.size(0);
+  const auto bytes_of_row = logits_NV.size(1) * static_cast<std::int64_t>(c10::elementSize(sums));
+  const std::int64_t at_once = std::max<std::int64_t>(1, kSlice / bytes_of_row);
+  const at::Tensor target_N1 = target_N.unsqueeze(1);
+  at::Tensor of_target_N1 = at::empty({rows, 1}, logits_NV.options().dtype(sums));
+  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
+    const std::int64_t count = std::min(at_once, rows - begin);
+    at::Tensor logits = logits_NV.narrow(0, begin, count);
+    at::Tensor of_target = of_target_N1.narrow(0, begin, count);
+    const at::Tensor log_p = log_probabilities(logits);
+    at::gather_out(of_target, log_p, 1, target_N1.narrow(0, begin, count));
+    if (needs_gradients) at::exp_out(logits, log_p);
   }
-
-  /// The sum of the rows' losses, negative.
-  at::Tensor log_likelihood() const { return log_p_NV_.gather(1, target_N1_).sum(); }
-
-  /// Gradients of the sum of the rows' losses by their logits, written over these: the
-  /// probabilities, less 1 at the target.
-  at::Tensor into_gradients() {
-    at::exp_out(logits_NV_, log_p_NV_);
-    const at::Tensor of_target = log_p_NV_.gather(1, target_N1_).expm1_();
-    logits_NV_.scatter_(1, target_N1_, of_target.to(logits_NV_.scalar_type()));
-    log_p_NV_.reset();
-    return logits_NV_;
-  }
-
- private:
-  at::Tensor logits_NV_, log_p_NV_, target_N1_;
-};
+  if (needs_gradients)
+    logits_NV.scatter_(1, target_N1, at::expm1(of_target_N1).to(logits_NV.scalar_type()));
+  return of_target_N1.sum();
+}
 
 /// All rows at once; the products of the backward wait for it.
 struct WholeLoss : torch::autograd::Function<WholeLoss> {
@@ -66,10 +69,10 @@ struct WholeLoss : torch::autograd::Function<WholeLoss> {
                             bool needs_gradients) {
     const at::ScalarType type = product_type(x_NC);
     const at::Tensor x = x_NC.to(type), weight = weight_VC.to(type);
-    Rows rows(x, weight, target_N);
-    at::Tensor loss = rows.log_likelihood().div_(-static_cast<double>(x.size(0)));
-    if (needs_gradients) context->save_for_backward({x, weight, rows.into_gradients()});
-    return loss;
+    at::Tensor logits = at::matmul(x, weight.t());
+    at::Tensor loss = log_likelihood(logits, target_N, needs_gradients);
+    if (needs_gradients) context->save_for_backward({x, weight, logits});
+    return loss.div_(-static_cast<double>(x.size(0)));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -97,10 +100,10 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     for (std::int64_t begin = 0; begin < rows; begin += part) {
       const std::int64_t count = std::min(part, rows - begin);
       const at::Tensor x = x_NC.narrow(0, begin, count).to(type);
-      Rows of_part(x, weight, target_N.narrow(0, begin, count));
-      likelihood.add_(of_part.log_likelihood());
+      at::Tensor logits = at::matmul(x, weight.t());
+      likelihood.add_(log_likelihood(logits, target_N.narrow(0, begin, count), needs_gradients));
       if (!needs_gradients) continue;
-      const at::Tensor g = of_part.into_gradients();
+      const at::Tensor& g = logits;
       x_gradient.narrow(0, begin, count).copy_(at::matmul(g, weight).mul_(share));
       weight_gradient.add_(at::matmul(g.t(), x * share));
     }

@@ -11,10 +11,11 @@ namespace trireme::model {
 /// autocast, bfloat16); the loss, and sums over parts, are in float32 (float64 for float64).
 ///
 /// In one part and at least float32 these are LibTorch's operators. In bfloat16 the tape holds the
-/// logits' gradients, in place of the logits: 2 bytes each, where LibTorch's operators hold 4 and
-/// pass over them three times as often. In several parts each part's gradients are computed right
-/// after its loss, while its logits are there: the same work as a whole forward and backward, and
-/// the tape holds the gradients of x and the weight instead of N x V values.
+/// logits' gradients, in place of the logits: 2 bytes each, where LibTorch's operators hold 4, take
+/// 4 more for a moment, and pass over them three times as often. In several parts each part's
+/// gradients are computed right after its loss, while its logits are there: the same work as a
+/// whole forward and backward, and the tape holds the gradients of x and the weight instead of N x
+/// V values.
 at::Tensor linear_cross_entropy(const at::Tensor& x_NC, const at::Tensor& weight_VC,
                                 const at::Tensor& target_N, int chunks);
 

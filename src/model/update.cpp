@@ -3,32 +3,9 @@
 
 #include <ATen/ATen.h>
 
-#include <cstdint>
+#include <optional>
 
 namespace trireme::model {
-namespace {
-
-constexpr std::int64_t kFloatsPerLine = 16;
-
-std::int64_t padded(std::int64_t count) {
-  return (count + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
-}
-
-}  // namespace
-
-at::Tensor attach_gradients(const std::vector<at::Tensor>& values) {
-  std::int64_t total = 0;
-  for (const at::Tensor& value : values) total += padded(value.numel());
-  const c10::Device device = values.empty() ? at::kCPU : values.front().device();
-  at::Tensor flat = at::zeros({total}, at::TensorOptions(at::kFloat).device(device));
-  std::int64_t offset = 0;
-  for (const at::Tensor& value : values) {
-    value.mutable_grad() = flat.narrow(0, offset, value.numel()).view(value.sizes());
-    offset += padded(value.numel());
-  }
-  return flat;
-}
-
 void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& master,
                       const at::Tensor& weight, const at::Tensor& gradient) {
   const bool is_adamw = spec.kind == "adamw";
@@ -44,16 +21,18 @@ void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& maste
   steps.push_back(at::zeros({}, at::TensorOptions(at::kFloat).device(master.device())));
 }
 
-void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first) {
+void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first,
+            const at::Tensor& divisor) {
   const at::NoGradGuard no_grad;
+  const std::optional<at::Tensor> scale = divisor.defined() ? std::optional(divisor) : std::nullopt;
   if (spec.kind == "adamw") {
     at::_foreach_add_(group.steps, 1);
     at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,
                       /*max_exp_avg_sqs=*/{}, group.steps, rate, spec.beta1, spec.beta2,
-                      group.decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+                      group.decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, scale);
   } else {
     at::_fused_sgd_(group.values, group.gradients, group.first_moments, group.decay, spec.momentum,
-                    rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, is_first);
+                    rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, is_first, scale);
   }
   if (!group.masters.empty()) at::_foreach_copy_(group.weights, group.masters);
 }

@@ -7,7 +7,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
-#include "trireme/model/update.h"
+#include "trireme/model/gradient_sums.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -38,7 +38,7 @@ class Walk {
  private:
   struct Static {
     std::unique_ptr<model::Layer> layer;
-    at::Tensor gradients;
+    std::optional<model::GradientSums> gradients;
   };
   /// Builds the next layer and puts what it holds into `cost`.
   Static build(chain::LayerCost& cost) const;
@@ -152,8 +152,7 @@ chain::LayerCost Walk::measure_layer() {
                    .least_runs = options_.least_runs,
                    .between = [this] { require_no_stop(); }},
                   cost);
-  if (is_mine)
-    cost.update = measure_update(*held.layer, held.gradients, job_.train.optimizer, *marks_);
+  if (is_mine) cost.update = measure_update(*held.layer, *held.gradients, job_.train, *marks_);
   x_ = std::move(output);
   return cost;
 }
@@ -171,8 +170,8 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
     values.push_back(parameter.value);
     cost.optimizer += optimizer_bytes(parameter.value, job_.train.optimizer);
   }
-  held.gradients = model::attach_gradients(values);
-  cost.gradients = held_by({held.gradients});
+  held.gradients.emplace(values);
+  cost.gradients = held_by({held.gradients->flat()});
   return held;
 }
 

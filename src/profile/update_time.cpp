@@ -16,21 +16,23 @@ constexpr int kRuns = 5;
 
 }  // namespace
 
-Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
-                       const config::OptimizerSpec& optimizer, device::Marks& marks) {
+Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,
+                       const config::TrainSpec& train, device::Marks& marks) {
   if (layer.parameters().empty()) return Seconds(0);
   const at::NoGradGuard no_grad;
+  const config::OptimizerSpec& optimizer = train.optimizer;
+  const bool clips = train.clip_norm > 0;
   model::UpdateGroup group{.decay = optimizer.weight_decay};
-  for (const model::Parameter& parameter : layer.parameters()) {
-    const at::Tensor weight = parameter.value.detach();
-    group.add(optimizer, weight.to(at::kFloat), weight, parameter.value.grad());
+  for (std::size_t i = 0; i < layer.parameters().size(); ++i) {
+    const at::Tensor weight = layer.parameters()[i].value.detach();
+    group.add(optimizer, weight.to(at::kFloat), weight, gradients.of(i));
   }
+  const at::Tensor one = clips ? at::ones({}, gradients.flat().options()) : at::Tensor();
   marks.begin();
   std::vector<device::Marks::Mark> turns{marks.set()};
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
-    gradients.norm();
-    model::update(group, optimizer, /*rate=*/0, run == 0);
-    gradients.zero_();
+    if (clips) gradients.flat().norm();
+    model::update(group, optimizer, /*rate=*/0, run == 0, one);
     turns.push_back(marks.set());
   }
   marks.settle();

@@ -5,16 +5,15 @@
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/device/marks.h"
+#include "trireme/model/gradient_sums.h"
 #include "trireme/model/layer.h"
-
-#include <ATen/core/Tensor.h>
 
 namespace trireme::profile {
 
-/// Median time of the optimiser's update of the layer's parameters, the norm of their gradients and
-/// setting these to zero. `gradients` is the flat buffer behind the parameters' gradients. Leaves
-/// the values as good as they were: the rate is 0. Timed by `marks`.
-Seconds measure_update(const model::Layer& layer, const at::Tensor& gradients,
-                       const config::OptimizerSpec& optimizer, device::Marks& marks);
+/// Median time of the optimiser's update of the layer's parameters and, where the job clips, the
+/// norm of their gradients. Leaves the values as good as they were: the rate is 0. Timed by
+/// `marks`.
+Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,
+                       const config::TrainSpec& train, device::Marks& marks);
 
 }  // namespace trireme::profile

@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 
 #include <chrono>
+#include <utility>
 
 namespace trireme::runtime {
 namespace {
@@ -193,14 +194,15 @@ void Executor::perform(const Action& action) {
       return receive(action);
     case Op::kReduceGradients: {
       const Stopwatch watch(clock_, result_.times.wait);
+      parts_.stage.gradients().complete();
       return parts_.reducer.reduce();
     }
     case Op::kClip:
       return clip();
     case Op::kStep: {
       const Stopwatch watch(clock_, result_.times.step);
-      parts_.optimizer.step(rate_);
-      return parts_.stage.zero_gradients();
+      parts_.optimizer.step(rate_, std::exchange(divisor_, {}));
+      return parts_.stage.gradients().begin_anew();
     }
     case Op::kOffload:
     case Op::kOffloadTape:
@@ -315,7 +317,7 @@ void Executor::receive(const Action& action) {
 void Executor::clip() {
   if (options_.clip_norm <= 0) return;
   const Stopwatch watch(clock_, result_.times.wait);
-  clip_gradients(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
+  divisor_ = clip_divisor(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
 }
 
 void Executor::require_value(const Action& action, const model::Values& output) const {

@@ -35,8 +35,8 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
   }
 }
 
-void Optimizer::step(double rate) {
-  for (model::UpdateGroup& group : groups_) model::update(group, spec_, rate, first_step_);
+void Optimizer::step(double rate, const at::Tensor& divisor) {
+  for (model::UpdateGroup& group : groups_) model::update(group, spec_, rate, first_step_, divisor);
   first_step_ = false;
 }
 

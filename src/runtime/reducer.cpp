@@ -84,7 +84,7 @@ void Reducer::learn_ties() {
 
 void Reducer::reduce() {
   for (const auto& [tie, uses] : ties_) reduce_tie(tie, uses);
-  sum_over_replicas(channel_, position_.replica_group(), stage_.flat_gradients(),
+  sum_over_replicas(channel_, position_.replica_group(), stage_.gradients().flat(),
                     "sum of gradients over replicas");
 }
 

@@ -3,7 +3,6 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
-#include "trireme/model/update.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -56,7 +55,12 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
     model::move_to(device_, *layers_[number]);
     add_parameters(number, model::lower_weights(*layers_[number], precision));
   }
-  attach_gradients();
+  const tier::TagScope gradients(tier::Tag::kGradients);
+  std::vector<at::Tensor> weights;
+  for (const StageParameter& parameter : parameters_) weights.push_back(parameter.weight);
+  gradients_.emplace(weights);
+  gradients_->begin_anew();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].gradient = gradients_->of(i);
 }
 
 void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
@@ -83,18 +87,6 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
   }
 }
 
-void Stage::attach_gradients() {
-  const tier::TagScope tag(tier::Tag::kGradients);
-  std::vector<at::Tensor> weights;
-  for (const StageParameter& parameter : parameters_) weights.push_back(parameter.weight);
-  flat_gradients_ = model::attach_gradients(weights);
-  for (StageParameter& parameter : parameters_) parameter.gradient = parameter.weight.grad();
-}
-
-void Stage::zero_gradients() {
-  flat_gradients_.zero_();
-}
-
 Bytes Stage::parameter_bytes() const {
   std::int64_t bytes = 0;
   for (const StageParameter& parameter : parameters_) {
@@ -104,7 +96,7 @@ Bytes Stage::parameter_bytes() const {
 }
 
 Bytes Stage::gradient_bytes() const {
-  return Bytes(static_cast<std::int64_t>(flat_gradients_.nbytes()));
+  return Bytes(static_cast<std::int64_t>(gradients_->flat().nbytes()));
 }
 
 }  // namespace trireme::runtime

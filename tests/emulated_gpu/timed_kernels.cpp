@@ -192,7 +192,8 @@ bool picks(const std::string& name) {
 }
 /// They do not read what they write over.
 bool fills(const std::string& name) {
-  static const std::unordered_set<std::string> names{"aten::zero_", "aten::fill_", "aten::normal_",
+  static const std::unordered_set<std::string> names{"aten::zero_",   "aten::fill_",
+                                                     "aten::normal_", "aten::_foreach_copy_",
                                                      "aten::random_", "aten::bernoulli_"};
   return names.contains(name);
 }

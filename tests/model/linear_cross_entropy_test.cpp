@@ -97,6 +97,26 @@ TEST(LinearCrossEntropy, InBfloat16IsThatOfLibTorchInFloat32ToRounding) {
   }
 }
 
+/// Log-probabilities are made some rows at a time.
+TEST(LinearCrossEntropy, OfManyRowsIsThatOfLibTorch) {
+  const at::Generator from = at::detail::createCPUGenerator(3);
+  const at::Tensor x = at::empty({700, 4}).normal_(0, 1, from).to(at::kBFloat16).requires_grad_();
+  const at::Tensor weight =
+      at::empty({20'000, 4}).normal_(0, 1, from).to(at::kBFloat16).requires_grad_();
+  const at::Tensor target = at::empty({700}, at::kLong).random_(0, 20'000, from);
+  const at::Tensor wide_x = x.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor wide_weight = weight.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor exact = at::cross_entropy_loss(
+      at::linear(wide_x, wide_weight).to(at::kBFloat16).to(at::kFloat), target);
+  exact.backward();
+
+  const at::Tensor loss = linear_cross_entropy(x, weight, target, 1);
+  loss.backward();
+  EXPECT_LT(error(loss, exact), 1e-6);
+  EXPECT_LT(error(x.grad(), wide_x.grad()), 1e-2);
+  EXPECT_LT(error(weight.grad(), wide_weight.grad()), 1e-2);
+}
+
 /// Of a target that is nearly certain the gradient is 1 - p, far below a digit of p.
 TEST(LinearCrossEntropy, KeepsTheGradientOfACertainTarget) {
   const at::Tensor weight = at::eye(2).mul_(8).to(at::kBFloat16).requires_grad_();

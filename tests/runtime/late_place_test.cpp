@@ -86,52 +86,49 @@ TEST(LateScalars, CountOnNoAccount) {
   EXPECT_EQ(account.live(), Bytes(0));
 }
 
-/// Gradients of a chain of normal values, and what clipping them to `limit` leaves.
-std::vector<at::Tensor> clipped(int ranks, double limit, double& norm, bool on_device) {
+/// What clipping gradients, the values of a chain, to `limit` divides them by, on every rank.
+std::vector<at::Tensor> divisors(int ranks, double limit, double& norm, bool on_device) {
   const config::JobSpec job = small_job(small_gpt());
   const model::ChainModel model = model::make_model(job.model);
-  std::vector<std::vector<at::Tensor>> of_ranks(static_cast<std::size_t>(ranks));
-  comm::run_local(
-      ranks, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
-        std::vector<int> layers;
-        for (int i = 1; i <= model.length(); ++i) {
-          if ((i - 1) * ranks / model.length() == channel.rank()) layers.push_back(i);
-        }
-        Stage stage(model, layers, job.train.seed);
-        Reducer reducer(channel, Position::of(channel.rank(), 1, ranks), stage);
-        for (const StageParameter& parameter : stage.parameters())
-          parameter.gradient.copy_(parameter.value.detach());
-        LateScalars norms(device::cpu(), at::kDouble);
-        (on_device ? clip_on_device : clip_gradients)(reducer, stage, limit, norms);
-        if (channel.rank() == 0) norm = norms.take().at(0);
-        for (const StageParameter& parameter : stage.parameters())
-          of_ranks[static_cast<std::size_t>(channel.rank())].push_back(parameter.gradient.clone());
-      });
-  std::vector<at::Tensor> all;
-  for (const auto& of_rank : of_ranks) all.insert(all.end(), of_rank.begin(), of_rank.end());
-  return all;
+  std::vector<at::Tensor> of_ranks(static_cast<std::size_t>(ranks));
+  comm::run_local(ranks, {.timeout = Seconds(30), .stop_requested = {}},
+                  [&](comm::Channel& channel) {
+                    std::vector<int> layers;
+                    for (int i = 1; i <= model.length(); ++i) {
+                      if ((i - 1) * ranks / model.length() == channel.rank()) layers.push_back(i);
+                    }
+                    Stage stage(model, layers, job.train.seed);
+                    Reducer reducer(channel, Position::of(channel.rank(), 1, ranks), stage);
+                    for (const StageParameter& parameter : stage.parameters()) {
+                      at::Tensor gradient = parameter.gradient;
+                      gradient.copy_(parameter.value);
+                    }
+                    LateScalars norms(device::cpu(), at::kDouble);
+                    of_ranks[static_cast<std::size_t>(channel.rank())] =
+                        on_device ? clip_divisor_on_device(reducer, limit, norms)
+                                  : clip_divisor(reducer, stage, limit, norms);
+                    if (channel.rank() == 0) norm = norms.take().at(0);
+                  });
+  return of_ranks;
 }
 
 TEST(ClipOnDevice, IsTheHostsToRoundingAndTheSameBitsForEveryNumberOfStages) {
   double host_norm = 0, device_norm = 0, norm_of_three = 0;
-  const auto host = clipped(1, 0.5, host_norm, false);
-  const auto device = clipped(1, 0.5, device_norm, true);
-  const auto of_three = clipped(3, 0.5, norm_of_three, true);
+  const auto host = divisors(1, 0.5, host_norm, false);
+  const auto device = divisors(1, 0.5, device_norm, true);
+  const auto of_three = divisors(3, 0.5, norm_of_three, true);
   EXPECT_GT(host_norm, 0.5);
   EXPECT_NEAR(device_norm, host_norm, 1e-5 * host_norm);
   EXPECT_EQ(norm_of_three, device_norm);
-  ASSERT_EQ(host.size(), device.size());
-  ASSERT_EQ(host.size(), of_three.size());
-  for (std::size_t i = 0; i < host.size(); ++i) {
-    EXPECT_TRUE(at::allclose(host[i], device[i], 1e-5)) << i;
-    EXPECT_TRUE(at::equal(device[i], of_three[i])) << i;
-  }
+  EXPECT_EQ(host.at(0).item<float>(), static_cast<float>(host_norm / 0.5));
+  EXPECT_TRUE(at::allclose(host.at(0), device.at(0), 1e-5));
+  for (const at::Tensor& of_rank : of_three) EXPECT_TRUE(at::equal(of_rank, device.at(0)));
 }
 
 TEST(ClipOnDevice, LeavesGradientsWithinTheLimitAsTheyAre) {
   double norm = 0;
-  const auto whole = clipped(1, 1e9, norm, false), device = clipped(1, 1e9, norm, true);
-  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(at::equal(whole[i], device[i])) << i;
+  for (const bool on_device : {false, true})
+    EXPECT_EQ(divisors(1, 1e9, norm, on_device).at(0).item<float>(), 1) << on_device;
 }
 
 TEST(WarmUp, LeavesNothingBehind) {

@@ -1,5 +1,5 @@
-// What parameters need beside layers: gradients in one buffer, and the optimiser's kernels. Whoever
-// trains or measures uses these, so that what was measured is what happens.
+// The optimiser's kernels. Whoever trains or measures uses these, so that what was measured is what
+// happens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,11 +10,6 @@
 #include <vector>
 
 namespace trireme::model {
-
-/// Gives every value its gradient: float32 zeros whatever the value's type, views of one flat
-/// buffer on the values' device, which is returned. Each begins on a cache line, so that kernels
-/// see the same alignment wherever a parameter lies.
-at::Tensor attach_gradients(const std::vector<at::Tensor>& values);
 
 /// Parameters with the same weight decay, and the optimiser's state of each.
 struct UpdateGroup {
@@ -30,7 +25,9 @@ struct UpdateGroup {
 };
 
 /// One step by LibTorch's fused kernels: AdamW (Loshchilov and Hutter 2019) or SGD with momentum.
-/// Weights of another type are rounded from their masters anew.
-void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first);
+/// Weights of another type are rounded from their masters anew. Gradients are divided by `divisor`,
+/// a float32 number on their device, on the way where it is defined.
+void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first,
+            const at::Tensor& divisor = {});
 
 }  // namespace trireme::model

@@ -124,6 +124,7 @@ class Executor {
   LateScalars losses_, norm_;
 
   // Of the run under way.
+  at::Tensor divisor_;  ///< of gradients, between clip and step
   ValueStore values_;
   std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that compares with it
   std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation

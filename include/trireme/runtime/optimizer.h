@@ -23,9 +23,9 @@ class Optimizer {
  public:
   Optimizer(const config::OptimizerSpec& spec, const Stage& stage);
 
-  /// One update from the gradients as they are. Uses that share another use's value are not stepped
-  /// again.
-  void step(double rate);
+  /// One update from the gradients, divided by `divisor` where that is defined. Uses that share
+  /// another use's value are not stepped again.
+  void step(double rate, const at::Tensor& divisor = {});
 
   Bytes state_bytes() const;
 

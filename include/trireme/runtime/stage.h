@@ -5,6 +5,7 @@
 
 #include "trireme/core/units.h"
 #include "trireme/model/chain.h"
+#include "trireme/model/gradient_sums.h"
 #include "trireme/model/layer.h"
 #include "trireme/model/precision.h"
 
@@ -12,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +29,11 @@ struct StageParameter {
       false;         ///< its value is the storage of an earlier use on this rank: not stepped again
   at::Tensor value;  ///< float32, what is trained
   at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
-  at::Tensor gradient;  ///< a view into Stage::flat_gradients()
+  at::Tensor gradient;  ///< its sum in Stage::gradients()
 };
 
-/// Layers of one rank, built from recipes. Gradients exist from the start as views of one flat
-/// float buffer; backward adds to them. Uses of a tied weight share their value on one rank but
+/// Layers of one rank, built from recipes. Gradients exist from the start, as model::GradientSums;
+/// backward adds to them. Uses of a tied weight share their value on one rank but
 /// never their gradients, so that sums keep chain order.
 class Stage {
  public:
@@ -52,23 +54,20 @@ class Stage {
   /// In chain order.
   const std::vector<StageParameter>& parameters() const { return parameters_; }
 
-  /// All gradients, padding zero between them.
-  at::Tensor& flat_gradients() { return flat_gradients_; }
-  void zero_gradients();
+  model::GradientSums& gradients() { return *gradients_; }
 
   Bytes parameter_bytes() const;  ///< of weights as layers compute with them
   Bytes gradient_bytes() const;
 
  private:
   void add_parameters(int number, const std::vector<at::Tensor>& masters);
-  void attach_gradients();
 
   c10::Device device_;
   std::vector<int> numbers_;
   std::map<int, std::unique_ptr<model::Layer>> layers_;
   std::map<int, std::string> names_;
   std::vector<StageParameter> parameters_;
-  at::Tensor flat_gradients_;
+  std::optional<model::GradientSums> gradients_;
 };
 
 }  // namespace trireme::runtime

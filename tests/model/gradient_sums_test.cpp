@@ -1,0 +1,68 @@
+// Sums of gradients that a backward fills by itself.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/model/gradient_sums.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace trireme::model {
+namespace {
+
+at::Tensor weight(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
+  return at::ones(sizes, type).requires_grad_();
+}
+
+/// A backward that gives `w` the gradient `value` everywhere.
+void add(const at::Tensor& w, double value) {
+  (w * value).sum().backward();
+}
+
+TEST(GradientSums, AddUpAndLeaveNoGradientWithTheWeight) {
+  const at::Tensor a = weight({3, 5}), b = weight({7});
+  GradientSums sums({a, b});
+  EXPECT_EQ(sums.flat().numel(), 2 * 16);  // each begins on a cache line
+  add(a, 2);
+  add(a, 3);
+  add(b, 1);
+
+  EXPECT_TRUE(at::equal(sums.of(0), at::full({3, 5}, 5.0)));
+  EXPECT_TRUE(at::equal(sums.of(1), at::ones({7})));
+  EXPECT_TRUE(sums.of(1).is_alias_of(sums.flat()));
+  EXPECT_EQ(sums.flat().sum().item<float>(), 15 * 5 + 7);  // padding stays zero
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST(GradientSums, BeginAnewWithWhatComesNext) {
+  const at::Tensor a = weight({4}), b = weight({4}), c = weight({4});
+  GradientSums sums({a, b, c});
+  for (const at::Tensor& w : {a, b, c}) add(w, 9);
+  sums.begin_anew();
+  add(a, 1);
+  add(a, 1);
+  add(b, 4);
+  sums.complete();
+  sums.complete();
+
+  EXPECT_TRUE(at::equal(sums.of(0), at::full({4}, 2.0)));
+  EXPECT_TRUE(at::equal(sums.of(1), at::full({4}, 4.0)));
+  EXPECT_TRUE(at::equal(sums.of(2), at::zeros({4}))) << "no backward reached it";
+}
+
+TEST(GradientSums, OfBfloat16WeightsAreFloat32) {
+  const at::Tensor w = weight({4}, at::kBFloat16);
+  GradientSums sums({w});
+  for (int i = 0; i < 1000; ++i) add(w, 1);
+
+  EXPECT_EQ(sums.of(0).scalar_type(), at::kFloat);
+  EXPECT_EQ(sums.of(0)[0].item<float>(), 1000);  // in bfloat16 it ends at 256
+}
+
+TEST(GradientSums, LetGoOfWeightsWhenTheyEnd) {
+  const at::Tensor w = weight({4});
+  { const GradientSums sums({w}); }
+  add(w, 3);
+  EXPECT_TRUE(at::equal(w.grad(), at::full({4}, 3.0)));
+}
+
+}  // namespace
+}  // namespace trireme::model
