@@ -14,13 +14,28 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
 namespace trireme::app {
 namespace {
 
+enum class Tapes { kFull, kLean };
+
+/// What a plan is made of.
+struct Asked {
+  const config::JobSpec& job;
+  const model::ChainModel& model;
+  const RankContext& context;
+  std::ostream& out;
+};
+
 bool needs_costs(const config::JobSpec& job, const RankDevice& device);
+/// Profiles the job with such tapes and plans it, unless a plan is given. Without a store.
+TrainPlan with_costs(Tapes tapes, const std::optional<plan::Plan>& given, const Asked& asked);
+/// The faster one. Lean tapes are thought of where full ones cannot all be kept.
+TrainPlan with_best_tapes(const Asked& asked);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages);
 /// Rank 0 solves; the plan, or why there is none, on every rank.
@@ -35,30 +50,25 @@ void say(const TrainPlan& plan, std::ostream& out);
 
 TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
                           const RankContext& context, Costs costs, std::ostream& out) {
+  const std::string& tapes = job.memory.tapes;
   TrainPlan result;
   if (costs == Costs::kWhereNeeded && !needs_costs(job, context.device)) {
     result.plan = make_policy_plan(job, model, context.stages);
+    result.plan.lean_tapes = tapes == "lean";
     return result;
   }
   require_solver(job);
-  const bool from_file = !job.plan.file.empty();
-  if (from_file) result.plan = plan_from_file(job, model, context.stages);
-  result.chain = measured_chain(job, model, context, out);
-  result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
-  const partition::Question question = question_of(result, job, model, context.stages);
-  if (!from_file) result.plan = solved(question, context, out);
-
-  result.forecast = partition::simulated(question, result.plan, simulate::Detail::kTimeline);
-  const program::Program program = plan::compile(result.plan);
-  const simulate::Setting setting = partition::setting_of(question, result.plan);
-  std::vector<simulate::CopyPoints> copies;
-  for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
-    copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
-    result.predicted_peaks.push_back(copies.back().peak);
+  if (!job.plan.file.empty()) {
+    result.plan = plan_from_file(job, model, context.stages);
+    if (tapes != "auto") result.plan.lean_tapes = tapes == "lean";
+    result = with_costs(result.plan.lean_tapes ? Tapes::kLean : Tapes::kFull, result.plan,
+                        {job, model, context, out});
+  } else if (tapes == "auto") {
+    result = with_best_tapes({job, model, context, out});
+  } else {
+    result = with_costs(tapes == "lean" ? Tapes::kLean : Tapes::kFull, std::nullopt,
+                        {job, model, context, out});
   }
-  require_budgets(result, copies, context.device);
-  const auto mine = static_cast<std::size_t>(context.channel.rank() % context.stages);
-  result.copies = std::move(copies.at(mine));
   // The store is as large as it needs to be; pieces are rounded up to whole cache lines.
   result.outer_store = outer_store_of(job);
   const Bytes room = result.copies.outer_peak + result.copies.outer_peak / 32 + Bytes(1 << 20);
@@ -71,6 +81,62 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   }
   return result;
 }
+
+namespace {
+
+TrainPlan with_costs(Tapes tapes, const std::optional<plan::Plan>& given, const Asked& asked) {
+  config::JobSpec job = asked.job;
+  job.memory.tapes = tapes == Tapes::kLean ? "lean" : "full";
+  const RankContext& context = asked.context;
+  TrainPlan result;
+  result.chain = measured_chain(job, asked.model, context, asked.out);
+  result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
+  const partition::Question question = question_of(result, job, asked.model, context.stages);
+  result.plan = given ? *given : solved(question, context, asked.out);
+  result.plan.lean_tapes = tapes == Tapes::kLean;
+
+  result.forecast = partition::simulated(question, result.plan, simulate::Detail::kTimeline);
+  const program::Program program = plan::compile(result.plan);
+  const simulate::Setting setting = partition::setting_of(question, result.plan);
+  std::vector<simulate::CopyPoints> copies;
+  for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
+    copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
+    result.predicted_peaks.push_back(copies.back().peak);
+  }
+  require_budgets(result, copies, context.device);
+  const auto mine = static_cast<std::size_t>(context.channel.rank() % context.stages);
+  result.copies = std::move(copies.at(mine));
+  return result;
+}
+
+bool keeps_everything(const TrainPlan& plan) {
+  if (plan.forecast.recompute > Seconds(0)) return false;
+  const program::Program program = plan::compile(plan.plan);
+  return std::none_of(program.ranks.begin(), program.ranks.end(),
+                      [](const auto& actions) { return simulate::has_copies(actions); });
+}
+
+TrainPlan with_best_tapes(const Asked& asked) {
+  std::optional<TrainPlan> full;
+  std::optional<DoesNotFit> reason;
+  try {
+    full = with_costs(Tapes::kFull, std::nullopt, asked);
+    if (keeps_everything(*full)) return std::move(*full);
+  } catch (const DoesNotFit& error) {
+    reason.emplace(error);
+  }
+  if (asked.context.channel.rank() == 0) asked.out << "with lean tapes: ";
+  try {
+    TrainPlan lean = with_costs(Tapes::kLean, std::nullopt, asked);
+    return full && full->forecast.step <= lean.forecast.step ? std::move(*full) : std::move(lean);
+  } catch (const DoesNotFit& error) {
+    if (full) return std::move(*full);
+    const bool needs_less = error.infeasible().least_budget < reason->infeasible().least_budget;
+    throw needs_less ? error : *reason;
+  }
+}
+
+}  // namespace
 
 void require_solver(const config::JobSpec& job) {
   std::vector<std::string> known = solve::solver_names();
@@ -150,7 +216,8 @@ void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoin
 }
 
 void say(const TrainPlan& plan, std::ostream& out) {
-  out << "plan: " << plan.plan.solver << ", " << to_text(plan.forecast.step) << " a step expected";
+  out << "plan: " << plan.plan.solver << (plan.plan.lean_tapes ? " with lean tapes, " : ", ")
+      << to_text(plan.forecast.step) << " a step expected";
   if (plan.forecast.recompute > Seconds(0))
     out << ", " << to_text(plan.forecast.recompute) << " of it recomputation";
   for (std::size_t rank = 0; rank < plan.predicted_peaks.size(); ++rank) {

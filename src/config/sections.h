@@ -148,6 +148,7 @@ void walk(Fields& field, MemorySpec& spec) {
   field("host_budget", spec.host_budget);
   field("disk_budget", spec.disk_budget);
   field("disk_path", spec.disk_path);
+  field("tapes", spec.tapes, OneOf{"auto", "full", "lean"});
 }
 
 template <class Fields>

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/functional.h"
 
+#include "saved_tensors.h"
+
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace trireme::model {
@@ -114,6 +117,20 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return SwiGlu::apply(gate, up);
+}
+
+at::Tensor remade(Values sources, const Context& context,
+                  std::function<at::Tensor(const Values& sources)> make) {
+  at::Tensor value = make(sources);
+  if (context.lean_tapes && value.requires_grad())
+    RemakingScope::stand_in(value, std::move(sources), std::move(make));
+  return value;
+}
+
+at::ScalarType product_type(const at::Tensor& x) {
+  const c10::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
+                                                   : x.scalar_type();
 }
 
 at::Tensor normal(at::IntArrayRef sizes, double deviation, at::Generator generator) {

@@ -32,7 +32,7 @@ Part head(const PartBuilder& build, const config::GptSpec& spec) {
   const Norm norm = add_norm(build, "norm", spec.width, kNormEpsilon);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
   return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
-    return {next_token_loss(norm(input[0]), weight, context, chunks)};
+    return {next_token_loss(norm(input[0], context), weight, context, chunks)};
   };
 }
 

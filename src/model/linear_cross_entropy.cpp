@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "linear_cross_entropy.h"
 
+#include "trireme/model/functional.h"
+
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -12,13 +13,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-/// Logits, and after them their gradients, in this type: what at::linear would give.
-at::ScalarType product_type(const at::Tensor& x) {
-  const c10::DeviceType device = x.device().type();
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : x.scalar_type();
-}
 
 bool is_narrow(at::ScalarType type) {
   return type != at::kFloat && type != at::kDouble;

@@ -40,7 +40,11 @@ std::vector<PartRecipe> parts_of(const LlamaSpec& spec);
 struct RmsNorm {
   at::Tensor weight;
 
-  at::Tensor operator()(const at::Tensor& x) const { return rms_norm(x, weight, kNormEpsilon); }
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const {
+    return remade({x}, context, [weight = weight, type = product_type(x)](const Values& source) {
+      return rms_norm(source[0], weight, kNormEpsilon).to(type);
+    });
+  }
 };
 
 RmsNorm add_rms_norm(const PartBuilder& build, std::int64_t width) {
@@ -63,7 +67,7 @@ Part head(const PartBuilder& build, const LlamaSpec& spec) {
   const RmsNorm norm = add_rms_norm(build, spec.width);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
   return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
-    return {next_token_loss(norm(input[0]), weight, context, chunks)};
+    return {next_token_loss(norm(input[0], context), weight, context, chunks)};
   };
 }
 
@@ -146,14 +150,15 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear q = add_linear_without_bias(build, "q", C, C, kDeviation);
   const Linear k = add_linear_without_bias(build, "k", C, G * D, kDeviation);
   const Linear v = add_linear_without_bias(build, "v", C, G * D, kDeviation);
-  return [norm, q, k, v, spec, D, G](Values input, const Context&) -> Values {
+  return [norm, q, k, v, spec, D, G](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
-    const at::Tensor from_BTC = norm(x_BTC);
+    const at::Tensor from_BTC = norm(x_BTC, context);
     // Angles are at least float32; what is turned keeps its own type.
     const at::ScalarType of_weights = q.weight.scalar_type();
     const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
     const Angles by = angles(x_BTC.size(1), D, spec.rope_base, x_BTC.options().dtype(type));
-    return {turned(q(from_BTC), spec.heads, by), turned(k(from_BTC), G, by), v(from_BTC), x_BTC};
+    return {turned(q(from_BTC, context), spec.heads, by), turned(k(from_BTC, context), G, by),
+            v(from_BTC, context), x_BTC};
   };
 }
 
@@ -168,8 +173,8 @@ Part core(const LlamaSpec& spec) {
 Part projection(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear projection = add_linear_without_bias(build, "projection", spec.width, spec.width,
                                                     residual_deviation(spec));
-  return [projection](Values input, const Context&) -> Values {
-    return {take(input, 1) + projection(take(input, 0))};
+  return [projection](Values input, const Context& context) -> Values {
+    return {take(input, 1) + projection(take(input, 0), context)};
   };
 }
 
@@ -178,19 +183,21 @@ Part up(const PartBuilder& build, const LlamaSpec& spec) {
   const RmsNorm norm = add_rms_norm(build, spec.width);
   const Linear gate = add_linear_without_bias(build, "gate", spec.width, hidden, kDeviation);
   const Linear up = add_linear_without_bias(build, "up", spec.width, hidden, kDeviation);
-  return [norm, gate, up](Values input, const Context&) -> Values {
+  return [norm, gate, up](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
-    const at::Tensor from_BTC = norm(x_BTC);
-    return {gate(from_BTC), up(from_BTC), x_BTC};
+    const at::Tensor from_BTC = norm(x_BTC, context);
+    return {gate(from_BTC, context), up(from_BTC, context), x_BTC};
   };
 }
 
 Part down(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear down = add_linear_without_bias(build, "down", spec.hidden_width(), spec.width,
                                               residual_deviation(spec));
-  return [down](Values input, const Context&) -> Values {
-    const at::Tensor hidden = swiglu(take(input, 0), take(input, 1));
-    return {take(input, 2) + down(hidden)};
+  return [down](Values input, const Context& context) -> Values {
+    const at::Tensor hidden =
+        remade({take(input, 0), take(input, 1)}, context,
+               [](const Values& sources) { return swiglu(sources[0], sources[1]); });
+    return {take(input, 2) + down(hidden, context)};
   };
 }
 

@@ -87,8 +87,13 @@ void add_block(ChainModel& model, const std::string& block, const std::vector<Pa
   }
 }
 
-at::Tensor Linear::operator()(const at::Tensor& x) const {
-  return at::linear(x, weight, bias);
+at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
+  const at::ScalarType type = product_type(x);
+  if (type == weight.scalar_type()) return at::linear(x, weight, bias);
+  // What autocast would do, and keep, by itself.
+  const at::Tensor cast =
+      remade({weight}, context, [type](const Values& source) { return source[0].to(type); });
+  return at::linear(x, cast, bias);
 }
 
 Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_t in,
@@ -103,8 +108,11 @@ Linear add_linear_without_bias(const PartBuilder& build, const std::string& name
   return {.weight = build.normal(name + ".weight", {out, in}, deviation), .bias = {}};
 }
 
-at::Tensor Norm::operator()(const at::Tensor& x) const {
-  return at::layer_norm(x, {weight.size(0)}, weight, bias, epsilon);
+at::Tensor Norm::operator()(const at::Tensor& x, const Context& context) const {
+  return remade({x}, context, [norm = *this, type = product_type(x)](const Values& source) {
+    return at::layer_norm(source[0], {norm.weight.size(0)}, norm.weight, norm.bias, norm.epsilon)
+        .to(type);
+  });
 }
 
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,

@@ -75,7 +75,8 @@ void add_block(ChainModel& model, const std::string& block, const std::vector<Pa
 struct Linear {
   at::Tensor weight, bias;  ///< bias undefined: none
 
-  at::Tensor operator()(const at::Tensor& x) const;
+  /// A lean tape keeps no weight that was cast for the product.
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 };
 
 /// `name`.weight [out, in] of normal values and `name`.bias of zeros.
@@ -84,12 +85,12 @@ Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_
 Linear add_linear_without_bias(const PartBuilder& build, const std::string& name, std::int64_t in,
                                std::int64_t out, double deviation);
 
-/// Layer norm over the last dimension.
+/// Layer norm over the last dimension, in the type of a product to come. A lean tape keeps x alone.
 struct Norm {
   at::Tensor weight, bias;
   double epsilon;
 
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 };
 
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,

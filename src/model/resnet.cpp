@@ -169,7 +169,7 @@ void add_head(ChainModel& model, const ResnetSpec& spec, const Maps& maps) {
         add_linear(build, "linear", in, out, std::sqrt(1.0 / static_cast<double>(in)));
     return [classify](Values input, const Context& context) -> Values {
       const at::Tensor mean_BC = input[0].mean({2, 3});
-      return {cross_entropy(classify(mean_BC), context.target.at(0))};
+      return {cross_entropy(classify(mean_BC, context), context.target.at(0))};
     };
   };
   model.layers.push_back(layer_of("head", "head", static_cast<double>(in * out), build_head));

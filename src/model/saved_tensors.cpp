@@ -13,7 +13,9 @@ namespace {
 
 using torch::autograd::SavedVariableHooks;
 
-thread_local SavingScope* current = nullptr;  // NOLINT: what a scope sets for its thread
+// What scopes set for their thread.
+thread_local SavingScope* current = nullptr;             // NOLINT
+thread_local RemakingScope* current_remaking = nullptr;  // NOLINT
 
 class AskingEngine final : public torch::autograd::Engine {
  public:
@@ -76,6 +78,54 @@ class FillingHooks final : public SavedVariableHooks {
   FillingScope& into_;
 };
 
+/// A tensor as a scope saves it, or as autograd does where there is none.
+class Kept {
+ public:
+  Kept(std::unique_ptr<SavedVariableHooks> hooks, const at::Tensor& tensor)
+      : hooks_(std::move(hooks)) {
+    hooks_ ? hooks_->call_pack_hook(tensor) : saved_.set(tensor);
+  }
+  at::Tensor get() const { return hooks_ ? hooks_->call_unpack_hook() : saved_.get(); }
+
+ private:
+  std::unique_ptr<SavedVariableHooks> hooks_;
+  SavedTensor saved_;
+};
+
+class RemakingHooks final : public SavedVariableHooks {
+ public:
+  explicit RemakingHooks(const RemakingScope& scope) : scope_(scope) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    const RemakingScope::StandIn* stand_in = scope_.find(tensor);
+    if (stand_in == nullptr) {
+      kept_.emplace_back(scope_.outer_hooks(), tensor);
+      return;
+    }
+    for (const at::Tensor& source : stand_in->sources)
+      kept_.emplace_back(scope_.outer_hooks(), source);
+    make_ = stand_in->make;
+    sizes_ = tensor.sizes().vec();
+    strides_ = tensor.strides().vec();
+    offset_ = tensor.storage_offset();
+  }
+
+  at::Tensor call_unpack_hook() override {
+    if (!make_) return kept_.front().get();
+    const at::NoGradGuard no_grad;
+    Values sources;
+    for (const Kept& source : kept_) sources.push_back(source.get());
+    return make_(sources).as_strided(sizes_, strides_, offset_);
+  }
+
+ private:
+  const RemakingScope& scope_;  ///< used while it lives alone
+  std::vector<Kept> kept_;
+  RemakingScope::Make make_;
+  std::vector<std::int64_t> sizes_, strides_;  ///< of the view of the value that was saved
+  std::int64_t offset_ = 0;
+};
+
 }  // namespace
 
 void SavedTensor::set(const at::Tensor& tensor) {
@@ -99,6 +149,35 @@ SavingScope::SavingScope() : outer_(current) {
 
 SavingScope::~SavingScope() {
   current = outer_;
+}
+
+std::unique_ptr<SavedVariableHooks> SavingScope::outer_hooks() const {
+  return outer_ == nullptr ? nullptr : outer_->hooks();
+}
+
+RemakingScope::RemakingScope() : outer_remaking_(std::exchange(current_remaking, this)) {}
+
+RemakingScope::~RemakingScope() {
+  current_remaking = outer_remaking_;
+}
+
+std::unique_ptr<SavedVariableHooks> RemakingScope::hooks() {
+  return std::make_unique<RemakingHooks>(*this);
+}
+
+void RemakingScope::stand_in(const at::Tensor& value, Values sources, Make make) {
+  if (current_remaking == nullptr) return;
+  for (at::Tensor& source : sources) source = source.detach();
+  current_remaking->stand_ins_.push_back({value.detach(), std::move(sources), std::move(make)});
+}
+
+const RemakingScope::StandIn* RemakingScope::find(const at::Tensor& tensor) const {
+  if (!tensor.has_storage()) return nullptr;
+  const auto is_of = [&](const StandIn& stand_in) {
+    return stand_in.value.storage().is_alias_of(tensor.storage());
+  };
+  const auto found = std::find_if(stand_ins_.begin(), stand_ins_.end(), is_of);
+  return found == stand_ins_.end() ? nullptr : &*found;
 }
 
 std::unique_ptr<SavedVariableHooks> NotingScope::hooks() {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -40,6 +41,10 @@ class SavingScope {
   /// For the next tensor that is saved.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() = 0;
 
+ protected:
+  /// Those of the scope around this one; null if there is none.
+  std::unique_ptr<torch::autograd::SavedVariableHooks> outer_hooks() const;
+
  private:
   SavingScope* outer_;
 };
@@ -53,6 +58,32 @@ class NotingScope final : public SavingScope {
 
  private:
   std::vector<c10::Storage> storages_;
+};
+
+/// Saves, in place of a value that has stand-ins, these; all through the scope around it.
+class RemakingScope final : public SavingScope {
+ public:
+  using Make = std::function<at::Tensor(const Values& sources)>;
+  struct StandIn {
+    at::Tensor value;
+    Values sources;
+    Make make;
+  };
+
+  RemakingScope();
+  ~RemakingScope() override;
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+
+  /// Whatever is saved of `value` in this thread's innermost such scope, if there is one, will be
+  /// make(sources).
+  static void stand_in(const at::Tensor& value, Values sources, Make make);
+  /// Null if the tensor has none. Views of a value have its stand-ins.
+  const StandIn* find(const at::Tensor& tensor) const;
+  using SavingScope::outer_hooks;
+
+ private:
+  std::vector<StandIn> stand_ins_;
+  RemakingScope* outer_remaking_;
 };
 
 /// Saves nothing: leaves empty places, in the order of the forward.

@@ -136,6 +136,8 @@ namespace {
 
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision) {
   const AutocastScope autocast(precision, device_of(input));
+  std::optional<RemakingScope> remaking;
+  if (context.lean_tapes && at::GradMode::is_enabled()) remaking.emplace();
   std::vector<std::int64_t> versions;
   for (const at::Tensor& value : input) versions.push_back(value._version());
   Values output = layer.forward(lowered(input, precision), context);

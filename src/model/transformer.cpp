@@ -76,9 +76,9 @@ namespace {
 Part qkv(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
   const Linear qkv = add_linear(build, "qkv", shape.width, 3 * shape.width, kDeviation);
-  return [norm, qkv](Values input, const Context&) -> Values {
+  return [norm, qkv](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
-    return {qkv(norm(x_BTC)), x_BTC};
+    return {qkv(norm(x_BTC, context), context), x_BTC};
   };
 }
 
@@ -96,16 +96,16 @@ Part projection(const PartBuilder& build, const BlockShape& shape) {
       add_linear(build, "projection", shape.width, shape.width, residual_deviation(shape));
   return [projection, shape](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 1);
-    return {x_BTC + dropout(projection(take(input, 0)), shape.dropout, context)};
+    return {x_BTC + dropout(projection(take(input, 0), context), shape.dropout, context)};
   };
 }
 
 Part up(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
   const Linear up = add_linear(build, "up", shape.width, 4 * shape.width, kDeviation);
-  return [norm, up](Values input, const Context&) -> Values {
+  return [norm, up](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
-    return {up(norm(x_BTC)), x_BTC};
+    return {up(norm(x_BTC, context), context), x_BTC};
   };
 }
 
@@ -113,8 +113,10 @@ Part down(const PartBuilder& build, const BlockShape& shape) {
   const Linear down =
       add_linear(build, "down", 4 * shape.width, shape.width, residual_deviation(shape));
   return [down, shape](Values input, const Context& context) -> Values {
-    const at::Tensor hidden = at::gelu(take(input, 0), shape.gelu);
-    return {take(input, 1) + dropout(down(hidden), shape.dropout, context)};
+    const at::Tensor hidden = remade({take(input, 0)}, context, [shape](const Values& source) {
+      return at::gelu(source[0], shape.gelu);
+    });
+    return {take(input, 1) + dropout(down(hidden, context), shape.dropout, context)};
   };
 }
 

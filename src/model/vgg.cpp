@@ -102,14 +102,14 @@ Part hidden(const PartBuilder& build, std::int64_t in, std::int64_t out, std::in
   return [linear, side, probability](Values input, const Context& context) -> Values {
     at::Tensor x = take(input, 0);
     if (x.dim() == 4 && x.size(2) != side) x = at::adaptive_avg_pool2d(x, {side, side});
-    return {dropout(linear(x.flatten(1)).relu_(), probability, context)};
+    return {dropout(linear(x.flatten(1), context).relu_(), probability, context)};
   };
 }
 
 Part head(const PartBuilder& build, std::int64_t in, std::int64_t classes) {
   const Linear classify = add_rectified_linear(build, in, classes);
   return [classify](Values input, const Context& context) -> Values {
-    return {cross_entropy(classify(input[0]), context.target.at(0))};
+    return {cross_entropy(classify(input[0], context), context.target.at(0))};
   };
 }
 

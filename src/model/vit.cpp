@@ -52,7 +52,7 @@ Part head(const PartBuilder& build, const config::VitSpec& spec) {
   const Linear classify = add_linear(build, "linear", spec.width, spec.classes, kDeviation);
   return [norm, classify](Values input, const Context& context) -> Values {
     const at::Tensor class_BC = input[0].select(1, 0);
-    return {cross_entropy(classify(norm(class_BC)), context.target.at(0))};
+    return {cross_entropy(classify(norm(class_BC, context), context), context.target.at(0))};
   };
 }
 

@@ -59,6 +59,8 @@ Plan read_plan(const io::Node& document) {
   plan.schedule = map.required("schedule").choice({"1f1b", "gpipe"});
   if (const auto solver = map.optional("solver")) plan.solver = solver->text();
   plan.micro_batches = static_cast<int>(map.required("micro_batches").integer(1, kMaxMicroBatches));
+  if (const auto tapes = map.optional("tapes"))
+    plan.lean_tapes = tapes->choice({"full", "lean"}) == "lean";
   if (const auto predicted = map.optional("predicted")) read_prediction(plan, *predicted);
   const io::Node stages = map.required("stages");
   const auto turns = map.optional("turns");

@@ -41,6 +41,7 @@ std::string to_json(const Plan& plan) {
       ", \"digest\": ", io::json_text(plan.chain_digest),
       "},\n \"schedule\": ", io::json_text(plan.schedule),
       ",\n \"solver\": ", io::json_text(plan.solver), ",\n \"micro_batches\": ", plan.micro_batches,
+      plan.lean_tapes ? ",\n \"tapes\": \"lean\"" : "",
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
       ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
       "},\n \"stages\": ", block(stages),

@@ -129,7 +129,10 @@ chain::LayerCost Walk::next() {
 chain::LayerCost Walk::measure_layer() {
   chain::LayerCost cost{.name = recipe().name};
   const Static held = build(cost);
-  model::Context context{.generator = generator_, .training = true, .target = {}};
+  model::Context context{.generator = generator_,
+                         .training = true,
+                         .target = {},
+                         .lean_tapes = job_.memory.tapes == "lean"};
   if (is_last()) {
     context.target =
         options_.place.fetch({made_up_target(model_, job_.train.micro_batch.value(), made_up_)});

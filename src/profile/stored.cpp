@@ -39,6 +39,7 @@ std::string dependencies(const config::JobSpec& job, int threads, const std::str
       "\nprocessor: ", processor_name(), "\nthreads: ", threads,
       device == device::cpu().describe() ? "" : "\ndevice: " + device,
       "\nmicro_batch: ", job.train.micro_batch.value(), "\nprecision: ", job.train.precision,
+      job.memory.tapes == "lean" ? "\ntapes: lean" : "",
       deterministic ? "\nkernels: deterministic" : "", "\noptimizer: ", optimizer.kind,
       has_momentum ? " with momentum" : "", "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
 }

@@ -339,7 +339,8 @@ model::Context Executor::context_of(const Action& action) {
   const auto target = targets_.find({action.layer, action.micro_batch});
   return {.generator = generator_,
           .training = training_,
-          .target = target == targets_.end() ? model::Values{} : target->second};
+          .target = target == targets_.end() ? model::Values{} : target->second,
+          .lean_tapes = options_.lean_tapes};
 }
 
 }  // namespace trireme::runtime

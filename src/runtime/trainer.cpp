@@ -71,6 +71,7 @@ ExecutorOptions executor_options(const TrainSetup& setup, const Position& positi
   const int per_replica = config::micro_batches(setup.job);
   return {.seed = setup.job.train.seed,
           .precision = model::precision_of(setup.job.train.precision),
+          .lean_tapes = setup.plan.lean_tapes,
           .clip_norm = setup.job.train.clip_norm,
           .loss_scale = 1.0 / (per_replica * position.replicas),
           .first_micro_batch = position.replica * per_replica,

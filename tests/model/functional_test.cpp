@@ -3,6 +3,7 @@
 
 #include "built.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -52,6 +53,52 @@ TEST(RmsNorm, OfBfloat16ComputesInFloat32) {
     EXPECT_EQ(found[i].scalar_type(), at::kBFloat16);
     EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], 1.0 / 256, 1e-6)) << i;
   }
+}
+
+/// A product with a value that is cheap to make, run with or without lean tapes.
+class CheapOperand final : public Layer {
+ public:
+  Values forward(const Values& input, const Context& run) override {
+    const at::Tensor operand = remade({input[0]}, run, [this](const Values& sources) {
+      ++made;
+      return (sources[0] * 3).tanh();
+    });
+    return {at::mm(operand, weight)};
+  }
+  int made = 0;
+  at::Tensor weight = add_parameter("weight", at::eye(8));
+};
+
+TEST(Remade, IsMadeAgainForTheBackwardAndNotKept) {
+  const at::Tensor x = at::ones({4, 8});
+  Values gradients;
+  for (const bool lean : {false, true}) {
+    CheapOperand layer;
+    Context run = context();
+    run.lean_tapes = lean;
+    Tape tape = taped_forward(layer, {x}, run, Precision::kFloat32, InputGradient::kNeeded,
+                              TapeUse::kMayMove);
+    // The operand is what tanh saves, too; lean, the product finds x in its place.
+    EXPECT_EQ(layer.made, 1);
+    backward(std::move(tape), {at::ones({4, 8})});
+    EXPECT_EQ(layer.made, lean ? 2 : 1);
+    gradients.push_back(layer.weight.grad());
+  }
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+}
+
+TEST(Remade, FromWhatWasChangedInPlaceIsRefused) {
+  const at::Tensor x = at::ones({4, 8});
+  CheapOperand layer;
+  Context run = context();
+  run.lean_tapes = true;
+  Tape tape = taped_forward(layer, {x}, run, Precision::kFloat32, InputGradient::kNeeded);
+  tape.inputs.at(0).detach().add_(1);
+  EXPECT_THAT(
+      [&] {
+        backward(std::move(tape), {at::ones({4, 8})});
+      },
+      testing::ThrowsMessage<c10::Error>(testing::HasSubstr("changed in place")));
 }
 
 TEST(Embed, AddsGradientsOfOneTokenInFloat32) {

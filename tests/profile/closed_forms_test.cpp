@@ -138,6 +138,18 @@ TEST(GptLayer, TapesOfBfloat16WeightsWeighHalf) {
   EXPECT_EQ(chain.layer(6).tape, Bytes(norm + B * T * V * 2 + 4 + B * T * 8));
 }
 
+TEST(GptLayer, LeanTapesKeepWhatProductsGive) {
+  config::JobSpec job = job_of(
+      config::GptSpec{.blocks = 2, .width = C, .heads = H, .context = T, .vocabulary = V}, B);
+  job.memory.tapes = "lean";
+  const chain::Chain chain = measured(job);
+
+  const std::int64_t norm = 2 * B * T * 4;  // mean, deviation
+  EXPECT_EQ(chain.layer(2).tape,
+            Bytes(norm + 3 * B * T * C * 4 + B * T * C * 4 + B * H * T * 4 + B * T * C * 4));
+  EXPECT_EQ(chain.layer(3).tape, Bytes(norm + B * T * 4 * C * 4 + B * T * C * 4));
+}
+
 TEST(GptLayer, DropoutAddsAByteForEachValueOfItsOutput) {
   const chain::Chain with = measured_gpt(0.1), without = measured_gpt(0);
 

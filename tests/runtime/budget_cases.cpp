@@ -77,11 +77,12 @@ struct Chain {
 
 /// Trained in two micro-batches.
 Chain shipped(std::string name, const config::ModelSpec& spec, int micro_batch,
-              const std::string& precision = "float32") {
+              const std::string& precision = "float32", const std::string& tapes = "full") {
   config::JobSpec job = small_job(spec);
   job.train.micro_batch = micro_batch;
   job.train.batch = 2 * micro_batch;
   job.train.precision = precision;
+  job.memory.tapes = tapes;
   return {std::move(name), [job](Machine& machine) {
             return std::make_unique<Subject>(model::make_model(job.model), job, machine);
           }};
@@ -118,6 +119,8 @@ std::vector<Chain> all_chains() {
           shipped("resnet", resnet, 4),
           shipped("vgg", vgg, 4),
           shipped("vit", vit, 4),
+          shipped("gpt_lean_tapes", gpt, 2, "float32", "lean"),
+          shipped("llama_lean_tapes", llama, 2, "bfloat16", "lean"),
           shipped("gpt_bfloat16", gpt, 2, "bfloat16"),
           shipped("gpt_bfloat16_weights", gpt, 2, "bfloat16_weights"),
           shipped("mlp_batch_norm", mlp, 64),

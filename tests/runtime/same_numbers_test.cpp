@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 
+#include "trireme/core/text.h"
+
 #include <gtest/gtest.h>
 
 namespace trireme::runtime {
@@ -189,6 +191,29 @@ TEST(Bfloat16Weights, LearnAsAutocastDoes) {
   for (const char* precision : {"bfloat16", "bfloat16_weights"}) {
     job.train.precision = precision;
     EXPECT_NEAR(run_small(job, {}).train_loss, exact, 0.01 * exact) << precision;
+  }
+}
+
+TEST(LeanTapes, GiveTheBitsOfFullOnesInFewerBytes) {
+  config::GptSpec gpt = small_gpt();
+  gpt.tied_head = true;
+  const config::VitSpec vit{
+      .image_size = 16, .patch = 4, .blocks = 2, .width = 48, .heads = 3, .dropout = 0.1};
+  const config::LlamaSpec llama{.blocks = 2, .width = 32, .heads = 4, .kv_heads = 2, .context = 16};
+  for (const config::ModelSpec& spec : {config::ModelSpec(gpt), {vit}, {llama}}) {
+    for (const char* precision : {"float32", "bfloat16", "bfloat16_weights"}) {
+      SCOPED_TRACE(concat(spec.index(), ' ', precision));
+      config::JobSpec job = small_job(spec);
+      job.train.precision = precision;
+      job.memory.tapes = "full";
+      const Outcome full = run_small(job, {});
+      job.memory.tapes = "lean";
+      const Outcome lean = run_small(job, {});
+
+      expect_same_run(lean, full);
+      EXPECT_LT(lean.ranks.at(0).peak, full.ranks.at(0).peak);
+      expect_same_run(run_small(job, {.cut = {3}, .recompute = true}), full);
+    }
   }
 }
 

@@ -14,7 +14,8 @@ Outcome run_small(config::JobSpec job, const Split& split,
   job.pipeline.replicas = split.replicas;
   job.pipeline.schedule = split.schedule;
   const model::ChainModel model = model::make_model(job.model);
-  const plan::Plan plan = plan_of(model, job, split);
+  plan::Plan plan = plan_of(model, job, split);
+  plan.lean_tapes = job.memory.tapes == "lean";
   const DataSource data = random_data(model, job);
   const int ranks = split.replicas * plan::ranks_of(plan);
   Outcome outcome;

@@ -186,6 +186,8 @@ struct MemorySpec {
   std::vector<MemorySize> device_budget;
   MemorySize host_budget, disk_budget;
   std::string disk_path;
+  /// auto | full | lean: without values that are cheap to make again. auto: what is faster.
+  std::string tapes = "auto";
 };
 
 struct PlanSpec {

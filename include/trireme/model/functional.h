@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 namespace trireme::model {
 
 /// `x` with a share `probability` of its values set to zero and the rest scaled by 1 / (1 -
@@ -28,6 +30,16 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 
 /// silu(gate) x up (Shazeer 2020). Keeps both; silu(gate) is computed again in the backward.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+/// make(sources). With lean tapes a backward finds the sources in its tape instead of the value,
+/// and makes this again: for values that are cheap to make from what is kept anyway. `make` must
+/// give the same bits every time and depend on nothing but its sources and the layer's parameters;
+/// it runs without autocast then.
+at::Tensor remade(Values sources, const Context& context,
+                  std::function<at::Tensor(const Values& sources)> make);
+
+/// The type of matrix products with x: bfloat16 under autocast, else that of x.
+at::ScalarType product_type(const at::Tensor& x);
 
 /// float32 normal values with mean 0, shape `sizes`.
 at::Tensor normal(at::IntArrayRef sizes, double deviation, at::Generator generator);

@@ -21,8 +21,9 @@ using Values = std::vector<at::Tensor>;
 struct Context {
   at::Generator
       generator;  ///< seeded by (run seed, step, micro-batch, layer): take all randomness from it
-  bool training = true;  ///< false: validation, no dropout
-  Values target;         ///< the last layer's: what the data set gave as target; empty elsewhere
+  bool training = true;     ///< false: validation, no dropout
+  Values target;            ///< the last layer's: what the data set gave as target; empty elsewhere
+  bool lean_tapes = false;  ///< `memory.tapes: lean`; see remade() in functional.h
 };
 
 /// A trainable tensor with its name inside the layer.

@@ -62,6 +62,7 @@ struct Plan {
   std::string schedule = "1f1b";  ///< 1f1b | gpipe
   std::string solver;             ///< who made it
   int micro_batches = 1;
+  bool lean_tapes = false;  ///< `memory.tapes` of the job, with whose costs it was made
   Seconds step{0};
   double bubble = 0;
   Seconds recompute{0};           ///< of one step, summed over ranks

@@ -41,7 +41,8 @@ struct Feed {
 struct ExecutorOptions {
   std::int64_t seed = 0;
   model::Precision precision = model::Precision::kFloat32;  ///< that of the stage
-  double clip_norm = 0;                                     ///< 0: no clipping
+  bool lean_tapes = false;
+  double clip_norm = 0;  ///< 0: no clipping
   double loss_scale =
       1;  ///< gradient of every micro-batch's loss: 1 / micro-batches of all replicas
   int first_micro_batch =
