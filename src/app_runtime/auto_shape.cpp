@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -43,6 +44,11 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
 /// Chooses, and measures what was chosen, until that had been measured before.
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
                          SizedChains& chains, const RankContext& context, std::ostream& out);
+/// What `fastest` gives for these tapes, full or lean; for auto, with lean ones where full ones do
+/// not fit. Throws the DoesNotFit that lacks less.
+partition::Shape with_tapes_that_fit(
+    const std::string& tapes,
+    const std::function<partition::Shape(const std::string& tapes)>& fastest);
 /// Rank 0's share of its host, or what tensors can have of its GPU; on every rank.
 Bytes room_of_a_rank(const RankContext& context);
 /// How fast all ranks add up a buffer, as a ring counts its bytes.
@@ -67,8 +73,14 @@ SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model
   partition::Shape shape = shapes.front();
   if (shapes.size() > 1) {
     add_figures(job, model, context, question);
-    SizedChains chains(job, model, context, out);
-    shape = fastest(question, sizes_of(shapes), chains, context, out);
+    const auto fastest_with = [&](const std::string& tapes) {
+      settled.job.memory.tapes = tapes;
+      SizedChains chains(settled.job, model, context, out);
+      return fastest(question, sizes_of(shapes), chains, context, out);
+    };
+    shape = with_tapes_that_fit(job.memory.tapes, fastest_with);
+    // Which tapes are faster at that shape is decided when it is planned.
+    if (settled.job.memory.tapes == "full") settled.job.memory.tapes = job.memory.tapes;
     settled.costs = Costs::kAlways;
   }
   if (context.channel.rank() == 0)
@@ -134,6 +146,22 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
           << ", others estimated\n";
     if (choice.infeasible) throw DoesNotFit(*choice.infeasible, context.device);
     return choice.shape;
+  }
+}
+
+partition::Shape with_tapes_that_fit(
+    const std::string& tapes,
+    const std::function<partition::Shape(const std::string& tapes)>& fastest) {
+  if (tapes != "auto") return fastest(tapes);
+  try {
+    return fastest("full");
+  } catch (const DoesNotFit& full) {
+    try {
+      return fastest("lean");
+    } catch (const DoesNotFit& lean) {
+      if (lean.infeasible().least_budget < full.infeasible().least_budget) throw;
+    }
+    throw;
   }
 }
 

@@ -55,6 +55,7 @@ class Capuchin {
   };
 
   State evaluated(Policy policy) const;
+  Result leanest_or_reason(const State& state) const;
   std::optional<State> hidden_swap(const State& state) const;
   std::optional<State> best_saving(const State& state) const;
   State with(const State& state, const Candidate& candidate) const;
@@ -106,7 +107,7 @@ Result Capuchin::run() {
   while (state.needed > problem_.budget) {
     std::optional<State> next = hidden_swap(state);
     if (!next) next = best_saving(state);
-    if (!next) return infeasible_with_copies(problem_, parts(leanest.policy));
+    if (!next) return leanest_or_reason(leanest);
     state = *std::move(next);
     if (state.needed < leanest.needed) leanest = state;
   }
@@ -114,6 +115,14 @@ Result Capuchin::run() {
       judged_with_copies(problem_, copy_program(problem_, parts(state.policy)).program);
   ensure(solution.has_value(), "what fits with all copies instant fits with any");
   return *std::move(solution);
+}
+
+// What a state needs is said of whole tapes; where retapes need less, it may still fit.
+Result Capuchin::leanest_or_reason(const State& state) const {
+  const std::vector<CopyPart> all = parts(state.policy);
+  if (auto solution = judged_with_copies(problem_, copy_program(problem_, all).program))
+    return *std::move(solution);
+  return infeasible_with_copies(problem_, all);
 }
 
 // Judged with as much memory as it needs, so that what is decided does not depend on the budget.
