@@ -167,8 +167,13 @@ std::unique_ptr<SavedVariableHooks> RemakingScope::hooks() {
 
 void RemakingScope::stand_in(const at::Tensor& value, Values sources, Make make) {
   if (current_remaking == nullptr) return;
-  for (at::Tensor& source : sources) source = source.detach();
-  current_remaking->stand_ins_.push_back({value.detach(), std::move(sources), std::move(make)});
+  StandIn made{value.detach(), {}, std::move(make), {version_of(value)}};
+  for (const at::Tensor& source : sources) {
+    if (source.storage().is_alias_of(value.storage())) return;
+    made.sources.push_back(source.detach());
+    made.versions.push_back(version_of(source));
+  }
+  current_remaking->stand_ins_.push_back(std::move(made));
 }
 
 const RemakingScope::StandIn* RemakingScope::find(const at::Tensor& tensor) const {
@@ -177,7 +182,10 @@ const RemakingScope::StandIn* RemakingScope::find(const at::Tensor& tensor) cons
     return stand_in.value.storage().is_alias_of(tensor.storage());
   };
   const auto found = std::find_if(stand_ins_.begin(), stand_ins_.end(), is_of);
-  return found == stand_ins_.end() ? nullptr : &*found;
+  if (found == stand_ins_.end()) return nullptr;
+  std::vector<std::uint32_t> now{version_of(tensor)};
+  for (const at::Tensor& source : found->sources) now.push_back(version_of(source));
+  return now == found->versions ? &*found : nullptr;
 }
 
 std::unique_ptr<SavedVariableHooks> NotingScope::hooks() {

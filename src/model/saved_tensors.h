@@ -68,6 +68,7 @@ class RemakingScope final : public SavingScope {
     at::Tensor value;
     Values sources;
     Make make;
+    std::vector<std::uint32_t> versions = {};  ///< of value and sources when it was made
   };
 
   RemakingScope();
@@ -75,9 +76,10 @@ class RemakingScope final : public SavingScope {
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
 
   /// Whatever is saved of `value` in this thread's innermost such scope, if there is one, will be
-  /// make(sources).
+  /// make(sources). Not of a value that shows a source's own bytes: it costs none.
   static void stand_in(const at::Tensor& value, Values sources, Make make);
-  /// Null if the tensor has none. Views of a value have its stand-ins.
+  /// Null if the tensor has none, or it or its sources were changed in place since. Views of a
+  /// value have its stand-ins.
   const StandIn* find(const at::Tensor& tensor) const;
   using SavingScope::outer_hooks;
 

@@ -87,6 +87,35 @@ TEST(Remade, IsMadeAgainForTheBackwardAndNotKept) {
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
 }
 
+/// Changes the value, or what it was made from, before a product saves it.
+class ChangesInPlace final : public Layer {
+ public:
+  explicit ChangesInPlace(bool changes_source) : changes_source_(changes_source) {}
+  Values forward(const Values& input, const Context& run) override {
+    at::Tensor source = input[0] * 2;  // saves nothing
+    at::Tensor operand =
+        remade({source}, run, [](const Values& sources) { return sources[0] * 3; });
+    changes_source_ ? source.add_(1) : operand.add_(1);
+    return {at::mm(operand, weight)};
+  }
+  at::Tensor weight = add_parameter("weight", at::eye(8));
+
+ private:
+  bool changes_source_;
+};
+
+TEST(Remade, IsKeptWhereItOrItsSourceWasChangedInPlace) {
+  const at::Tensor x = at::ones({4, 8});
+  for (const bool changes_source : {false, true}) {
+    ChangesInPlace layer(changes_source);
+    Context run = context();
+    run.lean_tapes = true;
+    Tape tape = taped_forward(layer, {x}, run, Precision::kFloat32, InputGradient::kNeeded);
+    backward(std::move(tape), {at::ones({4, 8})});
+    EXPECT_EQ(layer.weight.grad()[0][0].item<float>(), 4 * (changes_source ? 6 : 7));
+  }
+}
+
 TEST(Remade, FromWhatWasChangedInPlaceIsRefused) {
   const at::Tensor x = at::ones({4, 8});
   CheapOperand layer;
