@@ -21,7 +21,7 @@ std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision) {
   std::vector<at::Tensor> masters;
   for (const Parameter& parameter : layer.parameters()) {
     at::Tensor value = parameter.value;
-    masters.push_back(value.variable_data());
+    masters.push_back(value.detach());  // an update counts as a change of the weight
     if (precision != Precision::kBfloat16Weights || parameter.stays_float32) continue;
     value.set_data(value.variable_data().to(at::kBFloat16));
   }
