@@ -21,8 +21,6 @@
 namespace trireme::app {
 namespace {
 
-enum class Tapes { kFull, kLean };
-
 /// What a plan is made of.
 struct Asked {
   const config::JobSpec& job;
@@ -32,8 +30,10 @@ struct Asked {
 };
 
 bool needs_costs(const config::JobSpec& job, const RankDevice& device);
-/// Profiles the job with such tapes and plans it, unless a plan is given. Without a store.
-TrainPlan with_costs(Tapes tapes, const std::optional<plan::Plan>& given, const Asked& asked);
+/// Profiles the job with such tapes, full or lean, and plans it, unless a plan is given. Without a
+/// store.
+TrainPlan with_costs(const std::string& tapes, const std::optional<plan::Plan>& given,
+                     const Asked& asked);
 /// The faster one. Lean tapes are thought of where full ones cannot all be kept.
 TrainPlan with_best_tapes(const Asked& asked);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
@@ -61,13 +61,12 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   if (!job.plan.file.empty()) {
     result.plan = plan_from_file(job, model, context.stages);
     if (tapes != "auto") result.plan.lean_tapes = tapes == "lean";
-    result = with_costs(result.plan.lean_tapes ? Tapes::kLean : Tapes::kFull, result.plan,
+    result = with_costs(result.plan.lean_tapes ? "lean" : "full", result.plan,
                         {job, model, context, out});
   } else if (tapes == "auto") {
     result = with_best_tapes({job, model, context, out});
   } else {
-    result = with_costs(tapes == "lean" ? Tapes::kLean : Tapes::kFull, std::nullopt,
-                        {job, model, context, out});
+    result = with_costs(tapes, std::nullopt, {job, model, context, out});
   }
   // The store is as large as it needs to be; pieces are rounded up to whole cache lines.
   result.outer_store = outer_store_of(job);
@@ -84,16 +83,17 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
 
 namespace {
 
-TrainPlan with_costs(Tapes tapes, const std::optional<plan::Plan>& given, const Asked& asked) {
+TrainPlan with_costs(const std::string& tapes, const std::optional<plan::Plan>& given,
+                     const Asked& asked) {
   config::JobSpec job = asked.job;
-  job.memory.tapes = tapes == Tapes::kLean ? "lean" : "full";
+  job.memory.tapes = tapes;
   const RankContext& context = asked.context;
   TrainPlan result;
   result.chain = measured_chain(job, asked.model, context, asked.out);
   result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
   const partition::Question question = question_of(result, job, asked.model, context.stages);
   result.plan = given ? *given : solved(question, context, asked.out);
-  result.plan.lean_tapes = tapes == Tapes::kLean;
+  result.plan.lean_tapes = tapes == "lean";
 
   result.forecast = partition::simulated(question, result.plan, simulate::Detail::kTimeline);
   const program::Program program = plan::compile(result.plan);
@@ -120,14 +120,14 @@ TrainPlan with_best_tapes(const Asked& asked) {
   std::optional<TrainPlan> full;
   std::optional<DoesNotFit> reason;
   try {
-    full = with_costs(Tapes::kFull, std::nullopt, asked);
+    full = with_costs("full", std::nullopt, asked);
     if (keeps_everything(*full)) return std::move(*full);
   } catch (const DoesNotFit& error) {
     reason.emplace(error);
   }
   if (asked.context.channel.rank() == 0) asked.out << "with lean tapes: ";
   try {
-    TrainPlan lean = with_costs(Tapes::kLean, std::nullopt, asked);
+    TrainPlan lean = with_costs("lean", std::nullopt, asked);
     return full && full->forecast.step <= lean.forecast.step ? std::move(*full) : std::move(lean);
   } catch (const DoesNotFit& error) {
     if (full) return std::move(*full);

@@ -124,6 +124,7 @@ void Executor::finish() {
 
 void Executor::forget() {
   if (parts_.copies != nullptr) parts_.copies->abandon();
+  divisor_.reset();
   values_.clear();
   targets_.clear();
   outlines_.clear();

@@ -3,6 +3,7 @@
 // stream, which puts it where it belongs as late as it may; room for results comes from the
 // allocator for CUDA, as always. Operators that launch nothing stay LibTorch's own.
 // SPDX-License-Identifier: Apache-2.0
+#include "schema.h"
 #include "stream.h"
 #include "timed.h"
 #include "timed_kernels.h"
@@ -139,7 +140,7 @@ class Call {
     Stack all;
     const std::vector<c10::Argument>& returns = op_.schema().returns();
     for (std::size_t i = 0; i < returns.size(); ++i) {
-      const auto written = written_to(returns[i]);
+      const auto written = argument_of(op_.schema(), returns[i]);
       all.push_back(written ? arguments_[*written] : back(stack_[i]));
     }
     return all;
@@ -202,17 +203,6 @@ class Call {
     for (const at::Tensor& tensor : value.toTensorVector())
       list.push_back(on_device(tensor, device()));
     return list;
-  }
-
-  /// Which argument a result is.
-  std::optional<std::size_t> written_to(const c10::Argument& result) const {
-    if (result.alias_info() == nullptr) return std::nullopt;
-    const std::vector<c10::Argument>& arguments = op_.schema().arguments();
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-      if (arguments[i].alias_info() != nullptr &&
-          *arguments[i].alias_info() == *result.alias_info())
-        return i;
-    return std::nullopt;
   }
 
   /// The CPU's generator draws, from where the device's one stands.

@@ -120,10 +120,8 @@ Clock::time_point Stream::due(Clock::time_point given) const {
 void Event::record(Stream& stream) {
   auto place = std::make_shared<Place>();
   place->stream = &stream;
-  if (is_timed()) place->time = std::max(stream.end(), Clock::now());
-  place->number = stream.give([place] {
-    if (!is_timed()) place->time = Clock::now();
-  });
+  place->number = stream.give([place] { place->time = Clock::now(); });
+  if (is_timed()) place->time = stream.end();
   place_ = std::move(place);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timed_kernels.h"
 
+#include "schema.h"
 #include "stream.h"
 #include "timed.h"
 
@@ -252,14 +253,8 @@ class Call {
     return 3 * picked;  // values, indices, results
   }
 
-  /// The argument that the result is.
   std::optional<std::size_t> source(const c10::Argument& result) const {
-    if (result.alias_info() == nullptr) return std::nullopt;
-    const auto& named = op_.schema().arguments();
-    for (std::size_t i = 0; i < named.size(); ++i)
-      if (named[i].alias_info() != nullptr && *named[i].alias_info() == *result.alias_info())
-        return i;
-    return std::nullopt;
+    return argument_of(op_.schema(), result);
   }
   bool all_given() const {
     for (const c10::Argument& result : op_.schema().returns()) {
