@@ -5,7 +5,7 @@ set(owners
   core:xxhash.h io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
   simulate:nlohmann solve:nlohmann
   comm_mpi:mpi.h comm_nccl:nccl.h comm_nccl:cuda tier_cuda:cuda cuda:cuda app:CLI app_runtime:CLI record:nlohmann)
-set(torch_owners model tier device tier_cuda comm_nccl cuda profile data runtime checkpoint app_runtime)
+set(torch_owners model tier device tier_cuda comm_nccl cuda profile data runtime app_runtime)
 set(bad "")
 file(STRINGS ${EDGES} lines)
 foreach(line IN LISTS lines)

@@ -29,7 +29,7 @@ record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
   const bool tokens = parts.model.input == model::InputKind::kTokens;
   return {.is_terminal = parts.is_terminal,
           .steps = parts.job.train.steps,
-          .first_step = 0,
+          .first_step = parts.steps_done,
           .log_every = parts.job.report.log_every,
           .tokens_per_step = parts.job.train.batch * parts.model.tokens_per_example(),
           .unit = tokens ? "tokens" : "examples"};
@@ -72,9 +72,10 @@ RunFolder::RunFolder(const Parts& parts)
     : job_(parts.job),
       plan_(parts.plan),
       folder_(parts.job.report.directory),
-      metrics_(folder_ / "metrics.jsonl", 0),
+      metrics_(folder_ / "metrics.jsonl", parts.steps_done > 0 ? parts.steps_done + 1 : 0),
       progress_options_(progress_options(parts)),
       out_(parts.out) {
+  std::filesystem::remove(folder_ / "summary.json");  // the run has not ended
   io::write_file(folder_ / "job.yaml", config::to_yaml(job_));
   io::write_file(folder_ / "plan.json", plan::to_json(plan_.plan));
   if (plan_.has_forecast()) {
@@ -82,7 +83,10 @@ RunFolder::RunFolder(const Parts& parts)
     io::write_file(folder_ / "platform.yaml", chain::to_yaml(plan_.platform));
   }
   if (job_.report.tensorboard)
-    events_.emplace(folder_, record::EventFileStart{.wall_time = wall_time(), .host = host_name()});
+    events_.emplace(folder_, record::EventFileStart{
+                                 .wall_time = wall_time(),
+                                 .host = host_name(),
+                                 .first_step = parts.steps_done > 0 ? parts.steps_done + 1 : 0});
   progress_.emplace(out_, progress_options_, steady_time());
 }
 
@@ -111,6 +115,10 @@ void RunFolder::validation(std::int64_t step, double loss) {
   progress_->validation(step, loss);
 }
 
+void RunFolder::saved(std::int64_t step, const runtime::SavedCheckpoint& checkpoint) {
+  progress_->saved(step, checkpoint.size, checkpoint.time);
+}
+
 void RunFolder::append(const record::StepMetrics& metrics) {
   metrics_.append(metrics);
   if (events_) events_->append(metrics, wall_time());
@@ -119,6 +127,7 @@ void RunFolder::append(const record::StepMetrics& metrics) {
 record::Summary RunFolder::finish(const runtime::Outcome& outcome,
                                   const std::optional<data::UnigramLoss>& unigram, Seconds total) {
   record::Summary summary{.steps = outcome.steps,
+                          .resumed_after = progress_options_.first_step,
                           .train_loss = outcome.train_loss,
                           .validation_loss = outcome.validation_loss,
                           .tokens_per_s = outcome.tokens_per_s,

@@ -13,6 +13,7 @@
 #include "trireme/record/summary.h"
 #include "trireme/runtime/trainer.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -35,6 +36,7 @@ class RunFolder final : public runtime::Observer {
     const TrainPlan& plan;
     std::ostream& out;
     bool is_terminal = false;
+    std::int64_t steps_done = 0;  ///< > 0: the folder's run goes on behind these
   };
   explicit RunFolder(const Parts& parts);
 
@@ -42,6 +44,7 @@ class RunFolder final : public runtime::Observer {
   void step(const runtime::StepRecord& record) override;
   void interval_ended() override;
   void validation(std::int64_t step, double loss) override;
+  void saved(std::int64_t step, const runtime::SavedCheckpoint& checkpoint) override;
 
   /// Ends the progress line; on every way out.
   void close() { progress_->close(); }

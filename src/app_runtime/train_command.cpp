@@ -5,6 +5,7 @@
 #include "job_platform.h"
 #include "launch.h"
 #include "mpi_launch.h"
+#include "resume.h"
 #include "run_folder.h"
 #include "signals.h"
 #include "train_plan.h"
@@ -153,12 +154,23 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
   out << run.dataset.describe() << "\n";
 }
 
+runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resumption>& resumed) {
+  runtime::Checkpointing checkpoints{.folder = checkpoints_folder(run.job),
+                                     .every = run.job.checkpoint.every,
+                                     .keep = run.job.checkpoint.keep,
+                                     .job = config::to_yaml(run.job),
+                                     .data = run.dataset.digest()};
+  if (resumed) checkpoints.resume = resumed->checkpoint;
+  return checkpoints;
+}
+
 std::ostream& words_of(const Run& run) {
   return run.arguments.json ? std::cerr : std::cout;
 }
 
 /// Trains a job without an open shape and leaves everything in the run's folder.
-void train_settled(const Run& run, const RankContext& context, Costs costs) {
+void train_settled(const Run& run, const RankContext& context, Costs costs,
+                   const std::optional<Resumption>& resumed) {
   const bool speaks = context.channel.rank() == 0;
   std::ostream& out = words_of(run);
   const TrainPlan plan = make_train_plan(run.job, run.model, context, costs, out);
@@ -170,14 +182,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
       context.channel, comm::everyone(context.channel),
       is_terminal ? "1" : std::to_string(run.job.report.log_every), "report interval");
   const runtime::DataSource source = source_of(run.job, run.dataset);
-  std::unique_ptr<RunFolder> folder;
-  if (speaks) {
-    const auto moved = prepare_folder(run.job.report.directory);
-    if (moved) out << "the earlier run is now in " << moved->string() << "\n";
-    announce(out, run, plan.plan, context);
-    folder = std::make_unique<RunFolder>(RunFolder::Parts{
-        .job = run.job, .model = run.model, .plan = plan, .out = out, .is_terminal = is_terminal});
-  }
+  if (speaks) announce(out, run, plan.plan, context);
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,
                             .plan = plan.plan,
@@ -188,11 +193,25 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
                             .copy_points = plan.copies.before,
                             .make_copies = context.device.copies_to(plan.outer_store),
                             .reserves = context.device.reserves(),
+                            .checkpoints = checkpointing_of(run, resumed),
                             .threads = context.threads,
                             .report_every = std::stoi(everyone_reports),
                             .owns_process = context.owns_process,
                             .stop_requested = stop_requested,
                             .since_start = process_age});
+  // Not before a checkpoint was taken up: what is wrong with it leaves the folder as it is.
+  std::unique_ptr<RunFolder> folder;
+  if (speaks) {
+    const auto moved = resumed ? std::nullopt : prepare_folder(run.job.report.directory);
+    if (moved) out << "the earlier run is now in " << moved->string() << "\n";
+    folder =
+        std::make_unique<RunFolder>(RunFolder::Parts{.job = run.job,
+                                                     .model = run.model,
+                                                     .plan = plan,
+                                                     .out = out,
+                                                     .is_terminal = is_terminal,
+                                                     .steps_done = resumed ? resumed->step : 0});
+  }
   const runtime::Outcome outcome = trainer.run(folder.get());
   if (!speaks) return;
   folder->close();
@@ -205,13 +224,16 @@ void train_settled(const Run& run, const RankContext& context, Costs costs) {
 
 void train_rank(const Run& run, const RankContext& context) {
   require_same_everywhere(context.channel, run.job, run.dataset);
-  const SettledJob settled =
-      with_shape(run.job, run.model, context, context.channel.size(), words_of(run));
+  std::ostream& out = words_of(run);
+  const std::optional<Resumption> resumed = resumption_of(run.job, run.dataset, context, out);
+  config::JobSpec job = run.job;
+  if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;
+  const SettledJob settled = with_shape(job, run.model, context, context.channel.size(), out);
   RankContext placed = context;
   placed.stages = stages_for(settled.job, context.channel.size());
   train_settled(
       {.arguments = run.arguments, .job = settled.job, .model = run.model, .dataset = run.dataset},
-      placed, settled.costs);
+      placed, settled.costs, resumed);
 }
 
 }  // namespace
@@ -224,11 +246,6 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
   if (job.device == "cuda") {
     if (job.train.deterministic) device::use_deterministic_kernels();
     device::load_cuda();  // says what is missing
-  }
-  if (job.checkpoint.every != 0 || job.checkpoint.resume == "must") {
-    job.fail(
-        "checkpoint",
-        "asks for checkpoints, which this version does not write or read: leave the section out");
   }
   return job;
 }

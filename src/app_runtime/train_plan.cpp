@@ -30,10 +30,11 @@ struct Asked {
 };
 
 bool needs_costs(const config::JobSpec& job, const RankDevice& device);
-/// Profiles the job with such tapes, full or lean, and plans it, unless a plan is given. Without a
-/// store.
-TrainPlan with_costs(const std::string& tapes, const std::optional<plan::Plan>& given,
-                     const Asked& asked);
+/// Profiles the job with such tapes, full or lean.
+chain::Chain profiled(const std::string& tapes, const Asked& asked);
+/// Plans a chain that was measured with such tapes, unless a plan is given. Without a store.
+TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
+                     const std::optional<plan::Plan>& given, const Asked& asked);
 /// The faster one. Lean tapes are thought of where full ones cannot all be kept.
 TrainPlan with_best_tapes(const Asked& asked);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
@@ -61,12 +62,14 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
   if (!job.plan.file.empty()) {
     result.plan = plan_from_file(job, model, context.stages);
     if (tapes != "auto") result.plan.lean_tapes = tapes == "lean";
-    result = with_costs(result.plan.lean_tapes ? "lean" : "full", result.plan,
-                        {job, model, context, out});
+    const std::string of_plan = result.plan.lean_tapes ? "lean" : "full";
+    const Asked asked{job, model, context, out};
+    result = with_costs(of_plan, profiled(of_plan, asked), result.plan, asked);
   } else if (tapes == "auto") {
     result = with_best_tapes({job, model, context, out});
   } else {
-    result = with_costs(tapes, std::nullopt, {job, model, context, out});
+    const Asked asked{job, model, context, out};
+    result = with_costs(tapes, profiled(tapes, asked), std::nullopt, asked);
   }
   // The store is as large as it needs to be; pieces are rounded up to whole cache lines.
   result.outer_store = outer_store_of(job);
@@ -83,13 +86,18 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
 
 namespace {
 
-TrainPlan with_costs(const std::string& tapes, const std::optional<plan::Plan>& given,
-                     const Asked& asked) {
+chain::Chain profiled(const std::string& tapes, const Asked& asked) {
   config::JobSpec job = asked.job;
   job.memory.tapes = tapes;
+  return measured_chain(job, asked.model, asked.context, asked.out);
+}
+
+TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
+                     const std::optional<plan::Plan>& given, const Asked& asked) {
+  const config::JobSpec& job = asked.job;
   const RankContext& context = asked.context;
   TrainPlan result;
-  result.chain = measured_chain(job, asked.model, context, asked.out);
+  result.chain = std::move(chain);
   result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
   const partition::Question question = question_of(result, job, asked.model, context.stages);
   result.plan = given ? *given : solved(question, context, asked.out);
@@ -116,18 +124,30 @@ bool keeps_everything(const TrainPlan& plan) {
                       [](const auto& actions) { return simulate::has_copies(actions); });
 }
 
+bool has_smaller_tapes(const chain::Chain& lean, const chain::Chain& full) {
+  for (int i = 1; i <= full.length(); ++i)
+    if (lean.layer(i).tape < full.layer(i).tape) return true;
+  return false;
+}
+
 TrainPlan with_best_tapes(const Asked& asked) {
+  const chain::Chain chain = profiled("full", asked);
   std::optional<TrainPlan> full;
   std::optional<DoesNotFit> reason;
   try {
-    full = with_costs("full", std::nullopt, asked);
+    full = with_costs("full", chain, std::nullopt, asked);
     if (keeps_everything(*full)) return std::move(*full);
   } catch (const DoesNotFit& error) {
     reason.emplace(error);
   }
   if (asked.context.channel.rank() == 0) asked.out << "with lean tapes: ";
+  chain::Chain lean_chain = profiled("lean", asked);
+  if (!has_smaller_tapes(lean_chain, chain)) {
+    if (full) return std::move(*full);
+    throw DoesNotFit(*reason);
+  }
   try {
-    TrainPlan lean = with_costs("lean", std::nullopt, asked);
+    TrainPlan lean = with_costs("lean", std::move(lean_chain), std::nullopt, asked);
     return full && full->forecast.step <= lean.forecast.step ? std::move(*full) : std::move(lean);
   } catch (const DoesNotFit& error) {
     if (full) return std::move(*full);

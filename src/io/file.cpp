@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/io/file.h"
 
+#include "descriptor.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -21,35 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  /// False when the system refused what was written earlier.
-  bool close() { return !is_open() || ::close(std::exchange(number_, -1)) == 0; }
-
- private:
-  int number_;
-};
-
 void refuse_unreadable(const fs::path& file, const struct stat& status, Bytes most);
-[[noreturn]] void fail_read(const fs::path& file, int code);
 [[noreturn]] void fail_too_large(const fs::path& file, const std::string& size, Bytes most);
 
 /// What the path means once a symbolic link is followed.
 fs::path target_of(const fs::path& file);
 void create_folder_of(const fs::path& file);
-void write_all(const Descriptor& out, std::string_view content, const fs::path& file);
 void replace_file(const fs::path& file, std::string_view content);
-void flush_folder_of(const fs::path& file);
-
-[[noreturn]] void fail_write(const fs::path& file, int code);
 
 }  // namespace
 
@@ -87,7 +67,7 @@ void write_file(const fs::path& file, std::string_view content) {
   }
   create_folder_of(target);
   replace_file(target, content);
-  flush_folder_of(target);
+  flush_folder(target.parent_path());
 }
 
 std::vector<fs::path> expand(const std::string& pattern) {
@@ -114,11 +94,6 @@ void refuse_unreadable(const fs::path& file, const struct stat& status, Bytes mo
     throw InputError(concat(file.string(), ": is a folder, must be a file"));
   if (S_ISREG(status.st_mode) && Bytes(status.st_size) > most)
     fail_too_large(file, to_text(Bytes(status.st_size)), most);
-}
-
-void fail_read(const fs::path& file, int code) {
-  throw InputError(
-      concat(file.string(), ": cannot be read: ", std::generic_category().message(code)));
 }
 
 void fail_too_large(const fs::path& file, const std::string& size, Bytes most) {
@@ -155,27 +130,6 @@ void replace_file(const fs::path& file, std::string_view content) {
     ::unlink(draft.c_str());
     throw;
   }
-}
-
-void write_all(const Descriptor& out, std::string_view content, const fs::path& file) {
-  while (!content.empty()) {
-    const ssize_t count = ::write(out.number(), content.data(), content.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_write(file, errno);
-    content.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
-
-void flush_folder_of(const fs::path& file) {
-  const fs::path folder = file.parent_path().empty() ? fs::path(".") : file.parent_path();
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot flush a folder (EINVAL); the rename itself has succeeded by now.
-  if (opened.is_open() && ::fsync(opened.number()) != 0 && errno != EINVAL) fail_write(file, errno);
-}
-
-void fail_write(const fs::path& file, int code) {
-  throw Error(
-      concat(file.string(), ": cannot be written: ", std::generic_category().message(code)));
 }
 
 }  // namespace

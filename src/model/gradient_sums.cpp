@@ -74,13 +74,6 @@ GradientSums::~GradientSums() {
 
 GradientSums::GradientSums(GradientSums&&) noexcept = default;
 
-GradientSums& GradientSums::operator=(GradientSums&& other) noexcept {
-  std::swap(flat_, other.flat_);
-  std::swap(weights_, other.weights_);
-  std::swap(sums_, other.sums_);
-  return *this;
-}
-
 const at::Tensor& GradientSums::of(std::size_t i) const {
   return sums_.at(i)->value();
 }

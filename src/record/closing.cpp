@@ -11,6 +11,8 @@ namespace trireme::record {
 namespace {
 
 std::string line(std::string_view label, std::string_view text);
+/// How many, and in what time since the last start.
+std::string steps(const Summary& summary);
 std::string losses(const Summary& summary);
 std::string throughput(const Summary& summary);
 /// Budget, predicted and allocated bytes of every rank.
@@ -34,8 +36,7 @@ std::string percent(double share);
 }  // namespace
 
 std::string closing_text(const Summary& summary) {
-  std::string text = line("steps", concat(summary.steps, " in ", to_text(summary.total),
-                                          ", the first after ", to_text(summary.to_first_step)));
+  std::string text = line("steps", steps(summary));
   text += losses(summary);
   text += throughput(summary);
   text += line("bubble", percent(summary.bubble));
@@ -52,6 +53,13 @@ std::string line(std::string_view label, std::string_view text) {
   std::string padded(label);
   padded.resize(kLabelWidth, ' ');
   return concat(padded, text, "\n");
+}
+
+std::string steps(const Summary& summary) {
+  const std::string time =
+      concat(" in ", to_text(summary.total), ", the first after ", to_text(summary.to_first_step));
+  if (summary.resumed_after == 0) return concat(summary.steps, time);
+  return concat(summary.steps, ", ", summary.steps - summary.resumed_after, " of them", time);
 }
 
 std::string losses(const Summary& summary) {

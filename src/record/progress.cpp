@@ -51,8 +51,16 @@ void Progress::step(std::int64_t done, double loss, Seconds now) {
 }
 
 void Progress::validation(std::int64_t done, double loss) {
+  stay(done, concat("validation loss ", fixed(loss, 4)));
+}
+
+void Progress::saved(std::int64_t done, Bytes size, Seconds time) {
+  stay(done, concat("checkpoint of ", to_text(size), " in ", to_text(time)));
+}
+
+void Progress::stay(std::int64_t done, const std::string& text) {
   if (std::exchange(line_is_open_, false)) out_ << kRestart;
-  out_ << concat(place(done), "  validation loss ", fixed(loss, 4), "\n") << std::flush;
+  out_ << concat(place(done), "  ", text, "\n") << std::flush;
 }
 
 void Progress::close() {

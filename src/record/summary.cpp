@@ -23,6 +23,7 @@ std::string to_json(const Summary& summary) {
   Json json;
   json["format"] = "trireme-summary/1";
   json["steps"] = summary.steps;
+  json["resumed_after_steps"] = summary.resumed_after;
   json["train_loss"] = summary.train_loss;
   json["validation_loss"] = number_or_null(summary.validation_loss);
   json["unigram_entropy"] = number_or_null(summary.unigram_entropy);

@@ -32,16 +32,17 @@ std::vector<double> LossLog::exchange() {
         std::memcpy(losses.data(), part.data() + static_cast<std::size_t>(step) * bytes, bytes);
       for (const float loss : losses) sum += loss;
       count += static_cast<int>(losses.size());
-      all_.append(reinterpret_cast<const char*>(losses.data()), bytes);
+      all_.losses.insert(all_.losses.end(), losses.begin(), losses.end());
     }
     ensure(count > 0, "some rank has the losses");
     means.push_back(sum / count);
   }
+  all_.means.insert(all_.means.end(), means.begin(), means.end());
   return means;
 }
 
 std::string LossLog::digest() const {
-  return trireme::digest(all_);
+  return trireme::digest(all_.losses.data(), all_.losses.size() * sizeof(float));
 }
 
 }  // namespace trireme::runtime

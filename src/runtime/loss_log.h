@@ -6,6 +6,7 @@
 #include "trireme/comm/channel.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::runtime {
@@ -24,11 +25,20 @@ class LossLog {
   /// Over all losses that were exchanged, micro-batch by micro-batch.
   std::string digest() const;
 
+  /// Every loss and every step's mean so far, for a run that goes on.
+  struct History {
+    std::vector<float> losses;
+    std::vector<double> means;
+  };
+  const History& history() const { return all_; }
+  /// Goes on behind these.
+  void resume_after(History history) { all_ = std::move(history); }
+
  private:
   comm::Channel& channel_;
   std::vector<float> mine_;
   int steps_ = 0;
-  std::string all_;  ///< bytes of the losses, step by step
+  History all_;
 };
 
 }  // namespace trireme::runtime

@@ -26,9 +26,12 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
   model::UpdateGroup decayed{.decay = spec.weight_decay};
   model::UpdateGroup plain{.decay = 0};
   for (const StageParameter& parameter : stage.parameters()) {
+    Moments& moments = moments_.emplace_back();
     if (parameter.shares_value) continue;
     model::UpdateGroup& group = parameter.value.dim() >= 2 ? decayed : plain;
     group.add(spec, parameter.value, parameter.weight.detach(), parameter.gradient);
+    if (!group.first_moments.empty()) moments.first = group.first_moments.back();
+    if (!group.second_moments.empty()) moments.second = group.second_moments.back();
   }
   for (model::UpdateGroup* group : {&decayed, &plain}) {
     if (!group->values.empty()) groups_.push_back(std::move(*group));
@@ -38,6 +41,15 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
 void Optimizer::step(double rate, const at::Tensor& divisor) {
   for (model::UpdateGroup& group : groups_) model::update(group, spec_, rate, first_step_, divisor);
   first_step_ = false;
+}
+
+void Optimizer::resume_after(std::int64_t steps) {
+  const at::NoGradGuard no_grad;
+  first_step_ = steps == 0;
+  for (const model::UpdateGroup& group : groups_) {
+    for (const at::Tensor& counter : group.steps) counter.fill_(steps);
+    for (std::size_t i = 0; i < group.masters.size(); ++i) group.weights[i].copy_(group.masters[i]);
+  }
 }
 
 Bytes Optimizer::state_bytes() const {

@@ -2,6 +2,7 @@
 #include "trireme/runtime/trainer.h"
 
 #include "loss_log.h"
+#include "saved_state.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -94,6 +95,7 @@ struct Trainer::Impl {
         reducer(given.channel, position, stage),
         optimizer(given.job.train.optimizer, stage),
         losses(given.channel),
+        state({given.channel, position, stage, optimizer, reducer, losses}),
         recorder(position.pipeline_rank, given.memory),
         static_bytes(given.memory.live()) {
     if (simulate::has_copies(my_actions())) {
@@ -108,6 +110,7 @@ struct Trainer::Impl {
     }
     ensure(setup.channel.size() == position.replicas * position.stages,
            "as many ranks as replicas x stages");
+    if (setup.checkpoints.resume) steps_done = state.restore(*setup.checkpoints.resume);
   }
 
   const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
@@ -116,6 +119,11 @@ struct Trainer::Impl {
   void train_step(std::int64_t step);
   void report(Observer* observer);
   double validate();
+  void save(Observer* observer);
+  /// Whether this is the last step, or one of every so many.
+  bool is_due(int every) const {
+    return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
+  }
   Outcome outcome();
   std::vector<RankFigures> gather_figures();
 
@@ -130,13 +138,14 @@ struct Trainer::Impl {
   std::unique_ptr<tier::ValueCopies> copies;
   std::optional<Executor> executor;
   LossLog losses;
+  SavedState state;
   Recorder recorder;
   Bytes static_bytes;
 
   std::vector<Times> times;  ///< of every step
   std::vector<StepRecord> unreported;
   std::vector<double> step_seconds;
-  std::vector<double> step_losses;
+  std::int64_t steps_done = 0;
   std::optional<double> validation_loss;
 };
 
@@ -157,16 +166,16 @@ Outcome Trainer::run(Observer* observer) {
   const auto account = my.setup.memory.enter();
   const config::TrainSpec& train = my.setup.job.train;
   if (observer != nullptr) observer->started(my.setup.since_start());
-  for (std::int64_t step = 0; step < train.steps; ++step) {
-    my.train_step(step);
-    const bool last = step + 1 == train.steps;
-    const bool validates =
-        my.evaluation &&
-        (last || (train.validate_every > 0 && (step + 1) % train.validate_every == 0));
-    if (last || validates || (step + 1) % my.setup.report_every == 0) my.report(observer);
-    if (!validates) continue;
-    my.validation_loss = my.validate();
-    if (observer != nullptr) observer->validation(step + 1, *my.validation_loss);
+  while (my.steps_done < train.steps) {
+    my.train_step(my.steps_done++);
+    const bool validates = my.evaluation && my.is_due(train.validate_every);
+    const bool saves = my.setup.checkpoints.every > 0 && my.is_due(my.setup.checkpoints.every);
+    if (validates || saves || my.is_due(my.setup.report_every)) my.report(observer);
+    if (validates) {
+      my.validation_loss = my.validate();
+      if (observer != nullptr) observer->validation(my.steps_done, *my.validation_loss);
+    }
+    if (saves) my.save(observer);
   }
   my.boundary.flush();
   return my.outcome();
@@ -199,7 +208,6 @@ void Trainer::Impl::report(Observer* observer) {
   ensure(means.size() == unreported.size(), "a loss for every step");
   for (std::size_t i = 0; i < means.size(); ++i) {
     unreported[i].loss = means[i];
-    step_losses.push_back(means[i]);
     if (observer != nullptr) observer->step(unreported[i]);
   }
   if (observer != nullptr) observer->interval_ended();
@@ -216,6 +224,11 @@ double Trainer::Impl::validate() {
   return log.exchange().at(0);
 }
 
+void Trainer::Impl::save(Observer* observer) {
+  const SavedCheckpoint saved = state.save(steps_done, setup.checkpoints);
+  if (observer != nullptr) observer->saved(steps_done, saved);
+}
+
 Outcome Trainer::Impl::outcome() {
   const std::string digest = parameters_digest(setup.channel, position, stage, reducer);
   for (const std::string& other : comm::all_gather(setup.channel, comm::everyone(setup.channel),
@@ -226,8 +239,8 @@ Outcome Trainer::Impl::outcome() {
           "machine");
     }
   }
-  Outcome outcome{.steps = static_cast<std::int64_t>(step_seconds.size()),
-                  .train_loss = mean_of_last(step_losses, setup.job.report.log_every),
+  Outcome outcome{.steps = steps_done,
+                  .train_loss = mean_of_last(losses.history().means, setup.job.report.log_every),
                   .validation_loss = validation_loss,
                   .step = Seconds(median(step_seconds)),
                   .parameters_digest = digest,

@@ -56,6 +56,7 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
                  },
              .reserves =
                  [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
+             .checkpoints = run.checkpoints,
              .owns_process = ranks == 1,
              .since_start = [] { return Seconds(0); }});
         for (const runtime::StageParameter& parameter : trainer.stage().parameters())

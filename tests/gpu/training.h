@@ -19,6 +19,7 @@ struct GpuRun {
   Bytes budget;                      ///< 0: none
   simulate::CopyPoints copies = {};  ///< of plans that move values
   bool to_file = false;              ///< where they go, instead of to pinned memory
+  runtime::Checkpointing checkpoints = {};
 };
 
 /// What it gave.

@@ -4,6 +4,7 @@
 #include "training.h"
 
 #include "gpu.h"
+#include "support/temporary_folder.h"
 
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
@@ -117,6 +118,20 @@ TEST_F(GpuTraining, StagesAsThreadsOnOneGpuGiveTheSameBits) {
   expect_same(alone, train(job, keep_all(job, {.cut = {3, 5}, .recompute = true})));
 }
 
+TEST_F(GpuTraining, ACheckpointIsGoneOnFromWithTheSameBits) {
+  const support::TemporaryFolder folder;
+  const config::JobSpec job = gpt_job("bfloat16_weights");
+  const model::ChainModel model = model::make_model(job.model);
+  GpuRun saving{keep_all(job), Bytes(0)}, resuming{keep_all(job, {.cut = {3}}), Bytes(0)};
+  saving.checkpoints.folder = folder.path();
+  saving.checkpoints.every = 1;
+  resuming.checkpoints.resume = folder / "step-1";
+
+  const GpuOutcome expected = train_on(cuda(), job, model, saving);
+
+  expect_same(expected, train_on(cuda(), job, model, resuming));
+}
+
 /// A job's question to the planner with the GPU's costs.
 struct Planned {
   chain::Chain chain;
@@ -184,7 +199,8 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
       expect_as_predicted(outcome.outcome.ranks.at(0).peak, copies.peak, what);
       EXPECT_LE(copies.peak, planned.platform.ranks[0].memory);
       if (copies.outer_peak == Bytes(0)) continue;
-      expect_same(expected, train_on(cuda(), job, model, {*plan, Bytes(0), copies, true}));
+      expect_same(expected,
+                  train_on(cuda(), job, model, {*plan, Bytes(0), copies, /*to_file=*/true}));
     }
   }
 }

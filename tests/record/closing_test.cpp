@@ -12,7 +12,7 @@ namespace {
 TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement) {
   EXPECT_EQ(
       closing_text(sample_summary()),
-      "steps             300 in 2:30 min, the first after 2.00 s\n"
+      "steps             300, 200 of them in 2:30 min, the first after 2.00 s\n"
       "train loss        2.1250\n"
       "validation loss   2.2500\n"
       "unigram entropy   3.1250, of the validation part; 3.2500 by the train part's counts\n"
@@ -39,6 +39,7 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
 
 TEST(ClosingText, LeavesOutWhatIsNotKnown) {
   Summary summary = sample_summary();
+  summary.resumed_after = 0;
   summary.validation_loss.reset();
   summary.unigram_entropy.reset();
   summary.predicted_step = Seconds(1);

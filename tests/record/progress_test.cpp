@@ -91,6 +91,15 @@ TEST(Progress, SaysWhatItKnowsWhenTheClockStandsOrTheLossIsLost) {
   EXPECT_EQ(out.str(), "step  1/10  loss nan\n");
 }
 
+TEST(Progress, ACheckpointLeavesALineOfItsOwn) {
+  std::ostringstream out;
+  Progress progress(out, {.steps = 300}, Seconds(0));
+
+  progress.saved(100, Bytes(64 << 20), Seconds(0.25));
+
+  EXPECT_EQ(out.str(), "step 100/300  checkpoint of 64.0 MiB in 250 ms\n");
+}
+
 TEST(Progress, CountsFromWhereTheRunWasResumed) {
   std::ostringstream out;
   Progress progress(out, {.steps = 300, .first_step = 200, .tokens_per_step = 2'000'000},

@@ -8,6 +8,7 @@ namespace trireme::record {
 
 inline Summary sample_summary() {
   return {.steps = 300,
+          .resumed_after = 100,
           .train_loss = 2.125,
           .validation_loss = 2.25,
           .unigram_entropy = 3.125,

@@ -9,7 +9,8 @@
 namespace trireme::runtime {
 
 Outcome run_small(config::JobSpec job, const Split& split,
-                  const std::function<void(int rank, Trainer&)>& look, const device::Place& place) {
+                  const std::function<void(int rank, Trainer&)>& look, const device::Place& place,
+                  const Checkpointing& checkpoints) {
   tier::install_cpu_allocator();
   job.pipeline.replicas = split.replicas;
   job.pipeline.schedule = split.schedule;
@@ -30,6 +31,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
                                      .channel = channel,
                                      .memory = memory,
                                      .place = place,
+                                     .checkpoints = checkpoints,
                                      .threads = 1,
                                      .owns_process = ranks == 1,
                                      .stop_requested = {},

@@ -112,6 +112,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
 /// Trains on threads and hands every rank's trainer to `look` afterwards.
 Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look = {},
-                  const device::Place& place = device::cpu());
+                  const device::Place& place = device::cpu(),
+                  const Checkpointing& checkpoints = {});
 
 }  // namespace trireme::runtime

@@ -20,7 +20,7 @@ class GradientSums {
   explicit GradientSums(const std::vector<at::Tensor>& weights);
   ~GradientSums();
   GradientSums(GradientSums&&) noexcept;
-  GradientSums& operator=(GradientSums&&) noexcept;
+  GradientSums& operator=(GradientSums&&) = delete;
   GradientSums(const GradientSums&) = delete;
   GradientSums& operator=(const GradientSums&) = delete;
 

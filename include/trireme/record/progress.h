@@ -33,10 +33,15 @@ class Progress {
   /// "step 100/300  validation loss 2.2010", a line that stays.
   void validation(std::int64_t done, double loss);
 
+  /// "step 100/300  checkpoint of 34.2 MiB in 120 ms", likewise.
+  void saved(std::int64_t done, Bytes size, Seconds time);
+
   /// Ends the terminal's line, so that what is printed next starts on its own. Harmless to repeat.
   void close();
 
  private:
+  void stay(std::int64_t done, const std::string& text);
+
   struct Mark {
     std::int64_t done;
     Seconds time;

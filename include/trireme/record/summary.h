@@ -45,6 +45,7 @@ std::optional<double> copy_overlap(const RankSummary& rank);
 
 struct Summary {
   std::int64_t steps = 0;
+  std::int64_t resumed_after = 0;  ///< steps that were done before this start
   double train_loss = 0;
   std::optional<double> validation_loss;
   /// Nats per token of the validation part, see data::UnigramLoss.

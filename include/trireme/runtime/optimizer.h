@@ -7,6 +7,7 @@
 #include "trireme/model/update.h"
 #include "trireme/runtime/stage.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,8 +30,20 @@ class Optimizer {
 
   Bytes state_bytes() const;
 
+  /// What is kept of a parameter between steps; undefined where nothing is (SGD has no second
+  /// moments, and none at all without momentum).
+  struct Moments {
+    at::Tensor first, second;
+  };
+  /// Of stage.parameters()[i]; of a use that shares another's value: nothing.
+  const Moments& moments(std::size_t i) const { return moments_.at(i); }
+
+  /// Goes on as after `steps` steps, from the parameters and moments that are there now.
+  void resume_after(std::int64_t steps);
+
  private:
   config::OptimizerSpec spec_;
+  std::vector<Moments> moments_;
   std::vector<model::UpdateGroup> groups_;
   bool first_step_ = true;
 };

@@ -15,6 +15,7 @@
 #include "trireme/tier/value_copies.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,23 @@ struct StepRecord {
   double tokens_per_s = 0;
 };
 
+/// A checkpoint that is there now.
+struct SavedCheckpoint {
+  std::filesystem::path folder;
+  Bytes size;
+  Seconds time{0};
+};
+
+/// Where a run saves its state, and what it goes on from.
+struct Checkpointing {
+  std::filesystem::path folder;  ///< of all of a run's checkpoints; seen by every rank
+  int every = 0;                 ///< steps between two, and one at the end; 0: none
+  int keep = 2;                  ///< newest ones that stay
+  std::string job;               ///< resolved, as YAML; saved beside the state
+  std::string data;              ///< digest of the data set; likewise
+  std::optional<std::filesystem::path> resume = {};  ///< a checkpoint to go on from
+};
+
 /// Told on world rank 0 only; steps in order, in bursts of `report_every`.
 class Observer {
  public:
@@ -48,6 +66,7 @@ class Observer {
   virtual void step(const StepRecord& record) = 0;
   virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
+  virtual void saved(std::int64_t step, const SavedCheckpoint& checkpoint) = 0;
 };
 
 /// What of a device's memory is taken beside the tensors of a run; 0 where nothing is known (CPU).
@@ -70,10 +89,10 @@ struct RankFigures {
   Times times;
 };
 
-/// What a run gave; the same on every rank.
+/// What a run gave; the same on every rank. Times are of the steps since it was last started.
 struct Outcome {
-  std::int64_t steps = 0;
-  double train_loss = 0;  ///< mean over the last `report.log_every` steps
+  std::int64_t steps = 0;  ///< those before it was resumed included
+  double train_loss = 0;   ///< mean over the last `report.log_every` steps
   std::optional<double> validation_loss;
   double tokens_per_s = 0;  ///< by the median step
   Seconds step{0};          ///< median
@@ -96,6 +115,7 @@ struct TrainSetup {
   std::vector<simulate::CopyPoint> copy_points = {};
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
   std::function<DeviceReserves()> reserves = {};  ///< asked at the end
+  Checkpointing checkpoints = {};
   int threads = 1;
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
   bool owns_process = true;  ///< no other rank in this process
@@ -103,7 +123,8 @@ struct TrainSetup {
   std::function<Seconds()> since_start;  ///< the process's age
 };
 
-/// Every rank: builds the stage, then trains. Throws Interrupted when asked to stop, CommError when
+/// Every rank: builds the stage, takes up a checkpoint where there is one to go on from, then
+/// trains. Throws Interrupted when asked to stop, CommError when
 /// a peer fails.
 class Trainer {
  public:

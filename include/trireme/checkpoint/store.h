@@ -1,0 +1,49 @@
+// The folder with a run's checkpoints.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/checkpoint/manifest.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trireme::checkpoint {
+
+/// A checkpoint that is complete: its folder has this name.
+struct Found {
+  std::filesystem::path folder;  ///< "runs/a/checkpoints/step-300"
+  std::int64_t step = 0;
+};
+
+/// A checkpoint is written into a draft, a folder of another name, and appears when that is
+/// renamed: complete or not at all. For one process at a time.
+class Store {
+ public:
+  explicit Store(std::filesystem::path root) : root_(std::move(root)) {}
+
+  /// In the order of their steps.
+  std::vector<Found> complete() const;
+
+  /// "step-300.draft".
+  std::filesystem::path draft(std::int64_t step) const;
+  /// Makes an empty draft, and removes what crashes have left of others. Throws Error.
+  void begin(std::int64_t step) const;
+  /// Writes manifest and job into the draft and gives it its name; one that has it already is
+  /// replaced. Throws Error where a file of the manifest is not there as a whole: then ranks do not
+  /// see the same folder.
+  void publish(const Manifest& manifest, const std::string& job) const;
+  /// Removes all but the newest so many.
+  void keep(int count) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// Of a checkpoint's folder. Throws InputError.
+Manifest load_manifest(const std::filesystem::path& folder);
+/// The job that it was saved by, resolved, as YAML.
+std::filesystem::path job_file(const std::filesystem::path& folder);
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,49 @@
+// Tensors in one file, as safetensors has them: readable by anything that reads those.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/checkpoint/manifest.h"
+#include "trireme/core/units.h"
+#include "trireme/io/pieces.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme::checkpoint {
+
+/// A tensor to be written.
+struct Spec {
+  std::string name;
+  std::string type;  ///< "F32", "BF16", "I64", ...
+  std::vector<std::int64_t> sizes;
+  Bytes size;
+};
+
+/// Eight bytes with the length of a head in JSON, the head, and the tensors' bytes without gaps.
+class TensorFile {
+ public:
+  /// Creates the file and writes its head. Throws Error.
+  TensorFile(std::filesystem::path file, std::vector<Spec> tensors);
+
+  /// All bytes of the next tensor.
+  void append(std::span<const std::byte> tensor);
+  /// After the last one: flushes, closes, and says where each tensor is.
+  Manifest finish();
+
+ private:
+  io::OutputFile out_;
+  std::vector<Spec> tensors_;
+  std::size_t next_ = 0;
+  Manifest written_;
+};
+
+/// Fills `into` with a tensor of the checkpoint in `folder`. Throws InputError where the file is
+/// missing, too short, or its bytes are not those that were written.
+void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,
+                 std::span<std::byte> into);
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,18 @@
+// Long work of every rank, with nobody left waiting.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+
+#include <functional>
+#include <string_view>
+
+namespace trireme::comm {
+
+/// Every rank: calls `piece`, which does some of the work (seconds at most) and says whether there
+/// is more, until no rank has more. The ranks meet every second, so that none waits longer for the
+/// others than for one piece of theirs. What one rank's piece throws it throws there; the others
+/// throw an InputError or Error, as it was, with its message: nobody goes on alone.
+void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what);
+
+}  // namespace trireme::comm

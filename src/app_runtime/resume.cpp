@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resume.h"
+
+#include "trireme/checkpoint/store.h"
+#include "trireme/comm/channel.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/node.h"
+
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keys of these sections decide a run's numbers, but for a few.
+const std::vector<std::string> kSections{"model", "data", "train"};
+const std::set<std::string> kWithoutEffect{"train.validate_every", "train.validation_batches"};
+const std::string kMicroBatch = "train.micro_batch";
+
+/// What rank 0 finds.
+std::optional<Resumption> found_by(const config::JobSpec& job, const data::Dataset& dataset,
+                                   std::ostream& out);
+/// What decides a run's numbers, by keys: "train.batch" is "16".
+using Numbers = std::map<std::string, std::string>;
+Numbers numbers_of(const io::Node& job);
+/// "train.batch: 16, there 32", one for each difference.
+std::vector<std::string> differences(Numbers here, const Numbers& there);
+
+/// The scalars below `node` by their keys.
+void flatten(const io::Node& node, const std::string& key, Numbers& into) {
+  switch (node.kind()) {
+    case io::Node::Kind::kMap:
+      for (const auto& [name, value] : node.entries()) flatten(value, concat(key, '.', name), into);
+      return;
+    case io::Node::Kind::kList: {
+      int number = 0;
+      for (const io::Node& value : node.list())
+        flatten(value, concat(key, '[', number++, ']'), into);
+      return;
+    }
+    case io::Node::Kind::kScalar:
+    case io::Node::Kind::kNull:
+      into[key] = node.kind() == io::Node::Kind::kNull ? "empty" : node.text();
+  }
+}
+
+}  // namespace
+
+fs::path checkpoints_folder(const config::JobSpec& job) {
+  return fs::path(job.report.directory) / "checkpoints";
+}
+
+std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::Dataset& dataset,
+                                        const RankContext& context, std::ostream& out) {
+  // "f": none; "f", step, micro-batch and folder; "e" and what is wrong.
+  std::string answer;
+  if (context.channel.rank() == 0) {
+    try {
+      const auto found = found_by(job, dataset, out);
+      answer =
+          found ? concat("f", found->step, ' ', found->micro_batch, ' ', found->checkpoint.string())
+                : "f";
+    } catch (const InputError& error) {
+      answer = concat("e", error.what());
+    }
+  }
+  answer = comm::broadcast(context.channel, comm::everyone(context.channel), answer,
+                           "checkpoint that rank 0 found");
+  if (answer.front() == 'e') throw InputError(answer.substr(1));
+  if (answer.size() == 1) return std::nullopt;
+  Resumption resumption;
+  std::istringstream text(answer.substr(1));
+  text >> resumption.step >> resumption.micro_batch;
+  std::string folder;
+  std::getline(text >> std::ws, folder);
+  resumption.checkpoint = folder;
+  return resumption;
+}
+
+namespace {
+
+std::optional<Resumption> found_by(const config::JobSpec& job, const data::Dataset& dataset,
+                                   std::ostream& out) {
+  const bool must = job.checkpoint.resume == "must";
+  const std::vector<checkpoint::Found> all = checkpoint::Store(checkpoints_folder(job)).complete();
+  if (job.checkpoint.resume == "never") return std::nullopt;
+  if (all.empty()) {
+    if (must)
+      job.fail("checkpoint.resume",
+               concat("is must, but there is no checkpoint in ", checkpoints_folder(job).string()));
+    return std::nullopt;
+  }
+  if (!must && fs::exists(fs::path(job.report.directory) / "summary.json")) return std::nullopt;
+  const auto& [folder, step] = all.back();
+  const Numbers there = numbers_of(io::load(checkpoint::job_file(folder)));
+  if (!there.contains(kMicroBatch))
+    throw InputError(concat(checkpoint::job_file(folder).string(), ": has no ", kMicroBatch,
+                            ", must be the resolved job of the checkpoint: it was changed since"));
+  std::vector<std::string> different =
+      differences(numbers_of(io::parse(config::to_yaml(job), "this job")), there);
+  if (checkpoint::load_manifest(folder).data != dataset.digest())
+    different.emplace_back("the data set's content");
+  if (!different.empty() && !must)
+    job.fail("checkpoint.resume",
+             concat("is auto, but the run in ", job.report.directory,
+                    ", which has not ended, was of another job (", join(different, "; "),
+                    "): 'must' goes on from it all the same, 'never' keeps it under another name "
+                    "and begins anew"));
+  for (const std::string& line : different)
+    out << "note: not as in the checkpoint: " << line << "\n";
+  if (step >= job.train.steps)
+    job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
+                                   " steps behind it: nothing is left to train"));
+  out << "goes on from " << folder.string() << "\n";
+  return Resumption{
+      .checkpoint = folder, .step = step, .micro_batch = std::stoi(there.at(kMicroBatch))};
+}
+
+Numbers numbers_of(const io::Node& job) {
+  Numbers keys;
+  for (const std::string& section : kSections)
+    if (const auto node = job.find(section)) flatten(*node, section, keys);
+  for (const std::string& key : kWithoutEffect) keys.erase(key);
+  return keys;
+}
+
+std::vector<std::string> differences(Numbers here, const Numbers& there) {
+  if (here[kMicroBatch] == "auto") here[kMicroBatch] = there.at(kMicroBatch);
+  const auto value_in = [](const Numbers& keys, const std::string& key) {
+    const auto found = keys.find(key);
+    return found == keys.end() ? "nothing" : found->second;
+  };
+  std::set<std::string> keys;
+  for (const Numbers* side : std::initializer_list<const Numbers*>{&here, &there})
+    for (const auto& [key, value] : *side) keys.insert(key);
+  std::vector<std::string> different;
+  for (const std::string& key : keys) {
+    const std::string mine = value_in(here, key), theirs = value_in(there, key);
+    if (mine != theirs) different.push_back(concat(key, ": ", mine, ", there ", theirs));
+  }
+  return different;
+}
+
+}  // namespace
+}  // namespace trireme::app

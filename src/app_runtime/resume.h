@@ -1,0 +1,38 @@
+// Which checkpoint a run goes on from.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/config/job.h"
+#include "trireme/data/dataset.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+
+namespace trireme::app {
+
+/// A checkpoint, how many steps it has behind it, and the size of their micro-batches.
+struct Resumption {
+  std::filesystem::path checkpoint;
+  std::int64_t step = 0;
+  int micro_batch = 1;
+};
+
+/// Of a run's folder.
+std::filesystem::path checkpoints_folder(const config::JobSpec& job);
+
+/// Every rank; rank 0 looks. With `checkpoint.resume`:
+/// - never: none.
+/// - auto: the newest one of the run folder, where the run in it has not ended (has no
+///   summary.json). Throws InputError if it is of a job with other numbers: another model, data or
+///   training; a size of micro-batches that is open differs from none.
+/// - must: the newest one. What is different is told on `out`. Throws InputError if there is none.
+///
+/// Throws InputError where no step is left to train.
+std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::Dataset& dataset,
+                                        const RankContext& context, std::ostream& out);
+
+}  // namespace trireme::app

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/checkpoint/store.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/io/pieces.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace trireme::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-", kDraft = ".draft";
+constexpr const char* kManifest = "manifest.json";
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const begin = name.data() + kPrefix.size();
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(begin, end, step);
+  if (read.ec != std::errc() || read.ptr != end || step < 0) return std::nullopt;
+  return step;
+}
+
+void remove_folder(const fs::path& folder) {
+  std::error_code failure;
+  fs::remove_all(folder, failure);
+  if (failure) throw Error(concat(folder.string(), ": cannot be removed: ", failure.message()));
+}
+
+/// Folders in `root`; none if there is no such folder.
+std::vector<fs::path> folders_in(const fs::path& root) {
+  std::error_code none;
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, none))
+    if (entry.is_directory(none)) folders.push_back(entry.path());
+  return folders;
+}
+
+/// Every file of the manifest is there with all its bytes.
+void require_files(const Manifest& manifest, const fs::path& folder) {
+  std::map<std::string, Bytes> ends;
+  for (const auto& [name, entry] : manifest.tensors)
+    ends[entry.file] = std::max(ends[entry.file], entry.offset + entry.size);
+  for (const auto& [file, end] : ends) {
+    std::error_code none;
+    const fs::path path = folder / file;
+    if (!fs::exists(path, none) || Bytes(static_cast<std::int64_t>(fs::file_size(path))) != end)
+      throw Error(concat(path.string(), ": was written by another rank and is not here with its ",
+                         end.count(),
+                         " bytes: report.directory must be on a file system that all ranks share"));
+  }
+}
+
+}  // namespace
+
+std::vector<Found> Store::complete() const {
+  std::vector<Found> found;
+  for (const fs::path& folder : folders_in(root_))
+    if (const auto step = step_of(folder.filename().string()))
+      found.push_back({.folder = folder, .step = *step});
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
+}
+
+fs::path Store::draft(std::int64_t step) const {
+  return root_ / concat(kPrefix, step, kDraft);
+}
+
+void Store::begin(std::int64_t step) const {
+  for (const fs::path& folder : folders_in(root_))
+    if (folder.filename().string().ends_with(kDraft)) remove_folder(folder);
+  std::error_code failure;
+  fs::create_directories(draft(step), failure);
+  if (failure)
+    throw Error(concat(draft(step).string(), ": cannot be created: ", failure.message()));
+}
+
+void Store::publish(const Manifest& manifest, const std::string& job) const {
+  const fs::path folder = draft(manifest.step);
+  require_files(manifest, folder);
+  io::write_file(job_file(folder), job);
+  io::write_file(folder / kManifest, to_json(manifest));
+  const fs::path name = root_ / concat(kPrefix, manifest.step);
+  remove_folder(name);
+  io::publish_folder(folder, name);
+}
+
+void Store::keep(int count) const {
+  const std::vector<Found> all = complete();
+  for (std::size_t i = 0; i + static_cast<std::size_t>(count) < all.size(); ++i) {
+    // Under a draft's name first: half a checkpoint must not look like one.
+    const fs::path draft = concat(all[i].folder.string(), kDraft);
+    io::publish_folder(all[i].folder, draft);
+    remove_folder(draft);
+  }
+}
+
+Manifest load_manifest(const fs::path& folder) {
+  return read_manifest(io::load(folder / kManifest));
+}
+
+fs::path job_file(const fs::path& folder) {
+  return folder / "job.yaml";
+}
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/checkpoint/tensor_file.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <bit>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace trireme::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they are");
+
+/// So much is handed to the system before it is flushed: it never has much to write at once.
+constexpr std::size_t kFlushed = std::size_t{64} << 20;
+/// Heads are padded to this, so that tensors of any type may be mapped where they are.
+constexpr std::size_t kAlignment = 8;
+
+std::string head_of(const std::vector<Spec>& tensors) {
+  std::vector<std::string> entries{R"("__metadata__":{"format":"pt"})"};
+  std::int64_t begin = 0;
+  for (const Spec& tensor : tensors) {
+    std::vector<std::string> sizes;
+    for (const std::int64_t size : tensor.sizes) sizes.push_back(concat(size));
+    const std::int64_t end = begin + tensor.size.count();
+    entries.push_back(concat(io::json_text(tensor.name), ":{\"dtype\":\"", tensor.type,
+                             "\",\"shape\":[", join(sizes, ","), "],\"data_offsets\":[", begin, ",",
+                             end, "]}"));
+    begin = end;
+  }
+  std::string head = concat("{", join(entries, ","), "}");
+  head.append((kAlignment - head.size() % kAlignment) % kAlignment, ' ');
+  return head;
+}
+
+}  // namespace
+
+TensorFile::TensorFile(std::filesystem::path file, std::vector<Spec> tensors)
+    : out_(std::move(file)), tensors_(std::move(tensors)) {
+  const std::string head = head_of(tensors_);
+  const std::uint64_t length = head.size();
+  out_.append(std::as_bytes(std::span(&length, 1)));
+  out_.append(std::string_view(head));
+}
+
+void TensorFile::append(std::span<const std::byte> tensor) {
+  const Spec& spec = tensors_.at(next_++);
+  ensure(std::cmp_equal(tensor.size(), spec.size.count()), "a tensor has the bytes of its sizes");
+  const Entry entry{.file = out_.path().filename().string(),
+                    .type = spec.type,
+                    .sizes = spec.sizes,
+                    .offset = out_.size(),
+                    .size = spec.size,
+                    .digest = digest(tensor.data(), tensor.size())};
+  merge(written_, {.tensors = {{spec.name, entry}}});
+  while (!tensor.empty()) {
+    const std::span<const std::byte> piece = tensor.first(std::min(kFlushed, tensor.size()));
+    out_.append(piece);
+    if (piece.size() == kFlushed) out_.flush();
+    tensor = tensor.subspan(piece.size());
+  }
+}
+
+Manifest TensorFile::finish() {
+  ensure(next_ == tensors_.size(), "every tensor was written");
+  out_.finish();
+  return std::move(written_);
+}
+
+void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,
+                 std::span<std::byte> into) {
+  ensure(std::cmp_equal(into.size(), entry.size.count()), "a tensor has the bytes of its sizes");
+  io::InputFile(folder / entry.file).read(into, entry.offset.count());
+  if (digest(into.data(), into.size()) != entry.digest)
+    throw InputError(concat((folder / entry.file).string(), ": tensor '", name,
+                            "' is not what was written: the file is damaged; remove ",
+                            folder.string(), " to go on from the checkpoint before it"));
+}
+
+}  // namespace trireme::checkpoint

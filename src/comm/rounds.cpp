@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/comm/rounds.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace trireme::comm {
+namespace {
+
+constexpr std::chrono::seconds kRound{1};
+
+// What a rank tells the others of its round: one of these, and behind the last two the message.
+constexpr char kMore = 'm', kDone = 'd', kInputError = 'i', kError = 'e';
+
+}  // namespace
+
+void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what) {
+  const std::vector<int> all = everyone(channel);
+  bool has_more = true;
+  for (;;) {
+    std::string mine;
+    std::exception_ptr failure;
+    try {
+      const auto end = std::chrono::steady_clock::now() + kRound;
+      while (has_more && std::chrono::steady_clock::now() < end) has_more = piece();
+      mine = has_more ? kMore : kDone;
+    } catch (const InputError& error) {
+      failure = std::current_exception();
+      mine = concat(kInputError, error.what());
+    } catch (const Error& error) {
+      failure = std::current_exception();
+      mine = concat(kError, error.what());
+    }
+    const std::vector<std::string> told = all_gather(channel, all, mine, what);
+    if (failure) std::rethrow_exception(failure);
+    for (const std::string& text : told) {
+      if (text.front() == kInputError) throw InputError(text.substr(1));
+      if (text.front() == kError) throw Error(text.substr(1));
+    }
+    if (std::all_of(told.begin(), told.end(), [](const auto& text) { return text[0] == kDone; }))
+      return;
+  }
+}
+
+}  // namespace trireme::comm

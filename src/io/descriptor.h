@@ -1,0 +1,38 @@
+// Files as the system sees them, with errors that name them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace trireme::io {
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  /// False when the system refused what was written earlier.
+  bool close() { return !is_open() || ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+/// Throws Error that names `file`.
+void write_all(const Descriptor& out, std::string_view content, const std::filesystem::path& file);
+/// The names in a folder are on disk.
+void flush_folder(const std::filesystem::path& folder);
+
+[[noreturn]] void fail_read(const std::filesystem::path& file, int code);
+[[noreturn]] void fail_write(const std::filesystem::path& file, int code);
+
+}  // namespace trireme::io

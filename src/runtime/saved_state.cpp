@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saved_state.h"
+
+#include "tensor_bytes.h"
+
+#include "trireme/checkpoint/store.h"
+#include "trireme/checkpoint/tensor_file.h"
+#include "trireme/comm/rounds.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace trireme::runtime {
+namespace {
+
+const std::string kParameters = "parameters/", kFirst = "first_moments/",
+                  kSecond = "second_moments/", kBuffers = "buffers/", kLosses = "losses",
+                  kMeans = "step_losses";
+
+std::string of_replica(int replica, const std::string& name) {
+  return replica == 0 ? name : concat("replica ", replica, '/', name);
+}
+
+/// As safetensors names it.
+std::string type_name(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return "F32";
+    case at::kDouble:
+      return "F64";
+    case at::kBFloat16:
+      return "BF16";
+    case at::kHalf:
+      return "F16";
+    case at::kLong:
+      return "I64";
+    case at::kInt:
+      return "I32";
+    case at::kByte:
+      return "U8";
+    case at::kBool:
+      return "BOOL";
+    default:
+      throw Error(concat("a checkpoint cannot hold tensors of type ", tensor.scalar_type()));
+  }
+}
+
+/// A tensor without memory of its own over a vector's.
+template <class Number>
+at::Tensor view_of(const std::vector<Number>& numbers) {
+  return at::from_blob(const_cast<Number*>(numbers.data()),
+                       {static_cast<std::int64_t>(numbers.size())},
+                       at::TensorOptions(c10::CppTypeToScalarType<Number>::value));
+}
+
+std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::string> texts;
+  for (const std::int64_t size : sizes) texts.push_back(concat(size));
+  return concat(type, " [", join(texts, ", "), "]");
+}
+
+/// A checkpoint that is there.
+class Source {
+ public:
+  explicit Source(std::filesystem::path folder)
+      : folder_(std::move(folder)), manifest_(checkpoint::load_manifest(folder_)) {}
+
+  const checkpoint::Manifest& manifest() const { return manifest_; }
+  /// Into `value`, on whatever device.
+  void read(const std::string& name, const at::Tensor& value) const;
+  template <class Number>
+  std::vector<Number> numbers(const std::string& name) const {
+    std::vector<Number> numbers(static_cast<std::size_t>(entry_of(name).size.count()) /
+                                sizeof(Number));
+    read(name, view_of(numbers));
+    return numbers;
+  }
+  /// Throws InputError for a parameter that nobody took up.
+  void require_nothing_left(const std::set<std::string>& taken) const;
+
+ private:
+  const checkpoint::Entry& entry_of(const std::string& name) const;
+
+  std::filesystem::path folder_;
+  checkpoint::Manifest manifest_;
+};
+
+const checkpoint::Entry& Source::entry_of(const std::string& name) const {
+  const auto found = manifest_.tensors.find(name);
+  if (found != manifest_.tensors.end()) return found->second;
+  throw InputError(concat(folder_.string(), ": has no tensor '", name,
+                          "', which this job's model and optimizer need: go on with those that it "
+                          "was saved from"));
+}
+
+void Source::read(const std::string& name, const at::Tensor& value) const {
+  const at::NoGradGuard no_grad;
+  const checkpoint::Entry& entry = entry_of(name);
+  const std::string found = shape_text(entry.type, entry.sizes);
+  const std::string expected = shape_text(type_name(value), value.sizes().vec());
+  if (found != expected)
+    throw InputError(concat(folder_.string(), ": tensor '", name, "' is ", found,
+                            ", this job's is ", expected,
+                            ": go on with the model that it was saved from"));
+  if (value.is_cpu() && value.is_contiguous())
+    return checkpoint::read_tensor(folder_, name, entry, writable_bytes_of(value));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.size.count()));
+  checkpoint::read_tensor(folder_, name, entry, bytes);
+  value.copy_(at::from_blob(bytes.data(), value.sizes(), at::TensorOptions(value.scalar_type())));
+}
+
+void Source::require_nothing_left(const std::set<std::string>& taken) const {
+  std::vector<std::string> left;
+  for (const auto& [name, entry] : manifest_.tensors)
+    if (name.starts_with(kParameters) && !taken.contains(name)) left.push_back(name);
+  if (left.empty()) return;
+  throw InputError(concat(folder_.string(), ": has '", left.front(), "' and ", left.size() - 1,
+                          " more parameters that this job's model has not: go on with the model "
+                          "that it was saved from"));
+}
+
+}  // namespace
+
+SavedCheckpoint SavedState::save(std::int64_t step, const Checkpointing& into) {
+  const auto begin = std::chrono::steady_clock::now();
+  comm::Channel& channel = parts_.channel;
+  const bool leads = channel.rank() == 0;
+  const checkpoint::Store store(into.folder);
+  const auto alone = [&](const std::function<void()>& work, std::string_view what) {
+    comm::work_in_rounds(
+        channel,
+        [&] {
+          if (leads) work();
+          return false;
+        },
+        what);
+  };
+  alone([&] { store.begin(step); }, "begin of a checkpoint");
+  const std::string part = checkpoint::to_json(write(store.draft(step)));
+  checkpoint::Manifest manifest;
+  const auto parts =
+      comm::all_gather(channel, comm::everyone(channel), part, "tensors of a checkpoint");
+  alone(
+      [&] {
+        for (const std::string& text : parts)
+          checkpoint::merge(manifest,
+                            checkpoint::read_manifest(io::parse(text, "a rank's tensors")));
+        manifest.step = step;
+        manifest.data = into.data;
+        store.publish(manifest, into.job);
+        store.keep(into.keep);
+      },
+      "end of a checkpoint");
+  SavedCheckpoint saved{.folder = store.complete().back().folder, .size = {}};
+  for (const auto& [name, entry] : manifest.tensors) saved.size += entry.size;
+  saved.time =
+      Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return saved;
+}
+
+checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) const {
+  const std::vector<Named> tensors = mine();
+  std::vector<checkpoint::Spec> specs;
+  for (const auto& [name, value] : tensors)
+    specs.push_back({.name = name,
+                     .type = type_name(value),
+                     .sizes = value.sizes().vec(),
+                     .size = Bytes(static_cast<std::int64_t>(value.nbytes()))});
+  std::optional<checkpoint::TensorFile> file;
+  checkpoint::Manifest manifest;
+  std::size_t next = 0;
+  const auto piece = [&] {
+    if (tensors.empty()) return false;
+    if (!file)
+      file.emplace(folder / concat("rank-", parts_.channel.rank(), ".safetensors"),
+                   std::move(specs));
+    if (next < tensors.size()) {
+      const at::Tensor bytes = tensors[next++].value.detach().cpu().contiguous();
+      file->append(bytes_of(bytes));
+      return true;
+    }
+    manifest = file->finish();
+    return false;
+  };
+  comm::work_in_rounds(parts_.channel, piece, "writing of a checkpoint");
+  for (const StageParameter& parameter : parts_.stage.parameters())
+    if (!parameter.tie.empty() && parts_.reducer.is_first_use(parameter))
+      manifest.ties[parameter.tie] = parameter.name;
+  return manifest;
+}
+
+std::vector<SavedState::Named> SavedState::mine() const {
+  std::vector<Named> tensors;
+  const int replica = parts_.position.replica;
+  const std::vector<StageParameter>& parameters = parts_.stage.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const StageParameter& parameter = parameters[i];
+    if (replica != 0 || !parts_.reducer.is_first_use(parameter)) continue;
+    const Optimizer::Moments& moments = parts_.optimizer.moments(i);
+    tensors.push_back({kParameters + parameter.name, parameter.value});
+    if (moments.first.defined()) tensors.push_back({kFirst + parameter.name, moments.first});
+    if (moments.second.defined()) tensors.push_back({kSecond + parameter.name, moments.second});
+  }
+  for (const int number : parts_.stage.layers()) {
+    for (const model::Buffer& buffer : parts_.stage.layer(number).buffers())
+      tensors.push_back(
+          {of_replica(replica, concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name)),
+           buffer.value});
+  }
+  if (parts_.channel.rank() == 0) {
+    tensors.push_back({kLosses, view_of(parts_.losses.history().losses)});
+    tensors.push_back({kMeans, view_of(parts_.losses.history().means)});
+  }
+  return tensors;
+}
+
+std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& manifest) const {
+  std::vector<Named> tensors;
+  const std::vector<StageParameter>& parameters = parts_.stage.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const StageParameter& parameter = parameters[i];
+    if (parameter.shares_value) continue;
+    const auto tie = manifest.ties.find(parameter.tie);
+    const std::string& name = tie == manifest.ties.end() ? parameter.name : tie->second;
+    const Optimizer::Moments& moments = parts_.optimizer.moments(i);
+    tensors.push_back({kParameters + name, parameter.value});
+    if (moments.first.defined()) tensors.push_back({kFirst + name, moments.first});
+    if (moments.second.defined()) tensors.push_back({kSecond + name, moments.second});
+  }
+  for (const int number : parts_.stage.layers()) {
+    for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
+      const std::string name = concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name);
+      const std::string own = of_replica(parts_.position.replica, name);
+      // A replica that was not there begins with the first one's.
+      tensors.push_back({manifest.tensors.contains(own) ? own : name, buffer.value});
+    }
+  }
+  return tensors;
+}
+
+std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
+  std::optional<Source> source;
+  std::vector<Named> tensors;
+  LossLog::History history;
+  std::string taken;
+  std::size_t next = 0;
+  const auto piece = [&] {
+    if (!source) {
+      source.emplace(checkpoint);
+      tensors = wanted(source->manifest());
+      history = {.losses = source->numbers<float>(kLosses),
+                 .means = source->numbers<double>(kMeans)};
+    }
+    if (next == tensors.size()) return false;
+    const auto& [name, value] = tensors[next++];
+    source->read(name, value);
+    taken += name + '\n';
+    return true;
+  };
+  comm::work_in_rounds(parts_.channel, piece, "reading of a checkpoint");
+
+  std::set<std::string> all;
+  for (const std::string& names : comm::all_gather(parts_.channel, comm::everyone(parts_.channel),
+                                                   taken, "tensors of a checkpoint"))
+    for (const std::string& name : split(names, '\n')) all.insert(name);
+  source->require_nothing_left(all);
+  parts_.losses.resume_after(std::move(history));
+  parts_.optimizer.resume_after(source->manifest().step);
+  return source->manifest().step;
+}
+
+}  // namespace trireme::runtime

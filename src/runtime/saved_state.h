@@ -1,0 +1,62 @@
+// What of a run outlives it: saved by all ranks together, taken up again in any split.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "loss_log.h"
+
+#include "trireme/checkpoint/manifest.h"
+#include "trireme/comm/channel.h"
+#include "trireme/runtime/optimizer.h"
+#include "trireme/runtime/reducer.h"
+#include "trireme/runtime/stage.h"
+#include "trireme/runtime/trainer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Parameters and moments under their names in the chain, a tied weight once; buffers (batch-norm
+/// statistics) of every replica; all losses. Everything else of a run follows from its job and the
+/// number of steps done.
+class SavedState {
+ public:
+  struct Parts {
+    comm::Channel& channel;
+    const Position& position;
+    Stage& stage;
+    Optimizer& optimizer;
+    const Reducer& reducer;
+    LossLog& losses;
+  };
+  explicit SavedState(const Parts& parts) : parts_(parts) {}
+
+  /// Every rank, after `step` steps: writes a checkpoint of all ranks and removes old ones. All
+  /// losses must have been exchanged. Returns its folder and bytes. Throws on every rank what
+  /// failed on one; earlier checkpoints are untouched then.
+  SavedCheckpoint save(std::int64_t step, const Checkpointing& into);
+
+  /// Every rank, before the first step: takes the state of a checkpoint up, whatever ranks wrote
+  /// it, and returns the steps done. Throws InputError on every rank when something is missing,
+  /// damaged, of other sizes, or left over.
+  std::int64_t restore(const std::filesystem::path& checkpoint);
+
+ private:
+  /// A tensor under its name in a checkpoint.
+  struct Named {
+    std::string name;
+    at::Tensor value;
+  };
+  /// What this rank saves.
+  std::vector<Named> mine() const;
+  /// What this rank takes up from a checkpoint.
+  std::vector<Named> wanted(const checkpoint::Manifest& manifest) const;
+  checkpoint::Manifest write(const std::filesystem::path& folder) const;
+
+  Parts parts_;
+};
+
+}  // namespace trireme::runtime

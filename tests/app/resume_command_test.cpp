@@ -1,0 +1,185 @@
+// Runs that end too early and go on, as a user meets them: real processes, killed.
+// SPDX-License-Identifier: Apache-2.0
+#include "small_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kTrireme = TRIREME_BINARY;
+
+nlohmann::json summary_of(const std::filesystem::path& run) {
+  return nlohmann::json::parse(text_of(run / "summary.json"));
+}
+
+/// A small job that is told to save.
+class Resuming : public testing::Test {
+ protected:
+  CommandResult train(const std::string& settings, const std::string& before = "") {
+    return run_command(before + " " + kTrireme + " train " + job_ + " " + settings);
+  }
+  /// Trains 3 of 6 steps and leaves the folder as a crash would have.
+  void crash_after_three() {
+    train("--set checkpoint.every=3 --set train.steps=6");
+    std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+    std::filesystem::remove(run_ / "summary.json");
+  }
+
+  TemporaryFolder folder_;
+  std::string job_ = small_job(folder_, "checkpoint: {every: 0}\n");
+  std::filesystem::path run_ = small_run(folder_);
+};
+
+TEST_F(Resuming, AfterEveryKillGivesTheRunThatWasNeverStopped) {
+  const std::string settings =
+      "--set train.steps=300 --set checkpoint.every=20 "
+      "--set train.validate_every=50 --set report.log_every=10";
+  ASSERT_EQ(train(settings + " --set checkpoint.every=0").exit_code, 0);
+  const nlohmann::json plain = summary_of(run_);
+  const std::string plain_metrics = text_of(run_ / "metrics.jsonl");
+
+  int kills = 0;
+  CommandResult last;
+  // Longer and longer, so that it ends on any machine.
+  for (double seconds = 0.4;
+       (last = train(settings, "timeout -s KILL " + std::to_string(seconds))).exit_code != 0 &&
+       kills < 60;
+       seconds *= 1.1)
+    ++kills;
+
+  EXPECT_GT(kills, 0);
+  ASSERT_EQ(last.exit_code, 0) << last.errors;
+  const nlohmann::json resumed = summary_of(run_);
+  for (const char* same :
+       {"steps", "parameters_digest", "losses_digest", "train_loss", "validation_loss"})
+    EXPECT_EQ(resumed[same], plain[same]) << same;
+  // Every step once, and the same losses.
+  std::istringstream a(text_of(run_ / "metrics.jsonl")), b(plain_metrics);
+  for (std::string mine, theirs; std::getline(b, theirs);) {
+    ASSERT_TRUE(std::getline(a, mine));
+    const auto x = nlohmann::json::parse(mine), y = nlohmann::json::parse(theirs);
+    EXPECT_EQ(x["step"], y["step"]);
+    EXPECT_EQ(x.value("train_loss", 0.0), y.value("train_loss", 0.0));
+  }
+  EXPECT_EQ(a.peek(), EOF);
+  for (const auto& entry : std::filesystem::directory_iterator(run_ / "checkpoints"))
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr("draft")));
+}
+
+TEST_F(Resuming, GoesOnWithOtherRanks) {
+  ASSERT_EQ(train("--set train.steps=6").exit_code, 0);
+  const nlohmann::json plain = summary_of(run_);
+  crash_after_three();
+
+  const CommandResult run =
+      train("--set checkpoint.every=3 --set train.steps=6 --set pipeline.stages=3");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-3").string()));
+  EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
+  EXPECT_EQ(summary_of(run_)["losses_digest"], plain["losses_digest"]);
+  EXPECT_EQ(summary_of(run_)["steps"], 6);
+}
+
+TEST_F(Resuming, AnotherJobIsRefusedByAutoAndTakenByMust) {
+  crash_after_three();
+  const std::string other =
+      "--set checkpoint.every=3 --set train.steps=6 --set train.optimizer.learning_rate=1e-4 ";
+
+  const CommandResult refused = train(other);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("checkpoint.resume is auto"));
+  EXPECT_THAT(refused.errors, HasSubstr("train.optimizer.learning_rate: 1e-04, there 6e-04"));
+  EXPECT_TRUE(std::filesystem::exists(run_ / "checkpoints" / "step-3"));
+
+  const CommandResult taken = train(other + "--set checkpoint.resume=must");
+  EXPECT_EQ(taken.exit_code, 0) << taken.errors;
+  EXPECT_THAT(taken.out,
+              HasSubstr("note: not as in the checkpoint: train.optimizer.learning_rate"));
+}
+
+TEST_F(Resuming, OtherFilesAreAnotherJob) {
+  const std::string text = folder_.file("text", std::string(5000, 'a') + std::string(5000, 'b'));
+  const std::string settings =
+      "--set train.steps=6 --set checkpoint.every=3 "
+      "--set 'data={kind: text, files: [" +
+      text +
+      "]}' "
+      "--set model.vocabulary=256";
+  ASSERT_EQ(train(settings).exit_code, 0);
+  std::filesystem::remove(run_ / "summary.json");
+  std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+  folder_.file("text", std::string(5000, 'a') + std::string(5000, 'c'));
+
+  const CommandResult run = train(settings);
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("the data set's content"));
+}
+
+TEST_F(Resuming, NeverBeginsAnewAndKeepsTheEarlierRun) {
+  crash_after_three();
+
+  const CommandResult run = train("--set checkpoint.resume=never");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(summary_of(run_)["steps"], 3);
+  EXPECT_TRUE(
+      std::filesystem::exists(folder_.path() / "runs" / "small.1" / "checkpoints" / "step-3"));
+}
+
+TEST_F(Resuming, ARunThatHasEndedIsKeptAndBegunAnew) {
+  train("--set checkpoint.every=2");
+
+  const CommandResult run = train("--set checkpoint.every=2");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, Not(HasSubstr("goes on")));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "runs" / "small.1" / "summary.json"));
+}
+
+TEST_F(Resuming, MustGoesOnWithMoreStepsAndSaysWhereThereIsNothing) {
+  const CommandResult nothing = train("--set checkpoint.resume=must");
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.errors, HasSubstr("is must, but there is no checkpoint in"));
+
+  train("--set checkpoint.every=2");
+  const CommandResult ended = train("--set checkpoint.resume=must");
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.errors, HasSubstr("has 3 steps behind it: nothing is left to train"));
+
+  const CommandResult more = train("--set checkpoint.resume=must --set train.steps=5");
+  EXPECT_EQ(more.exit_code, 0) << more.errors;
+  EXPECT_EQ(summary_of(run_)["steps"], 5);
+}
+
+TEST_F(Resuming, KeepsTheNewestCheckpoints) {
+  train("--set train.steps=7 --set checkpoint.every=2 --set checkpoint.keep=3");
+
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(run_ / "checkpoints"))
+    names.insert(entry.path().filename().string());
+  EXPECT_EQ(names, (std::set<std::string>{"step-4", "step-6", "step-7"}));
+}
+
+TEST_F(Resuming, TakesTheSizeOfMicroBatchesThatTheStepsHad) {
+  train("--set train.steps=6 --set checkpoint.every=3");
+  std::filesystem::remove(run_ / "summary.json");
+  std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+
+  const CommandResult run = train("--set train.steps=6 --set train.micro_batch=auto");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("micro-batches of 2"));
+}
+
+}  // namespace
+}  // namespace trireme

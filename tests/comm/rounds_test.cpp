@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/comm/rounds.h"
+
+#include "trireme/comm/local.h"
+#include "trireme/core/error.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace trireme::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(WorkInRounds, KeepsNobodyWaitingForLongerThanAPiece) {
+  // Rank 1 works three times as long as anybody may wait.
+  run_local(2, {.timeout = Seconds(1.5), .stop_requested = {}}, [](Channel& channel) {
+    int left = channel.rank() == 1 ? 45 : 1;
+    work_in_rounds(
+        channel,
+        [&] {
+          if (channel.rank() == 1) std::this_thread::sleep_for(100ms);
+          return --left > 0;
+        },
+        "work");
+    EXPECT_EQ(left, 0);
+    channel.close();
+  });
+}
+
+TEST(WorkInRounds, EndsOnEveryRankWithTheErrorOfOne) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  run_local(3, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
+    int pieces = 0;
+    try {
+      work_in_rounds(
+          channel,
+          [&] {
+            if (channel.rank() == 1 && ++pieces == 3) throw InputError("a file of rank 1");
+            return true;
+          },
+          "work");
+    } catch (const InputError& error) {
+      const std::lock_guard lock(mutex);
+      said.emplace_back(error.what());
+    }
+    channel.close();
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3, "a file of rank 1"));
+}
+
+}  // namespace
+}  // namespace trireme::comm
