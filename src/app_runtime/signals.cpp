@@ -11,11 +11,19 @@ namespace {
 
 constexpr int kInterruptedExit = 130;
 
-std::atomic<int> signals_seen{0};  // NOLINT: what a signal handler may touch
+// NOLINTBEGIN: what a signal handler may touch
+std::atomic<int> signals_seen{0};
+std::atomic<bool> save_seen{false};
+// NOLINTEND
+static_assert(std::atomic<bool>::is_always_lock_free);
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void on_signal(int /*signal*/) {
   if (signals_seen.fetch_add(1) >= 1) _exit(kInterruptedExit);
+}
+
+extern "C" void on_save_signal(int /*signal*/) {
+  save_seen.store(true);
 }
 
 }  // namespace
@@ -25,10 +33,16 @@ void watch_signals() {
   action.sa_handler = &on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = &on_save_signal;
+  sigaction(SIGUSR1, &action, nullptr);
 }
 
 bool stop_requested() {
   return signals_seen.load(std::memory_order_relaxed) > 0;
+}
+
+bool save_and_stop_requested() {
+  return save_seen.load(std::memory_order_relaxed);
 }
 
 }  // namespace trireme::app

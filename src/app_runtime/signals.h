@@ -1,12 +1,13 @@
 // Ctrl-C and SIGTERM end a run between two actions, with everything closed; a second one ends the
-// process at once.
+// process at once. SIGUSR1, which mpirun and batch systems pass on, asks for a checkpoint first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace trireme::app {
 
-/// From now on SIGINT and SIGTERM raise the flag.
+/// From now on SIGINT and SIGTERM raise the first flag, SIGUSR1 the second.
 void watch_signals();
 bool stop_requested();
+bool save_and_stop_requested();
 
 }  // namespace trireme::app

@@ -198,6 +198,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                             .report_every = std::stoi(everyone_reports),
                             .owns_process = context.owns_process,
                             .stop_requested = stop_requested,
+                            .save_and_stop_requested = save_and_stop_requested,
                             .since_start = process_age});
   // Not before a checkpoint was taken up: what is wrong with it leaves the folder as it is.
   std::unique_ptr<RunFolder> folder;

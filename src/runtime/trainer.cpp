@@ -120,6 +120,8 @@ struct Trainer::Impl {
   void report(Observer* observer);
   double validate();
   void save(Observer* observer);
+  /// Every rank: whether one was.
+  bool is_asked_to_stop();
   /// Whether this is the last step, or one of every so many.
   bool is_due(int every) const {
     return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
@@ -170,12 +172,17 @@ Outcome Trainer::run(Observer* observer) {
     my.train_step(my.steps_done++);
     const bool validates = my.evaluation && my.is_due(train.validate_every);
     const bool saves = my.setup.checkpoints.every > 0 && my.is_due(my.setup.checkpoints.every);
-    if (validates || saves || my.is_due(my.setup.report_every)) my.report(observer);
+    const bool reports = validates || saves || my.is_due(my.setup.report_every);
+    if (reports) my.report(observer);
+    const bool stops = reports && my.is_asked_to_stop() && my.steps_done < train.steps;
     if (validates) {
       my.validation_loss = my.validate();
       if (observer != nullptr) observer->validation(my.steps_done, *my.validation_loss);
     }
-    if (saves) my.save(observer);
+    if (saves || stops) my.save(observer);
+    if (stops)
+      throw Interrupted(concat("stopped on request after step ", my.steps_done,
+                               ", which was saved: the same command goes on from there"));
   }
   my.boundary.flush();
   return my.outcome();
@@ -227,6 +234,14 @@ double Trainer::Impl::validate() {
 void Trainer::Impl::save(Observer* observer) {
   const SavedCheckpoint saved = state.save(steps_done, setup.checkpoints);
   if (observer != nullptr) observer->saved(steps_done, saved);
+}
+
+bool Trainer::Impl::is_asked_to_stop() {
+  if (!setup.save_and_stop_requested) return false;
+  const std::vector<char> mine(1, setup.save_and_stop_requested() ? 1 : 0);
+  const auto all =
+      comm::all_gather(setup.channel, comm::everyone(setup.channel), mine, "requests to stop");
+  return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.at(0) != 0; });
 }
 
 Outcome Trainer::Impl::outcome() {

@@ -161,6 +161,26 @@ TEST_F(Resuming, MustGoesOnWithMoreStepsAndSaysWhereThereIsNothing) {
   EXPECT_EQ(summary_of(run_)["steps"], 5);
 }
 
+TEST_F(Resuming, Usr1SavesAndStopsAlsoWithoutCheckpointsBeingAskedFor) {
+  const std::string settings = "--set train.steps=300 --set pipeline.stages=2 ";
+  ASSERT_EQ(train(settings).exit_code, 0);
+  const nlohmann::json plain = summary_of(run_);
+  const std::string metrics = (run_ / "metrics.jsonl").string();
+  std::filesystem::remove(metrics);
+  std::filesystem::remove(run_ / "summary.json");
+
+  const CommandResult stopped =
+      run_command(kTrireme + " train " + job_ + " " + settings + " & pid=$!; while ! [ -s " +
+                  metrics + " ]; do sleep 0.01; done; kill -USR1 $pid; wait $pid");
+  const CommandResult resumed = train(settings);
+
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_THAT(stopped.errors, HasSubstr("which was saved: the same command goes on from there"));
+  EXPECT_THAT(resumed.out, HasSubstr("goes on from"));
+  EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
+  EXPECT_EQ(summary_of(run_)["losses_digest"], plain["losses_digest"]);
+}
+
 TEST_F(Resuming, KeepsTheNewestCheckpoints) {
   train("--set train.steps=7 --set checkpoint.every=2 --set checkpoint.keep=3");
 

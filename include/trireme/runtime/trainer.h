@@ -120,6 +120,8 @@ struct TrainSetup {
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
   bool owns_process = true;  ///< no other rank in this process
   std::function<bool()> stop_requested;
+  /// Asked whenever losses are exchanged; true on one rank saves and stops all.
+  std::function<bool()> save_and_stop_requested = {};
   std::function<Seconds()> since_start;  ///< the process's age
 };
 
