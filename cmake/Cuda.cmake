@@ -2,7 +2,7 @@
 # where those are absent, out of a toolkit. Host code only: no nvcc. Nothing else in the tree links them.
 # In: TRIREME_CUDA. Out: TRIREME_HAS_CUDA and, if on, trireme_nvidia_headers (to compile) and trireme_nvidia (to link).
 set(TRIREME_HAS_CUDA OFF)
-if(TRIREME_CUDA STREQUAL "OFF")
+if(NOT TRIREME_CUDA)
   return()
 endif()
 

@@ -187,8 +187,10 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
       "Read a job, plan, chain or platform strictly and say what would come of it; change nothing");
   command.add_option("file", arguments.file, "A job, chain or platform (YAML), or a plan (JSON)")
       ->required();
-  command.add_option("--set", arguments.settings,
-                     "Of a job, replace one value: section.key=value (may be repeated)");
+  command
+      .add_option("--set", arguments.settings,
+                  "Of a job, replace one value: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
   command.add_flag("--resolved", arguments.resolved,
                    "Of a job, only print it with all defaults written out; else it is measured and "
                    "planned (options then: -o plan.json, --report plan.html)");

@@ -9,7 +9,7 @@
 namespace trireme::app {
 
 std::string host_name();
-/// All of its memory.
+/// All of its memory, or what this process's container may have of it.
 Bytes machine_memory();
 
 }  // namespace trireme::app

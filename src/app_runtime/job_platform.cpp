@@ -18,7 +18,7 @@ namespace {
 constexpr double kChannelBuffers = 1;
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
-Bytes free_disk(const std::filesystem::path& folder);
+Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder);
 /// Every rank: of the budgets of `ranks` ranks what plans may take, as each knows of its own
 /// device; of ranks that are not here as rank 0 would have them.
 std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
@@ -69,7 +69,8 @@ tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
                                            : std::filesystem::path(job.memory.disk_path);
   tier::OuterStoreOptions options;
   options.host = bytes_of(job.memory.host_budget, machine_memory());
-  options.disk = bytes_of(job.memory.disk_budget, free_disk(folder));
+  const Bytes disk = job.memory.disk_budget.share > 0 ? free_disk(job, folder) : Bytes(0);
+  options.disk = bytes_of(job.memory.disk_budget, disk);
   options.disk_path = folder;
   return options;
 }
@@ -95,10 +96,13 @@ std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankConte
   return budgets;
 }
 
-Bytes free_disk(const std::filesystem::path& folder) {
+Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder) {
   std::error_code failure;
   const auto space = std::filesystem::space(folder, failure);
-  return Bytes(failure ? 0 : static_cast<std::int64_t>(space.available));
+  if (failure)
+    job.fail("memory.disk_budget", concat("is a share of the disk at ", folder.string(),
+                                          ", which cannot be looked at: ", failure.message()));
+  return Bytes(static_cast<std::int64_t>(space.available));
 }
 
 }  // namespace

@@ -82,7 +82,9 @@ int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
 }
 
 bool is_speaker() {
-  return int_from_environment("OMPI_COMM_WORLD_RANK", int_from_environment("PMI_RANK", 0)) == 0;
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+    if (const int rank = int_from_environment(name, -1); rank >= 0) return rank == 0;
+  return true;
 }
 
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {

@@ -3,6 +3,8 @@
 
 #include "signals.h"
 
+#include "trireme/comm/rounds.h"
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/profile/stored.h"
 
@@ -79,15 +81,19 @@ chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel&
     measured += is_measured ? 1 : 0;
   };
   std::string mine;
-  if (is_shared || speaks) mine = chain::to_yaml(profile::measure(model, job, options));
+  const auto work = [&] {
+    if (is_shared || speaks) mine = chain::to_yaml(profile::measure(model, job, options));
+  };
+  comm::work_beside_rounds(channel, work, "profiling");
   chain::Chain chain = sum_of(comm::all_gather(channel, all, mine, "profiles of all ranks"));
   if (speaks) {
-    stored = profile::store(std::move(chain), job, context.threads, profiles_folder(job), place);
-    say(*stored,
-        concat(measured, " kinds measured on ", is_shared ? channel.size() : 1,
-               is_shared && channel.size() > 1 ? " ranks" : " rank"),
-        out);
-    return std::move(stored->chain);
+    const std::string how = concat(measured, " kinds measured on ", is_shared ? channel.size() : 1,
+                                   is_shared && channel.size() > 1 ? " ranks" : " rank");
+    try {
+      say(profile::store(chain, job, context.threads, profiles_folder(job), place), how, out);
+    } catch (const Error& error) {
+      out << "profile: " << how << ", and will be again: " << error.what() << "\n";
+    }
   }
   return chain;
 }

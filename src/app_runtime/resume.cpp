@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 /// Keys of these sections decide a run's numbers, but for a few.
 const std::vector<std::string> kSections{"model", "data", "train"};
 const std::set<std::string> kWithoutEffect{"train.validate_every", "train.validation_batches"};
-const std::string kMicroBatch = "train.micro_batch";
+const std::string kMicroBatch = "train.micro_batch", kOptimizer = "train.optimizer.kind";
 
 /// What rank 0 finds.
 std::optional<Resumption> found_by(const config::JobSpec& job, const data::Dataset& dataset,
-                                   std::ostream& out);
+                                   const RankContext& context, std::ostream& out);
 /// What decides a run's numbers, by keys: "train.batch" is "16".
 using Numbers = std::map<std::string, std::string>;
 Numbers numbers_of(const io::Node& job);
@@ -63,7 +63,7 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::
   std::string answer;
   if (context.channel.rank() == 0) {
     try {
-      const auto found = found_by(job, dataset, out);
+      const auto found = found_by(job, dataset, context, out);
       answer =
           found ? concat("f", found->step, ' ', found->micro_batch, ' ', found->checkpoint.string())
                 : "f";
@@ -87,10 +87,12 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::
 namespace {
 
 std::optional<Resumption> found_by(const config::JobSpec& job, const data::Dataset& dataset,
-                                   std::ostream& out) {
+                                   const RankContext& context, std::ostream& out) {
   const bool must = job.checkpoint.resume == "must";
-  const std::vector<checkpoint::Found> all = checkpoint::Store(checkpoints_folder(job)).complete();
+  std::vector<checkpoint::Found> all = checkpoint::Store(checkpoints_folder(job)).complete();
   if (job.checkpoint.resume == "never") return std::nullopt;
+  // One of the last step, and no summary: the crash came between the two.
+  if (!must && all.size() > 1 && all.back().step >= job.train.steps) all.pop_back();
   if (all.empty()) {
     if (must)
       job.fail("checkpoint.resume",
@@ -100,21 +102,32 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const data::Datas
   if (!must && fs::exists(fs::path(job.report.directory) / "summary.json")) return std::nullopt;
   const auto& [folder, step] = all.back();
   const Numbers there = numbers_of(io::load(checkpoint::job_file(folder)));
-  if (!there.contains(kMicroBatch))
-    throw InputError(concat(checkpoint::job_file(folder).string(), ": has no ", kMicroBatch,
-                            ", must be the resolved job of the checkpoint: it was changed since"));
-  std::vector<std::string> different =
-      differences(numbers_of(io::parse(config::to_yaml(job), "this job")), there);
-  if (checkpoint::load_manifest(folder).data != dataset.digest())
-    different.emplace_back("the data set's content");
+  for (const std::string& key : {kMicroBatch, kOptimizer})
+    if (!there.contains(key))
+      throw InputError(
+          concat(checkpoint::job_file(folder).string(), ": has no ", key,
+                 ", must be the resolved job of the checkpoint: it was changed since; remove ",
+                 folder.string(), " to go on from the one before it"));
+  const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
+  std::vector<std::string> different = differences(here, there);
+  const checkpoint::Manifest manifest = checkpoint::load_manifest(folder);
+  if (manifest.data != dataset.digest()) different.emplace_back("the data set's content");
   if (!different.empty() && !must)
     job.fail("checkpoint.resume",
              concat("is auto, but the run in ", job.report.directory,
                     ", which has not ended, was of another job (", join(different, "; "),
                     "): 'must' goes on from it all the same, 'never' keeps it under another name "
                     "and begins anew"));
+  if (here.at(kOptimizer) != there.at(kOptimizer))
+    job.fail(kOptimizer, concat("is ", here.at(kOptimizer), ", but ", folder.string(), " is of ",
+                                there.at(kOptimizer),
+                                ", whose moments mean something else: go on with that, or begin "
+                                "anew with checkpoint.resume: never"));
   for (const std::string& line : different)
     out << "note: not as in the checkpoint: " << line << "\n";
+  if (manifest.threads != context.threads)
+    out << "note: not as in the checkpoint: threads per rank: " << context.threads << ", there "
+        << manifest.threads << "; numbers may differ in their last bits\n";
   if (step >= job.train.steps)
     job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
                                    " steps behind it: nothing is left to train"));

@@ -50,8 +50,10 @@ namespace {
 void add_train(CLI::App& app, TrainArguments& arguments) {
   CLI::App& command = *app.add_subcommand("train", "Train a job, alone or under mpirun -n RANKS");
   command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
-  command.add_option("--set", arguments.settings,
-                     "Replace one value of the job: section.key=value (may be repeated)");
+  command
+      .add_option("--set", arguments.settings,
+                  "Replace one value of the job: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
   command.add_flag("--json", arguments.json,
                    "Print the summary as one JSON document on standard output");
   command.add_option("--report", arguments.report,
@@ -71,8 +73,10 @@ void add_profile(CLI::App& app, ProfileArguments& arguments) {
   command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
   command.add_option("-o,--output", arguments.output,
                      "Write the chain there (YAML), for trireme plan --chain");
-  command.add_option("--set", arguments.settings,
-                     "Replace one value of the job: section.key=value (may be repeated)");
+  command
+      .add_option("--set", arguments.settings,
+                  "Replace one value of the job: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
   command.add_flag("--fresh", arguments.fresh,
                    "Measure again where the same was measured before (runs/.profiles)");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
@@ -86,8 +90,10 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
   CLI::App& command =
       *app.add_subcommand(name, "Plan a job and say what a run would cost, without running it");
   command.add_option("job", arguments.job_file, "The job, a YAML file")->required();
-  command.add_option("--set", arguments.settings,
-                     "Replace one value of the job: section.key=value (may be repeated)");
+  command
+      .add_option("--set", arguments.settings,
+                  "Replace one value of the job: section.key=value (may be repeated)")
+      ->allow_extra_args(false);
   command
       .add_option("--ranks", arguments.ranks,
                   "Ranks that the run is to have; else the job's stages x replicas, 1 for auto")

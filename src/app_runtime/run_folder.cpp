@@ -3,12 +3,19 @@
 
 #include "host.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/run_page.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -35,6 +42,12 @@ record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
           .unit = tokens ? "tokens" : "examples"};
 }
 
+/// Absolute, and without the last slash of "runs/quickstart/".
+std::filesystem::path plain_name(const std::filesystem::path& folder) {
+  const std::filesystem::path name = std::filesystem::absolute(folder).lexically_normal();
+  return name.filename().empty() ? name.parent_path() : name;
+}
+
 std::vector<Bytes> budgets_of(const runtime::Outcome& outcome) {
   std::vector<Bytes> budgets;
   for (const runtime::RankFigures& rank : outcome.ranks) budgets.push_back(rank.budget);
@@ -55,16 +68,44 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
 
 }  // namespace
 
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  const std::filesystem::path run = plain_name(folder);
+  const std::filesystem::path file =
+      run.parent_path() / concat(".", run.filename().string(), ".lock");
+  std::error_code ignored;
+  std::filesystem::create_directories(run.parent_path(), ignored);
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return;  // where there can be no lock, there is none
+  ::close(std::exchange(descriptor_, -1));
+  throw InputError(concat("report.directory: another run is in ", folder.string(),
+                          ": wait for its end, or give this one a folder of its own"));
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
+  const fs::path name = plain_name(folder);
   std::optional<fs::path> moved;
-  if (fs::exists(folder / "job.yaml")) {
+  if (fs::exists(name / "job.yaml")) {
+    if (!fs::exists(name / "metrics.jsonl") || !fs::exists(name / "plan.json"))
+      throw InputError(concat("report.directory: ", folder.string(),
+                              " has a job.yaml, but is no earlier run's folder: give the run "
+                              "another one"));
     int number = 1;
-    while (fs::exists(fs::path(concat(folder.string(), ".", number)))) ++number;
-    moved = concat(folder.string(), ".", number);
-    fs::rename(folder, *moved);
+    while (fs::exists(fs::path(concat(name.string(), ".", number)))) ++number;
+    moved = concat(name.string(), ".", number);
+    std::error_code failure;
+    fs::rename(name, *moved, failure);
+    if (failure)
+      throw InputError(concat("report.directory: the earlier run in ", folder.string(),
+                              " cannot be renamed to ", moved->string(), ": ", failure.message(),
+                              "; move it away, or give this run another folder"));
   }
-  fs::create_directories(folder);
+  fs::create_directories(name);
   return moved;
 }
 

@@ -21,8 +21,22 @@
 
 namespace trireme::app {
 
+/// While it lives, no other run takes the folder (by a file beside it, .FOLDER.lock). Throws
+/// InputError if another run has it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
 /// Makes the folder. One that holds an earlier run is renamed to FOLDER.1, .2, ...; returns that
-/// name if so.
+/// name if so. Throws InputError where it holds something else that a run would overwrite, or
+/// cannot be renamed.
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
 
 /// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and
@@ -39,6 +53,7 @@ class RunFolder final : public runtime::Observer {
     std::int64_t steps_done = 0;  ///< > 0: the folder's run goes on behind these
   };
   explicit RunFolder(const Parts& parts);
+  ~RunFolder() override { close(); }
 
   void started(Seconds since_start) override;
   void step(const runtime::StepRecord& record) override;

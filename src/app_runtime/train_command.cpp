@@ -11,6 +11,7 @@
 #include "train_plan.h"
 
 #include "trireme/comm/channel.h"
+#include "trireme/comm/rounds.h"
 #include "trireme/config/job.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
@@ -168,6 +169,17 @@ std::ostream& words_of(const Run& run) {
   return run.arguments.json ? std::cerr : std::cout;
 }
 
+/// Of the whole data set, which nobody has read as a whole before: what is wrong in a part that was
+/// never drawn does not spoil the run.
+std::optional<data::UnigramLoss> unigram_of(const Run& run) {
+  try {
+    return run.dataset.unigram_loss();
+  } catch (const InputError& error) {
+    words_of(run) << "note: no unigram entropy: " << error.what() << "\n";
+    return std::nullopt;
+  }
+}
+
 /// Trains a job without an open shape and leaves everything in the run's folder.
 void train_settled(const Run& run, const RankContext& context, Costs costs,
                    const std::optional<Resumption>& resumed) {
@@ -216,16 +228,20 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
   const runtime::Outcome outcome = trainer.run(folder.get());
   if (!speaks) return;
   folder->close();
-  const record::Summary summary =
-      folder->finish(outcome, run.dataset.unigram_loss(), process_age());
-  folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
+  const record::Summary summary = folder->finish(outcome, unigram_of(run), process_age());
   out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
+  folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
 }
 
 void train_rank(const Run& run, const RankContext& context) {
   require_same_everywhere(context.channel, run.job, run.dataset);
   std::ostream& out = words_of(run);
+  std::optional<FolderLock> lock;
+  const auto take_folder = [&] {
+    if (context.channel.rank() == 0) lock.emplace(run.job.report.directory);
+  };
+  comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
   const std::optional<Resumption> resumed = resumption_of(run.job, run.dataset, context, out);
   config::JobSpec job = run.job;
   if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;

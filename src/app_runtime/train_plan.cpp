@@ -6,6 +6,7 @@
 #include "measured_chain.h"
 #include "policy_plan.h"
 
+#include "trireme/comm/rounds.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/tied_weights.h"
@@ -197,14 +198,16 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
 plan::Plan solved(const partition::Question& question, const RankContext& context,
                   std::ostream& out) {
   std::string text;
-  if (context.channel.rank() == 0) {
+  const auto work = [&] {
+    if (context.channel.rank() != 0) return;
     out << "planning ..." << std::endl;
     const partition::Answer answer = partition::plan(question);
     const auto* plan = std::get_if<plan::Plan>(&answer);
     text =
         plan != nullptr ? plan::to_json(*plan) : plan::to_json(std::get<plan::Infeasible>(answer));
     ::malloc_trim(0);  // the planner's tables, up to gigabytes, that malloc would keep
-  }
+  };
+  comm::work_beside_rounds(context.channel, work, "planning");
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
   if (const auto reason = document.find("infeasible"))

@@ -33,7 +33,8 @@ bool has_own_message(int rank) {
 
 int launched_ranks() {
   if (!comm::launched_by_mpi()) return 1;
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+  // srun's PMIx says it in Slurm's words alone.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     if (const char* const text = std::getenv(name))
       return std::atoi(text);  // NOLINT(concurrency-mt-unsafe)
   }

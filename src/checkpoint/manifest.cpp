@@ -9,6 +9,7 @@
 namespace trireme::checkpoint {
 namespace {
 
+constexpr std::int64_t kMostThreads = 1 << 20;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 std::string entry_text(const std::string& name, const Entry& entry);
@@ -33,7 +34,8 @@ std::string to_json(const Manifest& manifest) {
         concat("{\"tie\": ", io::json_text(tie), ", \"saved_as\": ", io::json_text(name), "}"));
   for (const auto& [name, entry] : manifest.tensors) tensors.push_back(entry_text(name, entry));
   return concat("{\"format\": \"trireme-checkpoint/1\",\n \"step\": ", manifest.step,
-                ",\n \"data\": ", io::json_text(manifest.data), ",\n \"ties\": [", join(ties, ", "),
+                ",\n \"data\": ", io::json_text(manifest.data),
+                ",\n \"threads\": ", manifest.threads, ",\n \"ties\": [", join(ties, ", "),
                 "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]}\n");
 }
 
@@ -43,6 +45,7 @@ Manifest read_manifest(const io::Node& document) {
   Manifest manifest;
   manifest.step = map.required("step").integer(0, kMost);
   manifest.data = map.required("data").text();
+  manifest.threads = static_cast<int>(map.required("threads").integer(1, kMostThreads));
   for (const io::Node& node : map.required("ties").list()) {
     io::MapReader tie(node);
     manifest.ties[tie.required("tie").text()] = tie.required("saved_as").text();

@@ -74,8 +74,12 @@ std::vector<Found> Store::complete() const {
   return found;
 }
 
+fs::path Store::place(std::int64_t step) const {
+  return root_ / concat(kPrefix, step);
+}
+
 fs::path Store::draft(std::int64_t step) const {
-  return root_ / concat(kPrefix, step, kDraft);
+  return concat(place(step).string(), kDraft);
 }
 
 void Store::begin(std::int64_t step) const {
@@ -92,9 +96,13 @@ void Store::publish(const Manifest& manifest, const std::string& job) const {
   require_files(manifest, folder);
   io::write_file(job_file(folder), job);
   io::write_file(folder / kManifest, to_json(manifest));
-  const fs::path name = root_ / concat(kPrefix, manifest.step);
-  remove_folder(name);
-  io::publish_folder(folder, name);
+  remove_folder(place(manifest.step));
+  io::publish_folder(folder, place(manifest.step));
+}
+
+void Store::discard(std::int64_t step) const noexcept {
+  std::error_code ignored;
+  fs::remove_all(draft(step), ignored);
 }
 
 void Store::keep(int count) const {

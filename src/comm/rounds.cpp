@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr std::chrono::seconds kRound{1};
+constexpr std::chrono::milliseconds kLook{20};
 
 // What a rank tells the others of its round: one of these, and behind the last two the message.
 constexpr char kMore = 'm', kDone = 'd', kInputError = 'i', kError = 'e';
@@ -46,6 +48,26 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
     if (std::all_of(told.begin(), told.end(), [](const auto& text) { return text[0] == kDone; }))
       return;
   }
+}
+
+void work_beside_rounds(Channel& channel, const std::function<void()>& work,
+                        std::string_view what) {
+  std::promise<void> promise;
+  std::shared_future<void> ended = promise.get_future().share();
+  const auto look = [ended] {
+    if (ended.wait_for(kLook) == std::future_status::timeout) return true;
+    ended.get();  // throws what the work threw
+    return false;
+  };
+  std::future<void> rounds = std::async(
+      std::launch::async, [&channel, look, what] { work_in_rounds(channel, look, what); });
+  try {
+    work();
+    promise.set_value();
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+  }
+  rounds.get();
 }
 
 }  // namespace trireme::comm

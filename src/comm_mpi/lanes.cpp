@@ -176,10 +176,12 @@ void Lanes::hand_to_mpi(const MessagePtr& message) {
             "MPI_Irecv");
     }
     ++message->parts_left;
-    message->parts.push_back(requests_.add(request, [this, message](const Completion& completion) {
-      part_ended(message, completion);
-    }));
-    begin += static_cast<std::size_t>(count);
+    const auto expected = static_cast<std::size_t>(count);
+    message->parts.push_back(
+        requests_.add(request, [this, message, expected](const Completion& completion) {
+          part_ended(message, completion, expected);
+        }));
+    begin += expected;
   } while (begin < size);
 }
 
@@ -189,7 +191,8 @@ void Lanes::set_moving(Message& message, bool moving) {
   moving ? ++moving_ : --moving_;
 }
 
-void Lanes::part_ended(const MessagePtr& message, const Completion& completion) {
+void Lanes::part_ended(const MessagePtr& message, const Completion& completion,
+                       std::size_t expected) {
   --message->parts_left;
   message->received += completion.bytes;
   if (message->part_problem.empty()) message->part_problem = completion.problem;
@@ -197,8 +200,9 @@ void Lanes::part_ended(const MessagePtr& message, const Completion& completion) 
     if (message->parts_left == 0) conclude_send(message);
     return;
   }
-  // A message that ends early leaves parts behind, which must not catch the next one's bytes.
-  const bool is_short = message->parts_left > 0 && completion.bytes < piece_;
+  // A message that ends early leaves parts behind, which must not catch the next one's bytes. Parts
+  // may end in any order: a small last one often overtakes the others.
+  const bool is_short = message->parts_left > 0 && completion.bytes < expected;
   if (is_short && !completion.cancelled && message->part_problem.empty()) {
     message->part_problem =
         sizes_differ_at_receiver(message->peer, message->received, message->size);

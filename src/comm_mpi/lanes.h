@@ -109,7 +109,7 @@ class Lanes {
   void send_ready_ones(SendLane& lane);
   void hand_to_mpi(const MessagePtr& message);
   void set_moving(Message& message, bool moving);
-  void part_ended(const MessagePtr& message, const Completion& completion);
+  void part_ended(const MessagePtr& message, const Completion& completion, std::size_t expected);
   void conclude_send(const MessagePtr& message);
   void conclude_receive(const MessagePtr& message);
   void give_up_sends(int peer, Stream stream);

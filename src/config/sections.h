@@ -154,7 +154,7 @@ void walk(Fields& field, MemorySpec& spec) {
 template <class Fields>
 void walk(Fields& field, PlanSpec& spec) {
   field("solver", spec.solver);
-  field("slots", spec.slots, Range{10, 100'000});
+  field("slots", spec.slots, Range{10, 20'000});
   field("file", spec.file);
 }
 

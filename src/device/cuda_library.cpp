@@ -39,6 +39,10 @@ CudaLibrary& load_cuda() {
   static std::mutex mutex;
   static CudaLibrary* loaded = nullptr;
   const std::lock_guard lock(mutex);
+  // Streams that share one of a GPU's few queues (8 by default) wait for one another: a send that
+  // waits for its receive, on a peer whose receive waits behind a send, would wait for ever.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32",  // NOLINT(concurrency-mt-unsafe)
+           /*overwrite=*/0);
   if (loaded == nullptr) loaded = &load_cuda(beside_executable());
   return *loaded;
 }

@@ -48,8 +48,9 @@ Convolution add_biased_convolution(const PartBuilder& build, const std::string& 
 struct BatchNorm {
   at::Tensor weight, bias, mean, variance;
 
-  /// Throws InputError where training sees a single value per channel, which has no variance.
-  at::Tensor operator()(const at::Tensor& x_BCHW, const Context& context) const;
+  /// Of [B, C, H, W], or of [B, C]. Throws InputError where training sees a single value per
+  /// channel, which has no variance.
+  at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 };
 
 BatchNorm add_batch_norm(const PartBuilder& build, const std::string& name, std::int64_t channels);

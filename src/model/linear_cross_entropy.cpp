@@ -28,10 +28,9 @@ constexpr std::int64_t kSlice = std::int64_t{32} << 20;
 
 /// At least float32.
 at::Tensor log_probabilities(const at::Tensor& logits_NV) {
-  if (!is_narrow(logits_NV.scalar_type())) return at::log_softmax(logits_NV, -1);
-  // One kernel that reads 2 bytes and writes 4.
-  if (logits_NV.is_cuda()) return at::_log_softmax(logits_NV, -1, /*half_to_float=*/true);
-  return at::log_softmax(logits_NV.to(at::kFloat), -1);
+  // LibTorch has a kernel from two bytes to four for float16 alone.
+  return at::log_softmax(is_narrow(logits_NV.scalar_type()) ? logits_NV.to(at::kFloat) : logits_NV,
+                         -1);
 }
 
 /// Of the targets, summed over rows; minus it is the loss. With `needs_gradients` the logits become

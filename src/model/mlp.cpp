@@ -3,6 +3,8 @@
 //
 // Shapes: B examples of the micro-batch, N values.
 // SPDX-License-Identifier: Apache-2.0
+#include "convolution.h"
+
 #include "trireme/core/text.h"
 #include "trireme/model/chain.h"
 #include "trireme/model/functional.h"
@@ -28,26 +30,23 @@ class Hidden final : public Layer {
     weight_ = add_parameter("linear.weight", initial_weight(out, in, seeds.of_layer()));
     bias_ = add_parameter("linear.bias", at::zeros({out}));
     if (!batch_norm_) return;
-    scale_ = add_float32_parameter("norm.weight", at::ones({out}));
-    shift_ = add_float32_parameter("norm.bias", at::zeros({out}));
-    mean_ = add_buffer("norm.running_mean", at::zeros({out}));
-    variance_ = add_buffer("norm.running_var", at::ones({out}));
+    norm_ = {.weight = add_float32_parameter("norm.weight", at::ones({out})),
+             .bias = add_float32_parameter("norm.bias", at::zeros({out})),
+             .mean = add_buffer("norm.running_mean", at::zeros({out})),
+             .variance = add_buffer("norm.running_var", at::ones({out}))};
   }
 
   Values forward(const Values& input, const Context& context) override {
     at::Tensor x = at::linear(input[0], weight_, bias_);
-    if (batch_norm_) {
-      x = at::batch_norm(x, scale_, shift_, mean_, variance_, context.training, /*momentum=*/0.1,
-                         /*eps=*/1e-5,
-                         /*cudnn_enabled=*/true);
-    }
+    if (batch_norm_) x = norm_(x, context);
     return {dropout(at::gelu(x), dropout_, context)};
   }
 
  private:
   double dropout_;
   bool batch_norm_;
-  at::Tensor weight_, bias_, scale_, shift_, mean_, variance_;
+  at::Tensor weight_, bias_;
+  BatchNorm norm_;
 };
 
 /// [B, in] to the mean cross-entropy against the target classes.

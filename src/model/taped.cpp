@@ -32,6 +32,8 @@ void let_go_of_memory(const at::Tensor& leaf);
 std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, const Layer& layer,
                                        const Context& context);
 bool shares_storage(const at::Tensor& value, const Values& with);
+/// Parameters, buffers and target: what is there without the layer's doing.
+Values held_by(const Layer& layer, const Context& context);
 
 c10::DeviceType device_of(const Values& input) {
   return input.empty() ? c10::DeviceType::CPU : input.front().device().type();
@@ -148,8 +150,10 @@ Values run(Layer& layer, const Values& input, const Context& context, Precision 
                          "tensor"));
     }
   }
+  const Values held = held_by(layer, context);
   for (at::Tensor& value : output) {
-    if (value.defined() && shares_storage(value, input)) value = value.clone();
+    if (value.defined() && (shares_storage(value, input) || shares_storage(value, held)))
+      value = value.clone();
   }
   return output;
 }
@@ -202,16 +206,24 @@ std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, con
                                        const Context& context) {
   for (const at::Tensor& output : tape.outputs) saved.note(output.storage());
   Values others = tape.inputs;
-  others.insert(others.end(), context.target.begin(), context.target.end());
-  for (const Parameter& parameter : layer.parameters()) others.push_back(parameter.value);
-  for (const Buffer& buffer : layer.buffers()) others.push_back(buffer.value);
+  for (const at::Tensor& held : held_by(layer, context)) others.push_back(held);
+  const c10::DeviceType device = device_of(tape.inputs);
   std::vector<c10::Storage> storages = saved.take();
   std::erase_if(storages, [&](const c10::Storage& storage) {
-    return std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) {
-      return other.storage().is_alias_of(storage);
-    });
+    // Some operators on a GPU keep numbers on the host (the seeds of fused attention).
+    return storage.device_type() != device ||
+           std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) {
+             return other.storage().is_alias_of(storage);
+           });
   });
   return storages;
+}
+
+Values held_by(const Layer& layer, const Context& context) {
+  Values held = context.target;
+  for (const Parameter& parameter : layer.parameters()) held.push_back(parameter.value);
+  for (const Buffer& buffer : layer.buffers()) held.push_back(buffer.value);
+  return held;
 }
 
 bool shares_storage(const at::Tensor& value, const Values& with) {

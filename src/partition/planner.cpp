@@ -25,8 +25,13 @@ Answer plan_alone(const Question& question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  return question.stages == 1 && !is_joint(question.solver) ? plan_alone(question)
-                                                            : plan_pipeline(question);
+  if (question.stages > 1 || is_joint(question.solver)) return plan_pipeline(question);
+  if (question.schedule == "1f1b") return plan_alone(question);
+  // One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the
+  // same.
+  Question one_by_one = question;
+  one_by_one.schedule = "1f1b";
+  return plan_alone(one_by_one);
 }
 
 namespace {

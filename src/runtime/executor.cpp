@@ -37,7 +37,10 @@ class BufferGuard {
   }
   ~BufferGuard() {
     const at::NoGradGuard no_grad;
-    for (const auto& [buffer, before] : saved_) buffer.variable_data().copy_(before);
+    try {
+      for (const auto& [buffer, before] : saved_) buffer.variable_data().copy_(before);
+    } catch (const std::exception&) {  // the device is lost, which the forward has said
+    }
   }
   BufferGuard(const BufferGuard&) = delete;
   BufferGuard& operator=(const BufferGuard&) = delete;

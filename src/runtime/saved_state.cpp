@@ -10,6 +10,7 @@
 #include "trireme/core/text.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <chrono>
 #include <optional>
@@ -129,39 +130,44 @@ void Source::require_nothing_left(const std::set<std::string>& taken) const {
 
 SavedCheckpoint SavedState::save(std::int64_t step, const Checkpointing& into) {
   const auto begin = std::chrono::steady_clock::now();
-  comm::Channel& channel = parts_.channel;
-  const bool leads = channel.rank() == 0;
   const checkpoint::Store store(into.folder);
-  const auto alone = [&](const std::function<void()>& work, std::string_view what) {
-    comm::work_in_rounds(
-        channel,
+  SavedCheckpoint saved{.folder = store.place(step), .size = {}};
+  try {
+    on_rank_0([&] { store.begin(step); }, "begin of a checkpoint");
+    checkpoint::Manifest manifest = gather(write(store.draft(step)));
+    manifest.step = step;
+    manifest.data = into.data;
+    manifest.threads = at::get_num_threads();
+    for (const auto& [name, entry] : manifest.tensors) saved.size += entry.size;
+    on_rank_0(
         [&] {
-          if (leads) work();
-          return false;
+          store.publish(manifest, into.job);
+          store.keep(into.keep);
         },
-        what);
-  };
-  alone([&] { store.begin(step); }, "begin of a checkpoint");
-  const std::string part = checkpoint::to_json(write(store.draft(step)));
-  checkpoint::Manifest manifest;
-  const auto parts =
-      comm::all_gather(channel, comm::everyone(channel), part, "tensors of a checkpoint");
-  alone(
-      [&] {
-        for (const std::string& text : parts)
-          checkpoint::merge(manifest,
-                            checkpoint::read_manifest(io::parse(text, "a rank's tensors")));
-        manifest.step = step;
-        manifest.data = into.data;
-        store.publish(manifest, into.job);
-        store.keep(into.keep);
-      },
-      "end of a checkpoint");
-  SavedCheckpoint saved{.folder = store.complete().back().folder, .size = {}};
-  for (const auto& [name, entry] : manifest.tensors) saved.size += entry.size;
+        "end of a checkpoint");
+  } catch (...) {
+    if (parts_.channel.rank() == 0) store.discard(step);
+    throw;
+  }
   saved.time =
       Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   return saved;
+}
+
+void SavedState::on_rank_0(const std::function<void()>& work, std::string_view what) const {
+  const auto mine = [&] {
+    if (parts_.channel.rank() == 0) work();
+  };
+  comm::work_beside_rounds(parts_.channel, mine, what);
+}
+
+checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const {
+  checkpoint::Manifest all;
+  for (const std::string& text :
+       comm::all_gather(parts_.channel, comm::everyone(parts_.channel), checkpoint::to_json(part),
+                        "tensors of a checkpoint"))
+    checkpoint::merge(all, checkpoint::read_manifest(io::parse(text, "a rank's tensors")));
+  return all;
 }
 
 checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) const {
@@ -177,6 +183,10 @@ checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) cons
   std::size_t next = 0;
   const auto piece = [&] {
     if (tensors.empty()) return false;
+    if (!file && !std::filesystem::exists(folder))
+      throw InputError(concat(folder.string(), ": was made by rank 0 and is not here on rank ",
+                              parts_.channel.rank(),
+                              ": report.directory must be on a file system that all ranks share"));
     if (!file)
       file.emplace(folder / concat("rank-", parts_.channel.rank(), ".safetensors"),
                    std::move(specs));

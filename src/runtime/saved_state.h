@@ -14,7 +14,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::runtime {
@@ -54,7 +57,12 @@ class SavedState {
   std::vector<Named> mine() const;
   /// What this rank takes up from a checkpoint.
   std::vector<Named> wanted(const checkpoint::Manifest& manifest) const;
+  /// Every rank: writes its file, and says what is in it.
   checkpoint::Manifest write(const std::filesystem::path& folder) const;
+  /// Of all ranks.
+  checkpoint::Manifest gather(const checkpoint::Manifest& part) const;
+  /// Every rank: while rank 0 works. Throws on every rank what is thrown there.
+  void on_rank_0(const std::function<void()>& work, std::string_view what) const;
 
   Parts parts_;
 };

@@ -4,6 +4,7 @@
 #include "loss_log.h"
 #include "saved_state.h"
 
+#include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
@@ -98,10 +99,13 @@ struct Trainer::Impl {
         state({given.channel, position, stage, optimizer, reducer, losses}),
         recorder(position.pipeline_rank, given.memory),
         static_bytes(given.memory.live()) {
-    if (simulate::has_copies(my_actions())) {
+    // A large outer tier takes its time to be pinned.
+    const auto open_outer_tier = [&] {
+      if (!simulate::has_copies(my_actions())) return;
       ensure(bool(given.make_copies), "a plan that moves values has a way to do so");
       copies = given.make_copies();
-    }
+    };
+    comm::work_beside_rounds(given.channel, open_outer_tier, "opening of the outer tier");
     executor.emplace(
         Executor::Parts{stage, boundary, reducer, optimizer, copies.get(), given.place},
         executor_options(given, position));

@@ -106,6 +106,28 @@ TEST_F(Resuming, AnotherJobIsRefusedByAutoAndTakenByMust) {
               HasSubstr("note: not as in the checkpoint: train.optimizer.learning_rate"));
 }
 
+TEST_F(Resuming, AnotherKindOfOptimizerIsRefusedAlsoByMust) {
+  crash_after_three();
+
+  const CommandResult run = train(
+      "--set train.steps=6 --set checkpoint.resume=must "
+      "--set 'train.optimizer={kind: sgd, learning_rate: 0.01}'");
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("train.optimizer.kind is sgd, but"));
+}
+
+TEST_F(Resuming, ACrashBehindTheLastCheckpointIsMadeGood) {
+  train("--set checkpoint.every=2 --set train.steps=6");
+  const nlohmann::json before = summary_of(run_);
+  std::filesystem::remove(run_ / "summary.json");
+
+  const CommandResult run = train("--set checkpoint.every=2 --set train.steps=6");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(summary_of(run_)["losses_digest"], before["losses_digest"]);
+}
+
 TEST_F(Resuming, OtherFilesAreAnotherJob) {
   const std::string text = folder_.file("text", std::string(5000, 'a') + std::string(5000, 'b'));
   const std::string settings =
@@ -166,12 +188,11 @@ TEST_F(Resuming, Usr1SavesAndStopsAlsoWithoutCheckpointsBeingAskedFor) {
   ASSERT_EQ(train(settings).exit_code, 0);
   const nlohmann::json plain = summary_of(run_);
   const std::string metrics = (run_ / "metrics.jsonl").string();
-  std::filesystem::remove(metrics);
-  std::filesystem::remove(run_ / "summary.json");
+  std::filesystem::remove_all(run_);
 
-  const CommandResult stopped =
-      run_command(kTrireme + " train " + job_ + " " + settings + " & pid=$!; while ! [ -s " +
-                  metrics + " ]; do sleep 0.01; done; kill -USR1 $pid; wait $pid");
+  const CommandResult stopped = run_command(
+      kTrireme + " train " + job_ + " " + settings + " & pid=$!; for i in $(seq 3000); do [ -s " +
+      metrics + " ] && break; sleep 0.01; done; kill -USR1 $pid; wait $pid");
   const CommandResult resumed = train(settings);
 
   EXPECT_EQ(stopped.exit_code, 130);

@@ -61,6 +61,56 @@ TEST(TrainCommand, KeepsAnEarlierRun) {
   EXPECT_EQ(text_of(folder.path() / "runs" / "small.1" / "summary.json"), first);
 }
 
+TEST(TrainCommand, LeavesAFolderAloneThatIsNoRuns) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  std::filesystem::create_directories(folder.path() / "mine");
+  folder.file("mine/job.yaml", "my own");
+
+  const CommandResult run = run_command(
+      kTrireme + " train " + job + " --set report.directory=" + (folder.path() / "mine/").string());
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("has a job.yaml, but is no earlier run's folder"));
+  EXPECT_EQ(text_of(folder.path() / "mine" / "job.yaml"), "my own");
+}
+
+TEST(TrainCommand, TakesAFolderWithASlashAtItsEndAgain) {
+  const TemporaryFolder folder;
+  const std::string train = kTrireme + " train " + small_job(folder) +
+                            " --set report.directory=" + (folder.path() / "here/").string();
+  run_command(train);
+
+  const CommandResult again = run_command(train);
+
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "here.1" / "summary.json"));
+}
+
+TEST(TrainCommand, DoesNotEnterAFolderThatARunIsIn) {
+  const TemporaryFolder folder;
+  const std::string train = kTrireme + " train " + small_job(folder);
+  const std::string started = (small_run(folder) / "metrics.jsonl").string();
+
+  const CommandResult second = run_command(
+      train + " --set train.steps=1000000 >/dev/null 2>&1 & pid=$!; for i in $(seq 600); do [ -s " +
+      started + " ] && break; sleep 0.05; done; " + train +
+      "; code=$?; kill -INT $pid; wait $pid; exit $code");
+
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.errors, HasSubstr("another run is in"));
+}
+
+TEST(TrainCommand, TakesSettingsBeforeTheJobsFile) {
+  const TemporaryFolder folder;
+
+  const CommandResult run =
+      run_command(kTrireme + " train --set train.steps=2 " + small_job(folder) + " --json");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["steps"], 2);
+}
+
 TEST(TrainCommand, PrintsOneJsonDocumentOnRequest) {
   const TemporaryFolder folder;
 
@@ -125,8 +175,8 @@ TEST(TrainCommand, StopsCleanlyOnCtrlC) {
   const CommandResult run =
       run_command(kTrireme + " train " + job +
                   " --set train.steps=1000000 --set pipeline.stages=2 & pid=$!; "
-                  "while ! [ -s " +
-                  started + " ]; do sleep 0.05; done; kill -INT $pid; wait $pid");
+                  "for i in $(seq 600); do [ -s " +
+                  started + " ] && break; sleep 0.05; done; kill -INT $pid; wait $pid");
 
   EXPECT_EQ(run.exit_code, 130) << run.errors;
   EXPECT_THAT(run.errors, HasSubstr("stopped on request"));

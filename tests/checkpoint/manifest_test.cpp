@@ -15,6 +15,7 @@ using testing::HasSubstr;
 Manifest sample() {
   return {.step = 300,
           .data = "d",
+          .threads = 3,
           .ties = {{"embedding", "embed/token.weight"}},
           .tensors = {{"parameters/a \"b\"/w",
                        {.file = "rank-0.safetensors",

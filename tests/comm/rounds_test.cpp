@@ -55,5 +55,35 @@ TEST(WorkInRounds, EndsOnEveryRankWithTheErrorOfOne) {
   EXPECT_EQ(said, std::vector<std::string>(3, "a file of rank 1"));
 }
 
+TEST(WorkBesideRounds, KeepsNobodyWaitingHoweverLongItTakes) {
+  run_local(3, {.timeout = Seconds(1.5), .stop_requested = {}}, [](Channel& channel) {
+    bool worked = false;
+    const auto caller = std::this_thread::get_id();
+    work_beside_rounds(
+        channel,
+        [&] {
+          EXPECT_EQ(std::this_thread::get_id(), caller);
+          if (channel.rank() == 2) std::this_thread::sleep_for(4s);
+          worked = true;
+        },
+        "work");
+    EXPECT_TRUE(worked);
+    channel.close();
+  });
+}
+
+TEST(WorkBesideRounds, EndsOnEveryRankWithTheErrorOfOne) {
+  run_local(2, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
+    EXPECT_THROW(work_beside_rounds(
+                     channel,
+                     [&] {
+                       if (channel.rank() == 0) throw InputError("bad");
+                     },
+                     "work"),
+                 InputError);
+    channel.close();
+  });
+}
+
 }  // namespace
 }  // namespace trireme::comm

@@ -240,8 +240,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (block->kind == MemoryKind::kPinned) attributes->hostPointer = const_cast<void*>(memory);
   return result(cudaSuccess);
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind /*kind*/,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  // A side that is said to be the device's and is not.
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  if (size > 0 && ((from_device && emulated::kind_of(from) != MemoryKind::kDevice) ||
+                   (to_device && emulated::kind_of(to) != MemoryKind::kDevice)))
+    return result(cudaErrorInvalidValue);
   return emulated::copy(to, from, size, emulated::stream_of(stream), /*waits=*/false);
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t size, cudaMemcpyKind /*kind*/) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 
+#include "timed.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -62,7 +64,7 @@ Machine& Machine::get() {
 }
 
 Machine::Machine() : memory_(setting("TRIREME_EMULATED_GPU_MEMORY", 4096) << 20) {
-  const std::size_t devices = setting("TRIREME_EMULATED_GPUS", 2);
+  const std::size_t devices = setting("TRIREME_EMULATED_GPUS", emulated::is_timed() ? 1 : 2);
   taken_.resize(devices);
   for (std::size_t i = 0; i < devices; ++i)
     standard_.push_back(&make_stream(static_cast<int>(i), Stream::Pace::kLate));

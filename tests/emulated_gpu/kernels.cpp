@@ -122,10 +122,10 @@ class Call {
   }
 
   void run() {
-    if (is_log_softmax(op_.operator_name()) && stack_[2].toBool()) {  // of bfloat16 to float32
-      stack_[0] = stack_[0].toTensor().to(at::kFloat);
-      stack_[2] = false;
-    }
+    // What LibTorch's CUDA kernel says (host_softmax in SoftMax.cu).
+    TORCH_CHECK(!is_log_softmax(op_.operator_name()) || !stack_[2].toBool() ||
+                    stack_[0].toTensor().scalar_type() == at::kHalf,
+                "conversion is supported for Half type only");
     if (op_.hasTag(at::Tag::nondeterministic_seeded)) return run_with_generator();
     op_.callBoxed(&stack_);
   }

@@ -3,6 +3,7 @@
 // over a socket. A send ends when its receive has ended, as NCCL's may: nobody can count on less.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
+#include "timed.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -232,7 +233,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* result, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  if (ranks > 2 || config->blocking != 0) return ncclInvalidUsage;
+  // A timed GPU's streams run on the caller's thread, which a message would keep.
+  if (ranks > 2 || config->blocking != 0 || emulated::is_timed()) return ncclInvalidUsage;
   auto comm = std::make_shared<ncclComm>();
   comm->ranks = ranks;
   comm->rank = rank;

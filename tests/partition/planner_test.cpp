@@ -147,6 +147,17 @@ TEST(Planner, HoldsEveryMicroBatchWithGPipe) {
   EXPECT_EQ(plan.schedule, "gpipe");
 }
 
+TEST(Planner, HoldsOneMicroBatchOnOneStageAlsoWithGPipe) {
+  Question question = equal_layers(6, 1, 4, 0);
+  const plan::Plan all = planned(question);
+  question.platform.ranks[0].memory = all.stages[0].predicted.peak - Bytes(1);
+  question.schedule = "gpipe";
+  for (const char* solver : {"auto", "rotor"}) {
+    question.solver = solver;
+    EXPECT_LE(planned(question).stages[0].predicted.peak, question.platform.ranks[0].memory);
+  }
+}
+
 TEST(Planner, LeavesOutWhatTiedWeightsShare) {
   Question question = equal_layers(4, 1, 4, 0);
   for (chain::LayerCost& layer : question.chain.layers) layer.parameters = Bytes(10);

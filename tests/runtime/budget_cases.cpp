@@ -13,7 +13,8 @@ namespace trireme::runtime {
 namespace {
 
 /// A chain with what the shipped models lack: tuples, a member that is handed through, an integer
-/// member, operators that work in place, state that is no tensor, an output that is a view.
+/// member, operators that work in place, state that is no tensor, an output that is a view, one
+/// that shows a parameter.
 class Odd : public model::Layer {
  public:
   Odd(int place, const model::Seeds& seeds) : place_(place) {
@@ -21,6 +22,7 @@ class Odd : public model::Layer {
         add_parameter("weight", at::empty({kWidth, kWidth}).normal_(0, 0.1, seeds.of_layer()));
     bias_ = add_parameter("bias", at::zeros({kWidth}));
     calls_ = add_buffer("calls", at::zeros({1}));
+    if (place_ == 3) query_ = add_parameter("query", at::full({kWidth}, 0.1));
   }
   model::Values forward(const model::Values& input, const model::Context& context) override {
     const at::Tensor& x = input[0];
@@ -32,13 +34,14 @@ class Odd : public model::Layer {
     const at::Tensor both = at::cat({h, x}, 1);
     const at::Tensor first = both.narrow(1, 0, kWidth);
     if (input.size() < 2) return {first, x, length};
-    return {first + length.to(at::kFloat), input[1], length};
+    return {first + length.to(at::kFloat), query_.defined() ? query_.expand_as(input[1]) : input[1],
+            length};
   }
   static constexpr std::int64_t kWidth = 48;
 
  private:
   int place_;
-  at::Tensor weight_, bias_, calls_;
+  at::Tensor weight_, bias_, calls_, query_;
 };
 
 class OddLoss : public model::Layer {

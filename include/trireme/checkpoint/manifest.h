@@ -27,6 +27,7 @@ struct Entry {
 struct Manifest {
   std::int64_t step = 0;  ///< steps done
   std::string data;       ///< digest of the data set
+  int threads = 1;        ///< per rank, which last bits depend on
   /// Of each tied weight the parameter under whose name it was saved.
   std::map<std::string, std::string> ties;
   std::map<std::string, Entry> tensors;  ///< by name

@@ -26,7 +26,8 @@ class Store {
   /// In the order of their steps.
   std::vector<Found> complete() const;
 
-  /// "step-300.draft".
+  /// "step-300", and "step-300.draft".
+  std::filesystem::path place(std::int64_t step) const;
   std::filesystem::path draft(std::int64_t step) const;
   /// Makes an empty draft, and removes what crashes have left of others. Throws Error.
   void begin(std::int64_t step) const;
@@ -34,6 +35,8 @@ class Store {
   /// replaced. Throws Error where a file of the manifest is not there as a whole: then ranks do not
   /// see the same folder.
   void publish(const Manifest& manifest, const std::string& job) const;
+  /// After an error: a draft that will not be published is only in the way.
+  void discard(std::int64_t step) const noexcept;
   /// Removes all but the newest so many.
   void keep(int count) const;
 

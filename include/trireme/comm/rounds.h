@@ -15,4 +15,8 @@ namespace trireme::comm {
 /// throw an InputError or Error, as it was, with its message: nobody goes on alone.
 void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what);
 
+/// The same for work that cannot be cut into pieces: runs it on this thread, while another one
+/// meets the other ranks. `work` must not use the channel.
+void work_beside_rounds(Channel& channel, const std::function<void()>& work, std::string_view what);
+
 }  // namespace trireme::comm

@@ -192,14 +192,14 @@ struct MemorySpec {
 
 struct PlanSpec {
   std::string solver = "auto";  ///< auto, or a solver's name (design, section 6)
-  int slots = 500;              ///< 10..100'000
+  int slots = 500;              ///< 10..20'000
   std::string file;             ///< a plan to use instead of making one
 };
 
 struct CheckpointSpec {
-  int every = 0;
-  int keep = 2;
-  std::string resume = "auto";  ///< auto | never | must
+  int every = 0;                ///< steps between two, and one at the end; 0: none
+  int keep = 2;                 ///< newest ones that stay, >= 1
+  std::string resume = "auto";  ///< auto | never | must: docs/checkpoints.md
 };
 
 struct ReportSpec {

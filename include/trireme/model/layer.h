@@ -57,9 +57,13 @@ class Layer {
   /// With `train.precision: bfloat16_weights` parameters and floating inputs come in bfloat16: sum
   /// up many values, and compute a loss, in float32.
   ///
-  /// A member of the output that shares storage with a member of the input is copied by whoever
-  /// runs the layer, so that a value's bytes leave when it does: a tensor that is handed through
-  /// costs its bytes again in every layer that hands it through. Cut chains where few are.
+  /// What a forward in training changes (buffers) its output must not depend on: a repeated forward
+  /// finds there what later micro-batches have left. Batch norm keeps to that.
+  ///
+  /// A member of the output that shares storage with a member of the input, or with a parameter, a
+  /// buffer or the target, is copied by whoever runs the layer, so that a value's bytes leave when
+  /// it does: a tensor that is handed through costs its bytes again in every layer that hands it
+  /// through. Cut chains where few are.
   virtual Values forward(const Values& input, const Context& context) = 0;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
