@@ -205,14 +205,21 @@ bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
 void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what) {
   // The receiver waits for the announcement, in the words of the other transport; from there on,
   // and on the sender's side, the device decides.
-  if (!message->outgoing && !done(link, message)) message->announcement->wait(what);
-  const Patience patience{options_.timeout, [&] {
-                            {
-                              const std::lock_guard lock(mutex_);
-                              link.look_for_errors();
-                            }
-                            look_round(link.peer(), what);
-                          }};
+  const auto look = [&] {
+    {
+      const std::lock_guard lock(mutex_);
+      link.look_for_errors();
+    }
+    look_round(link.peer(), what);
+  };
+  if (!message->outgoing) {
+    // At first beside the other links, whose receives this rank has promised to begin once they are
+    // announced: the sender may wait for one of those.
+    poll_until({options_.timeout / 2, look},
+               [&] { return done(link, message) || message->announcement->done(); });
+    if (!done(link, message)) message->announcement->wait(what);
+  }
+  const Patience patience{options_.timeout, look};
   const bool ended = poll_until(patience, [&] { return done(link, message); });
   if (!ended) {
     throw waited_in_vain(rank(), options_.timeout, link.peer(), what,

@@ -173,5 +173,28 @@ TEST_F(NcclPair, RanksThatFirstWaitForTheirSendsStillReceive) {
   });
 }
 
+TEST_F(NcclPair, AReceiveBeginsWhileItsRankWaitsForAnother) {
+  on_both([&](comm::Channel& channel, const at::TensorOptions& floats) {
+    const int rank = channel.rank(), peer = 1 - rank;
+    const at::Tensor first = at::full({1 << 20}, rank, floats), second = first + 10;
+    const at::Tensor of_first = at::zeros({1 << 20}, floats), of_second = at::zeros_like(of_first);
+    // Each rank has one outgoing and one incoming stream: rank 0 ends its send before it begins
+    // what rank 1 waits for.
+    const auto in = channel.receive(writable(of_first), peer, incoming(channel));
+    if (rank == 0) {
+      channel.send(bytes_of(first), peer, outgoing(channel))->wait("taken while rank 1 waits");
+      channel.send(bytes_of(second), peer, outgoing(channel))->wait("the second");
+      in->wait("in");
+    } else {
+      const auto next = channel.receive(writable(of_second), peer, incoming(channel));
+      next->wait("the second, before the first");
+      in->wait("the first");
+      channel.send(bytes_of(first), peer, outgoing(channel))->wait("out");
+      EXPECT_TRUE(at::equal(of_second, at::full({1 << 20}, 10.0, floats)));
+    }
+    EXPECT_TRUE(at::equal(of_first, at::full({1 << 20}, peer, floats)));
+  });
+}
+
 }  // namespace
 }  // namespace trireme::device
