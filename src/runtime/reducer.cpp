@@ -64,16 +64,22 @@ void Reducer::learn_ties() {
   std::ostringstream mine;
   for (const StageParameter& parameter : stage_.parameters()) {
     if (!parameter.tie.empty())
-      mine << parameter.layer << ' ' << parameter.index << ' ' << parameter.tie << '\n';
+      mine << parameter.layer << ' ' << parameter.index << ' ' << digest_of(parameter.value) << ' '
+           << parameter.tie << '\n';
   }
   const std::vector<int> group = position_.pipeline_group();
   const auto all = comm::all_gather(channel_, group, mine.str(), "exchange of tied weights");
+  std::map<std::string, std::pair<std::string, int>> first_values;  // digest, and whose it is
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::istringstream lines(all[r]);
     Use use{.rank = group[r]};
-    std::string tie;
-    while (lines >> use.layer >> use.index && std::getline(lines >> std::ws, tie))
+    std::string tie, values;
+    while (lines >> use.layer >> use.index >> values && std::getline(lines >> std::ws, tie)) {
+      const auto known = first_values.emplace(tie, std::pair(values, use.layer)).first;
+      if (known->second.first != values)
+        throw unlike_uses(tie, concat("layer ", known->second.second), concat("layer ", use.layer));
       ties_[tie].push_back(use);
+    }
   }
   for (auto& [tie, uses] : ties_) {
     std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {

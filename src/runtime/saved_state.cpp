@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "saved_state.h"
 
+#include "checkpoint_reader.h"
 #include "tensor_bytes.h"
 
 #include "trireme/checkpoint/store.h"
@@ -20,110 +21,11 @@
 namespace trireme::runtime {
 namespace {
 
-const std::string kParameters = "parameters/", kFirst = "first_moments/",
-                  kSecond = "second_moments/", kBuffers = "buffers/", kLosses = "losses",
-                  kMeans = "step_losses";
+constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/",
+                     *kBuffers = "buffers/", *kLosses = "losses", *kMeans = "step_losses";
 
 std::string of_replica(int replica, const std::string& name) {
   return replica == 0 ? name : concat("replica ", replica, '/', name);
-}
-
-/// As safetensors names it.
-std::string type_name(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return "F32";
-    case at::kDouble:
-      return "F64";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kHalf:
-      return "F16";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kByte:
-      return "U8";
-    case at::kBool:
-      return "BOOL";
-    default:
-      throw Error(concat("a checkpoint cannot hold tensors of type ", tensor.scalar_type()));
-  }
-}
-
-/// A tensor without memory of its own over a vector's.
-template <class Number>
-at::Tensor view_of(const std::vector<Number>& numbers) {
-  return at::from_blob(const_cast<Number*>(numbers.data()),
-                       {static_cast<std::int64_t>(numbers.size())},
-                       at::TensorOptions(c10::CppTypeToScalarType<Number>::value));
-}
-
-std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes) {
-  std::vector<std::string> texts;
-  for (const std::int64_t size : sizes) texts.push_back(concat(size));
-  return concat(type, " [", join(texts, ", "), "]");
-}
-
-/// A checkpoint that is there.
-class Source {
- public:
-  explicit Source(std::filesystem::path folder)
-      : folder_(std::move(folder)), manifest_(checkpoint::load_manifest(folder_)) {}
-
-  const checkpoint::Manifest& manifest() const { return manifest_; }
-  /// Into `value`, on whatever device.
-  void read(const std::string& name, const at::Tensor& value) const;
-  template <class Number>
-  std::vector<Number> numbers(const std::string& name) const {
-    std::vector<Number> numbers(static_cast<std::size_t>(entry_of(name).size.count()) /
-                                sizeof(Number));
-    read(name, view_of(numbers));
-    return numbers;
-  }
-  /// Throws InputError for a parameter that nobody took up.
-  void require_nothing_left(const std::set<std::string>& taken) const;
-
- private:
-  const checkpoint::Entry& entry_of(const std::string& name) const;
-
-  std::filesystem::path folder_;
-  checkpoint::Manifest manifest_;
-};
-
-const checkpoint::Entry& Source::entry_of(const std::string& name) const {
-  const auto found = manifest_.tensors.find(name);
-  if (found != manifest_.tensors.end()) return found->second;
-  throw InputError(concat(folder_.string(), ": has no tensor '", name,
-                          "', which this job's model and optimizer need: go on with those that it "
-                          "was saved from"));
-}
-
-void Source::read(const std::string& name, const at::Tensor& value) const {
-  const at::NoGradGuard no_grad;
-  const checkpoint::Entry& entry = entry_of(name);
-  const std::string found = shape_text(entry.type, entry.sizes);
-  const std::string expected = shape_text(type_name(value), value.sizes().vec());
-  if (found != expected)
-    throw InputError(concat(folder_.string(), ": tensor '", name, "' is ", found,
-                            ", this job's is ", expected,
-                            ": go on with the model that it was saved from"));
-  if (value.is_cpu() && value.is_contiguous())
-    return checkpoint::read_tensor(folder_, name, entry, writable_bytes_of(value));
-  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.size.count()));
-  checkpoint::read_tensor(folder_, name, entry, bytes);
-  value.copy_(at::from_blob(bytes.data(), value.sizes(), at::TensorOptions(value.scalar_type())));
-}
-
-void Source::require_nothing_left(const std::set<std::string>& taken) const {
-  std::vector<std::string> left;
-  for (const auto& [name, entry] : manifest_.tensors)
-    if (name.starts_with(kParameters) && !taken.contains(name)) left.push_back(name);
-  if (left.empty()) return;
-  throw InputError(concat(folder_.string(), ": has '", left.front(), "' and ", left.size() - 1,
-                          " more parameters that this job's model has not: go on with the model "
-                          "that it was saved from"));
 }
 
 }  // namespace
@@ -213,9 +115,10 @@ std::vector<SavedState::Named> SavedState::mine() const {
     const StageParameter& parameter = parameters[i];
     if (replica != 0 || !parts_.reducer.is_first_use(parameter)) continue;
     const Optimizer::Moments& moments = parts_.optimizer.moments(i);
-    tensors.push_back({kParameters + parameter.name, parameter.value});
-    if (moments.first.defined()) tensors.push_back({kFirst + parameter.name, moments.first});
-    if (moments.second.defined()) tensors.push_back({kSecond + parameter.name, moments.second});
+    tensors.push_back({concat(kParameters, parameter.name), parameter.value});
+    if (moments.first.defined()) tensors.push_back({concat(kFirst, parameter.name), moments.first});
+    if (moments.second.defined())
+      tensors.push_back({concat(kSecond, parameter.name), moments.second});
   }
   for (const int number : parts_.stage.layers()) {
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers())
@@ -239,9 +142,9 @@ std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& ma
     const auto tie = manifest.ties.find(parameter.tie);
     const std::string& name = tie == manifest.ties.end() ? parameter.name : tie->second;
     const Optimizer::Moments& moments = parts_.optimizer.moments(i);
-    tensors.push_back({kParameters + name, parameter.value});
-    if (moments.first.defined()) tensors.push_back({kFirst + name, moments.first});
-    if (moments.second.defined()) tensors.push_back({kSecond + name, moments.second});
+    tensors.push_back({concat(kParameters, name), parameter.value});
+    if (moments.first.defined()) tensors.push_back({concat(kFirst, name), moments.first});
+    if (moments.second.defined()) tensors.push_back({concat(kSecond, name), moments.second});
   }
   for (const int number : parts_.stage.layers()) {
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
@@ -255,7 +158,7 @@ std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& ma
 }
 
 std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
-  std::optional<Source> source;
+  std::optional<CheckpointReader> source;
   std::vector<Named> tensors;
   LossLog::History history;
   std::string taken;

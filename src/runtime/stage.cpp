@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/stage.h"
 
+#include "tensor_bytes.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
@@ -43,6 +45,14 @@ Layers build(const model::ChainModel& model, const std::vector<int>& numbers, st
 
 }  // namespace
 
+InputError unlike_uses(const std::string& tie, const std::string& first,
+                       const std::string& second) {
+  return InputError(concat("the tied weight '", tie, "' begins with other values in ", second,
+                           " than in ", first,
+                           ", so that its values would depend on the cut: give all its uses one "
+                           "shape, and draw them from Seeds::of_tie"));
+}
+
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
              model::Precision precision, c10::Device device)
     : device_(device), numbers_(std::move(layers)) {
@@ -79,6 +89,8 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
                            ? parameters_.end()
                            : std::find_if(parameters_.begin(), parameters_.end(), is_first_use);
     if (first != parameters_.end()) {
+      if (digest_of(use.value) != digest_of(first->value))
+        throw unlike_uses(use.tie, first->name, use.name);
       use.shares_value = true;
       use.value = first->value;
       use.weight.set_data(first->weight.variable_data());

@@ -3,8 +3,12 @@
 #pragma once
 
 #include "trireme/comm/channel.h"
+#include "trireme/core/digest.h"
+#include "trireme/core/text.h"
 
 #include <ATen/core/Tensor.h>
+
+#include <string>
 
 namespace trireme::runtime {
 
@@ -15,6 +19,12 @@ inline comm::ConstBytes bytes_of(const at::Tensor& tensor) {
 
 inline comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+/// Of sizes and values, wherever they are.
+inline std::string digest_of(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().cpu().contiguous();
+  return digest(concat(host.sizes(), digest(host.const_data_ptr(), host.nbytes())));
 }
 
 }  // namespace trireme::runtime

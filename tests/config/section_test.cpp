@@ -206,7 +206,7 @@ TEST(Job, RefusesBrokenMemory) {
 
 TEST(Job, RefusesABrokenRest) {
   expect_refusals(
-      {{"plan: {slots: 9}", "plan.slots is 9, must be a whole number from 10 to 100000"},
+      {{"plan: {slots: 9}", "plan.slots is 9, must be a whole number from 10 to 20000"},
        {"plan: {solver: [rotor]}", "plan.solver is a list, must be text"},
        {"checkpoint: {keep: 0}",
         "checkpoint.keep is 0, must be a whole number from 1 to 1000000000"},

@@ -2,14 +2,20 @@
 // everything.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
+#include "support/input_error.h"
 
+#include "trireme/comm/local.h"
 #include "trireme/core/text.h"
 #include "trireme/profile/measure.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace trireme::runtime {
 namespace {
+
+using support::input_error;
+using testing::HasSubstr;
 
 void expect_same_run(const Outcome& run, const Outcome& reference) {
   EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
@@ -160,6 +166,41 @@ TEST(Bfloat16Weights, TieAsOneWeight) {
     ASSERT_NE(token, uses.end());
     EXPECT_TRUE(uses.back().value.is_alias_of(token->value));
     EXPECT_TRUE(uses.back().weight.is_alias_of(token->weight));
+  });
+}
+
+/// A product with a weight that is said to be tied, but drawn for each layer.
+class Unlike final : public model::Layer {
+ public:
+  explicit Unlike(const model::Seeds& seeds) {
+    weight_ = add_parameter("weight", at::empty({12, 12}).normal_(0, 0.1, seeds.of_layer()), "one");
+  }
+  model::Values forward(const model::Values& input, const model::Context& context) override {
+    const at::Tensor y = at::mm(input[0], weight_);
+    return {context.target.empty() ? y : at::cross_entropy_loss(y, context.target[0])};
+  }
+
+ private:
+  at::Tensor weight_;
+};
+
+TEST(TiedWeights, ThatDoNotBeginEqualAreRefusedForEveryCut) {
+  model::ChainModel model{.name = "unlike", .layers = {}, .input = model::InputKind::kVectors};
+  model.input_size = model.classes = 12;
+  for (const char* name : {"first", "second"})
+    model.layers.push_back({.name = name, .work = 1, .build = [](const model::Seeds& seeds) {
+                              return std::make_unique<Unlike>(seeds);
+                            }});
+  EXPECT_THAT(input_error([&] {
+                Stage(model, {1, 2}, 1);
+              }),
+              HasSubstr("the tied weight 'one' begins with other values in second/weight than in "
+                        "first/weight"));
+  comm::run_local(2, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
+    Stage stage(model, {channel.rank() + 1}, 1);
+    EXPECT_THAT(input_error([&] { Reducer(channel, Position::of(channel.rank(), 1, 2), stage); }),
+                HasSubstr("the tied weight 'one' begins with other values in layer 2"));
+    channel.close();
   });
 }
 

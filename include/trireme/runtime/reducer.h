@@ -29,7 +29,8 @@ struct Position {
 
 class Reducer {
  public:
-  /// Every rank: learns where the uses of tied weights are.
+  /// Every rank: learns where the uses of tied weights are. Throws InputError where they do not
+  /// begin with the same values.
   Reducer(comm::Channel& channel, Position position, Stage& stage);
 
   /// Every rank: ties, then replicas. Afterwards every use holds the weight's whole gradient.

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/core/error.h"
 #include "trireme/core/units.h"
 #include "trireme/model/chain.h"
 #include "trireme/model/gradient_sums.h"
@@ -32,13 +33,17 @@ struct StageParameter {
   at::Tensor gradient;  ///< its sum in Stage::gradients()
 };
 
+/// Of two uses of one weight that do not begin with the same values.
+InputError unlike_uses(const std::string& tie, const std::string& first, const std::string& second);
+
 /// Layers of one rank, built from recipes. Gradients exist from the start, as model::GradientSums;
 /// backward adds to them. Uses of a tied weight share their value on one rank but
 /// never their gradients, so that sums keep chain order.
 class Stage {
  public:
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
-  /// alone, then moves them to `device`.
+  /// alone, then moves them to `device`. Throws InputError where two uses of a weight do not begin
+  /// with the same values.
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
         model::Precision precision = model::Precision::kFloat32,
         c10::Device device = c10::DeviceType::CPU);

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint_reader.h"
+
+#include "tensor_bytes.h"
+
+#include "trireme/checkpoint/store.h"
+#include "trireme/checkpoint/tensor_file.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace trireme::runtime {
+namespace {
+
+/// "F32 [2, 3]".
+std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::string> texts;
+  for (const std::int64_t size : sizes) texts.push_back(concat(size));
+  return concat(type, " [", join(texts, ", "), "]");
+}
+
+}  // namespace
+
+std::string type_name(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return "F32";
+    case at::kDouble:
+      return "F64";
+    case at::kBFloat16:
+      return "BF16";
+    case at::kHalf:
+      return "F16";
+    case at::kLong:
+      return "I64";
+    case at::kInt:
+      return "I32";
+    case at::kByte:
+      return "U8";
+    case at::kBool:
+      return "BOOL";
+    default:
+      throw Error(concat("a checkpoint cannot hold tensors of type ", tensor.scalar_type()));
+  }
+}
+
+at::Tensor view_of(const std::vector<float>& numbers) {
+  return at::from_blob(const_cast<float*>(numbers.data()),
+                       {static_cast<std::int64_t>(numbers.size())}, at::TensorOptions(at::kFloat));
+}
+
+at::Tensor view_of(const std::vector<double>& numbers) {
+  return at::from_blob(const_cast<double*>(numbers.data()),
+                       {static_cast<std::int64_t>(numbers.size())}, at::TensorOptions(at::kDouble));
+}
+
+CheckpointReader::CheckpointReader(std::filesystem::path folder)
+    : folder_(std::move(folder)), manifest_(checkpoint::load_manifest(folder_)) {}
+
+const checkpoint::Entry& CheckpointReader::entry_of(const std::string& name) const {
+  const auto found = manifest_.tensors.find(name);
+  if (found != manifest_.tensors.end()) return found->second;
+  throw InputError(concat(folder_.string(), ": has no tensor '", name,
+                          "', which this job's model and optimizer need: go on with those that it "
+                          "was saved from"));
+}
+
+void CheckpointReader::read(const std::string& name, const at::Tensor& value) const {
+  const at::NoGradGuard no_grad;
+  const checkpoint::Entry& entry = entry_of(name);
+  const std::string found = shape_text(entry.type, entry.sizes);
+  const std::string expected = shape_text(type_name(value), value.sizes().vec());
+  if (found != expected)
+    throw InputError(concat(folder_.string(), ": tensor '", name, "' is ", found,
+                            ", this job's is ", expected,
+                            ": go on with the model that it was saved from"));
+  if (value.is_cpu() && value.is_contiguous())
+    return checkpoint::read_tensor(folder_, name, entry, writable_bytes_of(value));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.size.count()));
+  checkpoint::read_tensor(folder_, name, entry, bytes);
+  value.copy_(at::from_blob(bytes.data(), value.sizes(), at::TensorOptions(value.scalar_type())));
+}
+
+void CheckpointReader::require_nothing_left(const std::set<std::string>& taken) const {
+  std::vector<std::string> left;
+  for (const auto& [name, entry] : manifest_.tensors)
+    if (name.starts_with(kParameters) && !taken.contains(name)) left.push_back(name);
+  if (left.empty()) return;
+  throw InputError(concat(folder_.string(), ": has '", left.front(), "' and ", left.size() - 1,
+                          " more parameters that this job's model has not: go on with the model "
+                          "that it was saved from"));
+}
+
+}  // namespace trireme::runtime

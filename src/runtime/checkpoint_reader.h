@@ -1,0 +1,55 @@
+// Tensors of a checkpoint that is there.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/checkpoint/manifest.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// What every name of a parameter in a checkpoint begins with.
+inline constexpr std::string_view kParameters = "parameters/";
+
+/// "F32", as safetensors names it. Throws Error for a type that it has no name for.
+std::string type_name(const at::Tensor& tensor);
+
+/// A tensor without memory of its own.
+at::Tensor view_of(const std::vector<float>& numbers);
+at::Tensor view_of(const std::vector<double>& numbers);
+
+class CheckpointReader {
+ public:
+  /// Throws InputError where the manifest is missing or damaged.
+  explicit CheckpointReader(std::filesystem::path folder);
+
+  const checkpoint::Manifest& manifest() const { return manifest_; }
+  /// Into `value`, on whatever device. Throws InputError where the tensor is missing, of another
+  /// type or other sizes, or damaged.
+  void read(const std::string& name, const at::Tensor& value) const;
+  /// All of a list of numbers.
+  template <class Number>
+  std::vector<Number> numbers(const std::string& name) const {
+    std::vector<Number> numbers(static_cast<std::size_t>(entry_of(name).size.count()) /
+                                sizeof(Number));
+    read(name, view_of(numbers));
+    return numbers;
+  }
+  /// Throws InputError for a parameter that nobody took up.
+  void require_nothing_left(const std::set<std::string>& taken) const;
+
+ private:
+  const checkpoint::Entry& entry_of(const std::string& name) const;
+
+  std::filesystem::path folder_;
+  checkpoint::Manifest manifest_;
+};
+
+}  // namespace trireme::runtime
