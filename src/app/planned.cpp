@@ -118,10 +118,11 @@ std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
   std::vector<Bytes> sizes(static_cast<std::size_t>(plan::ranks_of(plan)));
   for (plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
-    const Bytes least =
-        partition::static_bytes(chain, stage.program.first_layer, stage.program.last_layer);
     stage.budget = platform.ranks[rank].memory;
-    stage.static_bytes = std::max(stage.static_bytes, least);
+    // A plan that says them knows of tied weights, which the chain counts with each use.
+    if (stage.static_bytes == Bytes(0))
+      stage.static_bytes =
+          partition::static_bytes(chain, stage.program.first_layer, stage.program.last_layer);
     sizes[rank] += stage.static_bytes;
   }
   return sizes;

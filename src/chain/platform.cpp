@@ -151,7 +151,12 @@ LinkSpec read_link(io::MapReader& map) {
 
 BytesPerSecond read_rate(const io::Node& node) {
   const bool has_unit = node.kind() == io::Node::Kind::kScalar && node.text().ends_with("/s");
-  if (!has_unit) return BytesPerSecond(node.number(0, 1e18));
+  if (!has_unit) {
+    const double rate = node.number(0, 1e18);
+    if (rate > 0 && rate < 1e-6)
+      node.fail(concat("is ", node.found(), ", must be 0 (none) or at least 1e-6 bytes a second"));
+    return BytesPerSecond(rate);
+  }
   std::string size = node.text();
   size.resize(size.size() - 2);
   const std::optional<Bytes> bytes = parse_bytes(size);

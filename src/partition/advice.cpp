@@ -20,7 +20,7 @@ int enough_stages(const StageRoom& room, const std::string& name);
 std::string advice(const StageRoom& room, StagePolicy& policy, const std::string& name) {
   std::vector<std::string> changes;
   if (room.question().cut) return "";
-  if (const auto one = least_on_one_rank(room, policy))
+  if (const auto one = least_on_one_rank(room, policy); one && one->more > Bytes(0))
     changes.push_back(concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
                              one->rank, " alone"));
   if (const int stages = enough_stages(room, name))

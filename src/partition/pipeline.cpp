@@ -126,7 +126,8 @@ Answer Pipeline::answer() {
   if (named == "joint") consider_in_flight();
   if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
   if (named == "joint" && !spread) consider_mixed();
-  if (spread) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
+  // One rank has nothing to share: there madpipe is joint.
+  if (spread && room_.stages() > 1) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
   if (chosen != nullptr && chosen->plan() != nullptr) {
     plan::Plan plan = *chosen->plan();

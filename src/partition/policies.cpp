@@ -88,7 +88,7 @@ int read_size(const std::string& name, const std::string& argument) {
   if (error != std::errc() || stop != end || size < 1)
     throw InputError(concat("solver '", name, "': expected a number of layers, e.g. '",
                             name.substr(0, name.find(' ')), " 4'"));
-  return size;
+  return std::min(size, chain::kMaxLayers);
 }
 
 }  // namespace

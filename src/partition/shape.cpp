@@ -105,11 +105,14 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
     for (int j = 1; j < shape.replicas; ++j)
       rank = weaker(rank, whole.ranks[static_cast<std::size_t>(rank_of(shape, j, k))]);
     asked.platform.ranks.push_back(rank);
-    if (k == 0) continue;
-    chain::LinkSpec link = whole.link(k - 1, k);
-    for (int j = 1; j < shape.replicas; ++j)
-      link = slower(link, whole.link(rank_of(shape, j, k - 1), rank_of(shape, j, k)));
-    if (link != whole.default_link) asked.platform.overrides.push_back({k - 1, k, link});
+    if (whole.overrides.empty()) continue;
+    // Also of ranks that are no neighbours: with several stages on a rank they talk, too.
+    for (int i = 0; i < k; ++i) {
+      chain::LinkSpec link = whole.link(i, k);
+      for (int j = 1; j < shape.replicas; ++j)
+        link = slower(link, whole.link(rank_of(shape, j, i), rank_of(shape, j, k)));
+      if (link != whole.default_link) asked.platform.overrides.push_back({i, k, link});
+    }
   }
   return asked;
 }

@@ -51,7 +51,7 @@ class SolverPolicy final : public StagePolicy {
     double time = kNever;
     program::StageProgram program;
   };
-  using Key = std::tuple<int, int, Bytes, int, double, double>;
+  using Key = std::tuple<int, int, Bytes, int, double, double, Bytes>;
 
   const Found& of(const StageQuestion& question);
   Found solve(const StageQuestion& question) const;
@@ -70,8 +70,10 @@ const SolverPolicy::Found& SolverPolicy::of(const StageQuestion& question) {
   const int alike = sub_chains_.earliest(question.first, question.last);
   const double out = question.link ? question.link->out.count() : 0;
   const double in = question.link ? question.link->in.count() : 0;
-  const auto [entry, is_new] = found_.try_emplace(
-      {alike, question.last - question.first, question.memory, question.in_flight, out, in});
+  const Bytes capacity = question.link ? question.link->capacity : Bytes(0);
+  const auto [entry, is_new] =
+      found_.try_emplace({alike, question.last - question.first, question.memory,
+                          question.in_flight, out, in, capacity});
   if (is_new) entry->second = solve(question);
   return entry->second;
 }
@@ -120,8 +122,10 @@ solve::Solution SolverPolicy::leanest(const StageQuestion& question) const {
                          .link = question.link,
                          .slots = slots_};
   solve::Result result = solve::solve(solver_, problem);
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
-    problem.budget = infeasible->least_budget;
+  while (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
+    // Nearly always the least that works; a little more where a solver counts that too low.
+    problem.budget =
+        std::max(infeasible->least_budget, problem.budget + problem.budget / 64 + Bytes(1));
     result = solve::solve(solver_, problem);
   }
   return std::get<solve::Solution>(std::move(result));

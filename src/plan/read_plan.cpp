@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/chain/platform.h"
 #include "trireme/core/text.h"
 #include "trireme/plan/plan.h"
 
@@ -116,7 +117,8 @@ StagePlan read_stage(const io::Node& node) {
   std::tie(stage.program.first_layer, stage.program.last_layer) =
       read_layers(map.required("layers"));
   stage.rank = -1;
-  read(map, "rank", stage.rank);
+  if (const auto rank = map.optional("rank"))
+    stage.rank = static_cast<int>(rank->integer(0, chain::kMaxRanks - 1));
   if (const auto count = map.optional("in_flight"))
     stage.in_flight = static_cast<int>(count->integer(1, kMaxMicroBatches));
   read(map, "budget_bytes", stage.budget);

@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -34,7 +35,8 @@ Result solve_recompute_all(const Problem& problem, std::string_view argument) {
 }
 
 Result solve_periodic(const Problem& problem, std::string_view argument) {
-  const int period = argument.empty() ? 2 : read_count("periodic", argument);
+  const int asked = argument.empty() ? 2 : read_count("periodic", argument);
+  const int period = std::min(asked, layers_of(problem));
   std::vector<int> starts;
   for (int i = problem.first_layer; i <= problem.last_layer; i += period) starts.push_back(i);
   return within_budget(problem, segmented(problem, starts));

@@ -158,6 +158,16 @@ TEST(Planner, HoldsOneMicroBatchOnOneStageAlsoWithGPipe) {
   }
 }
 
+TEST(Planner, TakesMadpipeOnOneStageForJoint) {
+  Question question = equal_layers(6, 1, 4, 0);
+  const plan::Plan all = planned(question);
+  question.platform.ranks[0].memory = all.stages[0].predicted.peak * 2 / 3;
+  question.solver = "joint";
+  const Seconds joint = planned(question).step;
+  question.solver = "madpipe";
+  EXPECT_EQ(planned(question).step, joint);
+}
+
 TEST(Planner, LeavesOutWhatTiedWeightsShare) {
   Question question = equal_layers(4, 1, 4, 0);
   for (chain::LayerCost& layer : question.chain.layers) layer.parameters = Bytes(10);

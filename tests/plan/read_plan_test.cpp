@@ -146,7 +146,7 @@ TEST(ReadPlan, RefusesABrokenStage) {
        {"{\"layers\": [1, 1], \"forward\": [], \"backward\": [], \"ranks\": 1}",
         "stages[0].ranks is not a key here (did you mean 'rank'?)"},
        {"{\"layers\": [1, 1], \"rank\": -1, \"forward\": [], \"backward\": []}",
-        "stages[0].rank is -1, must be a whole number from 0 to 2147483647"},
+        "stages[0].rank is -1, must be a whole number from 0 to 65535"},
        {"{\"layers\": [1, 1], \"in_flight\": 0, \"forward\": [], \"backward\": []}",
         "stages[0].in_flight is 0, must be a whole number from 1 to 100000"},
        {"{\"layers\": [1, 1], \"budget_bytes\": -5, \"forward\": [], \"backward\": []}",
