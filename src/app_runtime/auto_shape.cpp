@@ -6,6 +6,7 @@
 #include "job_platform.h"
 #include "sized_chains.h"
 
+#include "trireme/comm/rounds.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/shape.h"
 #include "trireme/plan/plan.h"
@@ -54,8 +55,6 @@ Bytes room_of_a_rank(const RankContext& context);
 /// How fast all ranks add up a buffer, as a ring counts its bytes.
 BytesPerSecond reduction_rate(const RankContext& context);
 Choice chosen_of(const partition::ShapeAnswer& answer);
-/// Told to the others while rank 0 chooses, so that no wait of theirs is long: not yet.
-void tell_not_yet(comm::Channel& channel);
 /// Rank 0's, on every rank.
 Choice agreed(comm::Channel& channel, const Choice& mine);
 std::vector<int> sizes_of(const std::vector<partition::Shape>& shapes);
@@ -131,11 +130,14 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
   for (const chain::RankSpec& rank : question.platform.ranks) most = std::max(most, rank.memory);
   chains.measure_ends(sizes, most);
   question.chain_at = [&chains](int size) { return chains.at(size); };
-  question.before_plan = [&context] { tell_not_yet(context.channel); };
   for (;;) {
-    if (speaks) out << "choosing stages, replicas and micro-batches ..." << std::endl;
     partition::ShapeAnswer answer;
-    if (speaks) answer = partition::choose_shape(question);
+    const auto choose = [&] {
+      if (!speaks) return;
+      out << "choosing stages, replicas and micro-batches ..." << std::endl;
+      answer = partition::choose_shape(question);
+    };
+    comm::work_beside_rounds(context.channel, choose, "choice of stages and replicas");
     const Choice choice = agreed(context.channel, speaks ? chosen_of(answer) : Choice{});
     if (!chains.is_measured(choice.shape.micro_batch)) {
       chains.measure(choice.shape.micro_batch);
@@ -204,20 +206,13 @@ Choice chosen_of(const partition::ShapeAnswer& answer) {
   return {.shape = tried.shape, .infeasible = std::get<plan::Infeasible>(*tried.answer)};
 }
 
-std::string told(comm::Channel& channel, const std::string& text) {
-  return comm::broadcast(channel, comm::everyone(channel), text, "shape chosen by rank 0");
-}
-
-void tell_not_yet(comm::Channel& channel) {
-  told(channel, "");
-}
-
 Choice agreed(comm::Channel& channel, const Choice& mine) {
   const partition::Shape& shape = mine.shape;
-  std::string text = told(channel, concat(shape.stages, ' ', shape.replicas, ' ', shape.micro_batch,
-                                          ' ', shape.micro_batches, '\n',
-                                          mine.infeasible ? plan::to_json(*mine.infeasible) : ""));
-  while (text.empty()) text = told(channel, "");
+  const std::string text = comm::broadcast(
+      channel, comm::everyone(channel),
+      concat(shape.stages, ' ', shape.replicas, ' ', shape.micro_batch, ' ', shape.micro_batches,
+             '\n', mine.infeasible ? plan::to_json(*mine.infeasible) : ""),
+      "shape chosen by rank 0");
   Choice choice;
   std::istringstream(text) >> choice.shape.stages >> choice.shape.replicas >>
       choice.shape.micro_batch >> choice.shape.micro_batches;

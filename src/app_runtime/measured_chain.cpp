@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measured_chain.h"
 
+#include "run_folder.h"
 #include "signals.h"
 
 #include "trireme/comm/rounds.h"
@@ -42,9 +43,7 @@ void say(const profile::Stored& stored, const std::string& how, std::ostream& ou
 }  // namespace
 
 std::filesystem::path profiles_folder(const config::JobSpec& job) {
-  std::filesystem::path report = std::filesystem::absolute(job.report.directory).lexically_normal();
-  if (report.filename().empty()) report = report.parent_path();  // "runs/quickstart/"
-  return report.parent_path() / ".profiles";
+  return plain_name(job.report.directory).parent_path() / ".profiles";
 }
 
 profile::MeasureOptions measure_options(const RankContext& context) {

@@ -3,6 +3,7 @@
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/comm/channel.h"
+#include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/node.h"
@@ -25,7 +26,7 @@ const std::set<std::string> kWithoutEffect{"train.validate_every", "train.valida
 const std::string kMicroBatch = "train.micro_batch", kOptimizer = "train.optimizer.kind";
 
 /// What rank 0 finds.
-std::optional<Resumption> found_by(const config::JobSpec& job, const data::Dataset& dataset,
+std::optional<Resumption> found_by(const config::JobSpec& job, const std::string& data,
                                    const RankContext& context, std::ostream& out);
 /// What decides a run's numbers, by keys: "train.batch" is "16".
 using Numbers = std::map<std::string, std::string>;
@@ -57,26 +58,20 @@ fs::path checkpoints_folder(const config::JobSpec& job) {
   return fs::path(job.report.directory) / "checkpoints";
 }
 
-std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::Dataset& dataset,
+std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
                                         const RankContext& context, std::ostream& out) {
-  // "f": none; "f", step, micro-batch and folder; "e" and what is wrong.
-  std::string answer;
-  if (context.channel.rank() == 0) {
-    try {
-      const auto found = found_by(job, dataset, context, out);
-      answer =
-          found ? concat("f", found->step, ' ', found->micro_batch, ' ', found->checkpoint.string())
-                : "f";
-    } catch (const InputError& error) {
-      answer = concat("e", error.what());
-    }
-  }
-  answer = comm::broadcast(context.channel, comm::everyone(context.channel), answer,
-                           "checkpoint that rank 0 found");
-  if (answer.front() == 'e') throw InputError(answer.substr(1));
-  if (answer.size() == 1) return std::nullopt;
+  std::string found;  // step, micro-batch and folder; empty: none
+  const auto look = [&] {
+    if (context.channel.rank() != 0) return;
+    if (const auto mine = found_by(job, data, context, out))
+      found = concat(mine->step, ' ', mine->micro_batch, ' ', mine->checkpoint.string());
+  };
+  comm::work_beside_rounds(context.channel, look, "look for a checkpoint");
+  found = comm::broadcast(context.channel, comm::everyone(context.channel), found,
+                          "checkpoint that rank 0 found");
+  if (found.empty()) return std::nullopt;
   Resumption resumption;
-  std::istringstream text(answer.substr(1));
+  std::istringstream text(found);
   text >> resumption.step >> resumption.micro_batch;
   std::string folder;
   std::getline(text >> std::ws, folder);
@@ -86,7 +81,7 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::
 
 namespace {
 
-std::optional<Resumption> found_by(const config::JobSpec& job, const data::Dataset& dataset,
+std::optional<Resumption> found_by(const config::JobSpec& job, const std::string& data,
                                    const RankContext& context, std::ostream& out) {
   const bool must = job.checkpoint.resume == "must";
   std::vector<checkpoint::Found> all = checkpoint::Store(checkpoints_folder(job)).complete();
@@ -111,7 +106,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const data::Datas
   const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
   std::vector<std::string> different = differences(here, there);
   const checkpoint::Manifest manifest = checkpoint::load_manifest(folder);
-  if (manifest.data != dataset.digest()) different.emplace_back("the data set's content");
+  if (manifest.data != data) different.emplace_back("the data set's content");
   if (!different.empty() && !must)
     job.fail("checkpoint.resume",
              concat("is auto, but the run in ", job.report.directory,

@@ -5,12 +5,12 @@
 #include "launch.h"
 
 #include "trireme/config/job.h"
-#include "trireme/data/dataset.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <string>
 
 namespace trireme::app {
 
@@ -24,7 +24,7 @@ struct Resumption {
 /// Of a run's folder.
 std::filesystem::path checkpoints_folder(const config::JobSpec& job);
 
-/// Every rank; rank 0 looks. With `checkpoint.resume`:
+/// Every rank; rank 0 looks. `data` is the data set's digest. With `checkpoint.resume`:
 /// - never: none.
 /// - auto: the newest one of the run folder, where the run in it has not ended (has no
 ///   summary.json). Throws InputError if it is of a job with other numbers: another model, data or
@@ -32,7 +32,7 @@ std::filesystem::path checkpoints_folder(const config::JobSpec& job);
 /// - must: the newest one. What is different is told on `out`. Throws InputError if there is none.
 ///
 /// Throws InputError where no step is left to train.
-std::optional<Resumption> resumption_of(const config::JobSpec& job, const data::Dataset& dataset,
+std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
                                         const RankContext& context, std::ostream& out);
 
 }  // namespace trireme::app

@@ -42,12 +42,6 @@ record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
           .unit = tokens ? "tokens" : "examples"};
 }
 
-/// Absolute, and without the last slash of "runs/quickstart/".
-std::filesystem::path plain_name(const std::filesystem::path& folder) {
-  const std::filesystem::path name = std::filesystem::absolute(folder).lexically_normal();
-  return name.filename().empty() ? name.parent_path() : name;
-}
-
 std::vector<Bytes> budgets_of(const runtime::Outcome& outcome) {
   std::vector<Bytes> budgets;
   for (const runtime::RankFigures& rank : outcome.ranks) budgets.push_back(rank.budget);
@@ -67,6 +61,11 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
 }
 
 }  // namespace
+
+std::filesystem::path plain_name(const std::filesystem::path& folder) {
+  const std::filesystem::path name = std::filesystem::absolute(folder).lexically_normal();
+  return name.filename().empty() ? name.parent_path() : name;
+}
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   const std::filesystem::path run = plain_name(folder);

@@ -21,6 +21,9 @@
 
 namespace trireme::app {
 
+/// Absolute, and without the last slash of "runs/quickstart/".
+std::filesystem::path plain_name(const std::filesystem::path& folder);
+
 /// While it lives, no other run takes the folder (by a file beside it, .FOLDER.lock). Throws
 /// InputError if another run has it.
 class FolderLock {

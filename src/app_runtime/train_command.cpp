@@ -115,8 +115,8 @@ runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& d
 
 /// Every rank: the job and the data are the same everywhere.
 void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
-                             const data::Dataset& dataset) {
-  const std::string mine = digest(config::to_yaml(job)) + dataset.digest();
+                             const std::string& data) {
+  const std::string mine = digest(config::to_yaml(job)) + data;
   const auto all = comm::all_gather(channel, comm::everyone(channel), mine, "comparison of jobs");
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r] == mine) continue;
@@ -132,6 +132,7 @@ struct Run {
   const config::JobSpec& job;
   const model::ChainModel& model;
   const data::Dataset& dataset;
+  const std::string& data_digest;  ///< which takes the reading of all of it
 };
 
 /// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
@@ -160,7 +161,7 @@ runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resu
                                      .every = run.job.checkpoint.every,
                                      .keep = run.job.checkpoint.keep,
                                      .job = config::to_yaml(run.job),
-                                     .data = run.dataset.digest()};
+                                     .data = run.data_digest};
   if (resumed) checkpoints.resume = resumed->checkpoint;
   return checkpoints;
 }
@@ -235,22 +236,25 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
 }
 
 void train_rank(const Run& run, const RankContext& context) {
-  require_same_everywhere(context.channel, run.job, run.dataset);
+  require_same_everywhere(context.channel, run.job, run.data_digest);
   std::ostream& out = words_of(run);
   std::optional<FolderLock> lock;
   const auto take_folder = [&] {
     if (context.channel.rank() == 0) lock.emplace(run.job.report.directory);
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
-  const std::optional<Resumption> resumed = resumption_of(run.job, run.dataset, context, out);
+  const std::optional<Resumption> resumed = resumption_of(run.job, run.data_digest, context, out);
   config::JobSpec job = run.job;
   if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;
   const SettledJob settled = with_shape(job, run.model, context, context.channel.size(), out);
   RankContext placed = context;
   placed.stages = stages_for(settled.job, context.channel.size());
-  train_settled(
-      {.arguments = run.arguments, .job = settled.job, .model = run.model, .dataset = run.dataset},
-      placed, settled.costs, resumed);
+  train_settled({.arguments = run.arguments,
+                 .job = settled.job,
+                 .model = run.model,
+                 .dataset = run.dataset,
+                 .data_digest = run.data_digest},
+                placed, settled.costs, resumed);
 }
 
 }  // namespace
@@ -274,7 +278,12 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
     const auto dataset = open_data(job, model);
-    const Run run{.arguments = arguments, .job = job, .model = model, .dataset = *dataset};
+    const std::string data_digest = dataset->digest();
+    const Run run{.arguments = arguments,
+                  .job = job,
+                  .model = model,
+                  .dataset = *dataset,
+                  .data_digest = data_digest};
     return launch(job, [&](const RankContext& context) { train_rank(run, context); });
   } catch (...) {
     return exit_code_of_current_exception(is_speaker(), "");

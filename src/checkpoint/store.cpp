@@ -109,9 +109,8 @@ void Store::keep(int count) const {
   const std::vector<Found> all = complete();
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < all.size(); ++i) {
     // Under a draft's name first: half a checkpoint must not look like one.
-    const fs::path draft = concat(all[i].folder.string(), kDraft);
-    io::publish_folder(all[i].folder, draft);
-    remove_folder(draft);
+    io::publish_folder(all[i].folder, draft(all[i].step));
+    remove_folder(draft(all[i].step));
   }
 }
 

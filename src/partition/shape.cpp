@@ -66,7 +66,6 @@ ShapeAnswer choose_shape(const ShapeQuestion& question) {
   for (std::size_t i = 0; i < answer.tried.size(); ++i) {
     TriedShape& tried = answer.tried[i];
     if (answer.chosen && tried.least >= answer.tried[*answer.chosen].step()) continue;
-    if (question.before_plan) question.before_plan();
     const chain::Chain& chain = chains.at(tried.shape.micro_batch);
     tried.answer = partition::plan(question_of(question, tried.shape, chain));
     if (tried.plan() == nullptr) continue;

@@ -37,7 +37,6 @@ struct ShapeQuestion {
   std::optional<std::vector<int>> cut = std::nullopt;  ///< the user's, for fixed `stages`
   int slots = 500;
   std::function<Bytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
-  std::function<void()> before_plan = {};  ///< called before each shape that is planned
 };
 
 struct TriedShape {
