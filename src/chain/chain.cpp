@@ -4,6 +4,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -36,12 +37,14 @@ struct RetapeSize {
   std::string_view key;
   Bytes Retape::*field;
   Bytes LayerCost::*whole;  ///< of a whole taped forward: the default
+  std::string_view most;    ///< what it may be, in words; see `capped`
 };
 constexpr std::array<RetapeSize, 3> kRetapeSizes{
-    {{"retape_bytes", &Retape::tape, &LayerCost::tape},
-     {"retape_transient_bytes", &Retape::tape_transient, &LayerCost::tape_transient},
+    {{"retape_bytes", &Retape::tape, &LayerCost::tape, "tape_bytes"},
+     {"retape_transient_bytes", &Retape::tape_transient, &LayerCost::tape_transient,
+      "tape_transient_bytes + tape_bytes - retape_bytes"},
      {"retape_backward_transient_bytes", &Retape::backward_transient,
-      &LayerCost::backward_transient}}};
+      &LayerCost::backward_transient, "backward_transient_bytes + tape_bytes - retape_bytes"}}};
 
 LayerCost read_layer(const io::Node& node, int number);
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
@@ -51,6 +54,15 @@ void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
 
 }  // namespace
+
+Retape capped(Retape retape, const LayerCost& layer) {
+  retape.time = std::min(retape.time, layer.forward);
+  retape.tape = std::min(retape.tape, layer.tape);
+  const Bytes less = layer.tape - retape.tape;
+  retape.tape_transient = std::min(retape.tape_transient, layer.tape_transient + less);
+  retape.backward_transient = std::min(retape.backward_transient, layer.backward_transient + less);
+  return retape;
+}
 
 Chain load_chain(const std::filesystem::path& file) {
   return read_chain(io::load(file, kMaxChainFile));
@@ -117,13 +129,15 @@ LayerCost read_layer(const io::Node& node, int number) {
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
   const auto time = map.optional(kRetapeTime);
   Retape retape;
-  for (const auto& [key, field, whole] : kRetapeSizes) {
+  for (const auto& [key, field, whole, most] : kRetapeSizes) {
     const auto size = map.optional(key);
     if (size && !time) size->fail(concat("needs ", kRetapeTime, " beside it"));
     retape.*field = size ? size->bytes() : layer.*whole;
-    if (size && field == &Retape::tape && retape.tape > layer.tape)
-      size->fail(
-          concat("is ", size->found(), ", must be at most tape_bytes, ", layer.tape.count()));
+    const Bytes allowed = capped(retape, layer).*field;
+    if (retape.*field > allowed)
+      size->fail(concat("is ", size->found(), ", must be at most ", most, ", ", allowed.count(),
+                        ": it is a part of a forward, which never needs more than all of it; leave "
+                        "the retape out if this one does"));
   }
   if (!time) return std::nullopt;
   retape.time = read_time(*time);
@@ -165,7 +179,7 @@ std::string layer_line(const LayerCost& layer) {
     line += concat(", ", kUpdate.first, ": ", to_text(layer.update.count()));
   if (layer.retape) {
     line += concat(", ", kRetapeTime, ": ", to_text(layer.retape->time.count()));
-    for (const auto& [key, field, whole] : kRetapeSizes)
+    for (const auto& [key, field, whole, most] : kRetapeSizes)
       line += concat(", ", key, ": ", ((*layer.retape).*field).count());
   }
   return line + "}\n";

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "advice.h"
 
+#include "fewer_in_flight.h"
 #include "shortage.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
@@ -12,40 +14,55 @@
 namespace trireme::partition {
 namespace {
 
+/// "; it would fit with ..."; empty if there is no such change.
+std::string advice(const StageRoom& room, StagePolicy& policy);
+
 /// The least number by bisection, more stages taken to need less; 0 if twice as many do not do.
-int enough_stages(const StageRoom& room, const std::string& name);
+int enough_stages(const StageRoom& room, StagePolicy& policy);
 
 }  // namespace
 
-std::string advice(const StageRoom& room, StagePolicy& policy, const std::string& name) {
+plan::Infeasible lacking(const Question& question, StagePolicy& policy, const std::string& name) {
+  const bool fewer = name == "joint" && may_have_fewer_in_flight(question);
+  const Question leanest = fewer ? in_groups(question, question.stages) : question;
+  const StageRoom room(leanest);
+  plan::Infeasible infeasible = shortage(room, policy, fixed_cut(question)).infeasible;
+  if (infeasible.needed >= kUnlimited)
+    throw InputError(concat("solver '", name, "': every cut has a stage with more layers than it ",
+                            "takes; use more stages, or 'joint'"));
+  infeasible.where += advice(room, policy);
+  return infeasible;
+}
+
+namespace {
+
+std::string advice(const StageRoom& room, StagePolicy& policy) {
   std::vector<std::string> changes;
   if (room.question().cut) return "";
   if (const auto one = least_on_one_rank(room, policy); one && one->more > Bytes(0))
     changes.push_back(concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
                              one->rank, " alone"));
-  if (const int stages = enough_stages(room, name))
+  if (const int stages = enough_stages(room, policy))
     changes.push_back(concat(stages, " stages on ranks like the last"));
   return changes.empty() ? "" : concat("; it would fit with ", join(changes, ", or with "));
 }
 
-namespace {
-
-int enough_stages(const StageRoom& room, const std::string& name) {
+int enough_stages(const StageRoom& room, StagePolicy& policy) {
   const Question& question = room.question();
-  const auto fits = [&](int stages) {
+  const auto enough_with = [&](int stages) {
     Question longer = question;
     longer.stages = stages;
-    longer.in_flight.clear();
+    const auto count = static_cast<std::size_t>(stages);
+    if (!longer.in_flight.empty()) longer.in_flight.resize(count, longer.in_flight.back());
     std::vector<chain::RankSpec>& ranks = longer.platform.ranks;
-    ranks.resize(static_cast<std::size_t>(stages), ranks.back());
-    const auto again = policy_named(longer, name);
-    return shortage(StageRoom(longer), *again, std::nullopt).scale <= 1;
+    ranks.resize(count, ranks.back());
+    return fits(StageRoom(longer), policy);
   };
   int less = question.stages, enough = std::min(2 * question.stages, room.layers());
-  if (enough == less || !fits(enough)) return 0;
+  if (enough == less || !enough_with(enough)) return 0;
   while (enough - less > 1) {
     const int middle = std::midpoint(less, enough);
-    (fits(middle) ? enough : less) = middle;
+    (enough_with(middle) ? enough : less) = middle;
   }
   return enough;
 }

@@ -1,16 +1,21 @@
-// What would make a job fit.
+// Why a job does not fit, and what would make it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "stage_policy.h"
 #include "stage_room.h"
 
+#include "trireme/partition/planner.h"
+#include "trireme/plan/plan.h"
+
 #include <string>
 
 namespace trireme::partition {
 
-/// The smallest single changes with which the policy of that name would fit, for people:
-/// "; it would fit with 3 stages on ranks like the last"; empty if there is none.
-std::string advice(const StageRoom& room, StagePolicy& policy, const std::string& name);
+/// What a policy lacks of that name with as few in flight as its solver may try, on the question's
+/// cut or the best; and for people the smallest single changes with which it would fit: "it would
+/// fit with 3 stages on ranks like the last". Throws InputError where every cut has a stage that is
+/// too long for the policy.
+plan::Infeasible lacking(const Question& question, StagePolicy& policy, const std::string& name);
 
 }  // namespace trireme::partition

@@ -59,13 +59,11 @@ std::vector<int> normal_ranks(int ranks, int special) {
 
 std::vector<int> special_ranks(const chain::Platform& platform, int ranks) {
   std::vector<int> special;
+  const auto spec = [&](int rank) { return platform.ranks[static_cast<std::size_t>(rank)]; };
   for (int rank = 0; rank < ranks; ++rank) {
-    const bool known = std::any_of(special.begin(), special.end(), [&](int other) {
-      return platform.ranks[static_cast<std::size_t>(other)] ==
-             platform.ranks[static_cast<std::size_t>(rank)];
-    });
     // Where links differ, ranks that are alike are not.
-    if (!known || !platform.overrides.empty()) special.push_back(rank);
+    if (rank == 0 || spec(rank) != spec(rank - 1) || !platform.overrides.empty())
+      special.push_back(rank);
   }
   return special;
 }

@@ -31,7 +31,8 @@ std::vector<std::vector<int>> stages_by_rank(const Allocation& allocation, int r
 
 /// The ranks but one, `special`: in the order in which they get one stage each.
 std::vector<int> normal_ranks(int ranks, int special);
-/// Ranks worth taking for the one with several stages; one of those that are alike.
+/// Ranks worth taking for the one with several stages: of neighbours that are alike the first, for
+/// whichever is taken, the others stand in the same order.
 std::vector<int> special_ranks(const chain::Platform& platform, int ranks);
 
 /// How many ways there are to cut `layers` into one stage for each of `ranks` - 1 ranks, in their

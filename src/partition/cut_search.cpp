@@ -294,6 +294,13 @@ std::vector<Cut> CutSearch::all_cuts() const {
   return cuts;
 }
 
+std::optional<Cut> fixed_cut(const Question& question) {
+  if (!question.cut) return std::nullopt;
+  Cut cut = *question.cut;
+  cut.push_back(question.chain.length());
+  return cut;
+}
+
 Cut equal_cut(int layers, int stages) {
   Cut cut;
   int last = 0;

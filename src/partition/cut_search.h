@@ -65,6 +65,9 @@ class CutSearch {
   std::vector<int> low_, high_;  // window: least and most last layer of a stage
 };
 
+/// The cut that the question fixes, if it does.
+std::optional<Cut> fixed_cut(const Question& question);
+
 /// Numbers of layers as equal as can be, longer ones first.
 Cut equal_cut(int layers, int stages);
 

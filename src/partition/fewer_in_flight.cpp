@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fewer_in_flight.h"
 
+#include "cut_search.h"
 #include "in_flight.h"
 #include "judge.h"
-#include "plan_builder.h"
+#include "shortage.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -16,18 +18,23 @@ namespace {
 constexpr int kRounds = 3;
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
+/// Cuts that are simulated for a size of groups.
+constexpr int kCuts = 4;
 
 /// What 1F1B* says for the period of this plan, at most what the schedule has.
 std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan);
+
+/// The fastest plan with these numbers in flight.
+std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other);
 
 }  // namespace
 
 // Stages that keep little for others keep more of their own, so that they run less again, and the
 // numbers may sink once more.
-std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, plan::Plan plan) {
+std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, const PlanBuilder& builder,
+                                               plan::Plan plan) {
   const Question& question = room.question();
-  const bool usual = question.schedule == "1f1b" && question.in_flight.empty();
-  if (!usual || plan.recompute == Seconds(0)) return std::nullopt;
+  if (!may_have_fewer_in_flight(question) || plan.recompute == Seconds(0)) return std::nullopt;
   const Seconds before = plan.step;
   Cut cut;
   for (const plan::StagePlan& stage : plan.stages) cut.push_back(stage.program.last_layer);
@@ -37,8 +44,7 @@ std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, plan::Plan
     if (counts == fewer.in_flight) break;
     fewer.in_flight = std::move(counts);
     const StageRoom changed(fewer);
-    PlanBuilder builder(changed);
-    auto found = builder.built("joint", cut, PlanBuilder::How::kChosen);
+    auto found = PlanBuilder(changed, builder).built("joint", cut, PlanBuilder::How::kChosen);
     if (!found || found->step >= plan.step * (1 - kGain)) break;
     plan = *std::move(found);
   }
@@ -46,7 +52,60 @@ std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, plan::Plan
   return plan;
 }
 
+bool may_have_fewer_in_flight(const Question& question) {
+  return question.schedule == "1f1b" && question.in_flight.empty();
+}
+
+Question in_groups(const Question& question, int size) {
+  Question fewer = question;
+  fewer.in_flight.clear();
+  for (int k = 0; k < question.stages; ++k)
+    fewer.in_flight.push_back((question.stages - k - 1) / size + 1);
+  return fewer;
+}
+
+// What a stage needs at least never falls with its number in flight, so the groups are found by
+// bisection. With the smallest that fit, stages may have to run so much again that larger ones are
+// faster: they grow by a third as long as that helps.
+std::optional<plan::Plan> where_fewer_in_flight_fit(const StageRoom& room, PlanBuilder& builder) {
+  const Question& question = room.question();
+  if (!may_have_fewer_in_flight(question)) return std::nullopt;
+  const auto enough = [&](int size) {
+    const Question fewer = in_groups(question, size);
+    return fits(StageRoom(fewer), builder.policy("joint"));
+  };
+  int too_small = 1, size = question.stages;
+  if (size == too_small || !enough(size)) return std::nullopt;
+  while (size - too_small > 1) {
+    const int middle = std::midpoint(too_small, size);
+    (enough(middle) ? size : too_small) = middle;
+  }
+  std::optional<plan::Plan> best;
+  for (; size <= question.stages; size += size / 3 + 1) {
+    auto plan = fastest_with(in_groups(question, size), builder);
+    if (best && (!plan || plan->step >= best->step * (1 - kGain))) break;
+    best = std::move(plan);
+  }
+  return best;
+}
+
 namespace {
+
+std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other) {
+  const StageRoom room(question);
+  PlanBuilder builder(room, other);
+  const std::optional<Cut> fixed = fixed_cut(question);
+  const std::vector<Cut> cuts =
+      fixed ? std::vector<Cut>{*fixed} : CutSearch(room, builder.policy("joint")).candidates(kCuts);
+  std::optional<plan::Plan> best;
+  for (const Cut& cut : cuts) {
+    for (const PlanBuilder::How how : {PlanBuilder::How::kPlain, PlanBuilder::How::kChosen}) {
+      auto plan = builder.built("joint", cut, how);
+      if (plan && (!best || plan->step < best->step)) best = std::move(plan);
+    }
+  }
+  return best;
+}
 
 std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
   std::vector<double> stages, links;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "plan_builder.h"
 #include "stage_room.h"
 
 #include <optional>
@@ -10,6 +11,20 @@ namespace trireme::partition {
 
 /// A faster plan on the cut of `plan`, each stage with as many in flight as 1F1B* needs for the
 /// plan's period; nothing if there is none, or if the question says how many.
-std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, plan::Plan plan);
+std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, const PlanBuilder& builder,
+                                               plan::Plan plan);
+
+/// Whether numbers in flight other than the schedule's may be tried.
+bool may_have_fewer_in_flight(const Question& question);
+
+/// The same question where, from the last on, every `size` neighbouring stages share a number in
+/// flight, each group one more than the next: what 1F1B* needs where a period has time for `size`
+/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
+Question in_groups(const Question& question, int size);
+
+/// Where no cut fits with the schedule's numbers: the fastest plan by "joint" with the smallest
+/// groups with which some cut does, or with larger ones if that is faster; nothing if no cut fits
+/// at all.
+std::optional<plan::Plan> where_fewer_in_flight_fit(const StageRoom& room, PlanBuilder& builder);
 
 }  // namespace trireme::partition

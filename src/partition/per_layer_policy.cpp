@@ -34,23 +34,28 @@ class PerLayerPolicy final : public StagePolicy {
     return keeping(question.first, question.last, found.kept);
   }
   Bytes least_memory(int first, int last, int in_flight) override {
-    // The fewer layers are kept, the fewer bytes are; but a layer that is run again weighs its
-    // tape at its backward, so that the leanest need not keep nothing.
     Bytes least = kUnlimited;
-    for (const int each : {0, 1}) {
-      const std::vector<bool> kept(static_cast<std::size_t>(last - first + 1), each == 1);
-      least = std::min(least, prepared(chain_, keeping(first, last, kept)).needs.memory(in_flight));
-    }
+    for (const Choice& choice : extremes(first, last))
+      least = std::min(least, choice.needs.memory(in_flight));
     return least;
   }
 
  private:
+  struct Choice {
+    std::vector<bool> kept;
+    StageNeeds needs;
+  };
   struct Found {
     double time = kNever;
     std::vector<bool> kept;
   };
   const Found& of(const StageQuestion& question);
-  Found solve(const StageQuestion& question) const;
+  Found solve(const StageQuestion& question);
+  Choice choice(int first, int last, std::vector<bool> kept) const;
+  /// All layers kept, those alone that weigh nothing, none. The fewer layers are kept, the fewer
+  /// bytes are; but a layer that is run again weighs its tape at its backward, so that the leanest
+  /// need not keep nothing. One of the three fits, or no set is looked for.
+  const std::vector<Choice>& extremes(int first, int last);
   /// The layers to keep for the least time with at most `cap` bytes more than recompute_all keeps;
   /// all for kNever.
   std::vector<bool> knapsack(int first, int last, double cap) const;
@@ -63,6 +68,7 @@ class PerLayerPolicy final : public StagePolicy {
   const chain::Chain& chain_;
   SubChains sub_chains_;
   std::map<std::tuple<int, int, Bytes, int>, Found> found_;
+  std::map<std::pair<int, int>, std::vector<Choice>> extremes_;
 };
 
 const PerLayerPolicy::Found& PerLayerPolicy::of(const StageQuestion& question) {
@@ -73,27 +79,43 @@ const PerLayerPolicy::Found& PerLayerPolicy::of(const StageQuestion& question) {
   return entry->second;
 }
 
-PerLayerPolicy::Found PerLayerPolicy::solve(const StageQuestion& question) const {
+PerLayerPolicy::Found PerLayerPolicy::solve(const StageQuestion& question) {
   const int first = question.first, last = question.last;
   double all = 0;
   for (int i = first; i <= last; ++i) all += std::max(0.0, weight(i, last));
   Found best;
-  const auto fits = [&](double cap) {
-    const std::vector<bool> kept = knapsack(first, last, cap);
-    const StageNeeds needs = prepared(chain_, keeping(first, last, kept)).needs;
-    if (needs.memory(question.in_flight) > question.memory) return false;
-    if (needs.time() < best.time) best = {needs.time(), kept};
+  const auto fits = [&](const Choice& choice) {
+    if (choice.needs.memory(question.in_flight) > question.memory) return false;
+    if (choice.needs.time() < best.time) best = {choice.needs.time(), choice.kept};
     return true;
   };
-  if (fits(kNever)) return best;
-  if (!fits(0)) return best;
+  const std::vector<Choice>& known = extremes(first, last);
+  if (fits(known.front())) return best;  // nothing is faster
+  for (const Choice& choice : known) fits(choice);
+  if (best.time == kNever) return best;
   // Rounding up takes half a slot per layer, so that the cap may have to exceed what is meant.
   double low = 0, high = all * (1 + static_cast<double>(last - first + 1) / kSlots);
   for (int k = 0; k < kTries; ++k) {
     const double middle = (low + high) / 2;
-    (fits(middle) ? low : high) = middle;
+    (fits(choice(first, last, knapsack(first, last, middle))) ? low : high) = middle;
   }
   return best;
+}
+
+PerLayerPolicy::Choice PerLayerPolicy::choice(int first, int last, std::vector<bool> kept) const {
+  const StageNeeds needs = prepared(chain_, keeping(first, last, kept)).needs;
+  return {std::move(kept), needs};
+}
+
+const std::vector<PerLayerPolicy::Choice>& PerLayerPolicy::extremes(int first, int last) {
+  const int alike = sub_chains_.earliest(first, last);
+  const auto [entry, is_new] = extremes_.try_emplace({alike, last - first});
+  if (is_new) {
+    const std::vector<bool> none(static_cast<std::size_t>(last - first + 1), false);
+    for (std::vector<bool> kept : {knapsack(first, last, kNever), knapsack(first, last, 0), none})
+      entry->second.push_back(choice(first, last, std::move(kept)));
+  }
+  return entry->second;
 }
 
 std::vector<bool> PerLayerPolicy::knapsack(int first, int last, double cap) const {

@@ -17,6 +17,7 @@
 #include "trireme/partition/tried.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -78,14 +79,24 @@ class Pipeline {
   /// more messages and look better than they are where those are free; and large questions take
   /// minutes.
   bool thinks_of_sharing() const;
-  std::optional<Cut> fixed_cut() const;
-  plan::Infeasible why_not(const std::string& name, const std::optional<Cut>& cut);
+  /// For `tried_`, what is lacking where a policy found nothing: counted once a plan needs it.
+  void add_without_plan(const std::string& label, const std::string& name,
+                        const std::optional<Cut>& cut);
+  plan::Plan with_alternatives(const Tried& chosen);
 
   const Question& question_;
   StageRoom room_;
   PlanBuilder builder_;
+  /// Whether some cut fits with the schedule's numbers in flight and without copies. No such plan
+  /// with a rank for each stage needs less than the leanest programs of "joint".
+  bool fits_ = true;
   std::vector<Tried> tried_;
-  std::set<Cut> good_cuts_;  // of policies looked at so far
+  struct Lacking {
+    std::string policy;
+    std::optional<Cut> cut;
+  };
+  std::map<std::string, Lacking> without_plan_;  // by label
+  std::set<Cut> good_cuts_;                      // of policies looked at so far
 };
 
 /// Too slow to be asked about every stage that a cut could make.
@@ -114,6 +125,7 @@ Answer Pipeline::answer() {
   const bool spread = question_.solver == kMadpipe;
   const std::string named = open || spread ? "joint" : question_.solver;
   builder_.policy(named);  // throws if there is none
+  if (named == "joint") fits_ = fits(room_, builder_.policy(named));
   for (const char* const other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
     const bool instant = other == std::string("keep_all") || other == std::string("recompute_all");
     if (other == named || (other == std::string("offload") && !can_copy())) continue;
@@ -129,19 +141,25 @@ Answer Pipeline::answer() {
   // One rank has nothing to share: there madpipe is joint.
   if (spread && room_.stages() > 1) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
-  if (chosen != nullptr && chosen->plan() != nullptr) {
-    plan::Plan plan = *chosen->plan();
-    require_valid(question_, plan);
-    plan.alternatives = alternatives(tried_, *chosen);
-    return plan;
+  if (chosen != nullptr && chosen->plan() != nullptr) return with_alternatives(*chosen);
+  return lacking(question_, builder_.policy(named), named);
+}
+
+plan::Plan Pipeline::with_alternatives(const Tried& chosen) {
+  plan::Plan plan = *chosen.plan();
+  require_valid(question_, plan);
+  for (Tried& tried : tried_) {
+    if (tried.plan() != nullptr) continue;
+    const Lacking& lacking = without_plan_.at(tried.solver);
+    tried.answer = shortage(room_, builder_.policy(lacking.policy), lacking.cut).infeasible;
   }
-  plan::Infeasible infeasible = why_not(named, fixed_cut());
-  infeasible.where += advice(room_, builder_.policy(named), named);
-  return infeasible;
+  plan.alternatives = alternatives(tried_, chosen);
+  return plan;
 }
 
 std::vector<Cut> Pipeline::cuts_for(const std::string& name, int most) {
-  if (const auto fixed = fixed_cut()) return {*fixed};
+  if (const auto fixed = fixed_cut(question_)) return {*fixed};
+  if (!fits_ && !always_copies(name)) return {};
   std::vector<Cut> cuts =
       CutSearch(room_, builder_.policy(is_costly(name) ? "joint" : name), name == "offload")
           .candidates(most);
@@ -159,6 +177,10 @@ void Pipeline::consider(const std::string& name, int most) {
   const bool free_cut = !question_.cut;
   const std::string label = free_cut ? name + ", best cut" : name;
   Found best = best_of(name, cuts);
+  if (!best.plan && free_cut && is_costly(name)) {
+    // The cuts were joint's. That which this policy itself needs least for may do.
+    if (const auto own = fitting_cut(room_, builder_.policy(name))) best = best_of(name, {*own});
+  }
   if (name == "joint" && can_copy()) {
     Found copied = with_copies(best, cuts);
     if (copied.plan && (!best.plan || copied.plan->step < best.plan->step)) {
@@ -181,7 +203,7 @@ void Pipeline::consider(const std::string& name, int most) {
 
 void Pipeline::consider_uniform() {
   const Cut even = equal_cut(room_.layers(), room_.stages());
-  const Cut given = fixed_cut().value_or(even);
+  const Cut given = fixed_cut(question_).value_or(even);
   Found best, equal;
   std::string best_name = kUniform, equal_name = kUniform;
   const std::vector<std::string> names = uniform_policies(room_);
@@ -191,7 +213,9 @@ void Pipeline::consider_uniform() {
   if (!question_.cut) {
     // Where there are few cuts, they are looked at for every size.
     const std::size_t most = room_.layers() <= kFewLayers ? names.size() : kSizes;
-    for (const std::string& name : hopeful_uniform_policies(room_, builder_, most)) {
+    const std::vector<std::string> hopeful =
+        fits_ ? hopeful_uniform_policies(room_, builder_, most) : std::vector<std::string>();
+    for (const std::string& name : hopeful) {
       const Found found = best_of(name, cuts_for(name, kOtherCuts));
       if (best.take(found.plan, found.cut)) best_name = name;
     }
@@ -206,9 +230,11 @@ void Pipeline::consider_uniform() {
 // A faster plan takes the place of the first.
 void Pipeline::consider_in_flight() {
   const Tried* const best = question_.solver == "auto" ? fastest(tried_) : &tried_.front();
-  if (best == nullptr || best->plan() == nullptr) return;
-  auto plan = with_fewer_in_flight(room_, *best->plan());
-  if (!plan) return;
+  const plan::Plan* const usual = best != nullptr ? best->plan() : nullptr;
+  std::optional<plan::Plan> plan;
+  if (!fits_) plan = where_fewer_in_flight_fit(room_, builder_);
+  if (fits_ && usual != nullptr) plan = with_fewer_in_flight(room_, builder_, *usual);
+  if (!plan || (usual != nullptr && usual->step <= plan->step * (1 + kGain))) return;
   Tried tried{.solver = "joint, fewer in flight", .answer = *std::move(plan), .refused = {}};
   tried_.insert(tried_.begin(), std::move(tried));
 }
@@ -235,16 +261,16 @@ void Pipeline::consider_madpipe() {
                    question_.solver == kMadpipe ? 0 : kGainOfSharing);
   const bool is_faster = plan.has_value();
   if (!plan && fits) plan = *best->plan();
-  Tried tried{.solver = kMadpipe, .answer = {}, .refused = {}};
-  if (plan) {
-    const bool alone =
-        is_faster && question_.solver != kMadpipe && plan::has_rank_for_each_stage(*plan);
-    if (alone) tried.solver = "joint, other numbers in flight";
-    plan->solver = alone ? "joint" : kMadpipe;
-    tried.answer = *std::move(plan);
-  } else {
-    tried.answer = why_not("joint", std::nullopt);
+  if (!plan) {
+    add_without_plan(kMadpipe, "joint", std::nullopt);
+    return;
   }
+  Tried tried{.solver = kMadpipe, .answer = {}, .refused = {}};
+  const bool alone =
+      is_faster && question_.solver != kMadpipe && plan::has_rank_for_each_stage(*plan);
+  if (alone) tried.solver = "joint, other numbers in flight";
+  plan->solver = alone ? "joint" : kMadpipe;
+  tried.answer = *std::move(plan);
   tried_.push_back(std::move(tried));
 }
 
@@ -252,7 +278,9 @@ Pipeline::Found Pipeline::best_of(const std::string& name, const std::vector<Cut
   Found found;
   const bool copies = can_copy() && always_copies(name);
   for (const Cut& cut : cuts) {
-    found.take(builder_.built(name, cut, copies ? How::kCopies : How::kPlain), cut);
+    if (copies) found.take(builder_.built(name, cut, How::kCopies), cut);
+    // Copies may overflow where the leanest program without them does not.
+    if (!copies || !found.plan) found.take(builder_.built(name, cut, How::kPlain), cut);
     if (name == "joint") found.take(builder_.built(name, cut, How::kChosen), cut);
     if (name == "joint" && room_.layers() <= kFewLayers) {
       // Of programs that take equally long, those that keep inputs may hide more.
@@ -266,16 +294,19 @@ Pipeline::Found Pipeline::best_of(const std::string& name, const std::vector<Cut
 }
 
 void Pipeline::add(const std::string& label, const std::string& name, const Found& found) {
-  Tried tried{.solver = label, .answer = {}, .refused = {}};
-  if (found.plan) {
-    tried.answer = *found.plan;
-    good_cuts_.insert(found.cut);
-  } else {
-    tried.answer =
-        why_not(name, question_.cut || label.ends_with("equal cut") ? std::optional(found.cut)
-                                                                    : std::nullopt);
+  if (!found.plan) {
+    const bool one_cut = question_.cut || label.ends_with("equal cut");
+    add_without_plan(label, name, one_cut ? std::optional(found.cut) : std::nullopt);
+    return;
   }
-  tried_.push_back(std::move(tried));
+  tried_.push_back({.solver = label, .answer = *found.plan, .refused = {}});
+  good_cuts_.insert(found.cut);
+}
+
+void Pipeline::add_without_plan(const std::string& label, const std::string& name,
+                                const std::optional<Cut>& cut) {
+  tried_.push_back({.solver = label, .answer = {}, .refused = {}});
+  without_plan_[label] = {name, cut};
 }
 
 // From the better of two cuts: moves a layer away from the slowest stage, to either side, while the
@@ -355,17 +386,6 @@ bool Pipeline::can_copy() const {
 bool Pipeline::thinks_of_sharing() const {
   return question_.platform.default_link.rate > BytesPerSecond(0) &&
          room_.layers() * room_.stages() <= kMostForSharing;
-}
-
-std::optional<Cut> Pipeline::fixed_cut() const {
-  if (!question_.cut) return std::nullopt;
-  Cut cut = *question_.cut;
-  cut.push_back(room_.layers());
-  return cut;
-}
-
-plan::Infeasible Pipeline::why_not(const std::string& name, const std::optional<Cut>& cut) {
-  return shortage(room_, builder_.policy(name), cut).infeasible;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr int kTightenings = 6;
 }  // namespace
 
 StagePolicy& PlanBuilder::policy(const std::string& name) {
-  std::unique_ptr<StagePolicy>& policy = policies_[name];
+  std::shared_ptr<StagePolicy>& policy = policies_[name];
   if (!policy) policy = policy_named(room_.question(), name);
   return *policy;
 }

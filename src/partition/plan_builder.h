@@ -20,6 +20,10 @@ class PlanBuilder {
  public:
   /// The room must outlive it.
   explicit PlanBuilder(const StageRoom& room) : room_(room) {}
+  /// For the same chain and memories with other numbers in flight: what the policies know is
+  /// shared.
+  PlanBuilder(const StageRoom& room, const PlanBuilder& other)
+      : room_(room), policies_(other.policies_) {}
 
   /// Made when first asked for; throws InputError if there is none of that name.
   StagePolicy& policy(const std::string& name);
@@ -42,7 +46,7 @@ class PlanBuilder {
                                                                      bool copies);
 
   const StageRoom& room_;
-  std::map<std::string, std::unique_ptr<StagePolicy>> policies_;
+  std::map<std::string, std::shared_ptr<StagePolicy>> policies_;
 };
 
 }  // namespace trireme::partition

@@ -134,6 +134,7 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
     for (Bytes* const size :
          {&layer.retape->tape, &layer.retape->tape_transient, &layer.retape->backward_transient})
       scale(*size);
+    layer.retape = chain::capped(*layer.retape, layer);  // every size was rounded up by itself
   }
   return scaled;
 }
@@ -168,11 +169,12 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
     if (!from.retape || !to.retape) continue;
     const chain::Retape &less = *from.retape, &more = *to.retape;
     // Beyond the two, lines may cross what bounds them between.
-    layer.retape = {
-        .time = std::min(layer.forward, Seconds(between(less.time.count(), more.time.count()))),
-        .tape = std::min(layer.tape, bytes(less.tape, more.tape)),
-        .tape_transient = bytes(less.tape_transient, more.tape_transient),
-        .backward_transient = bytes(less.backward_transient, more.backward_transient)};
+    layer.retape = chain::capped(
+        {.time = Seconds(between(less.time.count(), more.time.count())),
+         .tape = bytes(less.tape, more.tape),
+         .tape_transient = bytes(less.tape_transient, more.tape_transient),
+         .backward_transient = bytes(less.backward_transient, more.backward_transient)},
+        layer);
   }
   return chain;
 }

@@ -23,6 +23,11 @@ struct Shortage {
 /// cuts or for `fixed` alone.
 Shortage shortage(const StageRoom& room, StagePolicy& policy, const std::optional<Cut>& fixed);
 
+/// Whether some cut fits, or the one that the question fixes.
+bool fits(const StageRoom& room, StagePolicy& policy);
+/// A cut that fits, if there is one: that for which the largest of needed / available is least.
+std::optional<Cut> fitting_cut(const StageRoom& room, StagePolicy& policy);
+
 /// The least extra bytes on one rank alone with which some cut fits, and on which rank; nothing if
 /// there is no such rank.
 struct OneRank {

@@ -5,6 +5,7 @@
 #include "stage_policy.h"
 #include "sub_chains.h"
 
+#include "trireme/core/error.h"
 #include "trireme/program/generate.h"
 
 #include <algorithm>
@@ -42,8 +43,8 @@ class SolverPolicy final : public StagePolicy {
     return moved_to(found.program, question.first);
   }
   Bytes least_memory(int first, int last, int in_flight) override {
-    const solve::Solution lean = leanest({.first = first, .last = last});
-    return lean.kept * (in_flight - 1) + lean.peak;
+    const Lean& lean = leanest({.first = first, .last = last});
+    return lean ? memory_of(*lean, in_flight) : kUnlimited;
   }
 
  private:
@@ -51,49 +52,58 @@ class SolverPolicy final : public StagePolicy {
     double time = kNever;
     program::StageProgram program;
   };
-  using Key = std::tuple<int, int, Bytes, int, double, double, Bytes>;
+  /// Layers, as the earliest run that is like them, and the link's rates and capacity.
+  using Run = std::tuple<int, int, double, double, Bytes>;
+  using Key = std::tuple<Run, Bytes, int>;
+  using Lean = std::optional<solve::Solution>;
 
+  Run run_of(const StageQuestion& question);
   const Found& of(const StageQuestion& question);
-  Found solve(const StageQuestion& question) const;
+  Found solve(const StageQuestion& question);
   std::optional<solve::Solution> answer(const StageQuestion& question, Bytes budget) const;
-  /// The program with the solver's least peak.
-  solve::Solution leanest(const StageQuestion& question) const;
+  /// The program with the solver's least peak; nothing where the run is too long for the solver.
+  const Lean& leanest(const StageQuestion& question);
+  Lean made_leanest(const StageQuestion& question) const;
+  static Bytes memory_of(const solve::Solution& solution, int in_flight) {
+    return solution.kept * (in_flight - 1) + solution.peak;
+  }
 
   const chain::Chain& chain_;
   int slots_;
   std::string solver_;
   SubChains sub_chains_;
   std::map<Key, Found> found_;
+  std::map<Run, Lean> leanest_;
 };
 
-const SolverPolicy::Found& SolverPolicy::of(const StageQuestion& question) {
+SolverPolicy::Run SolverPolicy::run_of(const StageQuestion& question) {
   const int alike = sub_chains_.earliest(question.first, question.last);
-  const double out = question.link ? question.link->out.count() : 0;
-  const double in = question.link ? question.link->in.count() : 0;
-  const Bytes capacity = question.link ? question.link->capacity : Bytes(0);
+  const solve::HostLink link = question.link.value_or(solve::HostLink{});
+  return {alike, question.last - question.first, link.out.count(), link.in.count(), link.capacity};
+}
+
+const SolverPolicy::Found& SolverPolicy::of(const StageQuestion& question) {
   const auto [entry, is_new] =
-      found_.try_emplace({alike, question.last - question.first, question.memory,
-                          question.in_flight, out, in, capacity});
+      found_.try_emplace({run_of(question), question.memory, question.in_flight});
   if (is_new) entry->second = solve(question);
   return entry->second;
 }
 
-SolverPolicy::Found SolverPolicy::solve(const StageQuestion& question) const {
+// What the leanest program needs decides whether a stage fits, so that least_memory() is the truth.
+SolverPolicy::Found SolverPolicy::solve(const StageQuestion& question) {
   Found best;
   const auto fits = [&](const std::optional<solve::Solution>& solution) {
-    if (!solution) return false;
-    const Bytes needs = solution->kept * (question.in_flight - 1) + solution->peak;
-    if (needs > question.memory) return false;
+    if (!solution || memory_of(*solution, question.in_flight) > question.memory) return false;
     if (solution->time.count() < best.time) best = {solution->time.count(), solution->program};
     return true;
   };
+  const Lean& lean = leanest(question);
+  if (!fits(lean)) return best;
   // No solver has a use for more than keeping everything takes.
   const StageNeeds all = prepared(chain_, program::keep_all(question.first, question.last)).needs;
   Bytes high = std::min(question.memory, all.peak);
   if (fits(answer(question, high))) return best;
-  const solve::Solution lean = leanest(question);
-  if (!fits(lean)) return best;
-  Bytes low = std::min(lean.peak, high);
+  Bytes low = std::min(lean->peak, high);
   for (int k = 0; k < kTries && low < high; ++k) {
     const Bytes middle(std::midpoint(low.count(), high.count()));
     (fits(answer(question, middle)) ? low : high) = middle;
@@ -114,7 +124,18 @@ std::optional<solve::Solution> SolverPolicy::answer(const StageQuestion& questio
   return std::nullopt;
 }
 
-solve::Solution SolverPolicy::leanest(const StageQuestion& question) const {
+const SolverPolicy::Lean& SolverPolicy::leanest(const StageQuestion& question) {
+  const auto [entry, is_new] = leanest_.try_emplace(run_of(question));
+  if (!is_new) return entry->second;
+  try {
+    entry->second = made_leanest(question);
+  } catch (const InputError&) {
+    // The constructor has asked for one layer: it is the number of layers that it cannot take.
+  }
+  return entry->second;
+}
+
+SolverPolicy::Lean SolverPolicy::made_leanest(const StageQuestion& question) const {
   solve::Problem problem{.chain = &chain_,
                          .first_layer = question.first,
                          .last_layer = question.last,

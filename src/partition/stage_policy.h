@@ -43,7 +43,8 @@ class StagePolicy {
   virtual double time(const StageQuestion& question) = 0;
   /// The program behind it; nothing if it does not fit.
   virtual std::optional<program::StageProgram> program(const StageQuestion& question) = 0;
-  /// The least memory with which time() is finite.
+  /// The least memory with which time() is finite; kUnlimited for a run that is too long for the
+  /// solver.
   virtual Bytes least_memory(int first, int last, int in_flight) = 0;
 };
 
@@ -64,7 +65,8 @@ std::unique_ptr<StagePolicy> table_policy(const Question& question, bool input_m
 std::unique_ptr<StagePolicy> offload_policy(const chain::Chain& chain);
 
 /// A single-stage solver by name, asked for less and less memory until what its program keeps fits
-/// as often as there are micro-batches in flight. Throws InputError for an unknown one.
+/// as often as there are micro-batches in flight; its leanest program says whether any does. Throws
+/// InputError for an unknown one.
 std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::string& solver);
 
 /// The policy of that name: a solver's, "joint", "madpipe" (the same), "adapipe", "uniform N",

@@ -113,7 +113,7 @@ std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, con
 namespace {
 
 Effort effort_of(const std::string& solver) {
-  if (solver == "exhaustive" || solver == "milp") return Effort::kSearch;
+  if (solver == "exhaustive") return Effort::kSearch;
   for (const char* const name :
        {"keep_all", "recompute_all", "periodic", "sqrt", "capuchin", "revolve", "min_peak"}) {
     if (solver == name) return Effort::kNone;

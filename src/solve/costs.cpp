@@ -8,16 +8,26 @@
 #include <algorithm>
 
 namespace trireme::solve {
+namespace {
 
-Costs::Costs(const chain::Chain& chain, int first, int last, Bytes unit)
+bool has_retapes(const chain::Chain& chain, int first, int last) {
+  for (int i = first; i <= last; ++i) {
+    if (chain.layer(i).retape) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Costs::Costs(const chain::Chain& chain, int first, int last, Bytes unit, RetapeBytes retapes)
     : first_(first), last_(last), chain_end_(chain.length()), unit_(unit.count()) {
   ensure(first >= 1 && first <= last && last <= chain.length(), "layers lie outside the chain");
   ensure(unit_ >= 1, "a slot has at least one byte");
   const std::size_t size = static_cast<std::size_t>(last - first) + 2;
-  for (auto* sizes :
-       {&output_, &tape_, &waiting_, &taping_, &taping_with_input_, &backward_, &tapes_}) {
-    sizes->assign(size, 0);
-  }
+  output_.assign(size, 0);
+  tapes_.assign(size, 0);
+  taped_.resize(size);
+  if (retapes == RetapeBytes::kTheirOwn && has_retapes(chain, first, last)) retaped_.resize(size);
   forward_.assign(size, 0);
   work_.assign(size, 0);
   saved_.assign(size, 0);
@@ -25,20 +35,29 @@ Costs::Costs(const chain::Chain& chain, int first, int last, Bytes unit)
   output_[0] = rounded_up(input_bytes_[0]);
   for (int i = first; i <= last; ++i) {
     const chain::LayerCost& layer = chain.layer(i);
-    const std::int64_t x = layer.output.count(), a = layer.tape.count();
-    const std::int64_t taped = a + layer.tape_transient.count();
-    output_[at(i)] = rounded_up(x);
-    tape_[at(i)] = rounded_up(a);
-    tapes_[at(i)] = tapes_[at(i - 1)] + tape_[at(i)];
-    waiting_[at(i)] = rounded_up(a + x);
-    taping_[at(i)] = rounded_up(taped);
-    taping_with_input_[at(i)] = rounded_up(chain.output(i - 1).count() + taped);
-    backward_[at(i)] = rounded_up(x + a + layer.backward_transient.count());
+    output_[at(i)] = rounded_up(layer.output.count());
+    taped_[at(i)] = taped_by(chain, i,
+                             {.time = layer.forward,
+                              .tape = layer.tape,
+                              .tape_transient = layer.tape_transient,
+                              .backward_transient = layer.backward_transient});
+    if (counts_retapes()) retaped_[at(i)] = taped_by(chain, i, layer.again());
+    tapes_[at(i)] = tapes_[at(i - 1)] + tape(i);
     forward_[at(i)] = forward_[at(i - 1)] + layer.forward.count();
     saved_[at(i)] = (layer.forward - layer.again().time).count();
     work_[at(i)] = work_[at(i - 1)] + layer.forward.count() + layer.backward.count();
   }
   fill_runs(chain);
+}
+
+Costs::Taped Costs::taped_by(const chain::Chain& chain, int i, const chain::Retape& tape) const {
+  const std::int64_t x = chain.output(i).count(), a = tape.tape.count();
+  const std::int64_t made = a + tape.tape_transient.count();
+  return {.tape = rounded_up(a),
+          .waiting = rounded_up(a + x),
+          .taping = rounded_up(made),
+          .taping_with_input = rounded_up(chain.output(i - 1).count() + made),
+          .backward = rounded_up(x + a + tape.backward_transient.count())};
 }
 
 void Costs::fill_runs(const chain::Chain& chain) {
@@ -72,6 +91,8 @@ Slots load(const Costs& costs, Part part, int t) {
       return costs.output(t);
     case Part::kResumed:
       return costs.waiting(t);
+    case Part::kRetaped:
+      return costs.retaped(t).waiting;
     case Part::kFirst:
       return 0;
   }
@@ -81,6 +102,7 @@ Slots load(const Costs& costs, Part part, int t) {
 Split keep_output(const Costs& costs, Part part, int s, int t, int at) {
   const bool given_away = part == Part::kFirst && at == t;
   return {.keeps = Split::Keeps::kOutput,
+          .left = Part::kWhole,
           .at = at,
           .holds = given_away ? 0 : costs.output(at),
           .needs = load(costs, part, t) + costs.run(s, at),
@@ -88,16 +110,19 @@ Split keep_output(const Costs& costs, Part part, int s, int t, int at) {
 }
 
 Split keep_tape(const Costs& costs, Part part, int s, int t, int at) {
+  // In a kWhole the backward of t follows its tape, and nobody reads x[t].
+  const bool retape = part == Part::kWhole && at == t && costs.counts_retapes();
+  const Costs::Taped& tape = retape ? costs.retaped(at) : costs.taped(at);
   // The input of s is held outside; that of a later layer was just made and is inside.
-  Slots forwards =
-      at == s ? costs.taping(s) : std::max(costs.run(s, at - 1), costs.taping_with_input(at));
+  Slots forwards = at == s ? tape.taping : std::max(costs.run(s, at - 1), tape.taping_with_input);
   if (part == Part::kFirst && at == t && at > s && costs.is_loss(t)) {
     // The gradient of x[L] is there as soon as the tape is, before the input can be dropped.
     forwards = std::max(forwards, costs.output(at - 1) + costs.waiting(at));
   }
   return {.keeps = Split::Keeps::kTape,
+          .left = retape ? Part::kRetaped : Part::kResumed,
           .at = at,
-          .holds = costs.tape(at),
+          .holds = tape.tape,
           .needs = load(costs, part, t) + forwards,
           .runs = costs.forward(s, at - 1)};
 }

@@ -38,7 +38,7 @@ class IntervalTable final : public CostReader {
   }
 
   std::size_t limit_, stored_ = 0;
-  std::vector<Column> whole_, resumed_, first_;
+  std::vector<Column> whole_, resumed_, retaped_, first_;
 };
 
 template <class Column>
@@ -49,11 +49,15 @@ IntervalTable<Column>::IntervalTable(std::shared_ptr<const Costs> shared, Freedo
   const auto n = static_cast<std::size_t>(last - first) + 1;
   whole_.resize(n * (n + 1) / 2);
   resumed_.resize(whole_.size());
+  if (costs().counts_retapes()) retaped_.resize(whole_.size());
   first_.resize(n);
   for (int t = first; t <= last; ++t) {
     for (int s = t; s >= first && complete(); --s) {
       if (s == t || freedom == Freedom::kInputMayLeave) {
         store(resumed_[place(s, t)], solve(Part::kResumed, s, t, top));
+        if (costs().counts_retapes()) {
+          store(retaped_[place(s, t)], solve(Part::kRetaped, s, t, top));
+        }
       }
       store(whole_[place(s, t)], solve(Part::kWhole, s, t, top));
     }
@@ -66,14 +70,13 @@ IntervalTable<Column>::IntervalTable(std::shared_ptr<const Costs> shared, Freedo
 template <class Column>
 Column IntervalTable<Column>::solve(Part part, int s, int t, Slots top) const {
   typename Column::Draft draft(top);
-  if (part == Part::kResumed && s == t) {
-    draft.free_from(costs().backward(t));
+  if (s == t && (part == Part::kResumed || part == Part::kRetaped)) {
+    draft.free_from((part == Part::kRetaped ? costs().retaped(t) : costs().taped(t)).backward);
     return draft.finish();
   }
   each_split(costs(), freedom(), part, s, t, [&](const Split& split) {
-    const Part left = split.keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed;
-    draft.add(column(left, s, split.at), split.at < t ? &column(part, split.at + 1, t) : nullptr,
-              split);
+    draft.add(column(split.left, s, split.at),
+              split.at < t ? &column(part, split.at + 1, t) : nullptr, split);
   });
   return draft.finish();
 }
@@ -85,6 +88,8 @@ const Column& IntervalTable<Column>::column(Part part, int s, int t) const {
       return whole_[place(s, t)];
     case Part::kResumed:
       return resumed_[place(s, t)];
+    case Part::kRetaped:
+      return retaped_[place(s, t)];
     case Part::kFirst:
       break;
   }

@@ -38,7 +38,9 @@ class LeanStages::Reader final : public CostReader {
 
 LeanStages::LeanStages(const chain::Chain& chain, Freedom freedom)
     : chain_(chain),
-      table_(std::make_shared<const Costs>(chain, 1, chain.length(), Bytes(1)), freedom, 0) {}
+      table_(
+          std::make_shared<const Costs>(chain, 1, chain.length(), Bytes(1), RetapeBytes::kTheirOwn),
+          freedom, 0) {}
 
 Bytes LeanStages::least_memory(int first, int last, int in_flight) {
   return in_flight * chain_.output(first - 1) +
@@ -67,8 +69,7 @@ LeanStages::Front LeanStages::front(const std::vector<Front>& right, int s, int 
                                     int in_flight) const {
   Front all;
   each_split(table_.costs(), table_.freedom(), Part::kFirst, s, t, [&](const Split& split) {
-    const Part part = split.keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed;
-    const LeastColumn& left = table_.column(part, s, split.at);
+    const LeastColumn& left = table_.column(split.left, s, split.at);
     const Slots needs = std::max(split.needs, left.needs);
     const double time = split.runs + left.time;
     if (split.at == t) {

@@ -55,7 +55,7 @@ program::StageProgram rebuild_stage(const CostReader& reader, int first, int las
 namespace {
 
 void Rebuild::emit(Part part, int s, int t, Slots m) {
-  if (part == Part::kResumed && s == t) {
+  if (s == t && (part == Part::kResumed || part == Part::kRetaped)) {
     add(Op::kBackward, t);
     return;
   }
@@ -67,7 +67,7 @@ void Rebuild::emit(Part part, int s, int t, Slots m) {
   } else if (part == Part::kFirst) {
     list_ = after_;
   }
-  emit(split->keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed, s, split->at, m);
+  emit(split->left, s, split->at, m);
 }
 
 std::optional<Split> Rebuild::best(Part part, int s, int t, Slots m) const {
@@ -88,8 +88,7 @@ double Rebuild::value(const Split& split, Part part, int s, int t, Slots m) cons
   if (part == Part::kFirst && m < split.holds + reader_.slack()) {
     return std::numeric_limits<double>::infinity();
   }
-  const Part left = split.keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed;
-  double time = split.runs + reader_.extra(left, s, split.at, m);
+  double time = split.runs + reader_.extra(split.left, s, split.at, m);
   if (split.at < t) time += reader_.extra(part, split.at + 1, t, m - split.holds);
   return time;
 }

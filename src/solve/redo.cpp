@@ -32,10 +32,6 @@ void thin_out(std::vector<Need>& needs, std::size_t most) {
   }
 }
 
-Part left_of(const Split& split) {
-  return split.keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed;
-}
-
 }  // namespace
 
 RedoTable::RedoTable(const chain::Chain& chain, Source source)
@@ -109,7 +105,7 @@ void RedoTable::make(const SubChain& chain, Redo& redo) {
 // The left side is done last, the right side before it. Answers how long both take.
 double RedoTable::add_parts(const SubChain& chain, const Split& split, Slots m,
                             std::vector<Need>& needs) {
-  const Redo& left = in_force({left_of(split), chain.s, split.at}, m);
+  const Redo& left = in_force({split.left, chain.s, split.at}, m);
   for (const Need& need : this->needs(left)) needs.push_back(need);
   if (split.at == chain.t) return left.duration;
   const Redo& right = in_force({chain.part, split.at + 1, chain.t}, m - split.holds);
@@ -146,7 +142,7 @@ Split RedoTable::best(const SubChain& chain, Slots m) const {
   std::optional<Split> found;
   each_split(source_.parts->costs(), freedom(), part, s, t, [&](const Split& split) {
     if (split.runs >= least || m < split.needs) return;
-    double time = split.runs + source_.parts->extra(left_of(split), chain.s, split.at, m);
+    double time = split.runs + source_.parts->extra(split.left, chain.s, split.at, m);
     if (split.at < chain.t) {
       time += source_.parts->extra(chain.part, split.at + 1, chain.t, m - split.holds);
     }

@@ -69,8 +69,8 @@ Result solve_by_tables(const Problem& problem, Freedom freedom) {
 }
 
 std::optional<Solution> exact(const Problem& problem, Freedom freedom) {
-  const auto costs = std::make_shared<const Costs>(*problem.chain, problem.first_layer,
-                                                   problem.last_layer, Bytes(1));
+  const auto costs = std::make_shared<const Costs>(
+      *problem.chain, problem.first_layer, problem.last_layer, Bytes(1), RetapeBytes::kTheirOwn);
   const Slots available = costs->available(problem.budget);
   const IntervalTable<StepColumn> table(costs, freedom, available, kMostBreakpoints);
   if (!table.complete()) return std::nullopt;
@@ -149,7 +149,8 @@ std::optional<Solution> fitting(const Problem& problem, const CostReader& reader
 // The least budget, exactly: the recurrence in bytes with "least m" for "least time".
 Result leanest(const Problem& problem, Freedom freedom) {
   const int first = problem.first_layer, last = problem.last_layer;
-  const auto costs = std::make_shared<const Costs>(*problem.chain, first, last, Bytes(1));
+  const auto costs =
+      std::make_shared<const Costs>(*problem.chain, first, last, Bytes(1), RetapeBytes::kTheirOwn);
   const IntervalTable<LeastColumn> table(costs, freedom, 0);
   const Slots least = table.column(Part::kFirst, first, last).needs;
   return within_budget(problem, rebuild_stage(table, first, last, least));

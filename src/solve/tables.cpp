@@ -102,11 +102,10 @@ FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
     Draft draft;
     draft.clear(memory.get(), top + 1);
     each_split(costs(), freedom(), Part::kFirst, s, last, [&](const Split& split) {
-      const Part left = split.keeps == Split::Keeps::kOutput ? Part::kWhole : Part::kResumed;
       const Column right = split.at == last
                                ? free_column(0)
                                : columns_->of[static_cast<std::size_t>(split.at + 1 - first)];
-      relax(draft, Step{.left = tables.state().column(left, s, split.at),
+      relax(draft, Step{.left = tables.state().column(split.left, s, split.at),
                         .right = right,
                         .holds = clipped(split.holds, top),
                         .needs = clipped(std::max(split.needs, split.holds + slack), top),

@@ -110,6 +110,15 @@ TEST(ReadChain, RefusesARetapeThatIsMoreThanAForward) {
        "layer 1 (a).retape_s is 3, must be at most forward_s, 2: it is a part of a forward"},
       {costs + ", retape_s: 1, retape_bytes: 10}\n",
        "layer 1 (a).retape_bytes is 10, must be at most tape_bytes, 9"},
+      {costs +
+           ", tape_transient_bytes: 2, retape_s: 1, retape_bytes: 7, retape_transient_bytes: 5}\n",
+       "layer 1 (a).retape_transient_bytes is 5, must be at most tape_transient_bytes + tape_bytes "
+       "- "
+       "retape_bytes, 4"},
+      {costs + ", backward_transient_bytes: 2, retape_s: 1, retape_backward_transient_bytes: 3}\n",
+       "layer 1 (a).retape_backward_transient_bytes is 3, must be at most backward_transient_bytes "
+       "+ "
+       "tape_bytes - retape_bytes, 2"},
       {costs + ", retape_bytes: 8}\n", "layer 1 (a).retape_bytes needs retape_s beside it"}};
   for (const auto& [text, message] : table)
     EXPECT_THAT(refusal(kHead + text), testing::HasSubstr(message));

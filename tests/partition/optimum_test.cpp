@@ -67,8 +67,8 @@ TEST(JointPlanner, IsOftenFasterWithFewerInFlightAndNeverSlower) {
     const Answer open = plan(question), scheduled = plan(as_scheduled(question));
     const auto* found = std::get_if<plan::Plan>(&open);
     const auto* usual = std::get_if<plan::Plan>(&scheduled);
-    ASSERT_EQ(found == nullptr, usual == nullptr);
-    if (found == nullptr) continue;
+    if (usual == nullptr) continue;  // fewer in flight need less: least_budget_test.cpp
+    ASSERT_NE(found, nullptr);
     EXPECT_LE(found->step.count(), usual->step.count() * (1 + kSame)) << trial;
     faster += found->step.count() < usual->step.count() * (1 - kSame) ? 1 : 0;
     EXPECT_FALSE(simulate::validate(plan::compile(*found), setting_of(question, *found))) << trial;

@@ -187,5 +187,25 @@ TEST(Shape, AnEstimateIsNeverBelowNothing) {
   EXPECT_EQ(chain_between(slower, affine(4), 16).layers[0].forward, Seconds(0));
 }
 
+// A tape of 3 and a retape of 2 with a transient of 1 more need the same peak; rounded up one by
+// one at a third of the size, 1 and 1 + 1 would not.
+TEST(Shape, ARetapeNeverNeedsMoreThanAWholeTapeAtAnySize) {
+  chain::Chain chain = solve::without_loss(solve::homogeneous(3));
+  for (chain::LayerCost& layer : chain.layers) {
+    layer.retape = layer.again();
+    layer.retape->tape -= Bytes(1);
+    layer.retape->tape_transient += Bytes(1);
+    layer.retape->backward_transient += Bytes(1);
+  }
+  for (int size = 1; size <= 9; ++size) {
+    for (const chain::Chain& other :
+         {scaled_chain(chain, 3, size), chain_between({3, chain}, {4, chain}, size),
+          chain_between({3, chain}, {6, scaled_chain(chain, 3, 6)}, size)}) {
+      const chain::LayerCost& layer = other.layer(2);
+      EXPECT_EQ(layer.retape, chain::capped(*layer.retape, layer)) << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::partition

@@ -37,8 +37,8 @@ struct LayerCost {
                              ///< gradient inside
   Bytes parameters, gradients, optimizer;  ///< static while the stage lives
   Seconds update{0};  ///< the optimiser's update of its parameters, once a step
-  /// Takes no longer than `forward` and leaves no more than `tape`. Nothing: its tape is made again
-  /// by a whole forward.
+  /// Never more than a whole taped forward (see `capped`). Nothing: its tape is made again by a
+  /// whole forward.
   std::optional<Retape> retape = std::nullopt;
 
   /// What it costs to make the tape again; a whole taped forward where nothing less is known.
@@ -48,6 +48,11 @@ struct LayerCost {
 
   bool operator==(const LayerCost&) const = default;
 };
+
+/// The same retape with what is more than a whole taped forward of the layer takes brought down to
+/// that: its time, what it leaves, and both peaks above what was held before it. Plans count with
+/// whole tapes and run retapes in their place, so a retape must never need more.
+Retape capped(Retape retape, const LayerCost& layer);
 
 /// Layers 1..length(); x[0] is the chain's input. Layer `length()` includes the loss.
 struct Chain {
@@ -75,8 +80,8 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 /// tape. Units are read ("3MiB", "1.5ms").
 ///
 /// Throws InputError with file, line, layer and field: unknown key, negative or non-finite number,
-/// a retape that costs more than a forward and its tape, no layers, more than kMaxLayers, a sum of
-/// sizes over 2^62.
+/// a retape that takes more than a whole taped forward (`capped`), no layers, more than kMaxLayers,
+/// a sum of sizes over 2^62.
 Chain load_chain(const std::filesystem::path& file);
 Chain read_chain(const io::Node& document);
 

@@ -23,32 +23,46 @@ namespace trireme::solve {
 /// A number of slots. Memory "m" of the recurrences.
 using Slots = std::int64_t;
 
+/// Whether bytes that retapes save are counted, which takes one more kind of part (Part::kRetaped).
+/// Otherwise a retape counts with the bytes of a whole tape, which it never exceeds; its time
+/// always counts.
+enum class RetapeBytes { kOfWholeTapes, kTheirOwn };
+
 /// Layers first..last of a chain, in slots; layers carry the chain's own numbers.
 class Costs {
  public:
   /// Copies what it needs. `unit` is at least one byte.
-  Costs(const chain::Chain& chain, int first, int last, Bytes unit);
+  Costs(const chain::Chain& chain, int first, int last, Bytes unit,
+        RetapeBytes retapes = RetapeBytes::kOfWholeTapes);
 
   int first() const { return first_; }
   int last() const { return last_; }
   Bytes unit() const { return Bytes(unit_); }
   /// Whether layer t is the chain's last, whose output is the loss.
   bool is_loss(int t) const { return t == chain_end_; }
+  bool counts_retapes() const { return !retaped_.empty(); }
 
   Slots output(int i) const { return output_[at(i)]; }  ///< x[i], first-1 <= i <= last
-  Slots tape(int i) const { return tape_[at(i)]; }      ///< a[i]
+  Slots tape(int i) const { return taped(i).tape; }     ///< a[i]
   /// Sum of a[s..t], item by item.
   Slots tapes(int s, int t) const { return tapes_[at(t)] - tapes_[at(s - 1)]; }
   Bytes input_bytes(int i) const { return Bytes(input_bytes_[at(i - 1)]); }  ///< of x[i-1]
 
-  /// Tape of i and gradient of x[i]: what a backward that waits for its input holds.
-  Slots waiting(int i) const { return waiting_[at(i)]; }
-  /// a[i] + tt[i]: a taped forward whose input is held outside.
-  Slots taping(int i) const { return taping_[at(i)]; }
-  /// x[i-1] + a[i] + tt[i]: the same with its input inside.
-  Slots taping_with_input(int i) const { return taping_with_input_[at(i)]; }
-  /// x[i] + a[i] + tb[i]: a backward whose input is held outside.
-  Slots backward(int i) const { return backward_[at(i)]; }
+  /// What a tape takes; that of a retape with its own a, tt and tb.
+  struct Taped {
+    Slots tape = 0;               ///< a[i]
+    Slots waiting = 0;            ///< a[i] + x[i]: what a backward that waits for its input holds
+    Slots taping = 0;             ///< a[i] + tt[i]: a taped forward whose input is held outside
+    Slots taping_with_input = 0;  ///< x[i-1] + a[i] + tt[i]: the same with its input inside
+    Slots backward = 0;           ///< x[i] + a[i] + tb[i]: a backward whose input is held outside
+  };
+  const Taped& taped(int i) const { return taped_[at(i)]; }
+  /// Only where the costs count retapes.
+  const Taped& retaped(int i) const { return retaped_[at(i)]; }
+  Slots waiting(int i) const { return taped(i).waiting; }
+  Slots taping(int i) const { return taped(i).taping; }
+  Slots taping_with_input(int i) const { return taped(i).taping_with_input; }
+  Slots backward(int i) const { return taped(i).backward; }
   /// Most that untaped forwards of s..j need when each drops its input, x[s-1] held outside: x[s] +
   /// tf[s], then x[k-1] + x[k] + tf[k]. 0 for an empty run.
   Slots run(int s, int j) const {
@@ -74,11 +88,13 @@ class Costs {
   std::size_t at(int i) const { return static_cast<std::size_t>(i - first_ + 1); }
   std::size_t row(int s) const { return row_[at(s)]; }
   Slots rounded_up(std::int64_t bytes) const { return (bytes + unit_ - 1) / unit_; }
+  Taped taped_by(const chain::Chain& chain, int i, const chain::Retape& tape) const;
   void fill_runs(const chain::Chain& chain);
 
   int first_, last_, chain_end_;
   std::int64_t unit_;
-  std::vector<Slots> output_, tape_, waiting_, taping_, taping_with_input_, backward_, run_, tapes_;
+  std::vector<Slots> output_, run_, tapes_;
+  std::vector<Taped> taped_, retaped_;
   std::vector<std::int64_t> input_bytes_;
   std::vector<std::size_t> row_;
   std::vector<double> forward_, work_;  // prefix sums
@@ -91,7 +107,7 @@ enum class Freedom {
   kInputMayLeave,  ///< rotor_free: it may be made again right before the backward
 };
 
-/// The three quantities of the recurrences. Each is a least time over programs, as a function of m.
+/// The quantities of the recurrences. Each is a least time over programs, as a function of m.
 enum class Part {
   /// C(s,t,m): forward and backward of s..t; x[s-1] outside m, the gradient of x[t] inside m.
   /// Nobody reads x[t], so the tape of t is made by a retape.
@@ -99,6 +115,8 @@ enum class Part {
   /// G_t(s,m): the tape of t and the gradient of x[t] are there, inside m; s..t-1 run until x[t-1]
   /// exists, then the backwards of t..s. Without the time of b[t].
   kResumed,
+  /// The same where a retape made the tape of t; only where the costs count retapes.
+  kRetaped,
   /// g(s,m): the first forward of s..t, and the backward; no gradient is there until x[t] was
   /// given away.
   kFirst,
@@ -109,9 +127,10 @@ enum class Part {
 struct Split {
   enum class Keeps {
     kOutput,  ///< x[at] stays, s..at is done again as a kWhole
-    kTape,    ///< the tape of at stays, the rest is done again as a kResumed
+    kTape,    ///< the tape of at stays, the rest is done again as a kResumed or kRetaped
   };
   Keeps keeps{};
+  Part left{};  ///< what s..at is when it is done again
   int at = 0;
   Slots holds = 0;  ///< what the right side has less
   Slots needs = 0;  ///< least m
@@ -124,12 +143,12 @@ Split keep_output(const Costs& costs, Part part, int s, int t, int at);
 Split keep_tape(const Costs& costs, Part part, int s, int t, int at);
 
 /// Calls `visit(split)` for every decision on s..t: outputs, then tapes, both in ascending order,
-/// then for kFirst the output that is given away. A kResumed of one layer has none: it is its
-/// backward alone.
+/// then for kFirst the output that is given away. A kResumed or kRetaped of one layer has none: it
+/// is its backward alone.
 template <class Visit>
 void each_split(const Costs& costs, Freedom freedom, Part part, int s, int t, Visit&& visit) {
   for (int j = s; j < t; ++j) visit(keep_output(costs, part, s, t, j));
-  const int last_tape = part == Part::kResumed ? t - 1 : t;
+  const int last_tape = part == Part::kResumed || part == Part::kRetaped ? t - 1 : t;
   const int most = freedom == Freedom::kInputStays ? s : last_tape;
   for (int j = s; j <= most && j <= last_tape; ++j) visit(keep_tape(costs, part, s, t, j));
   if (part == Part::kFirst) visit(keep_output(costs, part, s, t, t));
