@@ -37,6 +37,10 @@ int run_pure(int argc, const char* const* argv) {
                      "Train a job, alone or under mpirun -n RANKS (see trireme train --help)");
   app.add_subcommand("profile",
                      "Measure what every layer of a job costs (see trireme profile --help)");
+  app.add_subcommand("export",
+                     "Write what a run has learned for other programs (see trireme export --help)");
+  app.add_subcommand("generate",
+                     "Let a model of tokens go on with a text (see trireme generate --help)");
   PlanArguments plan_arguments;
   SimulateArguments simulate_arguments;
   CheckArguments check_arguments;

@@ -28,7 +28,8 @@ std::filesystem::path runtime_file() {
 bool needs_runtime(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view command = argv[1];
-  if (command == "train" || command == "profile") return true;
+  for (const char* each : {"train", "profile", "export", "generate"})
+    if (command == each) return true;
   if (command == "plan") return argc > 2 && argv[2][0] != '-';
   // Without a runtime a job is at least read and written out.
   return command == "check" && trireme::app::forecasts_a_job(argc, argv) &&

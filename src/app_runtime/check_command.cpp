@@ -3,6 +3,7 @@
 
 #include "auto_shape.h"
 #include "does_not_fit.h"
+#include "job_data.h"
 #include "launch.h"
 #include "signals.h"
 #include "train_command.h"
@@ -15,6 +16,7 @@
 #include "trireme/io/file.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
+#include "trireme/runtime/weights.h"
 
 #include <iostream>
 
@@ -32,6 +34,10 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
   try {
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
+    if (arguments.opens_inputs) {
+      open_data(job, model);
+      if (!job.weights.empty()) runtime::require_weights(model, job);
+    }
     const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);
     const int ranks = arguments.ranks > 0 ? arguments.ranks : asked;
     comm::run_local(

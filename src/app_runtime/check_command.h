@@ -15,6 +15,7 @@ struct ForecastArguments {
   int ranks = 0;                      ///< of the run; 0: the job's stages x replicas
   std::string output;                 ///< the plan goes there; empty: nowhere
   std::string report;                 ///< a page on it, likewise
+  bool opens_inputs = false;          ///< also whether data and weights are there and fit
   bool json = false;                  ///< the plan on standard output and nothing else there
 };
 

@@ -54,8 +54,8 @@ void flatten(const io::Node& node, const std::string& key, Numbers& into) {
 
 }  // namespace
 
-fs::path checkpoints_folder(const config::JobSpec& job) {
-  return fs::path(job.report.directory) / "checkpoints";
+fs::path checkpoints_folder(const fs::path& run) {
+  return run / "checkpoints";
 }
 
 std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
@@ -84,14 +84,15 @@ namespace {
 std::optional<Resumption> found_by(const config::JobSpec& job, const std::string& data,
                                    const RankContext& context, std::ostream& out) {
   const bool must = job.checkpoint.resume == "must";
-  std::vector<checkpoint::Found> all = checkpoint::Store(checkpoints_folder(job)).complete();
+  std::vector<checkpoint::Found> all =
+      checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
   if (job.checkpoint.resume == "never") return std::nullopt;
   // One of the last step, and no summary: the crash came between the two.
   if (!must && all.size() > 1 && all.back().step >= job.train.steps) all.pop_back();
   if (all.empty()) {
     if (must)
-      job.fail("checkpoint.resume",
-               concat("is must, but there is no checkpoint in ", checkpoints_folder(job).string()));
+      job.fail("checkpoint.resume", concat("is must, but there is no checkpoint in ",
+                                           checkpoints_folder(job.report.directory).string()));
     return std::nullopt;
   }
   if (!must && fs::exists(fs::path(job.report.directory) / "summary.json")) return std::nullopt;

@@ -22,7 +22,7 @@ struct Resumption {
 };
 
 /// Of a run's folder.
-std::filesystem::path checkpoints_folder(const config::JobSpec& job);
+std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 
 /// Every rank; rank 0 looks. `data` is the data set's digest. With `checkpoint.resume`:
 /// - never: none.

@@ -2,11 +2,16 @@
 #include "trireme/app_runtime/run.h"
 
 #include "check_command.h"
+#include "export_command.h"
+#include "generate_command.h"
 #include "profile_command.h"
 #include "train_command.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 
 namespace trireme::app {
@@ -16,8 +21,12 @@ constexpr int kWrongUse = 2;
 
 void add_train(CLI::App& app, TrainArguments& arguments);
 void add_profile(CLI::App& app, ProfileArguments& arguments);
-/// `check` and `plan` of a job are the same question.
+/// `check` and `plan` of a job are the same question; `check` opens its data and weights, too.
 void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arguments);
+void add_export(CLI::App& app, ExportArguments& arguments);
+void add_generate(CLI::App& app, GenerateArguments& arguments);
+/// Of the commands that read checkpoints.
+void add_step(CLI::App& command, std::optional<std::int64_t>& step);
 
 }  // namespace
 
@@ -34,14 +43,22 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   add_profile(app, profile_arguments);
   add_forecast(app, "check", forecast_arguments);
   add_forecast(app, "plan", forecast_arguments);
+  ExportArguments export_arguments;
+  add_export(app, export_arguments);
+  GenerateArguments generate_arguments;
+  add_generate(app, generate_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUse;
   }
   if (app.got_subcommand("profile")) return profile(profile_arguments, own);
-  if (app.got_subcommand("check") || app.got_subcommand("plan"))
+  if (app.got_subcommand("check") || app.got_subcommand("plan")) {
+    forecast_arguments.opens_inputs = app.got_subcommand("check");
     return forecast(forecast_arguments, own);
+  }
+  if (app.got_subcommand("export")) return export_run(export_arguments, own);
+  if (app.got_subcommand("generate")) return generate(generate_arguments, own);
   return train(train_arguments, own);
 }
 
@@ -104,6 +121,60 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
   command.footer("Example:\n  trireme " + name +
                  " configs/small-memory.yaml --set memory.device_budget=64MiB\n"
                  "Exit code 3: nothing fits; the smallest budget that works is in the message.");
+}
+
+void add_export(CLI::App& app, ExportArguments& arguments) {
+  CLI::App& command = *app.add_subcommand(
+      "export", "Write what a run has learned for other programs (safetensors)");
+  command.add_option("run", arguments.run, "A run's folder, or a checkpoint's")->required();
+  command
+      .add_option(
+          "-o,--output", arguments.output,
+          "A new folder, as Hugging Face's transformers read it; or a single file NAME.safetensors")
+      ->required();
+  command.add_option("--type", arguments.type, "Type of the values: float32, bfloat16 or float16")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
+      ->capture_default_str();
+  add_step(command, arguments.step);
+  command.footer("Example:\n  trireme export runs/quickstart -o my-model --type bfloat16");
+}
+
+void add_generate(CLI::App& app, GenerateArguments& arguments) {
+  CLI::App& command = *app.add_subcommand("generate", "Let a model of tokens go on with a text");
+  command
+      .add_option("model", arguments.model,
+                  "A run's folder, a checkpoint's, or one with weights (trireme export)")
+      ->required();
+  CLI::Option* const prompt = command.add_option("--prompt", arguments.prompt,
+                                                 "The text, for models whose tokens are bytes");
+  command
+      .add_option("--prompt-tokens", arguments.prompt_tokens,
+                  "The numbers of its tokens, e.g. 464,2068; numbers are printed, too")
+      ->delimiter(',')
+      ->excludes(prompt);
+  command.add_option("--tokens", arguments.tokens, "How many follow")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
+      ->capture_default_str();
+  command
+      .add_option("--temperature", arguments.temperature,
+                  "Below 1 likely tokens become likelier; 0: always the most likely one")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
+  command.add_option("--top-k", arguments.top_k, "Only among so many most likely tokens; 0: all")
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()))
+      ->capture_default_str();
+  command.add_option("--seed", arguments.seed, "The same seed, the same text")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
+  add_step(command, arguments.step);
+  command.footer(
+      "Example:\n  trireme generate runs/quickstart --prompt 'This License' --temperature 0.8\n"
+      "The whole text runs through the model for every token: to try a model, not to serve it.");
+}
+
+void add_step(CLI::App& command, std::optional<std::int64_t>& step) {
+  command.add_option("--step", step, "Of the checkpoint; the newest if not given")
+      ->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "train_command.h"
 
 #include "auto_shape.h"
+#include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
 #include "mpi_launch.h"
@@ -20,6 +21,7 @@
 #include "trireme/device/cuda_library.h"
 #include "trireme/runtime/links.h"
 #include "trireme/runtime/trainer.h"
+#include "trireme/runtime/weights.h"
 #include "trireme/tier/memory.h"
 
 #include <unistd.h>
@@ -45,42 +47,6 @@ Seconds process_age() {
   double up = 0;
   uptime >> up;
   return Seconds(up - std::atof(field.c_str()) / static_cast<double>(sysconf(_SC_CLK_TCK)));
-}
-
-data::ExampleShape shape_of(const model::ChainModel& model) {
-  data::ExampleShape shape{.input = {},
-                           .inputs = model.input_size,
-                           .classes = model.classes,
-                           .channels = model.image.channels,
-                           .height = model.image.height,
-                           .width = model.image.width};
-  switch (model.input) {
-    case model::InputKind::kTokens:
-      shape.input = "tokens";
-      break;
-    case model::InputKind::kVectors:
-      shape.input = "vectors";
-      break;
-    case model::InputKind::kImages:
-      shape.input = "images";
-      break;
-  }
-  return shape;
-}
-
-/// The job's data; an error about its files says where the job names them.
-std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
-                                         const model::ChainModel& model) {
-  try {
-    return data::open_dataset(job.data, shape_of(model), job.train.seed);
-  } catch (const InputError& error) {
-    const std::string key = "data.files";
-    const std::string message = error.what();
-    const auto section = job.document.find("data");
-    const auto files = section ? section->find("files") : std::nullopt;
-    if (!files || message.rfind(key, 0) != 0) throw;
-    throw InputError(files->where() + message.substr(key.size()));
-  }
 }
 
 /// Micro-batches per replica of one validation: no more than the validation part fills once.
@@ -142,7 +108,7 @@ bool is_person_watching(int descriptor) {
 }
 
 /// Prints what is about to happen, before the first step.
-void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
+void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is_resumed,
               const RankContext& context) {
   const int ranks = context.channel.size();
   out << run.model.name << ": " << run.model.length() << " layers on " << ranks
@@ -154,10 +120,12 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan,
   if (!context.device.place().device().is_cpu())
     out << "device: " << context.device.place().describe() << "\n";
   out << run.dataset.describe() << "\n";
+  if (!run.job.weights.empty() && !is_resumed)
+    out << "begins with the weights in " << run.job.weights << "\n";
 }
 
 runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resumption>& resumed) {
-  runtime::Checkpointing checkpoints{.folder = checkpoints_folder(run.job),
+  runtime::Checkpointing checkpoints{.folder = checkpoints_folder(run.job.report.directory),
                                      .every = run.job.checkpoint.every,
                                      .keep = run.job.checkpoint.keep,
                                      .job = config::to_yaml(run.job),
@@ -195,7 +163,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
       context.channel, comm::everyone(context.channel),
       is_terminal ? "1" : std::to_string(run.job.report.log_every), "report interval");
   const runtime::DataSource source = source_of(run.job, run.dataset);
-  if (speaks) announce(out, run, plan.plan, context);
+  if (speaks) announce(out, run, plan.plan, resumed.has_value(), context);
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,
                             .plan = plan.plan,
@@ -244,6 +212,11 @@ void train_rank(const Run& run, const RankContext& context) {
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
   const std::optional<Resumption> resumed = resumption_of(run.job, run.data_digest, context, out);
+  const auto look_at_weights = [&] {
+    const bool begins = !run.job.weights.empty() && !resumed;
+    if (begins && context.channel.rank() == 0) runtime::require_weights(run.model, run.job);
+  };
+  comm::work_beside_rounds(context.channel, look_at_weights, "look at the weights");
   config::JobSpec job = run.job;
   if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;
   const SettledJob settled = with_shape(job, run.model, context, context.channel.size(), out);
@@ -259,10 +232,16 @@ void train_rank(const Run& run, const RankContext& context) {
 
 }  // namespace
 
+config::LoadOptions load_options(const model::ModelRegistry& own) {
+  config::LoadOptions options;
+  for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
+  return options;
+}
+
 config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
                                const model::ModelRegistry& own) {
-  config::LoadOptions options{.settings = settings, .own_models = {}};
-  for (const auto& [kind, factory] : own) options.own_models.push_back(kind);
+  config::LoadOptions options = load_options(own);
+  options.settings = settings;
   config::JobSpec job = config::load_job(file, options);
   if (job.device == "cuda") {
     if (job.train.deterministic) device::use_deterministic_kernels();

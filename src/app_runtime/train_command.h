@@ -17,6 +17,9 @@ struct TrainArguments {
   std::string report, trace;  ///< a page on the run and a timeline go there, beside report.html
 };
 
+/// With the kinds that this program knows beside the built-in ones.
+config::LoadOptions load_options(const model::ModelRegistry& own);
+
 /// The job, if this program can run it. Throws InputError: also for what a job may ask for and this
 /// version does not do, since silence would look like obedience.
 config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,

@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-", kDraft = ".draft";
-constexpr const char* kManifest = "manifest.json";
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -95,7 +94,7 @@ void Store::publish(const Manifest& manifest, const std::string& job) const {
   const fs::path folder = draft(manifest.step);
   require_files(manifest, folder);
   io::write_file(job_file(folder), job);
-  io::write_file(folder / kManifest, to_json(manifest));
+  io::write_file(manifest_file(folder), to_json(manifest));
   remove_folder(place(manifest.step));
   io::publish_folder(folder, place(manifest.step));
 }
@@ -114,8 +113,12 @@ void Store::keep(int count) const {
   }
 }
 
+fs::path manifest_file(const fs::path& folder) {
+  return folder / "manifest.json";
+}
+
 Manifest load_manifest(const fs::path& folder) {
-  return read_manifest(io::load(folder / kManifest));
+  return read_manifest(io::load(manifest_file(folder)));
 }
 
 fs::path job_file(const fs::path& folder) {

@@ -75,7 +75,7 @@ void read_tensor(const std::filesystem::path& folder, const std::string& name, c
                  std::span<std::byte> into) {
   ensure(std::cmp_equal(into.size(), entry.size.count()), "a tensor has the bytes of its sizes");
   io::InputFile(folder / entry.file).read(into, entry.offset.count());
-  if (digest(into.data(), into.size()) != entry.digest)
+  if (!entry.digest.empty() && digest(into.data(), into.size()) != entry.digest)
     throw InputError(concat((folder / entry.file).string(), ": tensor '", name,
                             "' is not what was written: the file is damaged; remove ",
                             folder.string(), " to go on from the checkpoint before it"));

@@ -29,6 +29,10 @@ constexpr std::string_view kind_of(const MlpSpec&) {
   return "mlp";
 }
 
+constexpr std::string_view kind_of(const TorchScriptSpec&) {
+  return "torchscript";
+}
+
 /// Calls `use` with every built-in spec and its defaults, in the order in which people are told of
 /// them.
 template <class Use>
@@ -39,6 +43,7 @@ void for_each_built_in(const Use& use) {
   use(ResnetSpec{});
   use(VggSpec{});
   use(MlpSpec{});
+  use(TorchScriptSpec{});
 }
 
 /// Whether a built-in model takes means over a micro-batch.

@@ -10,6 +10,7 @@ void check_spec(const JobSpec& job, const GptSpec& spec);
 void check_spec(const JobSpec& job, const LlamaSpec& spec);
 void check_spec(const JobSpec& job, const VitSpec& spec);
 void check_spec(const JobSpec& job, const MlpSpec& spec);
+void check_spec(const JobSpec& job, const TorchScriptSpec& spec);
 /// Nothing that ranges do not say already.
 template <class Spec>
 void check_spec(const JobSpec&, const Spec&) {}
@@ -38,6 +39,10 @@ void check_spec(const JobSpec& job, const LlamaSpec& spec) {
     job.fail("model.width",
              concat("is ", spec.width, ", must be an even multiple of model.heads = ", spec.heads,
                     ": rotary positions turn pairs of values"));
+  if (spec.rope_scaling == "llama3" && spec.rope_high_turns <= spec.rope_low_turns)
+    job.fail("model.rope_high_turns",
+             concat("is ", spec.rope_high_turns,
+                    ", must be more than model.rope_low_turns = ", spec.rope_low_turns));
   require_vocabulary(job, spec.vocabulary);
 }
 
@@ -51,6 +56,13 @@ void check_spec(const JobSpec& job, const MlpSpec& spec) {
     job.fail("model.widths", "is an empty list, must have at least one width");
 }
 
+void check_spec(const JobSpec& job, const TorchScriptSpec& spec) {
+  if (spec.files.empty())
+    job.fail("model.files",
+             "is missing, must be a list of modules saved by torch.jit, e.g. [\"layers/*.pt\"]");
+  if (spec.takes == "tokens") require_vocabulary(job, spec.classes);
+}
+
 void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit) {
   if (value % unit != 0)
@@ -62,6 +74,11 @@ void require_vocabulary(const JobSpec& job, int vocabulary) {
     job.fail("model.vocabulary", concat("is ", vocabulary,
                                         ", must be at least 256 for data.kind text: "
                                         "every byte is a token"));
+  if (job.data.kind == "text" && !job.weights.empty() && vocabulary != 256)
+    job.fail("data.kind", concat("is text, whose bytes are the tokens, but the ", vocabulary,
+                                 " tokens of the weights in ", job.weights,
+                                 " mean something else: encode the text with their tokenizer "
+                                 "(examples/tokens.py), and say tokens"));
 }
 
 }  // namespace

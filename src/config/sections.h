@@ -15,6 +15,7 @@ inline constexpr double kMostPixels = 65536;  ///< of a side
 inline constexpr double kMostChannels = 4096;
 inline constexpr double kMostSeed = 0x1p53;
 inline constexpr Range kChunks{1, 1024};
+inline constexpr Range kEpsilons{1e-12, 1};
 inline const OneOf kGrains{"block", "half_block", "fine"};
 
 template <class Fields>
@@ -26,6 +27,7 @@ void walk(Fields& field, GptSpec& spec) {
   field("vocabulary", spec.vocabulary, Range{1, 1e8});
   field("dropout", spec.dropout, Range{0, 0.9});
   field("tied_head", spec.tied_head);
+  field("norm_epsilon", spec.norm_epsilon, kEpsilons);
   field("grain", spec.grain, kGrains);
   field("loss_chunks", spec.loss_chunks, kChunks);
 }
@@ -40,7 +42,16 @@ void walk(Fields& field, LlamaSpec& spec) {
   field("context", spec.context, Range{1, 1e8});
   field("vocabulary", spec.vocabulary, Range{1, 1e8});
   field("tied_head", spec.tied_head);
+  field("qkv_bias", spec.qkv_bias);
+  field("norm_epsilon", spec.norm_epsilon, kEpsilons);
   field("rope_base", spec.rope_base, Range{1, 1e12});
+  field("rope_scaling", spec.rope_scaling, OneOf{"none", "linear", "llama3"});
+  if (spec.rope_scaling != "none") field("rope_factor", spec.rope_factor, Range{1, 1e4});
+  if (spec.rope_scaling == "llama3") {
+    field("rope_low_turns", spec.rope_low_turns, Range{1e-6, 1e6});
+    field("rope_high_turns", spec.rope_high_turns, Range{1e-6, 1e6});
+    field("rope_original_context", spec.rope_original_context, Range{1, 1e8});
+  }
   field("grain", spec.grain, kGrains);
   field("loss_chunks", spec.loss_chunks, kChunks);
 }
@@ -86,6 +97,19 @@ void walk(Fields& field, MlpSpec& spec) {
   field("classes", spec.classes, Range{2, 1e8});
   field("batch_norm", spec.batch_norm);
   field("dropout", spec.dropout, Range{0, 0.9});
+}
+
+template <class Fields>
+void walk(Fields& field, TorchScriptSpec& spec) {
+  field("files", spec.files);
+  field("takes", spec.takes, OneOf{"tokens", "vectors", "images"});
+  if (spec.takes == "tokens") field("context", spec.context, Range{1, 1e8});
+  if (spec.takes == "vectors") field("inputs", spec.inputs, Range{1, 1e8});
+  if (spec.takes == "images") {
+    field("image_size", spec.image_size, Range{1, kMostPixels});
+    field("channels", spec.channels, Range{1, kMostChannels});
+  }
+  field(spec.takes == "tokens" ? "vocabulary" : "classes", spec.classes, Range{2, 1e8});
 }
 
 template <class Fields>

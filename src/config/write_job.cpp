@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "built_in.h"
 #include "field_writer.h"
+#include "model_lines.h"
 #include "sections.h"
 
 #include "trireme/config/job.h"
@@ -9,10 +9,6 @@
 namespace trireme::config {
 namespace {
 
-std::string model_lines(const ModelSpec& model);
-template <class Spec>
-std::string lines_of(Spec spec);
-std::string lines_of(const OwnModelSpec& spec);
 std::string indented(const std::string& lines);
 
 }  // namespace
@@ -22,27 +18,13 @@ std::string to_yaml(const JobSpec& job) {
   FieldWriter writer;
   writer("name", job.name);
   std::string text = writer.text() + "model:\n" + indented(model_lines(job.model));
+  if (!job.weights.empty()) text += concat("  weights: ", io::yaml_text(job.weights), "\n");
   FieldWriter sections;
   walk(sections, copy);
   return text + sections.text();
 }
 
 namespace {
-
-std::string model_lines(const ModelSpec& model) {
-  return std::visit([](const auto& spec) { return lines_of(spec); }, model);
-}
-
-template <class Spec>
-std::string lines_of(Spec spec) {
-  FieldWriter writer;
-  walk(writer, spec);
-  return concat("kind: ", kind_of(spec), "\n", writer.text());
-}
-
-std::string lines_of(const OwnModelSpec& spec) {
-  return spec.node.to_yaml();
-}
 
 std::string indented(const std::string& lines) {
   std::string text;

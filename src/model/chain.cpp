@@ -37,6 +37,9 @@ struct Maker {
   ChainModel operator()(const config::ResnetSpec& spec) const { return make_resnet(spec); }
   ChainModel operator()(const config::VggSpec& spec) const { return make_vgg(spec); }
   ChainModel operator()(const config::MlpSpec& spec) const { return make_mlp(spec); }
+  ChainModel operator()(const config::TorchScriptSpec& spec) const {
+    return make_torchscript(spec);
+  }
   ChainModel operator()(const config::OwnModelSpec& spec) const { return make_own(spec, own); }
 };
 

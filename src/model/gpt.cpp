@@ -14,8 +14,6 @@
 namespace trireme::model {
 namespace {
 
-constexpr double kNormEpsilon = 1e-5;
-
 /// Tokens int64 [B, T] to [B, T, C].
 Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
   const at::Tensor token = add_token_embedding(build, spec.vocabulary, spec.width, spec.tied_head);
@@ -27,9 +25,9 @@ Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
   };
 }
 
-/// [B, T, C] to the mean cross-entropy of the next token.
+/// [B, T, C] to the mean cross-entropy of the next token, or without a target to its logits.
 Part head(const PartBuilder& build, const config::GptSpec& spec) {
-  const Norm norm = add_norm(build, "norm", spec.width, kNormEpsilon);
+  const Norm norm = add_norm(build, "norm", spec.width, spec.norm_epsilon);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
   return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
     return {next_token_loss(norm(input[0], context), weight, context, chunks)};
@@ -56,7 +54,7 @@ ChainModel make_gpt(const config::GptSpec& spec) {
                           .dropout = spec.dropout,
                           .is_causal = true,
                           .gelu = "tanh",
-                          .norm_epsilon = kNormEpsilon},
+                          .norm_epsilon = spec.norm_epsilon},
                          spec.grain);
   model.layers.push_back(layer_of("head", "head", T * C * V,
                                   [spec](const PartBuilder& build) { return head(build, spec); }));

@@ -1,5 +1,6 @@
 // A llama-like decoder (Touvron et al. 2023): RMS norm, rotary positions (Su et al. 2021),
-// grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020), no biases.
+// grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020), no biases but perhaps those
+// of queries, keys and values (Qwen team 2024).
 //
 // Shapes: B examples of the micro-batch, T tokens, C width, H heads of queries, G of keys and
 // values, D = C / H, V vocabulary. Of tensors between parts, x is the residual; it travels last.
@@ -7,19 +8,19 @@
 #include "language.h"
 #include "transformer.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/model/functional.h"
 
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <numbers>
 
 namespace trireme::model {
 namespace {
 
 using config::LlamaSpec;
-
-constexpr double kNormEpsilon = 1e-5;
 
 /// x to {q, k, v, x} with q [B, T, H, D] and k [B, T, G, D] turned by their positions. The tape:
 /// norm(x), a number per token and the angles; turning keeps nothing of what it turns.
@@ -39,16 +40,17 @@ std::vector<PartRecipe> parts_of(const LlamaSpec& spec);
 /// RMS norm as a part uses it.
 struct RmsNorm {
   at::Tensor weight;
+  double epsilon;
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const {
-    return remade({x}, context, [weight = weight, type = product_type(x)](const Values& source) {
-      return rms_norm(source[0], weight, kNormEpsilon).to(type);
+    return remade({x}, context, [norm = *this, type = product_type(x)](const Values& source) {
+      return rms_norm(source[0], norm.weight, norm.epsilon).to(type);
     });
   }
 };
 
-RmsNorm add_rms_norm(const PartBuilder& build, std::int64_t width) {
-  return {.weight = build.constant("norm.weight", {width}, 1)};
+RmsNorm add_rms_norm(const PartBuilder& build, const LlamaSpec& spec) {
+  return {.weight = build.constant("norm.weight", {spec.width}, 1), .epsilon = spec.norm_epsilon};
 }
 
 /// As in a gpt: branches that end small keep the residual's variance.
@@ -62,9 +64,9 @@ Part embedding(const PartBuilder& build, const LlamaSpec& spec) {
   return [token](Values input, const Context&) -> Values { return {embed(token, input[0])}; };
 }
 
-/// [B, T, C] to the mean cross-entropy of the next token.
+/// [B, T, C] to the mean cross-entropy of the next token, or without a target to its logits.
 Part head(const PartBuilder& build, const LlamaSpec& spec) {
-  const RmsNorm norm = add_rms_norm(build, spec.width);
+  const RmsNorm norm = add_rms_norm(build, spec);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
   return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
     return {next_token_loss(norm(input[0], context), weight, context, chunks)};
@@ -119,17 +121,29 @@ std::vector<PartRecipe> parts_of(const LlamaSpec& spec) {
            .build = [spec](const PartBuilder& build) { return down(build, spec); }}};
 }
 
-/// Cosine and sine of position x base^(-2i / D) for the pairs i of a head.
+/// Radians per token of the pairs i of a head: base^(-2i / D), and what LlamaSpec says of scaling.
+at::Tensor speeds(const LlamaSpec& spec, const at::TensorOptions& options) {
+  const int head_width = spec.width / spec.heads;
+  const at::Tensor pairs = at::arange(0, head_width, 2, options) / static_cast<double>(head_width);
+  const at::Tensor speed = at::exp(pairs * -std::log(spec.rope_base));
+  if (spec.rope_scaling == "none") return speed;
+  const at::Tensor slowed = speed / spec.rope_factor;
+  if (spec.rope_scaling == "linear") return slowed;
+  ensure(spec.rope_scaling == "llama3", "scaling is none, linear or llama3");
+  const at::Tensor turns = speed * (spec.rope_original_context / (2 * std::numbers::pi));
+  const at::Tensor kept =
+      at::clamp((turns - spec.rope_low_turns) / (spec.rope_high_turns - spec.rope_low_turns), 0, 1);
+  return kept * speed + (1 - kept) * slowed;
+}
+
+/// Cosine and sine of position x speed.
 struct Angles {
   at::Tensor cos_T1I, sin_T1I;
 };
 
-Angles angles(std::int64_t tokens, std::int64_t head_width, double base,
-              const at::TensorOptions& options) {
+Angles angles(std::int64_t tokens, const LlamaSpec& spec, const at::TensorOptions& options) {
   const at::TensorOptions exact = options.dtype(at::kDouble);
-  const at::Tensor pairs = at::arange(0, head_width, 2, exact) / static_cast<double>(head_width);
-  const at::Tensor speed = at::exp(pairs * -std::log(base));
-  const at::Tensor angle = at::outer(at::arange(tokens, exact), speed).unsqueeze(1);
+  const at::Tensor angle = at::outer(at::arange(tokens, exact), speeds(spec, exact)).unsqueeze(1);
   return {.cos_T1I = at::cos(angle).to(options), .sin_T1I = at::sin(angle).to(options)};
 }
 
@@ -146,17 +160,18 @@ at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
 
 Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   const std::int64_t C = spec.width, D = C / spec.heads, G = spec.key_value_heads();
-  const RmsNorm norm = add_rms_norm(build, C);
-  const Linear q = add_linear_without_bias(build, "q", C, C, kDeviation);
-  const Linear k = add_linear_without_bias(build, "k", C, G * D, kDeviation);
-  const Linear v = add_linear_without_bias(build, "v", C, G * D, kDeviation);
+  const RmsNorm norm = add_rms_norm(build, spec);
+  const auto add = spec.qkv_bias ? add_linear : add_linear_without_bias;
+  const Linear q = add(build, "q", C, C, kDeviation);
+  const Linear k = add(build, "k", C, G * D, kDeviation);
+  const Linear v = add(build, "v", C, G * D, kDeviation);
   return [norm, q, k, v, spec, D, G](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
     const at::Tensor from_BTC = norm(x_BTC, context);
     // Angles are at least float32; what is turned keeps its own type.
     const at::ScalarType of_weights = q.weight.scalar_type();
     const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
-    const Angles by = angles(x_BTC.size(1), D, spec.rope_base, x_BTC.options().dtype(type));
+    const Angles by = angles(x_BTC.size(1), spec, x_BTC.options().dtype(type));
     return {turned(q(from_BTC, context), spec.heads, by), turned(k(from_BTC, context), G, by),
             v(from_BTC, context), x_BTC};
   };
@@ -180,7 +195,7 @@ Part projection(const PartBuilder& build, const LlamaSpec& spec) {
 
 Part up(const PartBuilder& build, const LlamaSpec& spec) {
   const std::int64_t hidden = spec.hidden_width();
-  const RmsNorm norm = add_rms_norm(build, spec.width);
+  const RmsNorm norm = add_rms_norm(build, spec);
   const Linear gate = add_linear_without_bias(build, "gate", spec.width, hidden, kDeviation);
   const Linear up = add_linear_without_bias(build, "up", spec.width, hidden, kDeviation);
   return [norm, gate, up](Values input, const Context& context) -> Values {

@@ -94,7 +94,8 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                       .tape_transient = account.peak() - account.live() + copies,
                       .backward_transient = {}};
   again.backward_transient = backward_peak(std::move(tape), output, account);
-  if (again.tape <= cost.tape) cost.retape = again;
+  // One that needs more than a whole taped forward is none.
+  if (again == chain::capped(again, cost)) cost.retape = again;
   return output;
 }
 

@@ -30,7 +30,9 @@ std::string commented(const std::string& text);
 }  // namespace
 
 std::string dependencies(const config::JobSpec& job, int threads, const std::string& device) {
-  const io::Node resolved = io::parse(config::to_yaml(job), "job");
+  config::JobSpec drawn = job;
+  drawn.weights.clear();  // values do not change what they cost
+  const io::Node resolved = io::parse(config::to_yaml(drawn), "job");
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
   const bool deterministic = job.device == "cuda" && job.train.deterministic;

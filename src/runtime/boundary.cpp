@@ -73,7 +73,8 @@ void Boundary::send(const Action& action, model::Values values) {
       output_shapes_.emplace(action.layer, shape);
       send_shape(action, key, shape);
       first = shares_ranks_;
-      if (shares_ranks_) post_next({key.first, comm::Stream::kGradients});
+      // The first gradient's receive: a peer that is ahead may send two before this rank asks.
+      post_next({key.first, comm::Stream::kGradients});
     } else if (known->second != shape) {
       throw Error(concat(to_text(action), ": layer ", action.layer,
                          " gave values of another shape or type than for earlier micro-batches; a "
@@ -115,10 +116,8 @@ void Boundary::flush() {
   for (auto& [key, lane] : lanes_) finish(lane);
 }
 
-void Boundary::flush_outputs() {
-  for (auto& [key, lane] : lanes_) {
-    if (key.second == comm::Stream::kOutputs) finish(lane);
-  }
+void Boundary::flush_outputs(int layer) {
+  finish(lanes_[lane_of({Op::kSendOutput, layer, 0})]);
 }
 
 void Boundary::finish(Lane& lane) {

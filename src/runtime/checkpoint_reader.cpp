@@ -2,6 +2,7 @@
 #include "checkpoint_reader.h"
 
 #include "tensor_bytes.h"
+#include "tensor_types.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/checkpoint/tensor_file.h"
@@ -13,40 +14,6 @@
 #include <utility>
 
 namespace trireme::runtime {
-namespace {
-
-/// "F32 [2, 3]".
-std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes) {
-  std::vector<std::string> texts;
-  for (const std::int64_t size : sizes) texts.push_back(concat(size));
-  return concat(type, " [", join(texts, ", "), "]");
-}
-
-}  // namespace
-
-std::string type_name(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return "F32";
-    case at::kDouble:
-      return "F64";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kHalf:
-      return "F16";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kByte:
-      return "U8";
-    case at::kBool:
-      return "BOOL";
-    default:
-      throw Error(concat("a checkpoint cannot hold tensors of type ", tensor.scalar_type()));
-  }
-}
-
 at::Tensor view_of(const std::vector<float>& numbers) {
   return at::from_blob(const_cast<float*>(numbers.data()),
                        {static_cast<std::int64_t>(numbers.size())}, at::TensorOptions(at::kFloat));

@@ -15,11 +15,9 @@
 
 namespace trireme::runtime {
 
-/// What every name of a parameter in a checkpoint begins with.
-inline constexpr std::string_view kParameters = "parameters/";
-
-/// "F32", as safetensors names it. Throws Error for a type that it has no name for.
-std::string type_name(const at::Tensor& tensor);
+/// What every name of a parameter, and of a buffer of the first replica, begins with in a
+/// checkpoint; "LAYER/NAME" follows.
+inline constexpr std::string_view kParameters = "parameters/", kBuffers = "buffers/";
 
 /// A tensor without memory of its own.
 at::Tensor view_of(const std::vector<float>& numbers);

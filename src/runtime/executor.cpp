@@ -221,7 +221,7 @@ void Executor::offload(const Action& action) {
   // A message on its way still reads what would lose its bytes.
   if (parts_.stage.ends_run(action.layer)) {
     const Stopwatch watch(clock_, result_.times.wait);
-    parts_.boundary.flush_outputs();
+    parts_.boundary.flush_outputs(action.layer);
   }
   const program::ValueKey value = program::moved_value(action);
   parts_.copies->offload(value, values_.storages(value));

@@ -2,7 +2,9 @@
 #include "saved_state.h"
 
 #include "checkpoint_reader.h"
+#include "gathered_names.h"
 #include "tensor_bytes.h"
+#include "tensor_types.h"
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/checkpoint/tensor_file.h"
@@ -15,14 +17,13 @@
 
 #include <chrono>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace trireme::runtime {
 namespace {
 
-constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/",
-                     *kBuffers = "buffers/", *kLosses = "losses", *kMeans = "step_losses";
+constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/", *kLosses = "losses",
+                     *kMeans = "step_losses";
 
 std::string of_replica(int replica, const std::string& name) {
   return replica == 0 ? name : concat("replica ", replica, '/', name);
@@ -178,11 +179,7 @@ std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
   };
   comm::work_in_rounds(parts_.channel, piece, "reading of a checkpoint");
 
-  std::set<std::string> all;
-  for (const std::string& names : comm::all_gather(parts_.channel, comm::everyone(parts_.channel),
-                                                   taken, "tensors of a checkpoint"))
-    for (const std::string& name : split(names, '\n')) all.insert(name);
-  source->require_nothing_left(all);
+  source->require_nothing_left(gathered_names(parts_.channel, taken, "tensors of a checkpoint"));
   parts_.losses.resume_after(std::move(history));
   parts_.optimizer.resume_after(source->manifest().step);
   return source->manifest().step;

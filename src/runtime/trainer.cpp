@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/trainer.h"
 
+#include "initial_weights.h"
 #include "loss_log.h"
 #include "saved_state.h"
 
@@ -114,12 +115,14 @@ struct Trainer::Impl {
     }
     ensure(setup.channel.size() == position.replicas * position.stages,
            "as many ranks as replicas x stages");
-    if (setup.checkpoints.resume) steps_done = state.restore(*setup.checkpoints.resume);
+    begin();
   }
 
   const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
   std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
 
+  /// Where values are not those that were drawn.
+  void begin();
   void train_step(std::int64_t step);
   void report(Observer* observer);
   double validate();
@@ -190,6 +193,15 @@ Outcome Trainer::run(Observer* observer) {
   }
   my.boundary.flush();
   return my.outcome();
+}
+
+void Trainer::Impl::begin() {
+  if (setup.checkpoints.resume) {
+    steps_done = state.restore(*setup.checkpoints.resume);
+  } else if (!setup.job.weights.empty()) {
+    begin_with_weights(setup.channel, stage, setup.job);
+    optimizer.resume_after(0);
+  }
 }
 
 void Trainer::Impl::train_step(std::int64_t step) {

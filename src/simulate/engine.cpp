@@ -16,6 +16,8 @@ using program::Program;
 
 namespace {
 
+/// An action of the stream with the outputs of a layer.
+Action outputs_of(int layer);
 /// "output x[3] of micro-batch 1" as the message of a send or receive.
 std::string message_name(const Action& action);
 
@@ -77,6 +79,9 @@ std::optional<std::string> Engine::take_turn(int rank, Turn& turn) {
   const Action& action = program_.ranks[static_cast<std::size_t>(rank)][state.next];
   if (is_send(action.op)) return send(rank, action, turn);
   if (is_receive(action.op)) return receive(rank, action, turn);
+  if (takes_from_messages(rank, action) &&
+      !has_room(state, streams_.of(outputs_of(action.layer)), turn))
+    return std::nullopt;
   auto reason = state.execution.run(action, state.next);
   if (!reason && detail_ == Detail::kTimeline) record(rank, action);
   return reason;
@@ -85,12 +90,7 @@ std::optional<std::string> Engine::take_turn(int rank, Turn& turn) {
 std::optional<std::string> Engine::send(int rank, const Action& action, Turn& turn) {
   RankState& state = *ranks_[static_cast<std::size_t>(rank)];
   Stream& stream = streams_.of(action);
-  if (streams_.full(stream)) {
-    stream.sender_waits = true;
-    turn = Turn::kWaits;
-    return std::nullopt;
-  }
-  wait(state, streams_.room(stream));
+  if (!has_room(state, stream, turn)) return std::nullopt;
   if (auto reason = state.execution.run(action, state.next)) return reason;
   const Seconds begin = std::max(state.execution.now(), stream.lane_free);
   const Seconds arrival = begin + stream.link.time(setting_.chain->output(action.layer));
@@ -122,6 +122,28 @@ std::optional<std::string> Engine::receive(int rank, const Action& action, Turn&
   if (stream.sender_waits) ready_.push_back(stream.from);
   stream.sender_waits = false;
   return std::nullopt;
+}
+
+bool Engine::has_room(RankState& state, Stream& stream, Turn& turn) {
+  if (streams_.full(stream)) {
+    stream.sender_waits = true;
+    turn = Turn::kWaits;
+    return false;
+  }
+  wait(state, streams_.room(stream));
+  return true;
+}
+
+// A stage's output is sent from where its tape keeps it. Of the messages that are under way, the
+// one that the receiver has asked for is gone from here.
+bool Engine::takes_from_messages(int rank, const Action& action) const {
+  if (action.op != Op::kOffload && action.op != Op::kOffloadTape) return false;
+  const auto above = static_cast<std::size_t>(action.layer) + 1;
+  return above < program_.rank_of_layer.size() && program_.rank_of_layer[above] != rank;
+}
+
+const Stream& Engine::stream_of(int rank, const Action& action) const {
+  return streams_.of(takes_from_messages(rank, action) ? outputs_of(action.layer) : action);
 }
 
 void Engine::wait(RankState& state, Seconds until) {
@@ -158,8 +180,9 @@ std::optional<ProgramFault> Engine::stuck() const {
   const Action& action = program_.ranks[static_cast<std::size_t>(first)][state.next];
   ProgramFault fault{first, state.next, action, {}};
   if (ended(rank)) {
-    fault.reason = concat("waits for rank ", rank, ", which has ended and never ",
-                          is_send(action.op) ? "receives" : "sends", " the ", message_name(action));
+    fault.reason =
+        concat("waits for rank ", rank, ", which has ended and never ",
+               is_receive(action.op) ? "sends" : "receives", " the ", message_name(action));
     return fault;
   }
   std::vector<std::string> circle;
@@ -183,8 +206,8 @@ std::optional<ProgramFault> Engine::unreceived() const {
 int Engine::waits_for(int rank) const {
   const RankState& state = *ranks_[static_cast<std::size_t>(rank)];
   const Action& action = program_.ranks[static_cast<std::size_t>(rank)][state.next];
-  const Stream& stream = streams_.of(action);
-  return is_send(action.op) ? stream.to : stream.from;
+  const Stream& stream = stream_of(rank, action);
+  return is_receive(action.op) ? stream.from : stream.to;
 }
 
 std::string Engine::place(int rank) const {
@@ -195,9 +218,13 @@ std::string Engine::place(int rank) const {
 
 namespace {
 
+Action outputs_of(int layer) {
+  return {Op::kSendOutput, layer, 0};
+}
+
 std::string message_name(const Action& action) {
-  const bool output = action.op == Op::kSendOutput || action.op == Op::kReceiveInput;
-  return concat(output ? "output" : "gradient of", " x[", action.layer, "] of micro-batch ",
+  const bool gradient = action.op == Op::kSendGradient || action.op == Op::kReceiveGradient;
+  return concat(!gradient ? "output" : "gradient of", " x[", action.layer, "] of micro-batch ",
                 action.micro_batch);
 }
 

@@ -63,6 +63,12 @@ class Engine {
   std::optional<std::string> take_turn(int rank, Turn& turn);
   std::optional<std::string> send(int rank, const program::Action& action, Turn& turn);
   std::optional<std::string> receive(int rank, const program::Action& action, Turn& turn);
+  /// Waits until the stream has room; answers whether it has.
+  bool has_room(RankState& state, Stream& stream, Turn& turn);
+  /// Outputs that may still read bytes which this action takes away.
+  bool takes_from_messages(int rank, const program::Action& action) const;
+  /// That a waiting action waits for.
+  const Stream& stream_of(int rank, const program::Action& action) const;
   void wait(RankState& state, Seconds until);
   void record(int rank, const program::Action& action);
   std::optional<ProgramFault> stuck() const;

@@ -52,15 +52,17 @@ TEST(Job, RefusesUnknownSections) {
 TEST(Job, RefusesABrokenModel) {
   const std::string data = "\ndata: {files: [x]}\n";
   expect_refusals_of_jobs(
-      {{"", "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp"},
+      {{"",
+        "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp, torchscript"},
        {"data: {files: [x]}",
-        "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp"},
+        "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp, torchscript"},
        {"\nmodel: {}" + data,
-        "2: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp"},
+        "2: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp, torchscript"},
        {"[1]", "1: the document is a list, must be a map (key: value)"},
        {"model: gpt" + data, "1: model is gpt, must be a map (key: value)"},
        {"model: {kind: gpt2}" + data,
-        "1: model.kind is gpt2, must be one of gpt, llama, vit, resnet, vgg, mlp (did you mean "
+        "1: model.kind is gpt2, must be one of gpt, llama, vit, resnet, vgg, mlp, torchscript (did "
+        "you mean "
         "'gpt'?)"},
        {"model: {kind: gpt, block: 3}" + data,
         "1: model.block is not a key here (did you mean 'blocks'?)"},
@@ -75,7 +77,8 @@ TEST(Job, RefusesABrokenModel) {
        {"model: {kind: gpt, tied_head: yes}" + data,
         "1: model.tied_head is yes, must be true or false"},
        {"model:\n  kind: mlp\n  heads: 5\n",
-        "3: model.heads is not a key here (known: kind, inputs, widths, classes, batch_norm, "
+        "3: model.heads is not a key here (known: kind, weights, inputs, widths, classes, "
+        "batch_norm, "
         "dropout)"},
        {"model: {kind: mlp, widths: 5}", "1: model.widths is 5, must be a list"},
        {"model: {kind: mlp, widths: [5, x]}",
@@ -90,8 +93,10 @@ TEST(Job, RefusesABrokenTransformer) {
       {{"model: {kind: gpt, grain: fin}" + data,
         "1: model.grain is fin, must be one of block, half_block, fine (did you mean 'fine'?)"},
        {"model: {kind: llama, dropout: 0.1}" + data,
-        "1: model.dropout is not a key here (known: kind, blocks, width, heads, kv_heads, hidden, "
-        "context, vocabulary, tied_head, rope_base, grain, loss_chunks)"},
+        "1: model.dropout is not a key here (known: kind, weights, blocks, width, heads, kv_heads, "
+        "hidden, "
+        "context, vocabulary, tied_head, qkv_bias, norm_epsilon, rope_base, rope_scaling, "
+        "grain, loss_chunks)"},
        {"model: {kind: llama, kv_heads: 0}" + data,
         "1: model.kv_heads is 0, must be a whole number from 1 to 1000000"},
        {"model: {kind: llama, rope_base: 0.5}" + data,
@@ -108,7 +113,8 @@ TEST(Job, RefusesABrokenConvolutionNet) {
         "1: model.depth is 999, must be one of 18, 34, 50, 101, 152"},
        {"model: {kind: resnet, stem: 5x5}", "1: model.stem is 5x5, must be one of 3x3, 7x7"},
        {"model: {kind: resnet, dropout: 0.5}",
-        "1: model.dropout is not a key here (known: kind, depth, image_size, channels, classes, "
+        "1: model.dropout is not a key here (known: kind, weights, depth, image_size, channels, "
+        "classes, "
         "width, stem)"},
        {"model: {kind: vgg, depth: 4}", "1: model.depth is 4, must be one of 11, 13, 16, 19"},
        {"model: {kind: vgg, image_size: 31}",

@@ -20,6 +20,7 @@ const std::string kDefaults =
     "  vocabulary: 256\n"
     "  dropout: 0\n"
     "  tied_head: true\n"
+    "  norm_epsilon: 1e-05\n"
     "  grain: half_block\n"
     "  loss_chunks: 1\n"
     "data:\n"
@@ -165,11 +166,16 @@ TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
   const std::string text = "data: {files: [x.txt]}\n";
   expect_kept(
       "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  vocabulary: 300\n"
-      "  dropout: 0.25\n  tied_head: false\n  grain: block\n  loss_chunks: 4\n",
+      "  dropout: 0.25\n  tied_head: false\n  norm_epsilon: 1e-06\n  grain: block\n  loss_chunks: "
+      "4\n",
       text);
   expect_kept(
       "  kind: llama\n  blocks: 2\n  width: 24\n  heads: 4\n  kv_heads: 2\n  hidden: 50\n"
-      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  rope_base: 5e+05\n  grain: fine\n"
+      "  context: 7\n  vocabulary: 300\n  tied_head: true\n  qkv_bias: true\n  norm_epsilon: "
+      "1e-06\n"
+      "  rope_base: 5e+05\n  rope_scaling: llama3\n  rope_factor: 32\n"
+      "  rope_low_turns: 2\n  rope_high_turns: 8\n  rope_original_context: 512\n"
+      "  grain: fine\n"
       "  loss_chunks: 8\n",
       text);
   expect_kept(

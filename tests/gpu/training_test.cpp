@@ -11,6 +11,7 @@
 #include "trireme/profile/measure.h"
 #include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/warm_up.h"
+#include "trireme/runtime/weights.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
@@ -130,6 +131,24 @@ TEST_F(GpuTraining, ACheckpointIsGoneOnFromWithTheSameBits) {
   const GpuOutcome expected = train_on(cuda(), job, model, saving);
 
   expect_same(expected, train_on(cuda(), job, model, resuming));
+}
+
+TEST_F(GpuTraining, BeginsWithWeights) {
+  const support::TemporaryFolder folder;
+  config::JobSpec job = gpt_job("bfloat16_weights");
+  const model::ChainModel model = model::make_model(job.model);
+  GpuRun saving{keep_all(job), Bytes(0)};
+  saving.checkpoints.folder = folder.path();
+  saving.checkpoints.every = 1;
+  const GpuOutcome trained = train_on(cuda(), job, model, saving);
+  job.weights = (folder / "weights.safetensors").string();
+  runtime::export_weights(folder / concat("step-", job.train.steps), job.model, at::kFloat,
+                          job.weights);
+
+  job.train.optimizer.learning_rate = 0;
+  const GpuOutcome begun = train_on(cuda(), job, model, {keep_all(job, {.cut = {3}}), Bytes(0)});
+
+  EXPECT_EQ(begun.outcome.parameters_digest, trained.outcome.parameters_digest);
 }
 
 /// A job's question to the planner with the GPU's costs.

@@ -88,6 +88,7 @@ TEST(Dependencies, DoNotNameWhatCostsNothing) {
   const std::string base = dependencies(small(), 1);
   config::JobSpec job = small();
   job.name = "other";
+  job.weights = "elsewhere";
   job.train.steps = 7;
   job.train.batch = 64;
   job.train.seed = 9;

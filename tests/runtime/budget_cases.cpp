@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "budget_cases.h"
 
+#include "scripts.h"
+#include "support/temporary_folder.h"
+
 #include "trireme/core/text.h"
 
 #include <gtest/gtest.h>
@@ -116,20 +119,27 @@ std::vector<Chain> all_chains() {
   config::JobSpec odd = small_job(config::MlpSpec{});
   odd.train.micro_batch = 32;
   odd.train.batch = 96;
-  return {shipped("gpt", gpt, 2),
-          shipped("gpt_fine", fine, 2),
-          shipped("llama", llama, 2),
-          shipped("resnet", resnet, 4),
-          shipped("vgg", vgg, 4),
-          shipped("vit", vit, 4),
-          shipped("gpt_lean_tapes", gpt, 2, "float32", "lean"),
-          shipped("llama_lean_tapes", llama, 2, "bfloat16", "lean"),
-          shipped("gpt_bfloat16", gpt, 2, "bfloat16"),
-          shipped("gpt_bfloat16_weights", gpt, 2, "bfloat16_weights"),
-          shipped("mlp_batch_norm", mlp, 64),
-          {"odd", [odd](Machine& machine) {
-             return std::make_unique<Subject>(odd_model(), odd, machine);
-           }}};
+  return {
+      shipped("gpt", gpt, 2),
+      shipped("gpt_fine", fine, 2),
+      shipped("llama", llama, 2),
+      shipped("resnet", resnet, 4),
+      shipped("vgg", vgg, 4),
+      shipped("vit", vit, 4),
+      shipped("gpt_lean_tapes", gpt, 2, "float32", "lean"),
+      shipped("llama_lean_tapes", llama, 2, "bfloat16", "lean"),
+      shipped("gpt_bfloat16", gpt, 2, "bfloat16"),
+      shipped("gpt_bfloat16_weights", gpt, 2, "bfloat16_weights"),
+      shipped("mlp_batch_norm", mlp, 64),
+      {"odd",
+       [odd](Machine& machine) { return std::make_unique<Subject>(odd_model(), odd, machine); }},
+      {"torchscript", [](Machine& machine) {
+         static const support::TemporaryFolder files;
+         config::JobSpec job = small_job(save_scripts(files.path()));
+         job.train.micro_batch = 64;
+         job.train.batch = 128;
+         return std::make_unique<Subject>(model::make_model(job.model), job, machine);
+       }}};
 }
 
 void expect_equal(const std::vector<at::Tensor>& expected, const std::vector<at::Tensor>& found,

@@ -4,9 +4,12 @@
 #include "small_runs.h"
 #include "support/input_error.h"
 
+#include "trireme/chain/chain.h"
+#include "trireme/chain/platform.h"
 #include "trireme/comm/local.h"
 #include "trireme/core/text.h"
 #include "trireme/profile/measure.h"
+#include "trireme/simulate/validate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +88,33 @@ INSTANTIATE_TEST_SUITE_P(Gpt, SharedRanks,
                          testing::Combine(testing::ValuesIn(kShared),
                                           testing::Values("1f1b", "gpipe"), testing::Bool(),
                                           testing::Bool()));
+
+// Far more in flight than 1F1B has: two gradients wait before their rank asks for the first.
+TEST(InFlight, MayBeWhatTheValidatorAllows) {
+  config::JobSpec job = small_job(small_gpt());
+  job.train.batch = 16;
+  const model::ChainModel model = model::make_model(job.model);
+  chain::Chain chain;
+  chain.layers.resize(static_cast<std::size_t>(model.length()));
+  const chain::Platform platform = chain::uniform_platform(2, Bytes(0));
+  const Outcome reference = run_small(job, {});
+  int allowed = 0, refused = 0;
+  for (int first = 1; first <= 8; ++first) {
+    for (int second = 1; second <= std::min(first, 3); ++second) {
+      const Split split{.cut = {3}, .in_flight = {first, second}};
+      const program::Program program = plan::compile(plan_of(model, job, split));
+      const simulate::Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+      if (simulate::validate(program, setting)) {
+        ++refused;
+        continue;
+      }
+      ++allowed;
+      expect_same_run(run_small(job, split), reference);
+    }
+  }
+  EXPECT_GT(allowed, 8);
+  EXPECT_GT(refused, 2);
+}
 
 TEST(MixedPrograms, GiveTheBitsOfOneStage) {
   const Outcome reference = run_small(small_job(small_gpt()), {});

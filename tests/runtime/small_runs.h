@@ -81,6 +81,7 @@ struct Split {
   std::vector<int> ranks = {};  ///< of the stages; empty: stage k on rank k
   program::Turns turns = {};
   bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
+  std::vector<int> in_flight = {};  ///< of the stages; empty: as 1F1B has it
 };
 
 inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
@@ -103,6 +104,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
       stage.mix = {.others = {split.recompute ? program::keep_all(first, last)
                                               : program::recompute_all(first, last)},
                    .cycle = {0, 1, 1}};
+    if (!split.in_flight.empty()) stage.in_flight = split.in_flight.at(plan.stages.size());
     plan.stages.push_back(stage);
     first = last + 1;
   }

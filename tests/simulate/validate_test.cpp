@@ -209,6 +209,32 @@ TEST(Validate, DeadlockMayDependOnTheRoomInTheChannel) {
   EXPECT_THAT(stuck, HasSubstr("(1:send_gradient 1) for rank 0"));
 }
 
+// The first stage's tape leaves after every output; the last one's bytes are still read by the
+// message that the second stage has not asked for, and it waits to get rid of a gradient.
+TEST(Validate, BytesOfAnOutputStayUntilItsMessageIsGone) {
+  const auto program_with = [](const std::string& then, int in_flight) {
+    program::Lowering lowering{
+        {stage(1, 1, "forward_tape 1", "backward 1"), program::keep_all(2, 2)},
+        {program::one_f_one_b_with({in_flight, 1}, 8)}};
+    Program program = program::lower(lowering);
+    std::vector<program::Action> actions;
+    for (const program::Action& action : program.ranks[0]) {
+      if (action.op == program::Op::kReceiveGradient && !then.empty())
+        actions.push_back({program::Op::kPrefetchTape, 1, action.micro_batch});
+      actions.push_back(action);
+      if (action.op == program::Op::kSendOutput && !then.empty())
+        actions.push_back({program::Op::kOffloadTape, 1, action.micro_batch});
+    }
+    program.ranks[0] = actions;
+    return program;
+  };
+  EXPECT_EQ(verdict(program_with("", 5), even_chain(2), open_platform(2)), "proven");
+  EXPECT_EQ(verdict(program_with("offload", 4), even_chain(2), open_platform(2)), "proven");
+  const std::string stuck = verdict(program_with("offload", 5), even_chain(2), open_platform(2));
+  EXPECT_THAT(stuck, HasSubstr("(4:offload_tape 1): ranks wait for one another in a circle"));
+  EXPECT_THAT(stuck, HasSubstr("(2:send_gradient 1) for rank 0"));
+}
+
 TEST(Validate, OutputsAndGradientsAreStreamsOfTheirOwn) {
   // Stages 0 and 2 on rank 0: outputs of stage 0 and gradients of stage 2 both go from 0 to 1.
   program::Lowering lowering{

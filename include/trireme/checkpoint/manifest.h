@@ -19,7 +19,7 @@ struct Entry {
   std::vector<std::int64_t> sizes;  ///< none: a scalar
   Bytes offset;                     ///< of its first byte in the file
   Bytes size;
-  std::string digest;  ///< of its bytes, trireme::digest()
+  std::string digest;  ///< of its bytes, trireme::digest(); empty: not known
 
   bool operator==(const Entry&) const = default;
 };

@@ -44,7 +44,9 @@ class Store {
   std::filesystem::path root_;
 };
 
-/// Of a checkpoint's folder. Throws InputError.
+/// Of a checkpoint's folder: what makes it one.
+std::filesystem::path manifest_file(const std::filesystem::path& folder);
+/// Throws InputError.
 Manifest load_manifest(const std::filesystem::path& folder);
 /// The job that it was saved by, resolved, as YAML.
 std::filesystem::path job_file(const std::filesystem::path& folder);

@@ -31,6 +31,7 @@ struct GptSpec {
   int vocabulary = 256;
   double dropout = 0.0;              ///< 0..0.9, on the embedding and on both residual branches
   bool tied_head = true;             ///< the head's weight is the token embedding's
+  double norm_epsilon = 1e-5;        ///< 1e-12..1, of the layer norms
   std::string grain = "half_block";  ///< block | half_block | fine
   /// The head's loss and gradients over this many parts of the tokens, one after the other, so that
   /// its logits never are there at once; 1: all at once, as LibTorch's own operators do.
@@ -38,7 +39,7 @@ struct GptSpec {
 };
 
 /// `model: {kind: llama}`: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases
-/// (Touvron et al. 2023).
+/// (Touvron et al. 2023) but, where asked for, those of queries, keys and values (Qwen team 2024).
 struct LlamaSpec {
   int blocks = 6;   ///< 1..10'000
   int width = 384;  ///< an even multiple of heads
@@ -48,7 +49,17 @@ struct LlamaSpec {
   int context = 256;
   int vocabulary = 256;
   bool tied_head = false;
+  bool qkv_bias = false;
+  double norm_epsilon = 1e-5;  ///< 1e-12..1, of the RMS norms
   double rope_base = 10'000;
+  /// How rotary positions go beyond the context that the model was first trained with: none;
+  /// linear: all are `rope_factor` times nearer (Chen et al. 2023); llama3: so where a pair turns
+  /// less than `rope_low_turns` times over `rope_original_context`, unchanged where it turns more
+  /// than `rope_high_turns` times, in between a mixture (Grattafiori et al. 2024).
+  std::string rope_scaling = "none";
+  double rope_factor = 8;  ///< 1..10'000
+  double rope_low_turns = 1, rope_high_turns = 4;
+  int rope_original_context = 8192;
   std::string grain = "half_block";
   int loss_chunks = 1;  ///< as in a gpt
 
@@ -106,14 +117,27 @@ struct MlpSpec {
   double dropout = 0.0;
 };
 
+/// `model: {kind: torchscript}`: layers that were written in Python, each saved by torch.jit as a
+/// file. A layer takes the values of the one before it, the last one also the target, and gives a
+/// tensor or a tuple; the last one the loss.
+struct TorchScriptSpec {
+  std::vector<std::string> files;  ///< patterns; layers in the order of their names
+  std::string takes = "tokens";    ///< tokens | vectors | images
+  int context = 256;               ///< tokens
+  int inputs = 64;                 ///< vectors: values of one
+  int image_size = 32;             ///< images: pixels of a side
+  int channels = 3;                ///< images
+  int classes = 256;               ///< in a job of tokens: vocabulary
+};
+
 /// A kind that the program's own author registered; read by that author's factory.
 struct OwnModelSpec {
   std::string kind;
   io::Node node;  ///< the whole `model` section
 };
 
-using ModelSpec =
-    std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec, MlpSpec, OwnModelSpec>;
+using ModelSpec = std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec, MlpSpec,
+                               TorchScriptSpec, OwnModelSpec>;
 
 /// `model.kind`.
 std::string kind_of(const ModelSpec& model);
@@ -212,6 +236,9 @@ struct ReportSpec {
 struct JobSpec {
   std::string name;  ///< default: the job file's name without its ending
   ModelSpec model = GptSpec{};
+  /// `model.weights`: a folder or a safetensors file with what the parameters begin with; empty:
+  /// they are drawn. A folder's `config.json` gives `model` its defaults.
+  std::string weights;
   DataSpec data;
   TrainSpec train;
   std::string device = "cpu";  ///< cpu | cuda

@@ -92,5 +92,7 @@ ChainModel make_vit(const config::VitSpec& spec);
 ChainModel make_resnet(const config::ResnetSpec& spec);
 ChainModel make_vgg(const config::VggSpec& spec);
 ChainModel make_mlp(const config::MlpSpec& spec);
+/// Throws InputError where the files are not there.
+ChainModel make_torchscript(const config::TorchScriptSpec& spec);
 
 }  // namespace trireme::model

@@ -21,8 +21,10 @@ using Values = std::vector<at::Tensor>;
 struct Context {
   at::Generator
       generator;  ///< seeded by (run seed, step, micro-batch, layer): take all randomness from it
-  bool training = true;     ///< false: validation, no dropout
-  Values target;            ///< the last layer's: what the data set gave as target; empty elsewhere
+  bool training = true;  ///< false: validation, no dropout
+  /// The last layer's: what the data set gave as target. Empty elsewhere, and where what the model
+  /// says is wanted instead of its loss.
+  Values target;
   bool lean_tapes = false;  ///< `memory.tapes: lean`; see remade() in functional.h
 };
 
@@ -51,7 +53,8 @@ class Layer {
 
   /// x[i] from x[i-1]. Must not change its input in place, must not keep tensors between calls (but
   /// in buffers), and must be a function of input, parameters, buffers and context alone. The last
-  /// layer returns the loss: one float value, the mean over the micro-batch. A repeated forward may
+  /// layer returns the loss: one float value, the mean over the micro-batch (built-in models of
+  /// tokens without a target: logits). A repeated forward may
   /// be left by an exception out of any operation, once it has saved what its backward needs.
   ///
   /// With `train.precision: bfloat16_weights` parameters and floating inputs come in bfloat16: sum

@@ -55,8 +55,8 @@ class Boundary {
 
   /// Waits until every send has left.
   void flush();
-  /// Waits until every output has left; gradients may be under way.
-  void flush_outputs();
+  /// Waits until every output of this layer has left; others may be under way.
+  void flush_outputs(int layer);
 
  private:
   struct Posted {

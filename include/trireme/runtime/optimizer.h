@@ -38,7 +38,8 @@ class Optimizer {
   /// Of stage.parameters()[i]; of a use that shares another's value: nothing.
   const Moments& moments(std::size_t i) const { return moments_.at(i); }
 
-  /// Goes on as after `steps` steps, from the parameters and moments that are there now.
+  /// Goes on as after `steps` steps (0: begins), from the parameters and moments that are there
+  /// now.
   void resume_after(std::int64_t steps);
 
  private:

@@ -125,9 +125,9 @@ struct TrainSetup {
   std::function<Seconds()> since_start;  ///< the process's age
 };
 
-/// Every rank: builds the stage, takes up a checkpoint where there is one to go on from, then
-/// trains. Throws Interrupted when asked to stop, CommError when
-/// a peer fails.
+/// Every rank: builds the stage, takes up a checkpoint to go on from, or weights to begin with,
+/// where there are some, then trains. Throws Interrupted when asked to stop, CommError when a peer
+/// fails.
 class Trainer {
  public:
   explicit Trainer(const TrainSetup& setup);

@@ -54,7 +54,8 @@ std::string to_text(const ProgramFault& fault);
 ///   the end; every copy out stands before its copy in;
 /// - both ends of every stream name the same messages in the same order (outputs and gradients
 ///   between two ranks are a stream each), and nothing sent stays unreceived;
-/// - nobody waits in a circle, with sends that wait as Setting::channel_capacity says;
+/// - nobody waits in a circle, with sends that wait as Setting::channel_capacity says, and copies
+/// out of what a message may still read that wait as the next send would;
 /// - every micro-batch runs every layer, reads its loss once and, where the program trains, runs
 ///   every backward once;
 /// - the end of the step is on every rank, complete and last, or on none;

@@ -1,0 +1,60 @@
+// gpt and llama as Hugging Face's transformers know them (GPT2LMHeadModel, LlamaForCausalLM,
+// Qwen2ForCausalLM), so
+// that weights can come from there and go there. Other chains have names of their own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/io/node.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme::config {
+
+/// In a folder of weights: what they are of.
+inline constexpr const char* kHuggingFaceFile = "config.json";
+
+/// The model of a `config.json`. `context` is the most that it was trained with, a llama's at most
+/// 1024; dropout is left off. Throws InputError with line and key for an architecture that is none
+/// of ours: other activations, biases, scaled attention, sliding windows.
+ModelSpec read_huggingface(const io::Node& config);
+
+/// The model's `config.json`; nothing for kinds that transformers do not know by ours. What the one
+/// that it began with said of special tokens (where text begins and ends), and of a llama's longest
+/// text, stays.
+std::optional<std::string> to_huggingface(const ModelSpec& model,
+                                          const std::optional<io::Node>& began_with = {});
+
+/// Where files of weights have a tensor of a chain.
+struct WeightPlace {
+  std::string name;
+  bool is_transposed = false;  ///< linear weights of a GPT-2: [in, out]
+  bool may_have_more = false;  ///< rows beyond those that are wanted: positions
+
+  bool operator==(const WeightPlace&) const = default;
+};
+
+/// Names of a chain's parameters and buffers in files of weights, whatever its grain.
+class WeightNames {
+ public:
+  explicit WeightNames(const ModelSpec& model);
+
+  /// Of tensor `name` in layer `layer` of the chain: "qkv.weight" in "block3.attention" of a gpt is
+  /// "transformer.h.3.attn.c_attn.weight", transposed. For kinds of our own "LAYER.NAME".
+  WeightPlace of(std::string_view layer, std::string_view name) const;
+
+  /// Of a tensor in a file: the same, or what it is called where the model has its head:
+  /// "h.0.ln_1.bias" is "transformer.h.0.ln_1.bias".
+  std::string with_head(std::string_view name) const;
+  /// Whether it says nothing that the model would have to take up: masks, tables of angles, a tied
+  /// weight a second time.
+  bool is_redundant(std::string_view name) const;
+
+ private:
+  std::string kind_;
+  bool is_fine_ = false, is_tied_ = false;
+};
+
+}  // namespace trireme::config

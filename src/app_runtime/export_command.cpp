@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export_command.h"
+
+#include "launch.h"
+#include "run_folder.h"
+#include "saved_run.h"
+
+#include "trireme/config/huggingface.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/io/pieces.h"
+#include "trireme/runtime/weights.h"
+
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kWeights = "model.safetensors", *kEnding = ".safetensors",
+                     *kConfig = config::kHuggingFaceFile;
+/// What belongs to a model's tokens, and is the same before and after training.
+constexpr const char* kOfTokens[] = {"tokenizer.json",
+                                     "tokenizer.model",
+                                     "tokenizer_config.json",
+                                     "special_tokens_map.json",
+                                     "added_tokens.json",
+                                     "vocab.json",
+                                     "merges.txt",
+                                     "generation_config.json",
+                                     "chat_template.jinja"};
+
+at::ScalarType type_called(const std::string& name) {
+  static const std::map<std::string, at::ScalarType> types{
+      {"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float16", at::kHalf}};
+  return types.at(name);
+}
+
+/// config.json, and the files that belong to the tokens of the weights that the run began with.
+/// Returns the files' names.
+std::vector<std::string> write_descriptions(const config::JobSpec& job, const fs::path& folder) {
+  const fs::path origin = job.weights;
+  std::error_code none;
+  const auto is_there = [&](const char* file) {
+    return !job.weights.empty() && fs::exists(origin / file, none);
+  };
+  std::optional<io::Node> began_with;
+  if (is_there(kConfig)) began_with = io::load(origin / kConfig);
+  const auto config = config::to_huggingface(job.model, began_with);
+  if (!config) return {};
+  io::write_file(folder / kConfig, *config);
+  std::vector<std::string> written{kConfig};
+  for (const char* file : kOfTokens) {
+    if (!is_there(file)) continue;
+    io::write_file(folder / file, io::read_file(origin / file));
+    written.emplace_back(file);
+  }
+  return written;
+}
+
+void require_free(const fs::path& output) {
+  std::error_code none;
+  if (fs::exists(plain_name(output), none))
+    throw InputError(concat(output.string(), ": is there already: name a new one with -o"));
+}
+
+/// As one file, or as a folder; returns what is in it.
+std::vector<std::string> write(const SavedRun& run, const ExportArguments& arguments, Bytes& size) {
+  const fs::path output = plain_name(arguments.output);
+  const fs::path draft = output.string() + ".draft";
+  fs::remove_all(draft);
+  fs::create_directories(draft);
+  try {
+    size = runtime::export_weights(run.checkpoint, run.job.model, type_called(arguments.type),
+                                   draft / kWeights);
+    std::vector<std::string> files{kWeights};
+    if (output.extension() == kEnding) {
+      fs::rename(draft / kWeights, output);
+      fs::remove_all(draft);
+      return files;
+    }
+    for (const std::string& file : write_descriptions(run.job, draft)) files.push_back(file);
+    io::publish_folder(draft, output);
+    return files;
+  } catch (...) {
+    std::error_code none;
+    fs::remove_all(draft, none);
+    throw;
+  }
+}
+
+}  // namespace
+
+int export_run(const ExportArguments& arguments, const model::ModelRegistry& own) {
+  try {
+    require_free(arguments.output);
+    const SavedRun run = find_saved_run(arguments.run, arguments.step, own);
+    Bytes size;
+    const std::vector<std::string> files = write(run, arguments, size);
+    std::cout << "exported " << run.checkpoint.string() << " to " << arguments.output << ": "
+              << to_text(size) << " of " << arguments.type;
+    if (fs::is_directory(arguments.output)) std::cout << " (" << join(files, ", ") << ")";
+    std::cout << "\n";
+    return 0;
+  } catch (...) {
+    return exit_code_of_current_exception(true, "");
+  }
+}
+
+}  // namespace trireme::app

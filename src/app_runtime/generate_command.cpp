@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generate_command.h"
+
+#include "launch.h"
+#include "saved_run.h"
+
+#include "trireme/config/huggingface.h"
+#include "trireme/config/job.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/runtime/weights.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kBytes = 256;
+
+/// A model and how its tokens are written.
+struct Speaker {
+  runtime::LanguageModel model;
+  std::int64_t vocabulary = 0;
+  bool bytes_are_tokens = false;
+};
+
+Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistry& own) {
+  if (is_saved_run(arguments.model)) {
+    const SavedRun run = find_saved_run(arguments.model, arguments.step, own);
+    const model::ChainModel chain = model::make_model(run.job.model, own);
+    return {.model = runtime::LanguageModel::of_checkpoint(chain, run.checkpoint),
+            .vocabulary = chain.classes,
+            .bytes_are_tokens = run.job.data.kind == "text"};
+  }
+  std::error_code none;
+  if (!fs::exists(fs::path(arguments.model) / config::kHuggingFaceFile, none))
+    throw InputError(concat(arguments.model,
+                            ": is neither a run's folder nor one with weights and their ",
+                            config::kHuggingFaceFile));
+  const config::JobSpec job =
+      config::read_job(io::parse(concat("model: {weights: ", io::json_text(arguments.model),
+                                        "}\ndata: {kind: synthetic}\n"),
+                                 arguments.model),
+                       {});
+  const model::ChainModel chain = model::make_model(job.model);
+  return {.model = runtime::LanguageModel::of_weights(chain, job.model, job.weights),
+          .vocabulary = chain.classes,
+          .bytes_are_tokens = chain.classes == kBytes};
+}
+
+std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Speaker& speaker) {
+  for (const std::int64_t token : arguments.prompt_tokens)
+    if (token < 0 || token >= speaker.vocabulary)
+      throw InputError(concat("--prompt-tokens: ", token, " is none of the model's tokens, 0 to ",
+                              speaker.vocabulary - 1));
+  if (!arguments.prompt_tokens.empty()) return arguments.prompt_tokens;
+  if (!speaker.bytes_are_tokens)
+    throw InputError(
+        "--prompt: this model's tokens are not bytes: give their numbers with --prompt-tokens");
+  if (arguments.prompt.empty()) throw InputError("--prompt: is empty: give a text to go on with");
+  std::vector<std::int64_t> tokens;
+  for (const char byte : arguments.prompt) tokens.push_back(static_cast<unsigned char>(byte));
+  return tokens;
+}
+
+void print(const GenerateArguments& arguments, const Speaker& speaker) {
+  std::vector<std::int64_t> tokens = prompt_of(arguments, speaker);
+  const bool as_text = speaker.bytes_are_tokens && arguments.prompt_tokens.empty();
+  const auto say = [&](std::int64_t token, bool is_first) {
+    if (as_text)
+      std::cout << static_cast<char>(token);
+    else
+      std::cout << (is_first ? "" : ",") << token;
+  };
+  for (std::size_t i = 0; i < tokens.size(); ++i) say(tokens[i], i == 0);
+  at::Generator generator =
+      at::detail::createCPUGenerator(static_cast<std::uint64_t>(arguments.seed));
+  const runtime::Sampling sampling{.temperature = arguments.temperature, .top_k = arguments.top_k};
+  for (int i = 0; i < arguments.tokens; ++i) {
+    at::Tensor logits_V = speaker.model.next(tokens);
+    if (speaker.bytes_are_tokens) logits_V = logits_V.narrow(0, 0, kBytes);
+    tokens.push_back(runtime::draw(logits_V, sampling, generator));
+    say(tokens.back(), false);
+    std::cout << std::flush;
+  }
+  std::cout << "\n";
+}
+
+}  // namespace
+
+int generate(const GenerateArguments& arguments, const model::ModelRegistry& own) {
+  try {
+    print(arguments, speaker_of(arguments, own));
+    return 0;
+  } catch (...) {
+    return exit_code_of_current_exception(true, "");
+  }
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,30 @@
+// `trireme generate RUN`: how a model goes on with a text.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/model/chain.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+
+struct GenerateArguments {
+  std::string
+      model;  ///< folder of a run or of a checkpoint; or weights as `model.weights` takes them
+  std::string prompt;
+  std::vector<std::int64_t> prompt_tokens;  ///< instead of a prompt, where bytes are not the tokens
+  std::optional<std::int64_t> step;         ///< of the checkpoint; else the newest
+  int tokens = 200;
+  double temperature = 1;
+  int top_k = 0;
+  std::int64_t seed = 1;
+};
+
+/// Returns the exit code; errors are printed. Prints the prompt and what follows it, token by
+/// token.
+int generate(const GenerateArguments& arguments, const model::ModelRegistry& own);
+
+}  // namespace trireme::app

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job_data.h"
+
+#include "trireme/core/error.h"
+
+#include <string>
+
+namespace trireme::app {
+namespace {
+
+data::ExampleShape shape_of(const model::ChainModel& model) {
+  data::ExampleShape shape{.input = {},
+                           .inputs = model.input_size,
+                           .classes = model.classes,
+                           .channels = model.image.channels,
+                           .height = model.image.height,
+                           .width = model.image.width};
+  switch (model.input) {
+    case model::InputKind::kTokens:
+      shape.input = "tokens";
+      break;
+    case model::InputKind::kVectors:
+      shape.input = "vectors";
+      break;
+    case model::InputKind::kImages:
+      shape.input = "images";
+      break;
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
+                                         const model::ChainModel& model) {
+  try {
+    return data::open_dataset(job.data, shape_of(model), job.train.seed);
+  } catch (const InputError& error) {
+    const std::string key = "data.files";
+    const std::string message = error.what();
+    const auto section = job.document.find("data");
+    const auto files = section ? section->find("files") : std::nullopt;
+    if (!files || message.rfind(key, 0) != 0) throw;
+    throw InputError(files->where() + message.substr(key.size()));
+  }
+}
+
+}  // namespace trireme::app

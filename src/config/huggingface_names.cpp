@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "built_in.h"
+
+#include "trireme/config/huggingface.h"
+#include "trireme/core/text.h"
+
+#include <span>
+#include <variant>
+
+namespace trireme::config {
+namespace {
+
+/// A part of the names here and there. In blocks "#" stands for the block's number.
+struct Renaming {
+  std::string_view ours, theirs;
+  bool is_transposed = false, may_have_more = false;
+};
+
+constexpr Renaming kGpt[] = {
+    {"embedding.token.", "transformer.wte."},
+    {.ours = "embedding.position.", .theirs = "transformer.wpe.", .may_have_more = true},
+    {"block#.attention.norm.", "transformer.h.#.ln_1."},
+    {"block#.attention.qkv.", "transformer.h.#.attn.c_attn.", true},
+    {"block#.attention.projection.", "transformer.h.#.attn.c_proj.", true},
+    {"block#.mlp.norm.", "transformer.h.#.ln_2."},
+    {"block#.mlp.up.", "transformer.h.#.mlp.c_fc.", true},
+    {"block#.mlp.down.", "transformer.h.#.mlp.c_proj.", true},
+    {"head.norm.", "transformer.ln_f."},
+    {"head.output.", "lm_head."},
+};
+constexpr Renaming kLlama[] = {
+    {"embedding.token.", "model.embed_tokens."},
+    {"block#.attention.norm.", "model.layers.#.input_layernorm."},
+    {"block#.attention.q.", "model.layers.#.self_attn.q_proj."},
+    {"block#.attention.k.", "model.layers.#.self_attn.k_proj."},
+    {"block#.attention.v.", "model.layers.#.self_attn.v_proj."},
+    {"block#.attention.projection.", "model.layers.#.self_attn.o_proj."},
+    {"block#.mlp.norm.", "model.layers.#.post_attention_layernorm."},
+    {"block#.mlp.gate.", "model.layers.#.mlp.gate_proj."},
+    {"block#.mlp.up.", "model.layers.#.mlp.up_proj."},
+    {"block#.mlp.down.", "model.layers.#.mlp.down_proj."},
+    {"head.norm.", "model.norm."},
+    {"head.output.", "lm_head."},
+};
+constexpr std::string_view kOutput = "lm_head.weight";
+/// Tensors that older files hold beside the parameters.
+constexpr std::string_view kNoParameters[] = {".attn.bias", ".attn.masked_bias",
+                                              ".rotary_emb.inv_freq"};
+
+/// "block12.mlp.up.weight" with its number apart: "12" and "block#.mlp.up.weight".
+struct Numbered {
+  std::string number, name;
+};
+
+Numbered without_number(std::string_view name) {
+  constexpr std::string_view kBlock = "block";
+  if (!name.starts_with(kBlock)) return {.number = {}, .name = std::string(name)};
+  const std::size_t end = name.find('.');
+  return {.number = std::string(name.substr(kBlock.size(), end - kBlock.size())),
+          .name = concat("block#", name.substr(end))};
+}
+
+WeightPlace renamed(std::string_view name, std::span<const Renaming> table) {
+  const Numbered from = without_number(name);
+  for (const Renaming& entry : table) {
+    if (!from.name.starts_with(entry.ours)) continue;
+    const std::string rest = from.name.substr(entry.ours.size());
+    std::string to = concat(entry.theirs, rest);
+    if (const std::size_t place = to.find('#'); place != std::string::npos)
+      to.replace(place, 1, from.number);
+    return {.name = to,
+            .is_transposed = entry.is_transposed && rest == "weight",
+            .may_have_more = entry.may_have_more};
+  }
+  return {.name = std::string(name)};
+}
+
+}  // namespace
+
+WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)) {
+  std::visit(
+      [this](const auto& spec) {
+        if constexpr (requires { spec.grain; }) is_fine_ = spec.grain == "fine";
+        if constexpr (requires { spec.tied_head; }) is_tied_ = spec.tied_head;
+      },
+      model);
+}
+
+WeightPlace WeightNames::of(std::string_view layer, std::string_view name) const {
+  // A fine layer "block3.mlp.up" is a part of "block3.mlp", where its parameters have their names.
+  const bool is_part = is_fine_ && layer.starts_with("block");
+  const std::string place = concat(is_part ? layer.substr(0, layer.rfind('.')) : layer, ".", name);
+  if (is_tied_ && place == "head.output.weight") return of("embedding", "token.weight");
+  if (kind_ == "gpt") return renamed(place, kGpt);
+  if (kind_ == "llama") return renamed(place, kLlama);
+  return {.name = place};
+}
+
+std::string WeightNames::with_head(std::string_view name) const {
+  if (name == kOutput) return std::string(name);
+  const std::string_view body = kind_ == "gpt" ? "transformer." : kind_ == "llama" ? "model." : "";
+  return name.starts_with(body) ? std::string(name) : concat(body, name);
+}
+
+bool WeightNames::is_redundant(std::string_view name) const {
+  if (is_tied_ && name == kOutput) return true;
+  for (const std::string_view end : kNoParameters)
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read_model.h"
+
+#include "built_in.h"
+#include "field_reader.h"
+#include "model_lines.h"
+#include "sections.h"
+
+#include "trireme/config/huggingface.h"
+#include "trireme/core/text.h"
+
+#include <set>
+#include <type_traits>
+
+namespace trireme::config {
+namespace {
+
+constexpr const char *kKind = "kind", *kWeights = "weights";
+constexpr Bytes kMaxConfig{1 << 20};
+/// Keys that do not change what weights mean.
+const std::set<std::string, std::less<>> kFree{"context", "dropout", "grain", "loss_chunks"};
+
+/// What weights say of their model; nothing where there is no config.json beside them.
+std::optional<ModelSpec> said_by(const std::string& weights);
+/// The built-in model of this kind with its defaults; else one that the program's author knows.
+ModelSpec built_in(const std::string& kind, const io::Node& section);
+/// Reads the keys that stand in `section`.
+void read_keys(const io::Node& section, ModelSpec& into);
+/// Throws InputError for a key of `section` by which `read` is not the model of the weights.
+void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights);
+
+}  // namespace
+
+void read_model(const io::Node& document, const LoadOptions& options, JobSpec& into) {
+  const auto section = io::MapReader(document).optional("model");
+  const auto find = [&](std::string_view key) {
+    return section ? io::MapReader(*section).optional(key) : std::nullopt;
+  };
+  const auto weights = find(kWeights), kind = find(kKind);
+  if (weights) into.weights = weights->text();
+  const std::optional<ModelSpec> said = said_by(into.weights);
+
+  std::vector<std::string> kinds;
+  for_each_built_in([&](const auto& spec) { kinds.emplace_back(kind_of(spec)); });
+  kinds.insert(kinds.end(), options.own_models.begin(), options.own_models.end());
+  if (!kind && !said)
+    document.fail_at("model.kind", concat("is missing, must be one of ", join(kinds, ", ")));
+  into.model = said ? *said : built_in(kind->choice(kinds), *section);
+  if (said && kind && kind->choice(kinds) != kind_of(*said))
+    kind->fail(concat("is ", kind->text(), ", but the weights in ", into.weights, " are of a ",
+                      kind_of(*said)));
+  if (weights && std::holds_alternative<OwnModelSpec>(into.model))
+    weights->fail("is for the built-in kinds: layers of your own fill their parameters themselves");
+  read_keys(*section, into.model);
+  if (said) require_same(*section, into.model, *said);
+}
+
+namespace {
+
+std::optional<ModelSpec> said_by(const std::string& weights) {
+  std::error_code none;
+  const std::filesystem::path config = std::filesystem::path(weights) / kHuggingFaceFile;
+  if (weights.empty() || !std::filesystem::exists(config, none)) return std::nullopt;
+  return read_huggingface(io::load(config, kMaxConfig));
+}
+
+ModelSpec built_in(const std::string& kind, const io::Node& section) {
+  ModelSpec found = OwnModelSpec{kind, section};
+  for_each_built_in([&](const auto& spec) {
+    if (kind_of(spec) == kind) found = spec;
+  });
+  return found;
+}
+
+void read_keys(const io::Node& section, ModelSpec& into) {
+  std::visit(
+      [&]<class Spec>(Spec& spec) {
+        if constexpr (!std::is_same_v<Spec, OwnModelSpec>) {
+          FieldReader fields(section);
+          fields.find(kKind);
+          fields.find(kWeights);
+          walk(fields, spec);
+          fields.finish();
+        }
+      },
+      into);
+}
+
+void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights) {
+  const io::Node mine = io::parse(model_lines(read), "this job");
+  const io::Node theirs = io::parse(model_lines(weights), "the weights");
+  for (const auto& [key, node] : section.entries()) {
+    if (key == kWeights || kFree.contains(key)) continue;
+    const io::Node there = *theirs.find(key);
+    if (mine.find(key)->to_yaml() != there.to_yaml())
+      node.fail(
+          concat("is ", node.found(), ", but the weights have ", there.found(), ": leave it out"));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::config

@@ -1,0 +1,220 @@
+// Layers that were written in Python and saved by torch.jit: one module per layer.
+//
+// Modules run without the graph executor's own differentiation, whose nodes would keep tensors that
+// no tape sees: every operator is recorded as if it had been called from here.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/model/chain.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+namespace trireme::model {
+namespace {
+
+namespace fs = std::filesystem;
+namespace jit = torch::jit;
+
+class ScriptLayer final : public Layer {
+ public:
+  ScriptLayer(fs::path file, bool is_last);
+
+  Values forward(const Values& input, const Context& context) override;
+
+ private:
+  void adopt(jit::Module module, const std::string& prefix,
+             std::map<const void*, at::Tensor>& known);
+  at::Tensor adopted(const std::string& name, const at::Tensor& value, bool is_trained);
+  Values run(const std::vector<c10::IValue>& arguments, const Context& context);
+  c10::IValue call(const std::vector<c10::IValue>& arguments);
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(concat(file_.string(), ": ", message));
+  }
+
+  fs::path file_;
+  bool is_last_;
+  jit::Module module_;
+  bool is_random_ = false;
+};
+
+jit::Module load(const fs::path& file);
+/// Whether what a block of operators gives depends on a generator.
+bool is_random(jit::Block& block);
+bool is_random(const jit::Module& module);
+std::vector<fs::path> files_of(const config::TorchScriptSpec& spec);
+
+}  // namespace
+
+ChainModel make_torchscript(const config::TorchScriptSpec& spec) {
+  ChainModel model{.name = "torchscript",
+                   .layers = {},
+                   .input = InputKind::kTokens,
+                   .input_size = spec.context,
+                   .classes = spec.classes};
+  if (spec.takes == "vectors") {
+    model.input = InputKind::kVectors;
+    model.input_size = spec.inputs;
+  } else if (spec.takes == "images") {
+    model.input = InputKind::kImages;
+    model.image = {.channels = spec.channels, .height = spec.image_size, .width = spec.image_size};
+    model.input_size = model.image.size();
+  }
+  const std::vector<fs::path> files = files_of(spec);
+  for (const fs::path& file : files) {
+    const bool is_last = file == files.back();
+    model.layers.push_back({.name = file.stem().string(),
+                            .work = static_cast<double>(fs::file_size(file)),
+                            .build = [file, is_last](const Seeds&) -> std::unique_ptr<Layer> {
+                              return std::make_unique<ScriptLayer>(file, is_last);
+                            }});
+  }
+  return model;
+}
+
+namespace {
+
+std::vector<fs::path> files_of(const config::TorchScriptSpec& spec) {
+  std::vector<fs::path> files;
+  for (const std::string& pattern : spec.files) {
+    const std::vector<fs::path> matched = io::expand(pattern);
+    if (matched.empty()) throw InputError(concat("model.files: nothing matches ", pattern));
+    files.insert(files.end(), matched.begin(), matched.end());
+  }
+  std::map<std::string, fs::path> names;
+  for (const fs::path& file : files) {
+    if (!fs::is_regular_file(file))
+      throw InputError(concat("model.files: ", file.string(), " is no file"));
+    const auto [known, is_new] = names.emplace(file.stem().string(), file);
+    if (!is_new)
+      throw InputError(concat("model.files: ", known->second.string(), " and ", file.string(),
+                              " would both be layer '", known->first,
+                              "': give every layer a name of its own"));
+  }
+  return files;
+}
+
+ScriptLayer::ScriptLayer(fs::path file, bool is_last)
+    : file_(std::move(file)), is_last_(is_last), module_(load(file_)) {
+  std::map<const void*, at::Tensor> known;
+  adopt(module_, "", known);
+  is_random_ = is_random(module_);
+}
+
+/// Puts the layer's own parameters and buffers into the module's places.
+void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
+                        std::map<const void*, at::Tensor>& known) {
+  const auto take = [&](const std::string& name, const at::Tensor& value, bool is_trained) {
+    const void* const storage = value.storage().data();
+    const auto before = known.find(storage);
+    const bool is_shared = storage != nullptr && before != known.end();
+    const at::Tensor mine = is_shared ? before->second : adopted(prefix + name, value, is_trained);
+    known.emplace(storage, mine);
+    module.setattr(name, mine);
+  };
+  for (const auto& parameter : module.named_parameters(/*recurse=*/false))
+    take(parameter.name, parameter.value, parameter.value.requires_grad());
+  for (const auto& buffer : module.named_buffers(/*recurse=*/false))
+    take(buffer.name, buffer.value, false);
+  for (const auto& child : module.named_children())
+    adopt(child.value, concat(prefix, child.name, "."), known);
+}
+
+at::Tensor ScriptLayer::adopted(const std::string& name, const at::Tensor& value, bool is_trained) {
+  if (!is_trained) return add_buffer(name, value);
+  if (value.scalar_type() != at::kFloat)
+    fail(concat("parameter ", name, " is ", value.scalar_type(),
+                ", must be Float: save the module after .float(); train.precision lowers it"));
+  return add_parameter(name, value);
+}
+
+Values ScriptLayer::forward(const Values& input, const Context& context) {
+  std::vector<c10::IValue> arguments(input.begin(), input.end());
+  std::vector<std::uint32_t> versions;
+  for (const at::Tensor& value : input)
+    versions.push_back(value.unsafeGetTensorImpl()->version_counter().current_version());
+  if (is_last_) arguments.emplace_back(context.target.at(0));
+  if (module_.is_training() != context.training) module_.train(context.training);
+  const Values output = run(arguments, context);
+  for (std::size_t i = 0; i < input.size(); ++i)
+    if (versions[i] != input[i].unsafeGetTensorImpl()->version_counter().current_version())
+      fail(concat("changes its input ", i,
+                  " in place, which other runs of the layer would see: "
+                  "give a new tensor instead"));
+  return output;
+}
+
+Values ScriptLayer::run(const std::vector<c10::IValue>& arguments, const Context& context) {
+  // Python's modules draw from the process's generator: one rank at a time, from its own seed.
+  static std::mutex one_at_a_time;
+  std::unique_lock<std::mutex> lock(one_at_a_time, std::defer_lock);
+  if (is_random_) {
+    lock.lock();
+    at::Generator standard = at::globalContext().defaultGenerator(context.generator.device());
+    const std::lock_guard<std::mutex> guard(standard.mutex());
+    standard.set_current_seed(context.generator.current_seed());
+  }
+  const c10::IValue result = call(arguments);
+  if (result.isTensor()) return {result.toTensor()};
+  if (result.isTensorList()) return result.toTensorVector();
+  if (!result.isTuple())
+    fail(concat("gives a ", result.tagKind(), ", must give a tensor or a tuple of tensors"));
+  Values values;
+  for (const c10::IValue& member : result.toTupleRef().elements()) {
+    if (!member.isTensor())
+      fail(concat("gives a tuple with a ", member.tagKind(), ", must give tensors alone"));
+    values.push_back(member.toTensor());
+  }
+  return values;
+}
+
+c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
+  const jit::GraphOptimizerEnabledGuard off(false);
+  try {
+    return module_.forward(arguments);
+  } catch (const std::runtime_error& error) {  // what the interpreter makes of an operator's error
+    throw Error(concat(file_.string(), ": ", error.what()));
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {  // other arguments than forward takes
+    fail(error.what_without_backtrace());
+  }
+}
+
+jit::Module load(const fs::path& file) {
+  try {
+    return jit::load(file.string(), at::kCPU);
+  } catch (const c10::Error& error) {
+    throw InputError(concat(file.string(), ": is not a module saved by torch.jit.save: ",
+                            split(error.what_without_backtrace(), '\n').front()));
+  }
+}
+
+bool is_random(const jit::Module& module) {
+  const std::shared_ptr<jit::Graph> graph = module.get_method("forward").graph()->copy();
+  jit::Inline(*graph);
+  return is_random(*graph->block());
+}
+
+bool is_random(jit::Block& block) {
+  for (jit::Node* const node : block.nodes()) {
+    if (node->isNondeterministic()) return true;
+    for (jit::Block* const inner : node->blocks())
+      if (is_random(*inner)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+}  // namespace trireme::model

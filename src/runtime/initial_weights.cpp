@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "initial_weights.h"
+
+#include "gathered_names.h"
+#include "weights_reader.h"
+
+#include "trireme/comm/rounds.h"
+#include "trireme/core/text.h"
+#include "trireme/runtime/weights.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace trireme::runtime {
+namespace {
+
+/// A tensor of the chain that begins with other values.
+struct Wanted {
+  std::string layer, name;
+  at::Tensor value;
+};
+
+std::vector<Wanted> wanted_by(Stage& stage) {
+  std::vector<Wanted> wanted;
+  for (const StageParameter& parameter : stage.parameters()) {
+    if (parameter.shares_value) continue;
+    const auto& in_layer = stage.layer(parameter.layer).parameters();
+    wanted.push_back({.layer = stage.layer_name(parameter.layer),
+                      .name = in_layer.at(static_cast<std::size_t>(parameter.index)).name,
+                      .value = parameter.value});
+  }
+  for (const int number : stage.layers())
+    for (const model::Buffer& buffer : stage.layer(number).buffers())
+      wanted.push_back(
+          {.layer = stage.layer_name(number), .name = buffer.name, .value = buffer.value});
+  return wanted;
+}
+
+}  // namespace
+
+void begin_with_weights(comm::Channel& channel, Stage& stage, const config::JobSpec& job) {
+  const std::vector<Wanted> wanted = wanted_by(stage);
+  std::optional<WeightsReader> source;
+  std::string taken;
+  std::size_t next = 0;
+  const auto piece = [&] {
+    if (!source) source.emplace(job.weights, job.model);
+    if (next == wanted.size()) return false;
+    const auto& [layer, name, value] = wanted[next++];
+    taken += source->read(layer, name, value) + '\n';
+    return true;
+  };
+  comm::work_in_rounds(channel, piece, "reading of weights");
+
+  source->require_nothing_left(gathered_names(channel, taken, "tensors of weights"));
+}
+
+void require_weights(const model::ChainModel& model, const config::JobSpec& job) {
+  using Sizes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+  const auto sizes_of = [&](int number) {
+    const auto layer =
+        model.layers[static_cast<std::size_t>(number - 1)].build(model::Seeds(0, number));
+    Sizes sizes;
+    for (const model::Parameter& each : layer->parameters())
+      sizes.emplace_back(each.name, each.value.sizes().vec());
+    for (const model::Buffer& each : layer->buffers())
+      sizes.emplace_back(each.name, each.value.sizes().vec());
+    return sizes;
+  };
+  const WeightsReader source(job.weights, job.model);
+  std::map<std::string, Sizes> of_kinds;
+  std::set<std::string> taken;
+  for (int number = 1; number <= model.length(); ++number) {
+    const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
+    Sizes& sizes = of_kinds[recipe.kind.empty() ? recipe.name : recipe.kind];
+    if (sizes.empty()) sizes = sizes_of(number);
+    for (const auto& [name, each] : sizes) taken.insert(source.name_of(recipe.name, name, each));
+  }
+  source.require_nothing_left(taken);
+}
+
+}  // namespace trireme::runtime

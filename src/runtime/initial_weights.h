@@ -1,0 +1,16 @@
+// A run that begins with weights from elsewhere, not with drawn ones.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+#include "trireme/config/job.h"
+#include "trireme/runtime/stage.h"
+
+namespace trireme::runtime {
+
+/// Every rank: fills parameters (StageParameter::value) and buffers of its stage from
+/// `job.weights`. Throws InputError on every rank when something is missing, of other sizes, or
+/// left over.
+void begin_with_weights(comm::Channel& channel, Stage& stage, const config::JobSpec& job);
+
+}  // namespace trireme::runtime

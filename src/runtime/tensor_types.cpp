@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor_types.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <utility>
+
+namespace trireme::runtime {
+namespace {
+
+constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
+    {"F32", at::kFloat}, {"F64", at::kDouble}, {"BF16", at::kBFloat16}, {"F16", at::kHalf},
+    {"I64", at::kLong},  {"I32", at::kInt},    {"U8", at::kByte},       {"BOOL", at::kBool}};
+
+}  // namespace
+
+std::string type_name(const at::Tensor& tensor) {
+  for (const auto& [name, type] : kTypes)
+    if (type == tensor.scalar_type()) return name;
+  throw Error(concat("a checkpoint cannot hold tensors of type ", tensor.scalar_type()));
+}
+
+at::ScalarType type_named(const std::string& name, const std::string& tensor) {
+  std::vector<std::string> known;
+  for (const auto& [each, type] : kTypes) {
+    if (each == name) return type;
+    known.emplace_back(each);
+  }
+  throw InputError(concat(tensor, " has the type ", name, ", must be one of ", join(known, ", ")));
+}
+
+std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::string> texts;
+  for (const std::int64_t size : sizes) texts.push_back(concat(size));
+  return concat(type, type.empty() ? "[" : " [", join(texts, ", "), "]");
+}
+
+}  // namespace trireme::runtime

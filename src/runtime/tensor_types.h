@@ -1,0 +1,21 @@
+// Types of tensors as safetensors names them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// "F32". Throws Error for a type that has no name.
+std::string type_name(const at::Tensor& tensor);
+/// Throws InputError for a name of none of LibTorch's types, which says what `tensor` has it.
+at::ScalarType type_named(const std::string& name, const std::string& tensor);
+
+/// "F32 [2, 3]"; without a type "[2, 3]".
+std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes);
+
+}  // namespace trireme::runtime

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights_reader.h"
+
+#include "tensor_types.h"
+
+#include "trireme/checkpoint/tensor_file.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace trireme::runtime {
+
+WeightsReader::WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model)
+    : names_(model), place_(place.string()) {
+  checkpoint::TensorSet found = checkpoint::find_tensors(place);
+  set_.folder = found.folder;
+  for (auto& [name, entry] : found.tensors)
+    set_.tensors.emplace(names_.with_head(name), std::move(entry));
+}
+
+WeightsReader::Found WeightsReader::find(const std::string& layer, const std::string& name,
+                                         at::IntArrayRef sizes) const {
+  const config::WeightPlace place = names_.of(layer, name);
+  const auto found = set_.tensors.find(place.name);
+  if (found == set_.tensors.end())
+    throw InputError(concat(place_, ": has no tensor '", place.name, "', which ", layer, '/', name,
+                            " begins with: name weights of this model"));
+  const checkpoint::Entry& entry = found->second;
+  std::vector<std::int64_t> there = entry.sizes;
+  if (place.is_transposed && there.size() == 2) std::swap(there[0], there[1]);
+  if (place.may_have_more && !there.empty()) there[0] = std::min(there[0], sizes.at(0));
+  if (sizes != there)
+    throw InputError(
+        concat(place_, ": tensor '", place.name, "' is ", shape_text(entry.type, entry.sizes),
+               ", this job's ", layer, '/', name, " is ", shape_text("", sizes.vec()),
+               place.is_transposed ? " (transposed)" : "", ": name weights of this model"));
+  return {.place = place,
+          .entry = &entry,
+          .type = type_named(entry.type, concat(place_, ": tensor '", place.name, "'"))};
+}
+
+std::string WeightsReader::name_of(const std::string& layer, const std::string& name,
+                                   at::IntArrayRef sizes) const {
+  return find(layer, name, sizes).place.name;
+}
+
+std::string WeightsReader::read(const std::string& layer, const std::string& name,
+                                const at::Tensor& value) const {
+  const at::NoGradGuard no_grad;
+  const auto [place, entry, type] = find(layer, name, value.sizes());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry->size.count()));
+  checkpoint::read_tensor(set_.folder, place.name, *entry, bytes);
+  at::Tensor source = at::from_blob(bytes.data(), entry->sizes, type);
+  if (place.is_transposed) source = source.t();
+  if (place.may_have_more) source = source.narrow(0, 0, value.size(0));
+  if (!value.is_cpu()) source = source.to(value.scalar_type());
+  value.copy_(source);
+  return place.name;
+}
+
+void WeightsReader::require_nothing_left(const std::set<std::string>& taken) const {
+  std::vector<std::string> left;
+  for (const auto& [name, entry] : set_.tensors)
+    if (!taken.contains(name) && !names_.is_redundant(name)) left.push_back(name);
+  if (left.empty()) return;
+  throw InputError(concat(place_, ": has '", left.front(), "' and ", left.size() - 1,
+                          " more tensors that this job's model has not: name weights of this "
+                          "model"));
+}
+
+}  // namespace trireme::runtime

@@ -1,0 +1,45 @@
+// Weights that somebody else has written, in their names and types.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/checkpoint/tensor_set.h"
+#include "trireme/config/huggingface.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace trireme::runtime {
+
+class WeightsReader {
+ public:
+  /// Finds the tensors of a file or folder. Throws InputError.
+  WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model);
+
+  /// Of tensor `name` in layer `layer`, which has these sizes: its name there. Throws InputError
+  /// where it is missing or of other sizes.
+  std::string name_of(const std::string& layer, const std::string& name,
+                      at::IntArrayRef sizes) const;
+  /// Tensor `name` of layer `layer` into `value`, on whatever device, whatever floating type it has
+  /// there; returns its name there. Throws InputError where it is missing or of other sizes.
+  std::string read(const std::string& layer, const std::string& name,
+                   const at::Tensor& value) const;
+  /// Throws InputError for a tensor that nobody took up.
+  void require_nothing_left(const std::set<std::string>& taken) const;
+
+ private:
+  struct Found {
+    config::WeightPlace place;
+    const checkpoint::Entry* entry = nullptr;
+    at::ScalarType type{};
+  };
+  Found find(const std::string& layer, const std::string& name, at::IntArrayRef sizes) const;
+
+  config::WeightNames names_;
+  std::string place_;
+  checkpoint::TensorSet set_;
+};
+
+}  // namespace trireme::runtime

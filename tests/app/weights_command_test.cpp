@@ -1,0 +1,216 @@
+// A model that leaves a run and begins another one, as a user meets it.
+// SPDX-License-Identifier: Apache-2.0
+#include "small_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kTrireme = TRIREME_BINARY;
+
+CommandResult trireme(const std::string& arguments) {
+  return run_command(kTrireme + " " + arguments);
+}
+
+/// A run with two checkpoints, made once.
+class SavedRun : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TemporaryFolder>();
+    const std::string job = small_job(*folder_, "checkpoint: {every: 2}\n");
+    ASSERT_EQ(trireme("train " + job).exit_code, 0);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string run() { return small_run(*folder_).string(); }
+  static std::string digest_of(const std::filesystem::path& run) {
+    return nlohmann::json::parse(text_of(run / "summary.json"))["parameters_digest"];
+  }
+
+  static std::unique_ptr<TemporaryFolder> folder_;
+  TemporaryFolder own_;
+  std::string out_ = (own_.path() / "model").string();
+};
+
+std::unique_ptr<TemporaryFolder> SavedRun::folder_;
+
+TEST_F(SavedRun, IsExportedAndBegunWithAgain) {
+  const CommandResult exported = trireme("export " + run() + " -o " + out_);
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_THAT(exported.out, HasSubstr("exported " + run() + "/checkpoints/step-3 to " + out_));
+  const auto config = nlohmann::json::parse(text_of(out_ + "/config.json"));
+  EXPECT_EQ(config["model_type"], "gpt2");
+  EXPECT_EQ(config["n_embd"], 32);
+
+  const std::string job =
+      own_.file("tuned.yaml", "model: {weights: " + out_ +
+                                  "}\n"
+                                  "data: {kind: synthetic}\n"
+                                  "train: {steps: 1, batch: 8, micro_batch: 2, optimizer: "
+                                  "{learning_rate: 0}}\n"
+                                  "report: {directory: " +
+                                  (own_.path() / "tuned").string() + "}\n");
+  const CommandResult tuned = trireme("train " + job + " --set pipeline.stages=2");
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.errors;
+  EXPECT_THAT(tuned.out, HasSubstr("begins with the weights in " + out_));
+  EXPECT_EQ(digest_of(own_.path() / "tuned"), digest_of(run()));
+}
+
+TEST_F(SavedRun, IsExportedWithWhatBelongsToItsTokens) {
+  ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
+  own_.file("model/tokenizer.json", "{}");
+  auto config = nlohmann::json::parse(text_of(out_ + "/config.json"));
+  config["eos_token_id"] = 7;
+  own_.file("model/config.json", config.dump());
+  const std::string job =
+      own_.file("tuned.yaml", "model: {weights: " + out_ +
+                                  "}\n"
+                                  "data: {kind: synthetic}\n"
+                                  "train: {steps: 1, batch: 4, micro_batch: 2}\n"
+                                  "checkpoint: {every: 1}\n"
+                                  "report: {directory: " +
+                                  (own_.path() / "tuned").string() + "}\n");
+  ASSERT_EQ(trireme("train " + job).exit_code, 0);
+
+  const CommandResult exported =
+      trireme("export " + (own_.path() / "tuned").string() + " -o " + out_ + "-tuned");
+
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_THAT(exported.out, HasSubstr("(model.safetensors, config.json, tokenizer.json)"));
+  EXPECT_EQ(text_of(out_ + "-tuned/tokenizer.json"), "{}");
+  EXPECT_EQ(nlohmann::json::parse(text_of(out_ + "-tuned/config.json"))["eos_token_id"], 7);
+}
+
+TEST_F(SavedRun, IsExportedIntoOneFileOfAnotherTypeFromAnEarlierStep) {
+  const std::string file = out_ + ".safetensors";
+  const CommandResult exported =
+      trireme("export " + run() + " -o " + file + " --type bfloat16 --step 2");
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_THAT(exported.out, HasSubstr("/step-2 to " + file));
+  EXPECT_THAT(text_of(file), HasSubstr(R"("transformer.wte.weight":{"dtype":"BF16")"));
+  EXPECT_FALSE(std::filesystem::exists(file + ".draft"));
+}
+
+TEST_F(SavedRun, IsExportedIntoAFolderThatIsNamedWithASlash) {
+  const CommandResult exported = trireme("export " + run() + " -o " + out_ + "/");
+  EXPECT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_TRUE(std::filesystem::exists(out_ + "/config.json"));
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/.draft"));
+}
+
+TEST_F(SavedRun, IsNotExportedOverWhatIsThere) {
+  own_.file("model", "mine");
+  const CommandResult exported = trireme("export " + run() + " -o " + out_);
+  EXPECT_EQ(exported.exit_code, 2);
+  EXPECT_THAT(exported.errors, HasSubstr(out_ + ": is there already"));
+  EXPECT_EQ(text_of(out_), "mine");
+}
+
+TEST_F(SavedRun, SaysWhichStepsItHas) {
+  const CommandResult exported = trireme("export " + run() + " -o " + out_ + " --step 1");
+  EXPECT_EQ(exported.exit_code, 2);
+  EXPECT_THAT(exported.errors, HasSubstr("has no checkpoint of step 1, only of 2, 3"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
+TEST_F(SavedRun, ThatIsDamagedLeavesNothingBehind) {
+  std::filesystem::copy(run(), own_.path() / "run", std::filesystem::copy_options::recursive);
+  const auto file = own_.path() / "run" / "checkpoints" / "step-3" / "rank-0.safetensors";
+  std::string bytes = text_of(file);
+  for (std::size_t i = bytes.size() / 4; i < bytes.size(); i += 997)
+    bytes[i] = static_cast<char>(~bytes[i]);
+  own_.file("run/checkpoints/step-3/rank-0.safetensors", bytes);
+
+  const CommandResult exported =
+      trireme("export " + (own_.path() / "run").string() + " -o " + out_);
+
+  EXPECT_EQ(exported.exit_code, 2);
+  EXPECT_THAT(exported.errors, HasSubstr("is not what was written: the file is damaged"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+  EXPECT_FALSE(std::filesystem::exists(out_ + ".draft"));
+}
+
+TEST_F(SavedRun, WithoutCheckpointsSaysWhatIsMissing) {
+  const CommandResult exported = trireme("export " + own_.path().string() + " -o " + out_);
+  EXPECT_EQ(exported.exit_code, 2);
+  EXPECT_THAT(exported.errors, HasSubstr("has no checkpoints"));
+}
+
+TEST_F(SavedRun, GoesOnWithTokensAsItsWeightsDo) {
+  ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
+  const std::string options = " --prompt-tokens 1,2,3 --tokens 5 --seed 4";
+  const CommandResult one = trireme("generate " + run() + options);
+  const CommandResult two = trireme("generate " + out_ + options);
+  ASSERT_EQ(one.exit_code, 0) << one.errors;
+  EXPECT_THAT(one.out, StartsWith("1,2,3,"));
+  EXPECT_EQ(std::count(one.out.begin(), one.out.end(), ','), 7);
+  EXPECT_EQ(one.out, two.out);
+}
+
+TEST_F(SavedRun, OfNoTextTakesNoText) {
+  const CommandResult text = trireme("generate " + run() + " --prompt hello");
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_THAT(text.errors, HasSubstr("give their numbers with --prompt-tokens"));
+  const CommandResult unknown = trireme("generate " + run() + " --prompt-tokens 1,64");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("64 is none of the model's tokens, 0 to 63"));
+}
+
+TEST_F(SavedRun, OfAnotherModelIsRefusedBeforeAnythingIsMeasured) {
+  ASSERT_EQ(trireme("export " + run() + " -o " + out_ + ".safetensors").exit_code, 0);
+  const std::string job = small_job(own_) + " --set model.weights=" + out_ +
+                          ".safetensors --set model.blocks=3 --set memory.device_budget=64MiB";
+  for (const char* command : {"check ", "train "}) {
+    const CommandResult refused = trireme(command + job);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.errors, HasSubstr("has no tensor 'transformer.h.2."));
+    EXPECT_EQ(refused.errors.find("measuring"), std::string::npos) << refused.errors;
+  }
+}
+
+TEST(Check, OfAJobWithoutItsDataSaysWhereItNamesThem) {
+  const TemporaryFolder folder;
+  const std::string job = folder.file("a.yaml",
+                                      "model: {kind: gpt, blocks: 1, width: 16, heads: 2}\n"
+                                      "data: {files: [\"no/such/*.txt\"]}\n");
+  const CommandResult refused = trireme("check " + job);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("a.yaml:2: data.files"));
+}
+
+TEST(Generate, GoesOnWithATextOfBytes) {
+  const TemporaryFolder folder;
+  const std::string text = folder.file("text", std::string(2000, 'a'));
+  const std::string job =
+      folder.file("bytes.yaml",
+                  "model: {kind: gpt, blocks: 1, width: 16, heads: 2, context: 8}\n"
+                  "data: {kind: text, files: [" +
+                      text +
+                      "], validation_fraction: 0}\n"
+                      "train: {steps: 30, batch: 8, optimizer: {learning_rate: 0.01}}\n"
+                      "checkpoint: {every: 30}\n"
+                      "report: {directory: " +
+                      (folder.path() / "run").string() + "}\n");
+  ASSERT_EQ(trireme("train " + job).exit_code, 0);
+  const CommandResult said = trireme("generate " + (folder.path() / "run").string() +
+                                     " --prompt aaaa --tokens 12 --temperature 0");
+  EXPECT_EQ(said.exit_code, 0) << said.errors;
+  EXPECT_EQ(said.out, std::string(16, 'a') + "\n");
+}
+
+TEST(Generate, OfWhatIsNoModelSaysWhatIsMissing) {
+  const TemporaryFolder folder;
+  const CommandResult said = trireme("generate " + folder.path().string() + " --prompt a");
+  EXPECT_EQ(said.exit_code, 2);
+  EXPECT_THAT(said.errors,
+              HasSubstr("is neither a run's folder nor one with weights and their config.json"));
+}
+
+}  // namespace
+}  // namespace trireme

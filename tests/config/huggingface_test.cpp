@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/config/huggingface.h"
+
+#include "support/input_error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::config {
+namespace {
+
+using support::input_error;
+using testing::HasSubstr;
+
+template <class Spec>
+Spec spec_of(const std::string& config) {
+  return std::get<Spec>(read_huggingface(io::parse(config, "w/config.json")));
+}
+
+// The keys of https://huggingface.co/openai-community/gpt2/blob/main/config.json that matter.
+TEST(HuggingFace, ReadsGpt2) {
+  const auto spec = spec_of<GptSpec>(R"({
+    "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+    "bos_token_id": 50256, "embd_pdrop": 0.1, "initializer_range": 0.02,
+    "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12,
+    "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1, "vocab_size": 50257})");
+  EXPECT_EQ(spec.blocks, 12);
+  EXPECT_EQ(spec.width, 768);
+  EXPECT_EQ(spec.heads, 12);
+  EXPECT_EQ(spec.context, 1024);
+  EXPECT_EQ(spec.vocabulary, 50257);
+  EXPECT_EQ(spec.norm_epsilon, 1e-5);
+  EXPECT_EQ(spec.dropout, 0);
+  EXPECT_TRUE(spec.tied_head);
+}
+
+// As https://huggingface.co/meta-llama/Llama-3.2-1B has it.
+TEST(HuggingFace, ReadsLlama3) {
+  const auto spec = spec_of<LlamaSpec>(R"({
+    "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 8192,
+    "max_position_embeddings": 131072, "mlp_bias": false, "model_type": "llama",
+    "num_attention_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "rope_theta": 500000.0, "tie_word_embeddings": true, "vocab_size": 128256})");
+  EXPECT_EQ(spec.blocks, 16);
+  EXPECT_EQ(spec.width, 2048);
+  EXPECT_EQ(spec.key_value_heads(), 8);
+  EXPECT_EQ(spec.hidden_width(), 8192);
+  EXPECT_EQ(spec.context, 1024);
+  EXPECT_EQ(spec.rope_base, 500000);
+  EXPECT_EQ(spec.rope_scaling, "llama3");
+  EXPECT_EQ(spec.rope_factor, 32);
+  EXPECT_EQ(spec.rope_original_context, 8192);
+  EXPECT_TRUE(spec.tied_head);
+}
+
+// As https://huggingface.co/Qwen/Qwen2.5-0.5B has it.
+TEST(HuggingFace, ReadsQwen2) {
+  const auto spec = spec_of<LlamaSpec>(R"({
+    "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
+    "hidden_act": "silu", "hidden_size": 896, "intermediate_size": 4864,
+    "max_position_embeddings": 32768, "max_window_layers": 24, "model_type": "qwen2",
+    "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+    "tie_word_embeddings": true, "use_sliding_window": false, "vocab_size": 151936})");
+  EXPECT_TRUE(spec.qkv_bias);
+  EXPECT_EQ(spec.width, 896);
+  EXPECT_EQ(spec.key_value_heads(), 2);
+  EXPECT_EQ(spec.norm_epsilon, 1e-6);
+  EXPECT_EQ(spec.rope_base, 1e6);
+}
+
+TEST(HuggingFace, ReadsWhatVersion5OfTransformersWrites) {
+  const auto spec = spec_of<LlamaSpec>(R"({
+    "model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "sliding_window": null,
+    "rope_parameters": {"rope_theta": 1000.0, "rope_type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(spec.rope_base, 1000);
+  EXPECT_EQ(spec.rope_scaling, "linear");
+  EXPECT_EQ(spec.rope_factor, 2);
+  EXPECT_EQ(spec.key_value_heads(), 4);
+}
+
+TEST(HuggingFace, ReadsItsOwnWords) {
+  GptSpec gpt{.blocks = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 300};
+  gpt.tied_head = false;
+  gpt.norm_epsilon = 1e-6;
+  const auto gpt_back = spec_of<GptSpec>(to_huggingface(gpt).value());
+  EXPECT_EQ(gpt_back.width, 64);
+  EXPECT_EQ(gpt_back.context, 32);
+  EXPECT_EQ(gpt_back.norm_epsilon, 1e-6);
+  EXPECT_FALSE(gpt_back.tied_head);
+
+  LlamaSpec llama{.blocks = 3, .width = 64, .heads = 4, .kv_heads = 2, .hidden = 96};
+  llama.rope_scaling = "llama3";
+  llama.rope_original_context = 512;
+  llama.tied_head = true;
+  const auto llama_back = spec_of<LlamaSpec>(to_huggingface(llama).value());
+  EXPECT_EQ(llama_back.blocks, 3);
+  EXPECT_EQ(llama_back.kv_heads, 2);
+  EXPECT_EQ(llama_back.hidden, 96);
+  EXPECT_EQ(llama_back.rope_scaling, "llama3");
+  EXPECT_EQ(llama_back.rope_original_context, 512);
+  EXPECT_TRUE(llama_back.tied_head);
+}
+
+TEST(HuggingFace, KeepsWhatTheWeightsSaidOfSpecialTokens) {
+  const io::Node began_with =
+      io::parse(R"({"bos_token_id": 1, "eos_token_id": [2, 3], "hidden_size": 9,
+                    "max_position_embeddings": 8192})",
+                "config.json");
+  const std::string text = to_huggingface(LlamaSpec{}, began_with).value();
+  EXPECT_THAT(text, HasSubstr("\"bos_token_id\": 1,"));
+  EXPECT_THAT(text, HasSubstr("\"eos_token_id\": [2, 3],"));
+  EXPECT_THAT(text, HasSubstr("\"pad_token_id\": null"));
+  EXPECT_THAT(text, HasSubstr("\"hidden_size\": 384,"));
+  EXPECT_THAT(text, HasSubstr("\"max_position_embeddings\": 8192,"));
+}
+
+TEST(HuggingFace, KnowsNoOtherKinds) {
+  EXPECT_EQ(to_huggingface(ResnetSpec{}), std::nullopt);
+  EXPECT_EQ(to_huggingface(MlpSpec{}), std::nullopt);
+}
+
+struct Refused {
+  std::string name, config, message;
+};
+
+void PrintTo(const Refused& each, std::ostream* out) {
+  *out << each.name;
+}
+
+class NotOurModel : public testing::TestWithParam<Refused> {};
+
+TEST_P(NotOurModel, IsRefusedWithTheKey) {
+  const io::Node config = io::parse(GetParam().config, "w/config.json");
+  const std::string message = input_error([&] { read_huggingface(config); });
+  EXPECT_THAT(message, HasSubstr("w/config.json:1"));
+  EXPECT_THAT(message, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Configs, NotOurModel,
+    testing::Values(
+        Refused{"kind", R"({"model_type": "qwen3"})", "model_type is qwen3, must be one of gpt2"},
+        Refused{"no_kind", R"({"architectures": []})", "model_type is missing"},
+        Refused{"activation", R"({"model_type": "gpt2", "activation_function": "relu"})",
+                "activation_function is relu, but the model here is of gelu_new"},
+        Refused{"inner", R"({"model_type": "gpt2", "n_embd": 64, "n_inner": 128})",
+                "n_inner is 128, must be 256"},
+        Refused{"scaled", R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
+                "scale_attn_by_inverse_layer_idx is true"},
+        Refused{"bias", R"({"model_type": "llama", "attention_bias": true})", "attention_bias"},
+        Refused{"heads", R"({"model_type": "llama", "head_dim": 256})",
+                "head_dim is 256, must be 128"},
+        Refused{"rope", R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})",
+                "rope_scaling.rope_type is yarn"},
+        Refused{"window", R"({"model_type": "mistral", "sliding_window": 4096})",
+                "sliding_window"}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(WeightNames, OfAGptAreTransformersOnes) {
+  const WeightNames names(GptSpec{});
+  EXPECT_EQ(names.of("embedding", "position.weight"),
+            (WeightPlace{.name = "transformer.wpe.weight", .may_have_more = true}));
+  EXPECT_EQ(names.of("block11.attention", "qkv.weight"),
+            (WeightPlace{"transformer.h.11.attn.c_attn.weight", true}));
+  EXPECT_EQ(names.of("block11.attention", "qkv.bias"),
+            (WeightPlace{"transformer.h.11.attn.c_attn.bias"}));
+  EXPECT_EQ(names.of("block0.mlp", "norm.bias"), (WeightPlace{"transformer.h.0.ln_2.bias"}));
+  EXPECT_EQ(names.of("block0.mlp", "down.weight"),
+            (WeightPlace{"transformer.h.0.mlp.c_proj.weight", true}));
+  EXPECT_EQ(names.of("head", "norm.weight"), (WeightPlace{"transformer.ln_f.weight"}));
+}
+
+TEST(WeightNames, OfALlamaAreTransformersOnes) {
+  const WeightNames names(LlamaSpec{});
+  EXPECT_EQ(names.of("block2.attention", "k.weight").name,
+            "model.layers.2.self_attn.k_proj.weight");
+  EXPECT_EQ(names.of("block2.mlp", "gate.weight"),
+            (WeightPlace{"model.layers.2.mlp.gate_proj.weight"}));
+  EXPECT_EQ(names.of("block2.mlp", "norm.weight").name,
+            "model.layers.2.post_attention_layernorm.weight");
+  EXPECT_EQ(names.of("head", "output.weight").name, "lm_head.weight");
+}
+
+TEST(WeightNames, AreTheSameForEveryGrain) {
+  for (const std::string grain : {"block", "half_block", "fine"}) {
+    GptSpec spec;
+    spec.grain = grain;
+    const WeightNames names(spec);
+    const WeightPlace up = grain == "block"        ? names.of("block7", "mlp.up.weight")
+                           : grain == "half_block" ? names.of("block7.mlp", "up.weight")
+                                                   : names.of("block7.mlp.up", "up.weight");
+    EXPECT_EQ(up, (WeightPlace{"transformer.h.7.mlp.c_fc.weight", true})) << grain;
+    const WeightPlace norm = grain == "block"        ? names.of("block7", "mlp.norm.weight")
+                             : grain == "half_block" ? names.of("block7.mlp", "norm.weight")
+                                                     : names.of("block7.mlp.up", "norm.weight");
+    EXPECT_EQ(norm, (WeightPlace{"transformer.h.7.ln_2.weight"})) << grain;
+  }
+}
+
+TEST(WeightNames, OfATiedHeadAreTheEmbeddings) {
+  GptSpec tied, loose;
+  tied.tied_head = true;
+  loose.tied_head = false;
+  EXPECT_EQ(WeightNames(tied).of("head", "output.weight").name, "transformer.wte.weight");
+  EXPECT_TRUE(WeightNames(tied).is_redundant("lm_head.weight"));
+  EXPECT_EQ(WeightNames(loose).of("head", "output.weight").name, "lm_head.weight");
+  EXPECT_FALSE(WeightNames(loose).is_redundant("lm_head.weight"));
+}
+
+TEST(WeightNames, AreCompletedWhereAFileIsOfAModelWithoutItsHead) {
+  EXPECT_EQ(WeightNames(GptSpec{}).with_head("h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
+  EXPECT_EQ(WeightNames(GptSpec{}).with_head("transformer.wte.weight"), "transformer.wte.weight");
+  EXPECT_EQ(WeightNames(LlamaSpec{}).with_head("norm.weight"), "model.norm.weight");
+  EXPECT_EQ(WeightNames(LlamaSpec{}).with_head("lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(WeightNames(MlpSpec{}).with_head("hidden0.weight"), "hidden0.weight");
+}
+
+TEST(WeightNames, LeaveMasksAndTablesAlone) {
+  EXPECT_TRUE(WeightNames(GptSpec{}).is_redundant("h.0.attn.bias"));
+  EXPECT_FALSE(WeightNames(GptSpec{}).is_redundant("h.0.attn.c_attn.bias"));
+  EXPECT_TRUE(
+      WeightNames(LlamaSpec{}).is_redundant("model.layers.0.self_attn.rotary_emb.inv_freq"));
+}
+
+TEST(WeightNames, OfOtherKindsAreLayerAndName) {
+  EXPECT_EQ(WeightNames(VitSpec{}).of("block1.mlp", "up.weight"),
+            (WeightPlace{"block1.mlp.up.weight"}));
+  EXPECT_EQ(WeightNames(ResnetSpec{}).of("stem", "norm.mean"), (WeightPlace{"stem.norm.mean"}));
+}
+
+}  // namespace
+}  // namespace trireme::config

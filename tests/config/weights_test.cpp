@@ -1,0 +1,110 @@
+// `model.weights`: what a job begins with decides what the model is.
+// SPDX-License-Identifier: Apache-2.0
+#include "read.h"
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::config {
+namespace {
+
+using support::input_error;
+using support::TemporaryFolder;
+using testing::HasSubstr;
+
+class Weights : public testing::Test {
+ protected:
+  void SetUp() override {
+    io::write_file(folder_ / "config.json",
+                   R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 32, "n_head": 2,
+                       "n_positions": 64, "vocab_size": 500})");
+  }
+
+  JobSpec job_with(const std::string& keys, const std::string& kind = "tokens") const {
+    return read(concat("model: {weights: \"", folder_.path().string(), "\"", keys,
+                       "}\ndata: {kind: ", kind, ", files: [x]}\n"));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Weights, GiveTheModelItsKindAndSizes) {
+  const JobSpec job = job_with("");
+  const auto& spec = std::get<GptSpec>(job.model);
+  EXPECT_EQ(job.weights, folder_.path().string());
+  EXPECT_EQ(spec.blocks, 3);
+  EXPECT_EQ(spec.width, 32);
+  EXPECT_EQ(spec.context, 64);
+}
+
+TEST_F(Weights, LeaveContextDropoutAndGrainToTheJob) {
+  const auto spec =
+      std::get<GptSpec>(job_with(", kind: gpt, context: 16, dropout: 0.1, grain: fine").model);
+  EXPECT_EQ(spec.blocks, 3);
+  EXPECT_EQ(spec.context, 16);
+  EXPECT_EQ(spec.dropout, 0.1);
+  EXPECT_EQ(spec.grain, "fine");
+}
+
+TEST_F(Weights, AreReadBackFromAResolvedJob) {
+  const JobSpec job = job_with(", context: 16");
+  const JobSpec back = read(to_yaml(job));
+  EXPECT_EQ(to_yaml(back), to_yaml(job));
+  EXPECT_EQ(back.weights, job.weights);
+}
+
+TEST_F(Weights, RefuseAModelOfOtherSizes) {
+  const std::string message = input_error([&] { job_with(", width: 64"); });
+  EXPECT_THAT(message, HasSubstr("dir/a.yaml:1: model.width is 64, but the weights have 32"));
+}
+
+TEST_F(Weights, RefuseAModelOfAnotherKind) {
+  EXPECT_THAT(input_error([&] { job_with(", kind: llama"); }),
+              HasSubstr("model.kind is llama, but the weights in"));
+}
+
+TEST_F(Weights, OfOtherTokensRefuseText) {
+  EXPECT_THAT(input_error([&] { job_with("", "text"); }),
+              HasSubstr("dir/a.yaml:2: data.kind is text, whose bytes are the tokens, but the 500 "
+                        "tokens of the weights in"));
+}
+
+TEST(WeightsWithoutConfig, NeedTheKind) {
+  EXPECT_THAT(
+      input_error([] { read("model: {weights: w.safetensors}\ndata: {files: [x.txt]}\n"); }),
+      HasSubstr("model.kind is missing"));
+  const JobSpec job =
+      read("model: {kind: mlp, weights: w.safetensors, widths: [8]}\ndata: {kind: synthetic}\n");
+  EXPECT_EQ(job.weights, "w.safetensors");
+  EXPECT_EQ(std::get<MlpSpec>(job.model).widths, std::vector<int>{8});
+}
+
+TEST(WeightsWithoutConfig, AreNotForModelsOfTheProgramsAuthor) {
+  EXPECT_THAT(input_error([] {
+                read("model: {kind: mine, weights: w.safetensors}\ndata: {files: [x.txt]}\n",
+                     {.settings = {}, .own_models = {"mine"}});
+              }),
+              HasSubstr("model.weights is for the built-in kinds"));
+}
+
+TEST(RopeScaling, HasTheKeysOfItsKind) {
+  const JobSpec job = read(
+      "model: {kind: llama, rope_scaling: linear, rope_factor: 4}\n"
+      "data: {files: [x.txt]}\n");
+  EXPECT_EQ(std::get<LlamaSpec>(job.model).rope_factor, 4);
+  EXPECT_EQ(to_yaml(read(to_yaml(job))), to_yaml(job));
+  EXPECT_THAT(input_error([] {
+                read(
+                    "model: {kind: llama, rope_scaling: linear, rope_original_context: 8}\n"
+                    "data: {files: [x.txt]}\n");
+              }),
+              HasSubstr("rope_original_context is not a key here"));
+}
+
+}  // namespace
+}  // namespace trireme::config

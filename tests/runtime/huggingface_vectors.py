@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# Prints the logits that weights_test.cpp expects: Hugging Face's transformers (4.57 and 5.23 print the same) on models of
+# made-up weights. Needs Python's torch and transformers; the test itself needs neither.
+import math
+
+import torch
+import transformers
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+SIZES = dict(vocab_size=16)
+LLAMA = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, max_position_embeddings=32, **SIZES)
+
+
+def rope(base, **scaling):
+    if int(transformers.__version__.split(".")[0]) >= 5:
+        return dict(rope_parameters={"rope_theta": base, "rope_type": "default", **scaling})
+    return dict(rope_theta=base, rope_scaling=scaling or None)
+
+
+MODELS = {
+    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=2, n_head=2, n_positions=32, **SIZES)),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(num_key_value_heads=1, rms_norm_eps=1e-5, **rope(100.0), **LLAMA)),
+    "llama_tied_linear": lambda: LlamaForCausalLM(
+        LlamaConfig(tie_word_embeddings=True, rms_norm_eps=1e-3, **rope(1000.0, rope_type="linear", factor=2.0), **LLAMA)),
+    "llama3": lambda: LlamaForCausalLM(
+        LlamaConfig(num_key_value_heads=2, rms_norm_eps=1e-5,
+                    **rope(50.0, rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                           original_max_position_embeddings=16), **LLAMA)),
+    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(num_key_value_heads=1, rms_norm_eps=1e-6, **rope(200.0), **LLAMA)),
+}
+
+with torch.no_grad():
+    for name, make in MODELS.items():
+        model = make().eval().double()
+        for key, value in model.named_parameters():
+            phase = sum(key.encode()) % 97
+            numbers = [0.4 * math.sin(0.7 * i + phase) for i in range(value.numel())]
+            around = 1.0 if value.dim() == 1 and key.endswith("weight") else 0.0
+            value.copy_(torch.tensor(numbers, dtype=torch.double).reshape(value.shape) + around)
+        tokens = torch.tensor([[(7 * i + 3) % 16 for i in range(12)]])
+        print(name, [round(x, 5) for x in model(tokens).logits[0, -1].tolist()])

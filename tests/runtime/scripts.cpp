@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scripts.h"
+
+#include "trireme/core/text.h"
+#include "trireme/model/chain.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/api/module.h>
+
+namespace trireme::runtime {
+namespace {
+
+constexpr std::int64_t kWidth = 32, kClasses = 10;
+
+constexpr const char* kLayer = R"(
+def forward(self, x, before):
+    h = torch.linear(x, self.weight, self.bias)
+    if self.training:
+        self.mean.mul_(0.9).add_(0.1 * h.detach().mean(0))
+    h = torch.dropout(torch.relu(h), 0.1, self.training)
+    return torch.linear(h, self.weight) + before, torch.tanh(x)
+)";
+constexpr const char* kFirst = R"(
+def forward(self, x):
+    return torch.gelu(torch.linear(x, self.weight, self.bias)), x * 0.5
+)";
+constexpr const char* kLoss = R"(
+def forward(self, x, before, target):
+    return torch.cross_entropy_loss(torch.linear(x + before, self.weight, self.bias), target)
+)";
+
+}  // namespace
+
+void save_script(const Script& script, const std::filesystem::path& file) {
+  torch::jit::Module module("layer");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  for (const auto& [name, value] : script.parameters)
+    module.register_parameter(name, value.detach().clone().requires_grad_(), false);
+  for (const auto& [name, value] : script.buffers) module.register_buffer(name, value);
+  module.define(script.code);
+  module.save(file.string());
+}
+
+config::TorchScriptSpec save_scripts(const std::filesystem::path& folder) {
+  config::TorchScriptSpec spec;
+  spec.takes = "vectors";
+  spec.inputs = kWidth;
+  spec.classes = kClasses;
+  spec.files = {(folder / "layer*.pt").string()};
+  for (int i = 0; i < 5; ++i) {
+    const std::int64_t out = i == 4 ? kClasses : kWidth;
+    const at::Generator from = model::Seeds(1, i).of_layer();
+    Script script{.code = i == 0   ? kFirst
+                          : i == 4 ? kLoss
+                                   : kLayer,
+                  .parameters = {{"weight", at::empty({out, kWidth}).normal_(0, 0.2, from)},
+                                 {"bias", at::zeros({out})}}};
+    if (i > 0 && i < 4) script.buffers = {{"mean", at::zeros({kWidth})}};
+    save_script(script, folder / concat("layer", i, ".pt"));
+  }
+  return spec;
+}
+
+}  // namespace trireme::runtime

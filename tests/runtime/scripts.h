@@ -1,0 +1,27 @@
+// Modules as torch.jit saves them, made without Python.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::runtime {
+
+struct Script {
+  std::string code;  ///< of the method forward
+  std::vector<std::pair<std::string, at::Tensor>> parameters, buffers = {};
+};
+
+void save_script(const Script& script, const std::filesystem::path& file);
+
+/// Four layers and a loss that draw random numbers, change a buffer, use a weight twice, hand a
+/// tuple on; of vectors of 32 values and 10 classes.
+config::TorchScriptSpec save_scripts(const std::filesystem::path& folder);
+
+}  // namespace trireme::runtime

@@ -1,0 +1,177 @@
+// Layers from Python: the same numbers as layers of our own, whatever the split.
+// SPDX-License-Identifier: Apache-2.0
+#include "scripts.h"
+#include "small_runs.h"
+#include "support/input_error.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/core/text.h"
+#include "trireme/io/file.h"
+#include "trireme/runtime/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trireme::runtime {
+namespace {
+
+using support::input_error;
+using support::TemporaryFolder;
+using testing::HasSubstr;
+
+TEST(TorchScript, GivesTheBitsOfTheSameLayersInCpp) {
+  const config::MlpSpec mlp{.inputs = 12, .widths = {16, 8}, .classes = 5};
+  const model::ChainModel native = model::make_model(mlp);
+  const TemporaryFolder folder;
+  for (int i = 1; i <= 3; ++i) {
+    const auto layer = native.layers[static_cast<std::size_t>(i - 1)].build(model::Seeds(1, i));
+    const std::string code =
+        i < 3 ? "def forward(self, x):\n    return torch.gelu(torch.linear(x, self.w, self.b))\n"
+              : "def forward(self, x, target):\n"
+                "    return torch.cross_entropy_loss(torch.linear(x, self.w, self.b), target)\n";
+    save_script(
+        {.code = code,
+         .parameters = {{"w", layer->parameters()[0].value}, {"b", layer->parameters()[1].value}}},
+        folder / concat("layer", i, ".pt"));
+  }
+  config::TorchScriptSpec script;
+  script.files = {(folder / "*.pt").string()};
+  script.takes = "vectors";
+  script.inputs = 12;
+  script.classes = 5;
+
+  const Outcome mine = run_small(small_job(mlp), {});
+  const Outcome theirs = run_small(small_job(script), {});
+
+  EXPECT_EQ(theirs.losses_digest, mine.losses_digest);
+  EXPECT_EQ(theirs.validation_loss, mine.validation_loss);
+}
+
+class TorchScriptSplit : public testing::TestWithParam<Split> {};
+
+TEST_P(TorchScriptSplit, GivesTheBitsOfOneStage) {
+  const TemporaryFolder folder;
+  const config::JobSpec job = small_job(save_scripts(folder.path()));
+  Split one;
+  one.replicas = GetParam().replicas;
+
+  const Outcome reference = run_small(job, one), run = run_small(job, GetParam());
+
+  EXPECT_EQ(run.losses_digest, reference.losses_digest);
+  EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
+  EXPECT_EQ(run.validation_loss, reference.validation_loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Splits, TorchScriptSplit,
+                         testing::Values(Split{.cut = {2}}, Split{.cut = {1, 2, 3, 4}},
+                                         Split{.schedule = "gpipe", .recompute = true},
+                                         Split{.cut = {1, 3}, .recompute = true},
+                                         Split{.cut = {3}, .recompute = true, .replicas = 2}));
+
+TEST(TorchScript, DropsActivationsAtRandomInTrainingAlone) {
+  const TemporaryFolder folder;
+  config::JobSpec job = small_job(save_scripts(folder.path()));
+  job.train.optimizer.learning_rate = 0;
+  config::JobSpec other = job;
+  other.train.seed = 7;
+
+  const Outcome one = run_small(job, {}), two = run_small(other, {});
+
+  EXPECT_NE(one.losses_digest, two.losses_digest);
+  EXPECT_EQ(one.validation_loss.value(), two.validation_loss.value());
+}
+
+TEST(TorchScript, IsExportedAndBegunWithAgain) {
+  const TemporaryFolder folder, out;
+  config::JobSpec job = small_job(save_scripts(folder.path()));
+  Checkpointing checkpoints;
+  checkpoints.folder = out.path();
+  checkpoints.every = 3;
+  checkpoints.job = "train: {}\n";
+  const Outcome trained = run_small(job, {}, {}, device::cpu(), checkpoints);
+  job.weights = (out / "w.safetensors").string();
+  export_weights(out / "step-3", job.model, at::kFloat, job.weights);
+  job.train.optimizer.learning_rate = 0;
+  EXPECT_EQ(run_small(job, {.cut = {2}}).parameters_digest, trained.parameters_digest);
+}
+
+TEST(TorchScript, TrainsAWeightOfTwoUsesInOneLayerOnce) {
+  const TemporaryFolder folder;
+  const at::Tensor shared = at::eye(32).requires_grad_();
+  const config::TorchScriptSpec spec = save_scripts(folder.path());
+  save_script({.code = "def forward(self, x):\n"
+                       "    return torch.linear(torch.linear(x, self.a), self.a), x\n",
+               .parameters = {{"a", shared}}},
+              folder / "layer0.pt");
+  const auto layer = model::make_model(spec).layers[0].build(model::Seeds(1, 1));
+  EXPECT_EQ(layer->parameters().size(), 1U);
+}
+
+/// What a chain says whose third layer has this code.
+std::string refusal_of(const Script& script) {
+  const TemporaryFolder folder;
+  const config::JobSpec job = small_job(save_scripts(folder.path()));
+  save_script(script, folder / "layer2.pt");
+  return input_error([&] { run_small(job, {}); });
+}
+
+TEST(TorchScript, MayNotChangeItsInput) {
+  EXPECT_THAT(refusal_of({.code = "def forward(self, x, before):\n"
+                                  "    x.detach().mul_(2)\n    return x, before\n",
+                          .parameters = {}}),
+              HasSubstr("layer2.pt: changes its input 0 in place"));
+}
+
+TEST(TorchScript, TakesWhatTheLayerBeforeGives) {
+  EXPECT_THAT(
+      refusal_of({.code = "def forward(self, x):\n    return x\n", .parameters = {}}),
+      HasSubstr(
+          "layer2.pt: Expected at most 2 argument(s) for operator 'forward', but received 3"));
+}
+
+TEST(TorchScript, SaysWhereAnOperatorFailed) {
+  const TemporaryFolder folder;
+  const config::JobSpec job = small_job(save_scripts(folder.path()));
+  save_script({.code = "def forward(self, x, before):\n    return torch.mm(x, x), before\n",
+               .parameters = {}},
+              folder / "layer2.pt");
+  try {
+    run_small(job, {});
+    FAIL() << "a product of other sizes";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("layer2.pt: "));
+    EXPECT_THAT(error.what(), HasSubstr("torch.mm(x, x)"));
+  }
+}
+
+TEST(TorchScript, GivesTensors) {
+  EXPECT_THAT(
+      refusal_of({.code = "def forward(self, x, before):\n    return 3\n", .parameters = {}}),
+      HasSubstr("layer2.pt: gives a Int, must give a tensor or a tuple of tensors"));
+  EXPECT_THAT(
+      refusal_of({.code = "def forward(self, x, before):\n    return x, 3\n", .parameters = {}}),
+      HasSubstr("gives a tuple with a Int"));
+}
+
+TEST(TorchScript, HasParametersInFloat32) {
+  EXPECT_THAT(refusal_of({.code = "def forward(self, x, before):\n    return x * self.w, before\n",
+                          .parameters = {{"w", at::ones({1}, at::kHalf)}}}),
+              HasSubstr("layer2.pt: parameter w is Half, must be Float"));
+}
+
+TEST(TorchScript, OfOtherFilesIsRefused) {
+  const TemporaryFolder folder;
+  config::TorchScriptSpec spec = save_scripts(folder.path());
+  io::write_file(folder / "layer2.pt", "not a module");
+  EXPECT_THAT(input_error([&] { run_small(small_job(spec), {}); }),
+              HasSubstr("layer2.pt: is not a module saved by torch.jit.save"));
+  spec.files = {(folder / "nothing*.pt").string()};
+  EXPECT_THAT(input_error([&] { model::make_model(spec); }),
+              HasSubstr("model.files: nothing matches"));
+  spec.files = {(folder / "layer0.pt").string(), (folder / "layer*.pt").string()};
+  EXPECT_THAT(input_error([&] { model::make_model(spec); }),
+              HasSubstr("would both be layer 'layer0'"));
+}
+
+}  // namespace
+}  // namespace trireme::runtime
