@@ -40,10 +40,12 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
       mine = concat(kError, error.what());
     }
     const std::vector<std::string> told = all_gather(channel, all, mine, what);
-    if (failure) std::rethrow_exception(failure);
-    for (const std::string& text : told) {
+    for (std::size_t rank = 0; rank < told.size(); ++rank) {
+      const std::string& text = told[rank];
+      if (text.front() != kInputError && text.front() != kError) continue;
+      if (failure && static_cast<int>(rank) == channel.rank()) std::rethrow_exception(failure);
       if (text.front() == kInputError) throw InputError(text.substr(1));
-      if (text.front() == kError) throw Error(text.substr(1));
+      throw Error(text.substr(1));
     }
     if (std::all_of(told.begin(), told.end(), [](const auto& text) { return text[0] == kDone; }))
       return;

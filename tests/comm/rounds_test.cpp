@@ -55,6 +55,26 @@ TEST(WorkInRounds, EndsOnEveryRankWithTheErrorOfOne) {
   EXPECT_EQ(said, std::vector<std::string>(3, "a file of rank 1"));
 }
 
+TEST(WorkInRounds, OfRanksThatFailTogetherHearsTheFirst) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  run_local(3, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
+    const auto piece = [&]() -> bool {
+      if (channel.rank() == 0) return false;
+      if (channel.rank() == 1) std::this_thread::sleep_for(100ms);
+      throw InputError("a file of rank " + std::to_string(channel.rank()));
+    };
+    try {
+      work_in_rounds(channel, piece, "work");
+    } catch (const InputError& error) {
+      const std::lock_guard lock(mutex);
+      said.emplace_back(error.what());
+    }
+    channel.close();
+  });
+  EXPECT_EQ(said, std::vector<std::string>(3, "a file of rank 1"));
+}
+
 TEST(WorkBesideRounds, KeepsNobodyWaitingHoweverLongItTakes) {
   run_local(3, {.timeout = Seconds(1.5), .stop_requested = {}}, [](Channel& channel) {
     bool worked = false;

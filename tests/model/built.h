@@ -88,10 +88,15 @@ inline std::vector<Values> outputs(Built& chain, const Examples& examples, bool 
   return all;
 }
 
+/// What went through a chain: every layer's output, and the gradients of its input.
+struct Passed {
+  std::vector<Values> outputs, gradients;
+};
+
 /// A forward and a backward through all layers; gradients are added to those of the parameters.
-/// The loss.
-inline at::Tensor run(Built& chain, const Examples& examples,
-                      Precision precision = Precision::kFloat32) {
+inline Passed pass(Built& chain, const Examples& examples,
+                   Precision precision = Precision::kFloat32) {
+  Passed passed;
   std::vector<Tape> tapes;
   Values x{examples.input};
   for (int i = 1; i <= chain.model.length(); ++i) {
@@ -100,14 +105,22 @@ inline at::Tensor run(Built& chain, const Examples& examples,
         chain.layer(i), x, context(true, is_last ? Values{examples.target} : Values{}), precision,
         i > 1 ? InputGradient::kNeeded : InputGradient::kNotNeeded));
     x = tapes.back().outputs;
+    passed.outputs.push_back(x);
   }
-  const at::Tensor loss = x.at(0);
-  Values gradients{at::ones_like(loss)};
+  passed.gradients.resize(tapes.size());
+  Values gradients{at::ones_like(x.at(0))};
   while (!tapes.empty()) {
     gradients = backward(std::move(tapes.back()), gradients);
     tapes.pop_back();
+    passed.gradients[tapes.size()] = gradients;
   }
-  return loss;
+  return passed;
+}
+
+/// The same; the loss.
+inline at::Tensor run(Built& chain, const Examples& examples,
+                      Precision precision = Precision::kFloat32) {
+  return pass(chain, examples, precision).outputs.back().at(0);
 }
 
 }  // namespace trireme::model

@@ -11,8 +11,9 @@ namespace trireme::comm {
 
 /// Every rank: calls `piece`, which does some of the work (seconds at most) and says whether there
 /// is more, until no rank has more. The ranks meet every second, so that none waits longer for the
-/// others than for one piece of theirs. What one rank's piece throws it throws there; the others
-/// throw an InputError or Error, as it was, with its message: nobody goes on alone.
+/// others than for one piece of theirs. What a rank's piece throws it throws on every rank, as an
+/// InputError or Error, as it was, with its message: nobody goes on alone. Where several ranks fail
+/// in one second, the first of them by number is heard.
 void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what);
 
 /// The same for work that cannot be cut into pieces: runs it on this thread, while another one
