@@ -36,6 +36,7 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
     const model::ChainModel model = model::make_model(job.model, own);
     if (arguments.opens_inputs) {
       open_data(job, model);
+      model::require_trained(model, job);
       if (!job.weights.empty()) runtime::require_weights(model, job);
     }
     const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);

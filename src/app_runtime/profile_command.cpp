@@ -34,7 +34,9 @@ int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) 
     const config::JobSpec job = load(arguments, own);
     const model::ChainModel model = model::make_model(job.model, own);
     return launch(job, [&](const RankContext& context) {
-      if (context.channel.rank() == 0) profile_rank(arguments, job, model, context);
+      if (context.channel.rank() != 0) return;
+      model::require_trained(model, job);
+      profile_rank(arguments, job, model, context);
     });
   } catch (...) {
     return exit_code_of_current_exception(is_speaker(), "");

@@ -212,11 +212,12 @@ void train_rank(const Run& run, const RankContext& context) {
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
   const std::optional<Resumption> resumed = resumption_of(run.job, run.data_digest, context, out);
-  const auto look_at_weights = [&] {
-    const bool begins = !run.job.weights.empty() && !resumed;
-    if (begins && context.channel.rank() == 0) runtime::require_weights(run.model, run.job);
+  const auto look_at_model = [&] {
+    if (context.channel.rank() != 0) return;
+    model::require_trained(run.model, run.job);
+    if (!run.job.weights.empty() && !resumed) runtime::require_weights(run.model, run.job);
   };
-  comm::work_beside_rounds(context.channel, look_at_weights, "look at the weights");
+  comm::work_beside_rounds(context.channel, look_at_model, "look at the model");
   config::JobSpec job = run.job;
   if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;
   const SettledJob settled = with_shape(job, run.model, context, context.channel.size(), out);

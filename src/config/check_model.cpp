@@ -3,6 +3,8 @@
 
 #include "trireme/core/text.h"
 
+#include <algorithm>
+
 namespace trireme::config {
 namespace {
 
@@ -18,6 +20,9 @@ void check_spec(const JobSpec&, const Spec&) {}
 void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit);
 void require_vocabulary(const JobSpec& job, int vocabulary);
+/// That every target is one of the chain's linear weights.
+void require_targets(const JobSpec& job, const std::vector<std::string>& targets,
+                     const std::vector<std::string>& known);
 
 }  // namespace
 
@@ -30,6 +35,7 @@ namespace {
 void check_spec(const JobSpec& job, const GptSpec& spec) {
   require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
   require_vocabulary(job, spec.vocabulary);
+  require_targets(job, spec.lora_targets, {"qkv", "projection", "up", "down"});
 }
 
 void check_spec(const JobSpec& job, const LlamaSpec& spec) {
@@ -44,6 +50,7 @@ void check_spec(const JobSpec& job, const LlamaSpec& spec) {
              concat("is ", spec.rope_high_turns,
                     ", must be more than model.rope_low_turns = ", spec.rope_low_turns));
   require_vocabulary(job, spec.vocabulary);
+  require_targets(job, spec.lora_targets, {"q", "k", "v", "projection", "gate", "up", "down"});
 }
 
 void check_spec(const JobSpec& job, const VitSpec& spec) {
@@ -67,6 +74,14 @@ void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit) {
   if (value % unit != 0)
     job.fail(key, concat("is ", value, ", must be a multiple of ", unit_key, " = ", unit));
+}
+
+void require_targets(const JobSpec& job, const std::vector<std::string>& targets,
+                     const std::vector<std::string>& known) {
+  for (const std::string& target : targets)
+    if (std::find(known.begin(), known.end(), target) == known.end())
+      job.fail("model.lora_targets",
+               concat("has '", target, "', must be some of ", join(known, ", ")));
 }
 
 void require_vocabulary(const JobSpec& job, int vocabulary) {

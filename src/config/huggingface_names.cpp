@@ -86,11 +86,19 @@ WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)) {
       model);
 }
 
-WeightPlace WeightNames::of(std::string_view layer, std::string_view name) const {
+bool is_adapter(std::string_view name) {
+  return name.ends_with(concat(".", kLoraA)) || name.ends_with(concat(".", kLoraB));
+}
+
+std::string WeightNames::place_of(std::string_view layer, std::string_view name) const {
   // A fine layer "block3.mlp.up" is a part of "block3.mlp", where its parameters have their names.
   const bool is_part = is_fine_ && layer.starts_with("block");
   const std::string place = concat(is_part ? layer.substr(0, layer.rfind('.')) : layer, ".", name);
-  if (is_tied_ && place == "head.output.weight") return of("embedding", "token.weight");
+  return is_tied_ && place == "head.output.weight" ? "embedding.token.weight" : place;
+}
+
+WeightPlace WeightNames::of(std::string_view layer, std::string_view name) const {
+  const std::string place = place_of(layer, name);
   if (kind_ == "gpt") return renamed(place, kGpt);
   if (kind_ == "llama") return renamed(place, kLlama);
   return {.name = place};

@@ -18,7 +18,9 @@ namespace {
 constexpr const char *kKind = "kind", *kWeights = "weights";
 constexpr Bytes kMaxConfig{1 << 20};
 /// Keys that do not change what weights mean.
-const std::set<std::string, std::less<>> kFree{"context", "dropout", "grain", "loss_chunks"};
+const std::set<std::string, std::less<>> kFree{"context",      "dropout",   "grain",
+                                               "loss_chunks",  "lora_rank", "lora_alpha",
+                                               "lora_targets", "trained"};
 
 /// What weights say of their model; nothing where there is no config.json beside them.
 std::optional<ModelSpec> said_by(const std::string& weights);

@@ -18,6 +18,17 @@ inline constexpr Range kChunks{1, 1024};
 inline constexpr Range kEpsilons{1e-12, 1};
 inline const OneOf kGrains{"block", "half_block", "fine"};
 
+/// What a model of tokens that is tuned has beside its sizes.
+template <class Fields, class Spec>
+void walk_tuning(Fields& field, Spec& spec) {
+  field("lora_rank", spec.lora_rank, Range{0, 1e6});
+  if (spec.lora_rank > 0) {
+    field("lora_alpha", spec.lora_alpha, Range{0, 1e6});
+    field("lora_targets", spec.lora_targets);
+  }
+  field("trained", spec.trained);
+}
+
 template <class Fields>
 void walk(Fields& field, GptSpec& spec) {
   field("blocks", spec.blocks, Range{1, 10'000});
@@ -30,6 +41,7 @@ void walk(Fields& field, GptSpec& spec) {
   field("norm_epsilon", spec.norm_epsilon, kEpsilons);
   field("grain", spec.grain, kGrains);
   field("loss_chunks", spec.loss_chunks, kChunks);
+  walk_tuning(field, spec);
 }
 
 template <class Fields>
@@ -54,6 +66,7 @@ void walk(Fields& field, LlamaSpec& spec) {
   }
   field("grain", spec.grain, kGrains);
   field("loss_chunks", spec.loss_chunks, kChunks);
+  walk_tuning(field, spec);
 }
 
 template <class Fields>

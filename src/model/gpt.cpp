@@ -4,6 +4,7 @@
 // Shapes: B examples of the micro-batch, T tokens, C width, V vocabulary.
 // SPDX-License-Identifier: Apache-2.0
 #include "language.h"
+#include "trained.h"
 #include "transformer.h"
 
 #include "trireme/core/text.h"
@@ -54,10 +55,12 @@ ChainModel make_gpt(const config::GptSpec& spec) {
                           .dropout = spec.dropout,
                           .is_causal = true,
                           .gelu = "tanh",
-                          .norm_epsilon = spec.norm_epsilon},
+                          .norm_epsilon = spec.norm_epsilon,
+                          .lora = lora_of(spec)},
                          spec.grain);
   model.layers.push_back(layer_of("head", "head", T * C * V,
                                   [spec](const PartBuilder& build) { return head(build, spec); }));
+  train_as_asked(model, spec);
   return model;
 }
 

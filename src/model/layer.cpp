@@ -29,6 +29,14 @@ at::Tensor Layer::add_buffer(std::string name, const at::Tensor& initial) {
   return value;
 }
 
+void Layer::train_only(const std::function<bool(const Parameter&)>& is_wanted) {
+  for (Parameter& parameter : parameters_) {
+    if (is_wanted(parameter)) continue;
+    parameter.is_trained = false;
+    parameter.value.requires_grad_(false);
+  }
+}
+
 void move_to(c10::Device device, Layer& layer) {
   if (device.is_cpu()) return;
   const at::NoGradGuard no_grad;

@@ -6,6 +6,7 @@
 // values, D = C / H, V vocabulary. Of tensors between parts, x is the residual; it travels last.
 // SPDX-License-Identifier: Apache-2.0
 #include "language.h"
+#include "trained.h"
 #include "transformer.h"
 
 #include "trireme/core/error.h"
@@ -90,6 +91,7 @@ ChainModel make_llama(const LlamaSpec& spec) {
     add_block(model, concat("block", block), parts, spec.grain);
   model.layers.push_back(layer_of("head", "head", T * C * V,
                                   [spec](const PartBuilder& build) { return head(build, spec); }));
+  train_as_asked(model, spec);
   return model;
 }
 
@@ -162,9 +164,9 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   const std::int64_t C = spec.width, D = C / spec.heads, G = spec.key_value_heads();
   const RmsNorm norm = add_rms_norm(build, spec);
   const auto add = spec.qkv_bias ? add_linear : add_linear_without_bias;
-  const Linear q = add(build, "q", C, C, kDeviation);
-  const Linear k = add(build, "k", C, G * D, kDeviation);
-  const Linear v = add(build, "v", C, G * D, kDeviation);
+  const Linear q = add(build, "q", C, C, kDeviation, lora_of(spec));
+  const Linear k = add(build, "k", C, G * D, kDeviation, lora_of(spec));
+  const Linear v = add(build, "v", C, G * D, kDeviation, lora_of(spec));
   return [norm, q, k, v, spec, D, G](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
     const at::Tensor from_BTC = norm(x_BTC, context);
@@ -187,7 +189,7 @@ Part core(const LlamaSpec& spec) {
 
 Part projection(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear projection = add_linear_without_bias(build, "projection", spec.width, spec.width,
-                                                    residual_deviation(spec));
+                                                    residual_deviation(spec), lora_of(spec));
   return [projection](Values input, const Context& context) -> Values {
     return {take(input, 1) + projection(take(input, 0), context)};
   };
@@ -196,8 +198,10 @@ Part projection(const PartBuilder& build, const LlamaSpec& spec) {
 Part up(const PartBuilder& build, const LlamaSpec& spec) {
   const std::int64_t hidden = spec.hidden_width();
   const RmsNorm norm = add_rms_norm(build, spec);
-  const Linear gate = add_linear_without_bias(build, "gate", spec.width, hidden, kDeviation);
-  const Linear up = add_linear_without_bias(build, "up", spec.width, hidden, kDeviation);
+  const Linear gate =
+      add_linear_without_bias(build, "gate", spec.width, hidden, kDeviation, lora_of(spec));
+  const Linear up =
+      add_linear_without_bias(build, "up", spec.width, hidden, kDeviation, lora_of(spec));
   return [norm, gate, up](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
     const at::Tensor from_BTC = norm(x_BTC, context);
@@ -207,7 +211,7 @@ Part up(const PartBuilder& build, const LlamaSpec& spec) {
 
 Part down(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear down = add_linear_without_bias(build, "down", spec.hidden_width(), spec.width,
-                                              residual_deviation(spec));
+                                              residual_deviation(spec), lora_of(spec));
   return [down](Values input, const Context& context) -> Values {
     const at::Tensor hidden =
         remade({take(input, 0), take(input, 1)}, context,

@@ -7,6 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace trireme::model {
@@ -16,6 +18,9 @@ namespace {
 /// place where several places share the layer.
 LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
                            std::vector<PartRecipe> parts);
+/// at::linear; a lean tape keeps no weight that was cast for it.
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const Context& context);
 
 }  // namespace
 
@@ -88,24 +93,33 @@ void add_block(ChainModel& model, const std::string& block, const std::vector<Pa
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const {
-  const at::ScalarType type = product_type(x);
-  if (type == weight.scalar_type()) return at::linear(x, weight, bias);
-  // What autocast would do, and keep, by itself.
-  const at::Tensor cast =
-      remade({weight}, context, [type](const Values& source) { return source[0].to(type); });
-  return at::linear(x, cast, bias);
+  const at::Tensor y = product(x, weight, bias, context);
+  if (!lora_A.defined()) return y;
+  return y.add(product(product(x, lora_A, {}, context), lora_B, {}, context), lora_scale);
+}
+
+bool Lora::covers(const std::string& name) const {
+  return rank > 0 &&
+         (targets.empty() || std::find(targets.begin(), targets.end(), name) != targets.end());
 }
 
 Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_t in,
-                  std::int64_t out, double deviation) {
-  Linear linear = add_linear_without_bias(build, name, in, out, deviation);
+                  std::int64_t out, double deviation, const Lora& lora) {
+  Linear linear = add_linear_without_bias(build, name, in, out, deviation, lora);
   linear.bias = build.constant(name + ".bias", {out}, 0);
   return linear;
 }
 
 Linear add_linear_without_bias(const PartBuilder& build, const std::string& name, std::int64_t in,
-                               std::int64_t out, double deviation) {
-  return {.weight = build.normal(name + ".weight", {out, in}, deviation), .bias = {}};
+                               std::int64_t out, double deviation, const Lora& lora) {
+  Linear linear{.weight = build.normal(name + ".weight", {out, in}, deviation)};
+  if (!lora.covers(name)) return linear;
+  // As wide as x: the product with it begins with about the size of x.
+  linear.lora_A =
+      build.normal(name + ".lora_A", {lora.rank, in}, 1 / std::sqrt(static_cast<double>(in)));
+  linear.lora_B = build.constant(name + ".lora_B", {out, lora.rank}, 0);
+  linear.lora_scale = lora.alpha / lora.rank;
+  return linear;
 }
 
 at::Tensor Norm::operator()(const at::Tensor& x, const Context& context) const {
@@ -123,6 +137,16 @@ Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t wi
 }
 
 namespace {
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const Context& context) {
+  const at::ScalarType type = product_type(x);
+  if (type == weight.scalar_type()) return at::linear(x, weight, bias);
+  // What autocast would do, and keep, by itself.
+  const at::Tensor cast =
+      remade({weight}, context, [type](const Values& source) { return source[0].to(type); });
+  return at::linear(x, cast, bias);
+}
 
 LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
                            std::vector<PartRecipe> parts) {

@@ -72,18 +72,38 @@ LayerRecipe layer_of(std::string name, std::string kind, double work,
 void add_block(ChainModel& model, const std::string& block, const std::vector<PartRecipe>& parts,
                const std::string& grain);
 
+/// y = x weight^T + bias, and with an adapter of low rank + scale x A^T B^T (Hu et al. 2021, LoRA,
+/// eq. 3).
 struct Linear {
-  at::Tensor weight, bias;  ///< bias undefined: none
+  at::Tensor weight, bias;    ///< bias undefined: none
+  at::Tensor lora_A, lora_B;  ///< [rank, in] and [out, rank]; undefined: no adapter
+  double lora_scale = 0;
 
   /// A lean tape keeps no weight that was cast for the product.
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 };
 
-/// `name`.weight [out, in] of normal values and `name`.bias of zeros.
+/// Which linear weights of a chain have adapters beside them.
+struct Lora {
+  int rank = 0;  ///< 0: none has
+  double alpha = 0;
+  std::vector<std::string> targets;  ///< names of the weights; empty: all
+
+  bool covers(const std::string& name) const;
+};
+
+/// What a spec with keys of its own for it says.
+template <class Spec>
+Lora lora_of(const Spec& spec) {
+  return {.rank = spec.lora_rank, .alpha = spec.lora_alpha, .targets = spec.lora_targets};
+}
+
+/// `name`.weight [out, in] of normal values and `name`.bias of zeros. With an adapter `name`.lora_A
+/// of normal values and `name`.lora_B of zeros: it changes nothing before it has learned.
 Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_t in,
-                  std::int64_t out, double deviation);
+                  std::int64_t out, double deviation, const Lora& lora = {});
 Linear add_linear_without_bias(const PartBuilder& build, const std::string& name, std::int64_t in,
-                               std::int64_t out, double deviation);
+                               std::int64_t out, double deviation, const Lora& lora = {});
 
 /// Layer norm over the last dimension, in the type of a product to come. A lean tape keeps x alone.
 struct Norm {

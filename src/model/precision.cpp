@@ -16,14 +16,39 @@ Precision precision_of(const std::string& name) {
   return Precision::kBfloat16Weights;
 }
 
+namespace {
+
+bool is_lowered(const Parameter& parameter, Precision precision) {
+  return precision == Precision::kBfloat16Weights && !parameter.stays_float32;
+}
+
+at::Tensor copied(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.variable_data().to(type, /*non_blocking=*/false, /*copy=*/true);
+}
+
+}  // namespace
+
+void take_over(const Parameter& parameter, Precision precision) {
+  const at::NoGradGuard no_grad;
+  at::Tensor value = parameter.value;
+  const bool is_rounded = !parameter.is_trained && is_lowered(parameter, precision);
+  value.set_data(copied(value, is_rounded ? at::kBFloat16 : value.scalar_type()));
+}
+
+void take_over(const Buffer& buffer) {
+  const at::NoGradGuard no_grad;
+  at::Tensor value = buffer.value;
+  value.set_data(copied(value, value.scalar_type()));
+}
+
 std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> masters;
   for (const Parameter& parameter : layer.parameters()) {
     at::Tensor value = parameter.value;
-    masters.push_back(value.detach());  // an update counts as a change of the weight
-    if (precision != Precision::kBfloat16Weights || parameter.stays_float32) continue;
-    value.set_data(value.variable_data().to(at::kBFloat16));
+    const at::Tensor master = value.detach();  // an update counts as a change of the weight
+    if (is_lowered(parameter, precision)) value.set_data(value.variable_data().to(at::kBFloat16));
+    masters.push_back(parameter.is_trained ? master : value.detach());
   }
   return masters;
 }

@@ -75,7 +75,7 @@ namespace {
 
 Part qkv(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
-  const Linear qkv = add_linear(build, "qkv", shape.width, 3 * shape.width, kDeviation);
+  const Linear qkv = add_linear(build, "qkv", shape.width, 3 * shape.width, kDeviation, shape.lora);
   return [norm, qkv](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
     return {qkv(norm(x_BTC, context), context), x_BTC};
@@ -92,8 +92,8 @@ Part core(const BlockShape& shape) {
 }
 
 Part projection(const PartBuilder& build, const BlockShape& shape) {
-  const Linear projection =
-      add_linear(build, "projection", shape.width, shape.width, residual_deviation(shape));
+  const Linear projection = add_linear(build, "projection", shape.width, shape.width,
+                                       residual_deviation(shape), shape.lora);
   return [projection, shape](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 1);
     return {x_BTC + dropout(projection(take(input, 0), context), shape.dropout, context)};
@@ -102,7 +102,7 @@ Part projection(const PartBuilder& build, const BlockShape& shape) {
 
 Part up(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
-  const Linear up = add_linear(build, "up", shape.width, 4 * shape.width, kDeviation);
+  const Linear up = add_linear(build, "up", shape.width, 4 * shape.width, kDeviation, shape.lora);
   return [norm, up](Values input, const Context& context) -> Values {
     const at::Tensor x_BTC = take(input, 0);
     return {up(norm(x_BTC, context), context), x_BTC};
@@ -110,8 +110,8 @@ Part up(const PartBuilder& build, const BlockShape& shape) {
 }
 
 Part down(const PartBuilder& build, const BlockShape& shape) {
-  const Linear down =
-      add_linear(build, "down", 4 * shape.width, shape.width, residual_deviation(shape));
+  const Linear down = add_linear(build, "down", 4 * shape.width, shape.width,
+                                 residual_deviation(shape), shape.lora);
   return [down, shape](Values input, const Context& context) -> Values {
     const at::Tensor hidden = remade({take(input, 0)}, context, [shape](const Values& source) {
       return at::gelu(source[0], shape.gelu);

@@ -21,6 +21,7 @@ struct BlockShape {
   bool is_causal = false;
   std::string gelu = "none";  ///< at::gelu's approximation: none | tanh
   double norm_epsilon = 1e-5;
+  Lora lora = {};
 };
 
 /// Adds `shape.blocks` blocks named block0, block1, ... that take and give one tensor

@@ -41,7 +41,9 @@ std::vector<TiedWeights::Use> TiedWeights::uses_of(const model::LayerRecipe& rec
   for (const model::Parameter& parameter : layer->parameters()) {
     if (parameter.tie.empty()) continue;
     const Bytes value(static_cast<std::int64_t>(parameter.value.nbytes()));
-    uses.push_back({parameter.tie, value + optimizer_bytes(parameter.value, train.optimizer)});
+    const Bytes state =
+        parameter.is_trained ? optimizer_bytes(parameter.value, train.optimizer) : Bytes(0);
+    uses.push_back({parameter.tie, value + state});
   }
   return uses;
 }

@@ -18,15 +18,16 @@ constexpr int kRuns = 5;
 
 Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,
                        const config::TrainSpec& train, device::Marks& marks) {
-  if (layer.parameters().empty()) return Seconds(0);
   const at::NoGradGuard no_grad;
   const config::OptimizerSpec& optimizer = train.optimizer;
   const bool clips = train.clip_norm > 0;
   model::UpdateGroup group{.decay = optimizer.weight_decay};
-  for (std::size_t i = 0; i < layer.parameters().size(); ++i) {
-    const at::Tensor weight = layer.parameters()[i].value.detach();
-    group.add(optimizer, weight.to(at::kFloat), weight, gradients.of(i));
+  for (const model::Parameter& parameter : layer.parameters()) {
+    if (!parameter.is_trained) continue;
+    const at::Tensor weight = parameter.value.detach();
+    group.add(optimizer, weight.to(at::kFloat), weight, gradients.of(group.values.size()));
   }
+  if (group.values.empty()) return Seconds(0);
   const at::Tensor one = clips ? at::ones({}, gradients.flat().options()) : at::Tensor();
   marks.begin();
   std::vector<device::Marks::Mark> turns{marks.set()};

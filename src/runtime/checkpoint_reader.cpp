@@ -51,6 +51,13 @@ void CheckpointReader::read(const std::string& name, const at::Tensor& value) co
   value.copy_(at::from_blob(bytes.data(), value.sizes(), at::TensorOptions(value.scalar_type())));
 }
 
+void CheckpointReader::read_rounded(const std::string& name, const at::Tensor& value) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor saved = at::empty(value.sizes(), type_named(entry_of(name).type, name));
+  read(name, saved);
+  value.copy_(saved);
+}
+
 void CheckpointReader::require_nothing_left(const std::set<std::string>& taken) const {
   std::vector<std::string> left;
   for (const auto& [name, entry] : manifest_.tensors)

@@ -32,6 +32,8 @@ class CheckpointReader {
   /// Into `value`, on whatever device. Throws InputError where the tensor is missing, of another
   /// type or other sizes, or damaged.
   void read(const std::string& name, const at::Tensor& value) const;
+  /// The same for a tensor of whatever type: `value` is its rounding.
+  void read_rounded(const std::string& name, const at::Tensor& value) const;
   /// All of a list of numbers.
   template <class Number>
   std::vector<Number> numbers(const std::string& name) const {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace trireme::runtime {
 namespace {
@@ -44,7 +45,7 @@ std::vector<Exported> exported(const checkpoint::Manifest& manifest,
   std::vector<Exported> all;
   for (const auto& [name, entry] : manifest.tensors) {
     const auto place = place_of(name, names);
-    if (!place) continue;
+    if (!place || config::is_adapter(name)) continue;
     const at::Tensor like =
         at::empty({0}, type_after(type_named(entry.type, name), type));  // for its type alone
     std::vector<std::int64_t> sizes = entry.sizes;
@@ -61,6 +62,35 @@ std::vector<Exported> exported(const checkpoint::Manifest& manifest,
   return all;
 }
 
+double adapter_scale(const config::ModelSpec& model) {
+  return std::visit(
+      [](const auto& spec) {
+        if constexpr (requires { spec.lora_rank; })
+          return spec.lora_rank > 0 ? spec.lora_alpha / spec.lora_rank : 0.0;
+        else
+          return 0.0;
+      },
+      model);
+}
+
+/// Adds to a weight what the adapter beside it, if there is one, has learned.
+void add_adapter(const CheckpointReader& source, const std::string& name, double scale,
+                 at::Tensor& weight) {
+  constexpr std::string_view kWeight = "weight";
+  if (!name.ends_with(kWeight)) return;
+  const std::string stem = name.substr(0, name.size() - kWeight.size());
+  const auto matrix = [&](std::string_view which) {
+    const std::string of_adapter = concat(stem, which);
+    const auto entry = source.manifest().tensors.find(of_adapter);
+    if (entry == source.manifest().tensors.end()) return at::Tensor();
+    const at::Tensor values = at::empty(entry->second.sizes, at::kFloat);
+    source.read_rounded(of_adapter, values);
+    return values;
+  };
+  const at::Tensor a = matrix(config::kLoraA), b = matrix(config::kLoraB);
+  if (a.defined() && b.defined()) weight = weight.to(at::kFloat).addmm_(b, a, 1, scale);
+}
+
 }  // namespace
 
 Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
@@ -75,10 +105,12 @@ Bytes export_weights(const std::filesystem::path& checkpoint, const config::Mode
     all += each.spec.size;
   }
   checkpoint::TensorFile out(file, std::move(specs));
+  const double scale = adapter_scale(model);
   for (const auto& [name, place, spec] : tensors) {
     const checkpoint::Entry& entry = source.manifest().tensors.at(name);
     at::Tensor value = at::empty(entry.sizes, type_named(entry.type, name));
     source.read(name, value);
+    add_adapter(source, name, scale, value);
     if (place.is_transposed) value = value.t();
     value = value.to(type_after(value.scalar_type(), type)).contiguous();
     out.append(bytes_of(value));

@@ -5,6 +5,7 @@
 #include "weights_reader.h"
 
 #include "trireme/comm/rounds.h"
+#include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
 #include "trireme/runtime/weights.h"
 
@@ -17,7 +18,7 @@
 namespace trireme::runtime {
 namespace {
 
-/// A tensor of the chain that begins with other values.
+/// A tensor of the chain that begins with other values; adapters begin with their own.
 struct Wanted {
   std::string layer, name;
   at::Tensor value;
@@ -28,9 +29,10 @@ std::vector<Wanted> wanted_by(Stage& stage) {
   for (const StageParameter& parameter : stage.parameters()) {
     if (parameter.shares_value) continue;
     const auto& in_layer = stage.layer(parameter.layer).parameters();
-    wanted.push_back({.layer = stage.layer_name(parameter.layer),
-                      .name = in_layer.at(static_cast<std::size_t>(parameter.index)).name,
-                      .value = parameter.value});
+    const std::string& name = in_layer.at(static_cast<std::size_t>(parameter.index)).name;
+    if (config::is_adapter(name)) continue;
+    wanted.push_back(
+        {.layer = stage.layer_name(parameter.layer), .name = name, .value = parameter.value});
   }
   for (const int number : stage.layers())
     for (const model::Buffer& buffer : stage.layer(number).buffers())
@@ -65,7 +67,7 @@ void require_weights(const model::ChainModel& model, const config::JobSpec& job)
         model.layers[static_cast<std::size_t>(number - 1)].build(model::Seeds(0, number));
     Sizes sizes;
     for (const model::Parameter& each : layer->parameters())
-      sizes.emplace_back(each.name, each.value.sizes().vec());
+      if (!config::is_adapter(each.name)) sizes.emplace_back(each.name, each.value.sizes().vec());
     for (const model::Buffer& each : layer->buffers())
       sizes.emplace_back(each.name, each.value.sizes().vec());
     return sizes;

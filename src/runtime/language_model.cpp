@@ -2,6 +2,7 @@
 #include "checkpoint_reader.h"
 #include "weights_reader.h"
 
+#include "trireme/config/huggingface.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/runtime/weights.h"
@@ -46,7 +47,7 @@ LanguageModel LanguageModel::of_checkpoint(const model::ChainModel& model,
                        const auto tie = ties.find(parameter.tie);
                        const std::string name =
                            tie == ties.end() ? concat(layer, '/', parameter.name) : tie->second;
-                       source.read(concat(kParameters, name), parameter.value);
+                       source.read_rounded(concat(kParameters, name), parameter.value);
                      });
   return made;
 }
@@ -59,6 +60,7 @@ LanguageModel LanguageModel::of_weights(const model::ChainModel& model,
   std::set<std::string> taken;
   for_each_parameter(made.layers_, made.names_,
                      [&](const std::string& layer, const model::Parameter& parameter) {
+                       if (config::is_adapter(parameter.name)) return;
                        taken.insert(source.read(layer, parameter.name, parameter.value));
                      });
   source.require_nothing_left(taken);

@@ -27,7 +27,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : sp
   model::UpdateGroup plain{.decay = 0};
   for (const StageParameter& parameter : stage.parameters()) {
     Moments& moments = moments_.emplace_back();
-    if (parameter.shares_value) continue;
+    if (parameter.shares_value || !parameter.is_trained) continue;
     model::UpdateGroup& group = parameter.value.dim() >= 2 ? decayed : plain;
     group.add(spec, parameter.value, parameter.weight.detach(), parameter.gradient);
     if (!group.first_moments.empty()) moments.first = group.first_moments.back();

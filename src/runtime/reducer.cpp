@@ -97,7 +97,7 @@ void Reducer::reduce() {
 void Reducer::reduce_tie(const std::string& tie, const std::vector<Use>& uses) {
   std::vector<at::Tensor> mine;
   for (const StageParameter& parameter : stage_.parameters()) {
-    if (parameter.tie == tie) mine.push_back(parameter.gradient);
+    if (parameter.tie == tie && parameter.is_trained) mine.push_back(parameter.gradient);
   }
   if (mine.empty()) return;
   const std::string what = concat("gradient of the tied weight '", tie, "'");
@@ -130,7 +130,7 @@ void Reducer::reduce_tie(const std::string& tie, const std::vector<Use>& uses) {
 double Reducer::global_norm() {
   std::vector<NormPart> mine;
   for (const StageParameter& parameter : stage_.parameters()) {
-    if (is_first_use(parameter))
+    if (parameter.is_trained && is_first_use(parameter))
       mine.push_back({parameter.layer, parameter.index, sum_of_squares(parameter.gradient)});
   }
   double total = 0;
@@ -142,7 +142,7 @@ at::Tensor Reducer::global_norm_on_device() {
   std::vector<at::Tensor> gradients;
   std::vector<NormPart> mine;
   for (const StageParameter& parameter : stage_.parameters()) {
-    if (!is_first_use(parameter)) continue;
+    if (!parameter.is_trained || !is_first_use(parameter)) continue;
     gradients.push_back(parameter.gradient);
     mine.push_back({parameter.layer, parameter.index, 0});
   }

@@ -10,8 +10,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <atomic>
 #include <future>
+#include <span>
 #include <thread>
 
 namespace trireme::runtime {
@@ -23,23 +23,20 @@ std::size_t host_cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-/// Every value comes from its own layer's generators, so threads do not change any. One thread
-/// where memory on CPU counts: it counts for the thread that takes it.
-Layers build(const model::ChainModel& model, const std::vector<int>& numbers, std::int64_t seed,
-             std::size_t threads) {
-  Layers layers(numbers.size());
-  std::atomic<std::size_t> next = 0;
-  const auto build_some = [&] {
-    for (std::size_t i = next++; i < numbers.size(); i = next++) {
-      const auto place = static_cast<std::size_t>(numbers[i] - 1);
-      layers[i] = model.layers.at(place).build(model::Seeds(seed, numbers[i]));
-    }
-  };
-  std::vector<std::future<void>> helpers;
-  for (std::size_t i = 1; i < std::min(threads, numbers.size()); ++i)
-    helpers.push_back(std::async(std::launch::async, build_some));
-  build_some();
-  for (std::future<void>& helper : helpers) helper.get();
+const model::LayerRecipe& recipe_of(const model::ChainModel& model, int number) {
+  return model.layers.at(static_cast<std::size_t>(number - 1));
+}
+
+/// Each on a thread of its own. Every value comes from its own layer's generators, so threads do
+/// not change any.
+Layers build(const model::ChainModel& model, std::span<const int> numbers, std::int64_t seed) {
+  std::vector<std::future<std::unique_ptr<model::Layer>>> threads;
+  for (const int number : numbers)
+    threads.push_back(std::async(std::launch::async, [&model, number, seed] {
+      return recipe_of(model, number).build(model::Seeds(seed, number));
+    }));
+  Layers layers;
+  for (auto& thread : threads) layers.push_back(thread.get());
   return layers;
 }
 
@@ -57,20 +54,60 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
              model::Precision precision, c10::Device device)
     : device_(device), numbers_(std::move(layers)) {
   const tier::TagScope tag(tier::Tag::kParameters);
-  auto built = build(model, numbers_, seed, device_.is_cpu() ? 1 : host_cores());
-  for (std::size_t i = 0; i < numbers_.size(); ++i) {
-    const int number = numbers_[i];
-    layers_[number] = std::move(built[i]);
-    names_[number] = model.layers.at(static_cast<std::size_t>(number - 1)).name;
-    model::move_to(device_, *layers_[number]);
-    add_parameters(number, model::lower_weights(*layers_[number], precision));
+  // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
+  // memory counts for the thread that takes it; layers that have frozen weights take more of it
+  // while they are built than ever again, so that another thread builds them.
+  const std::size_t at_once = device_.is_cpu() ? 1 : host_cores();
+  for (std::size_t begin = 0; begin < numbers_.size(); begin += at_once) {
+    const auto some =
+        std::span(numbers_).subspan(begin, std::min(at_once, numbers_.size() - begin));
+    const model::LayerRecipe& first = recipe_of(model, some.front());
+    Layers built;
+    if (device_.is_cpu() && !first.has_frozen) {
+      built.push_back(first.build(model::Seeds(seed, some.front())));
+    } else {
+      built = build(model, some, seed);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i)
+      add_layer(some[i], recipe_of(model, some[i]), std::move(built[i]), precision);
   }
   const tier::TagScope gradients(tier::Tag::kGradients);
   std::vector<at::Tensor> weights;
-  for (const StageParameter& parameter : parameters_) weights.push_back(parameter.weight);
+  for (const StageParameter& parameter : parameters_)
+    if (parameter.is_trained) weights.push_back(parameter.weight);
   gradients_.emplace(weights);
   gradients_->begin_anew();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].gradient = gradients_->of(i);
+  std::size_t next = 0;
+  for (StageParameter& parameter : parameters_)
+    if (parameter.is_trained) parameter.gradient = gradients_->of(next++);
+}
+
+void Stage::add_layer(int number, const model::LayerRecipe& recipe,
+                      std::unique_ptr<model::Layer> layer, model::Precision precision) {
+  names_[number] = recipe.name;
+  if (recipe.has_frozen) {
+    for (const model::Parameter& parameter : layer->parameters())
+      if (!shares_frozen(number, parameter)) model::take_over(parameter, precision);
+    for (const model::Buffer& buffer : layer->buffers()) model::take_over(buffer);
+  }
+  model::move_to(device_, *layer);
+  const std::vector<at::Tensor> masters = model::lower_weights(*layer, precision);
+  layers_[number] = std::move(layer);
+  add_parameters(number, masters);
+}
+
+bool Stage::shares_frozen(int number, const model::Parameter& parameter) const {
+  if (parameter.is_trained || parameter.tie.empty()) return false;
+  for (const StageParameter& held : parameters_) {
+    if (held.tie != parameter.tie) continue;
+    at::Tensor value = parameter.value;
+    const at::Tensor there = held.weight.variable_data();
+    if (!at::equal(value.variable_data().to(there.scalar_type()), there.cpu()))
+      throw unlike_uses(parameter.tie, held.name, concat(names_.at(number), "/", parameter.name));
+    value.set_data(there);
+    return true;
+  }
+  return false;
 }
 
 void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
@@ -80,10 +117,12 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
                        .index = static_cast<int>(i),
                        .name = concat(names_[number], "/", weights[i].name),
                        .tie = weights[i].tie,
+                       .is_trained = weights[i].is_trained,
                        .value = masters[i],
                        .weight = weights[i].value,
                        .gradient = {}};
-    ensure(use.value.scalar_type() == at::kFloat, concat(use.name, " is float32"));
+    ensure(!use.is_trained || use.value.scalar_type() == at::kFloat,
+           concat(use.name, " is float32"));
     const auto is_first_use = [&](const StageParameter& other) { return other.tie == use.tie; };
     const auto first = use.tie.empty()
                            ? parameters_.end()
@@ -91,6 +130,7 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
     if (first != parameters_.end()) {
       if (digest_of(use.value) != digest_of(first->value))
         throw unlike_uses(use.tie, first->name, use.name);
+      ensure(use.is_trained == first->is_trained, "all uses of a tied weight are trained, or none");
       use.shares_value = true;
       use.value = first->value;
       use.weight.set_data(first->weight.variable_data());

@@ -62,6 +62,37 @@ TEST_F(SavedRun, IsExportedAndBegunWithAgain) {
   EXPECT_EQ(digest_of(own_.path() / "tuned"), digest_of(run()));
 }
 
+TEST_F(SavedRun, IsTunedByAdaptersAndHandedOnAsAPlainModel) {
+  ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
+  const std::string tuned = (own_.path() / "tuned").string();
+  const auto with = [&](const std::string& trained) {
+    return own_.file("tuned.yaml", "model: {weights: " + out_ + ", lora_rank: 2" + trained +
+                                       "}\n"
+                                       "data: {kind: synthetic}\n"
+                                       "train: {steps: 2, batch: 4, micro_batch: 2, precision: "
+                                       "bfloat16_weights}\n"
+                                       "checkpoint: {every: 2}\n"
+                                       "report: {directory: " +
+                                       tuned + "}\n");
+  };
+  const CommandResult refused = trireme("train " + with(", trained: [\"*lora*\", \"hed.*\"]"));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("tuned.yaml:1: model.trained has 'hed.*', which matches no "
+                                        "parameter"));
+  const CommandResult trained = trireme("train " + with("") + " --set pipeline.stages=2");
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const CommandResult generated =
+      trireme("generate " + tuned + " --prompt-tokens 1 2 3 --tokens 4 --temperature 0");
+  EXPECT_EQ(generated.exit_code, 0) << generated.errors;
+  const CommandResult exported = trireme("export " + tuned + " -o " + out_ + "-tuned");
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  const std::string file = text_of(out_ + "-tuned/model.safetensors");
+  EXPECT_EQ(file.find("lora"), std::string::npos);
+  const CommandResult plain =
+      trireme("generate " + out_ + "-tuned --prompt-tokens 1 2 3 --tokens 4 --temperature 0");
+  EXPECT_EQ(plain.exit_code, 0) << plain.errors;
+}
+
 TEST_F(SavedRun, IsExportedWithWhatBelongsToItsTokens) {
   ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
   own_.file("model/tokenizer.json", "{}");

@@ -53,6 +53,16 @@ TEST(CheckJob, HeadsShareTheWidthAndTheKeys) {
             "a.yaml:1: model.width is 192, must be a multiple of model.heads = 5");
 }
 
+TEST(CheckJob, AdaptersStandBesideWeightsOfTheModel) {
+  const std::string data = "\ndata: {files: [x]}\n";
+  EXPECT_EQ(refusal("model: {kind: gpt, lora_rank: 4, lora_targets: [qkv, q]}" + data),
+            "a.yaml:1: model.lora_targets has 'q', must be some of qkv, projection, up, down");
+  EXPECT_EQ(refusal("model: {kind: llama, lora_rank: 4, lora_targets: [qkv]}" + data),
+            "a.yaml:1: model.lora_targets has 'qkv', must be some of q, k, v, projection, gate, "
+            "up, down");
+  EXPECT_EQ(refusal("model: {kind: llama, lora_rank: 4, lora_targets: [q, gate]}" + data), kNone);
+}
+
 TEST(CheckJob, PatchesFillTheImage) {
   EXPECT_EQ(refusal("model: {kind: vit, image_size: 30}"),
             "a.yaml:1: model.image_size is 30, must be a multiple of model.patch = 4");

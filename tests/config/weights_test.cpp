@@ -51,8 +51,18 @@ TEST_F(Weights, LeaveContextDropoutAndGrainToTheJob) {
   EXPECT_EQ(spec.grain, "fine");
 }
 
+TEST_F(Weights, MayHaveAdaptersBesideThem) {
+  const auto spec = std::get<GptSpec>(
+      job_with(", lora_rank: 4, lora_alpha: 8, lora_targets: [qkv], trained: [\"*lora*\"]").model);
+  EXPECT_EQ(spec.blocks, 3);
+  EXPECT_EQ(spec.lora_rank, 4);
+  EXPECT_EQ(spec.lora_alpha, 8);
+  EXPECT_EQ(spec.lora_targets, std::vector<std::string>{"qkv"});
+  EXPECT_EQ(spec.trained, std::vector<std::string>{"*lora*"});
+}
+
 TEST_F(Weights, AreReadBackFromAResolvedJob) {
-  const JobSpec job = job_with(", context: 16");
+  const JobSpec job = job_with(", context: 16, lora_rank: 2, lora_targets: [up, down]");
   const JobSpec back = read(to_yaml(job));
   EXPECT_EQ(to_yaml(back), to_yaml(job));
   EXPECT_EQ(back.weights, job.weights);

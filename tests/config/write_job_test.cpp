@@ -23,6 +23,8 @@ const std::string kDefaults =
     "  norm_epsilon: 1e-05\n"
     "  grain: half_block\n"
     "  loss_chunks: 1\n"
+    "  lora_rank: 0\n"
+    "  trained: []\n"
     "data:\n"
     "  kind: text\n"
     "  files: [x.txt]\n"
@@ -167,7 +169,8 @@ TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
   expect_kept(
       "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  vocabulary: 300\n"
       "  dropout: 0.25\n  tied_head: false\n  norm_epsilon: 1e-06\n  grain: block\n  loss_chunks: "
-      "4\n",
+      "4\n  lora_rank: 8\n  lora_alpha: 24\n  lora_targets: [qkv, down]\n  trained: "
+      "[\"*lora*\", \"head.norm.*\"]\n",
       text);
   expect_kept(
       "  kind: llama\n  blocks: 2\n  width: 24\n  heads: 4\n  kv_heads: 2\n  hidden: 50\n"
@@ -176,7 +179,8 @@ TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
       "  rope_base: 5e+05\n  rope_scaling: llama3\n  rope_factor: 32\n"
       "  rope_low_turns: 2\n  rope_high_turns: 8\n  rope_original_context: 512\n"
       "  grain: fine\n"
-      "  loss_chunks: 8\n",
+      "  loss_chunks: 8\n  lora_rank: 4\n  lora_alpha: 0.5\n  lora_targets: [q, v]\n"
+      "  trained: [\"*lora*\"]\n",
       text);
   expect_kept(
       "  kind: vit\n  image_size: 12\n  patch: 3\n  blocks: 2\n  width: 24\n  heads: 4\n"

@@ -35,8 +35,10 @@ struct Outcome {
 Outcome outcome(const ChainModel& model, Precision precision) {
   Built chain(model, precision);
   Outcome result;
-  for (const Parameter& parameter : chain.parameters())
+  for (const Parameter& parameter : chain.parameters()) {
+    if (parameter.name.ends_with("lora_B")) parameter.value.detach().fill_(0.01);
     result.initial.push_back(parameter.value.detach().clone());
+  }
   const Passed passed = pass(chain, Examples(model, 3), precision);
   for (std::size_t i = 0; i < passed.outputs.size(); ++i) {
     const std::string block = split(model.layers[i].name, '.').front();
@@ -44,7 +46,7 @@ Outcome outcome(const ChainModel& model, Precision precision) {
     result.gradients.emplace(block, passed.gradients[i]);
   }
   for (const Parameter& parameter : chain.parameters())
-    result.of_parameters.push_back(parameter.value.grad());
+    if (parameter.is_trained) result.of_parameters.push_back(parameter.value.grad());
   return result;
 }
 
@@ -99,6 +101,13 @@ ChainModel llama(const std::string& grain) {
                      .grain = grain});
 }
 
+ChainModel gpt_with_adapters(const std::string& grain) {
+  config::GptSpec spec{.blocks = 3, .width = 48, .heads = 3, .context = 37, .vocabulary = 100};
+  spec.grain = grain;
+  spec.lora_rank = 4;
+  return make_gpt(spec);
+}
+
 ChainModel vit(const std::string& grain) {
   return make_vit(
       {.image_size = 24, .patch = 4, .blocks = 3, .width = 48, .heads = 3, .grain = grain});
@@ -109,15 +118,15 @@ std::string suffix(Precision precision) {
   return kSuffixes.at(static_cast<std::size_t>(precision));
 }
 
-INSTANTIATE_TEST_SUITE_P(OfTransformers, Grain,
-                         testing::Combine(testing::Values(Transformer{"gpt", gpt},
-                                                          Transformer{"llama", llama},
-                                                          Transformer{"vit", vit}),
-                                          testing::Values(Precision::kFloat32, Precision::kBfloat16,
-                                                          Precision::kBfloat16Weights)),
-                         [](const auto& test) {
-                           return std::get<0>(test.param).name + suffix(std::get<1>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    OfTransformers, Grain,
+    testing::Combine(
+        testing::Values(Transformer{"gpt", gpt}, Transformer{"llama", llama},
+                        Transformer{"gpt_lora", gpt_with_adapters}, Transformer{"vit", vit}),
+        testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kBfloat16Weights)),
+    [](const auto& test) {
+      return std::get<0>(test.param).name + suffix(std::get<1>(test.param));
+    });
 
 }  // namespace
 }  // namespace trireme::model

@@ -109,6 +109,8 @@ std::vector<Chain> all_chains() {
                             .dropout = 0.1};
   config::GptSpec fine = gpt;
   fine.grain = "fine";
+  config::GptSpec tuned = gpt;
+  tuned.lora_rank = 4;
   const config::LlamaSpec llama{
       .blocks = 3, .width = 64, .heads = 4, .kv_heads = 2, .context = 32, .vocabulary = 50};
   const config::ResnetSpec resnet{
@@ -122,6 +124,7 @@ std::vector<Chain> all_chains() {
   return {
       shipped("gpt", gpt, 2),
       shipped("gpt_fine", fine, 2),
+      shipped("gpt_lora", tuned, 2, "bfloat16_weights"),
       shipped("llama", llama, 2),
       shipped("resnet", resnet, 4),
       shipped("vgg", vgg, 4),

@@ -175,7 +175,7 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
       if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
       for (const StageParameter& parameter : stage.parameters()) {
         run.numbers.parameters.push_back(parameter.value.detach().clone());
-        run.numbers.gradients.push_back(parameter.gradient.clone());
+        if (parameter.is_trained) run.numbers.gradients.push_back(parameter.gradient.clone());
       }
       for (const int i : layers) {
         for (const model::Buffer& buffer : stage.layer(i).buffers())

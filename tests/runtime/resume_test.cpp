@@ -65,8 +65,19 @@ void PrintTo(const Case& each, std::ostream* out) {
   *out << each.name;
 }
 
+config::GptSpec with_adapters() {
+  config::GptSpec spec = small_gpt();
+  spec.lora_rank = 4;
+  return spec;
+}
+
 std::vector<Case> cases() {
-  return {{.name = "gpt_one_stage"},
+  return {{.name = "adapters", .model = with_adapters(), .after = {.cut = {1, 4}}},
+          {.name = "adapters_beside_bfloat16",
+           .model = with_adapters(),
+           .precision = "bfloat16_weights",
+           .before = {.cut = {3}}},
+          {.name = "gpt_one_stage"},
           {.name = "gpt_from_one_stage_to_three", .after = {.cut = {1, 4}}},
           {.name = "gpt_from_three_stages_to_one", .before = {.cut = {2, 4}}},
           // The tied weight's first and last use: on one rank, then on two.

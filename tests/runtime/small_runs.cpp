@@ -2,6 +2,8 @@
 #include "small_runs.h"
 
 #include "trireme/comm/local.h"
+#include "trireme/core/text.h"
+#include "trireme/runtime/weights.h"
 #include "trireme/tier/memory.h"
 
 #include <mutex>
@@ -42,6 +44,20 @@ Outcome run_small(config::JobSpec job, const Split& split,
                     if (channel.rank() == 0) outcome = mine;
                   });
   return outcome;
+}
+
+Trained train_and_export(const config::JobSpec& job, const support::TemporaryFolder& folder,
+                         const Split& split, at::ScalarType type) {
+  Checkpointing checkpoints;
+  checkpoints.folder = folder / "checkpoints";
+  checkpoints.every = 1000;
+  checkpoints.job = "train: {}\n";
+  Trained trained;
+  trained.outcome = run_small(job, split, {}, device::cpu(), checkpoints);
+  trained.checkpoint = checkpoints.folder / concat("step-", job.train.steps);
+  trained.weights = folder / "weights.safetensors";
+  export_weights(trained.checkpoint, job.model, type, trained.weights);
+  return trained;
 }
 
 }  // namespace trireme::runtime

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "support/temporary_folder.h"
+
 #include "trireme/config/job.h"
 #include "trireme/io/node.h"
 #include "trireme/model/chain.h"
@@ -11,6 +13,7 @@
 
 #include <ATen/ATen.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -116,5 +119,15 @@ Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look = {},
                   const device::Place& place = device::cpu(),
                   const Checkpointing& checkpoints = {});
+
+/// What a job has learned, as a checkpoint and exported.
+struct Trained {
+  Outcome outcome;
+  std::filesystem::path checkpoint, weights;
+};
+
+/// Trains a job, with one checkpoint at the end, and exports that.
+Trained train_and_export(const config::JobSpec& job, const support::TemporaryFolder& folder,
+                         const Split& split = {}, at::ScalarType type = at::kFloat);
 
 }  // namespace trireme::runtime

@@ -26,26 +26,6 @@ using support::input_error;
 using support::TemporaryFolder;
 using testing::HasSubstr;
 
-/// Trains a little, with one checkpoint, and exports that.
-struct Trained {
-  Outcome outcome;
-  fs::path checkpoint, weights;
-};
-
-Trained train_and_export(config::JobSpec job, const TemporaryFolder& folder,
-                         const Split& split = {}, at::ScalarType type = at::kFloat) {
-  Checkpointing checkpoints;
-  checkpoints.folder = folder / "checkpoints";
-  checkpoints.every = 1000;
-  checkpoints.job = "train: {}\n";
-  Trained trained;
-  trained.outcome = run_small(job, split, {}, device::cpu(), checkpoints);
-  trained.checkpoint = checkpoints.folder / concat("step-", job.train.steps);
-  trained.weights = folder / "weights.safetensors";
-  export_weights(trained.checkpoint, job.model, type, trained.weights);
-  return trained;
-}
-
 /// A step that changes nothing, begun with these weights.
 Outcome run_unchanged(config::JobSpec job, const fs::path& weights, const Split& split = {}) {
   job.weights = weights.string();

@@ -1,10 +1,11 @@
-// A folder of the test's own, gone when the test ends.
+// A folder of its own for each of them, gone when the test ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -14,8 +15,9 @@ namespace trireme::support {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
+    static std::atomic<int> made = 0;
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = "trireme." + std::to_string(::getpid());
+    std::string name = "trireme." + std::to_string(::getpid()) + "." + std::to_string(++made);
     if (test != nullptr) name += std::string(".") + test->test_suite_name() + "." + test->name();
     for (char& c : name) c = c == '/' ? '_' : c;
     path_ = std::filesystem::temp_directory_path() / name;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme::config {
 
@@ -36,6 +37,18 @@ struct WeightPlace {
   bool operator==(const WeightPlace&) const = default;
 };
 
+/// What an adapter's two matrices are called behind the name of the weight that they stand beside.
+inline constexpr std::string_view kLoraA = "lora_A", kLoraB = "lora_B";
+/// Whether a parameter of this name is an adapter's: files of weights do not know it.
+bool is_adapter(std::string_view name);
+
+/// Patterns of the places of the parameters that are trained; empty: all of them.
+template <class Spec>
+std::vector<std::string> trained_patterns(const Spec& spec) {
+  if (!spec.trained.empty() || spec.lora_rank == 0) return spec.trained;
+  return {"*.lora_A", "*.lora_B"};
+}
+
 /// Names of a chain's parameters and buffers in files of weights, whatever its grain.
 class WeightNames {
  public:
@@ -44,6 +57,10 @@ class WeightNames {
   /// Of tensor `name` in layer `layer` of the chain: "qkv.weight" in "block3.attention" of a gpt is
   /// "transformer.h.3.attn.c_attn.weight", transposed. For kinds of our own "LAYER.NAME".
   WeightPlace of(std::string_view layer, std::string_view name) const;
+
+  /// Of the same tensor whatever the grain, and of all uses of a tied weight:
+  /// "block3.mlp.up.weight".
+  std::string place_of(std::string_view layer, std::string_view name) const;
 
   /// Of a tensor in a file: the same, or what it is called where the model has its head:
   /// "h.0.ln_1.bias" is "transformer.h.0.ln_1.bias".

@@ -36,6 +36,14 @@ struct GptSpec {
   /// The head's loss and gradients over this many parts of the tokens, one after the other, so that
   /// its logits never are there at once; 1: all at once, as LibTorch's own operators do.
   int loss_chunks = 1;  ///< 1..1024
+  /// Adapters of low rank beside linear weights of the blocks (Hu et al. 2021): a product gains
+  /// lora_alpha / lora_rank x A^T B^T. 0: none.
+  int lora_rank = 0;
+  double lora_alpha = 16;
+  std::vector<std::string> lora_targets;  ///< qkv, projection, up, down; empty: all
+  /// Patterns of the parameters that are trained, by their places in the chain
+  /// ("block3.mlp.up.weight"); empty: with adapters those alone, else all.
+  std::vector<std::string> trained;
 };
 
 /// `model: {kind: llama}`: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases
@@ -62,6 +70,11 @@ struct LlamaSpec {
   int rope_original_context = 8192;
   std::string grain = "half_block";
   int loss_chunks = 1;  ///< as in a gpt
+  /// Adapters and what is trained, as in a gpt.
+  int lora_rank = 0;
+  double lora_alpha = 16;
+  std::vector<std::string> lora_targets;  ///< q, k, v, projection, gate, up, down; empty: all
+  std::vector<std::string> trained;
 
   int key_value_heads() const { return kv_heads.value_or(heads); }
   std::int64_t hidden_width() const {

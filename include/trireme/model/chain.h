@@ -45,6 +45,7 @@ struct LayerRecipe {
   /// Layers of one chain with the same non-empty kind cost the same for inputs of the same shapes
   /// and tie the same weights: profiling measures one of them. Empty: like no other.
   std::string kind = {};
+  bool has_frozen = false;  ///< some of its parameters are not trained
 };
 
 /// What the first layer takes and the last one compares with, for B examples.
@@ -84,6 +85,10 @@ using ModelRegistry = std::map<std::string, ModelFactory>;
 
 /// The chain of a job. Throws InputError for a kind that neither Trireme nor `own` knows.
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own = {});
+
+/// Throws InputError where a pattern of the job's `model.trained` matches no parameter. Builds a
+/// layer of every kind.
+void require_trained(const ChainModel& model, const config::JobSpec& job);
 
 /// Built-in kinds.
 ChainModel make_gpt(const config::GptSpec& spec);

@@ -6,6 +6,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,12 +29,13 @@ struct Context {
   bool lean_tapes = false;  ///< `memory.tapes: lean`; see remade() in functional.h
 };
 
-/// A trainable tensor with its name inside the layer.
+/// A weight with its name inside the layer.
 struct Parameter {
   std::string name;  ///< "attention.weight"
-  at::Tensor value;  ///< a leaf that requires grad
+  at::Tensor value;  ///< a leaf that requires grad if it is trained
   std::string tie;   ///< parameters of one non-empty tie name are one weight with several uses
   bool stays_float32 = false;  ///< also where the other weights of a job are in bfloat16
+  bool is_trained = true;      ///< false: frozen, keeps the values that it begins with
 };
 
 /// A tensor that is saved but not trained (batch-norm statistics). A forward in training may change
@@ -71,6 +73,9 @@ class Layer {
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
+
+  /// Freezes the parameters for which `is_wanted` says no.
+  void train_only(const std::function<bool(const Parameter&)>& is_wanted);
 
  protected:
   Layer() = default;

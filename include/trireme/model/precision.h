@@ -9,7 +9,9 @@
 
 namespace trireme::model {
 
+struct Buffer;
 class Layer;
+struct Parameter;
 
 /// How forwards compute. Gradients that add up over micro-batches, moments and the values that an
 /// optimiser changes are float32 in all of them.
@@ -24,7 +26,13 @@ Precision precision_of(const std::string& name);
 
 /// Gives a layer's parameters the type that it computes with: bfloat16 for kBfloat16Weights, but
 /// where Parameter::stays_float32. Returns, one per parameter, the float32 master that an optimiser
-/// changes (Micikevicius et al. 2018, section 3.1): the parameter itself where it is float32.
+/// changes (Micikevicius et al. 2018, section 3.1): the parameter itself where it is float32 or
+/// frozen.
 std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision);
+
+/// Of a layer that another thread built: this thread's memory holds the values, frozen ones in the
+/// type that they are computed with.
+void take_over(const Parameter& parameter, Precision precision);
+void take_over(const Buffer& buffer);
 
 }  // namespace trireme::model

@@ -27,10 +27,11 @@ struct StageParameter {
   std::string name;  ///< "block0.mlp/up.weight"
   std::string tie;   ///< empty: this is its only use
   bool shares_value =
-      false;         ///< its value is the storage of an earlier use on this rank: not stepped again
-  at::Tensor value;  ///< float32, what is trained
+      false;  ///< its value is the storage of an earlier use on this rank: not stepped again
+  bool is_trained = true;
+  at::Tensor value;     ///< float32, what is trained; of a frozen one `weight`
   at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
-  at::Tensor gradient;  ///< its sum in Stage::gradients()
+  at::Tensor gradient;  ///< its sum in Stage::gradients(); undefined of a frozen one
 };
 
 /// Of two uses of one weight that do not begin with the same values.
@@ -65,6 +66,11 @@ class Stage {
   Bytes gradient_bytes() const;
 
  private:
+  void add_layer(int number, const model::LayerRecipe& recipe, std::unique_ptr<model::Layer> layer,
+                 model::Precision precision);
+  /// Whether a frozen weight of layer `number` is one that this rank holds already; it is that one
+  /// then.
+  bool shares_frozen(int number, const model::Parameter& parameter) const;
   void add_parameters(int number, const std::vector<at::Tensor>& masters);
 
   c10::Device device_;

@@ -19,9 +19,10 @@
 namespace trireme::runtime {
 
 /// Writes parameters and buffers of a checkpoint into a new safetensors file, in the names and
-/// shapes of config::WeightNames, each tied weight once. Floating ones become `type`. A tensor at a
-/// time is in memory. Returns the bytes of all. Throws InputError where the checkpoint is damaged,
-/// Error where the file cannot be written or is there already.
+/// shapes of config::WeightNames, each tied weight once, adapters as part of the weights that they
+/// stand beside. Floating ones become `type`. A tensor at a time is in memory. Returns the bytes of
+/// all. Throws InputError where the checkpoint is damaged, Error where the file cannot be written
+/// or is there already.
 Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
                      at::ScalarType type, const std::filesystem::path& file);
 

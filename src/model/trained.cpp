@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trained.h"
+
+#include "trireme/core/text.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <variant>
+
+namespace trireme::model {
+namespace {
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+/// Whether a pattern may take one block and leave another, whose numbers are all that differs.
+bool tells_blocks_apart(const std::string& pattern) {
+  return pattern.find_first_of("0123456789?[") != std::string::npos;
+}
+
+std::vector<std::string> asked_for(const config::ModelSpec& model) {
+  return std::visit(
+      [](const auto& spec) {
+        if constexpr (requires { spec.trained; })
+          return spec.trained;
+        else
+          return std::vector<std::string>();
+      },
+      model);
+}
+
+std::vector<std::string> places_of(const ChainModel& model, const config::WeightNames& names) {
+  std::map<std::string, std::vector<std::string>> of_kinds;
+  std::vector<std::string> places;
+  for (int number = 1; number <= model.length(); ++number) {
+    const LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
+    std::vector<std::string>& known = of_kinds[recipe.kind.empty() ? recipe.name : recipe.kind];
+    if (known.empty()) {
+      const auto layer = recipe.build(Seeds(/*run_seed=*/0, number));
+      for (const Parameter& parameter : layer->parameters()) known.push_back(parameter.name);
+    }
+    for (const std::string& name : known) places.push_back(names.place_of(recipe.name, name));
+  }
+  return places;
+}
+
+}  // namespace
+
+void require_trained(const ChainModel& model, const config::JobSpec& job) {
+  const std::vector<std::string> patterns = asked_for(job.model);
+  if (patterns.empty()) return;
+  const std::vector<std::string> places = places_of(model, config::WeightNames(job.model));
+  for (const std::string& pattern : patterns) {
+    const auto is_meant = [&](const std::string& place) { return matches(pattern, place); };
+    if (std::any_of(places.begin(), places.end(), is_meant)) continue;
+    job.fail("model.trained",
+             concat("has '", pattern, "', which matches no parameter; they are called ",
+                    places.front(), ", ", places.at(places.size() / 2), ", ", places.back()));
+  }
+}
+
+void train_only(ChainModel& model, const std::vector<std::string>& patterns,
+                const config::WeightNames& names) {
+  const bool are_alike = std::none_of(patterns.begin(), patterns.end(), tells_blocks_apart);
+  for (LayerRecipe& recipe : model.layers) {
+    const auto is_trained = [names, patterns, layer = recipe.name](const Parameter& parameter) {
+      const std::string place = names.place_of(layer, parameter.name);
+      return std::any_of(patterns.begin(), patterns.end(),
+                         [&](const std::string& pattern) { return matches(pattern, place); });
+    };
+    recipe.build = [build = std::move(recipe.build), is_trained](const Seeds& seeds) {
+      std::unique_ptr<Layer> layer = build(seeds);
+      layer->train_only(is_trained);
+      return layer;
+    };
+    recipe.has_frozen = true;
+    if (!are_alike) recipe.kind.clear();
+  }
+}
+
+}  // namespace trireme::model
