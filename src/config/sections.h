@@ -22,10 +22,8 @@ inline const OneOf kGrains{"block", "half_block", "fine"};
 template <class Fields, class Spec>
 void walk_tuning(Fields& field, Spec& spec) {
   field("lora_rank", spec.lora_rank, Range{0, 1e6});
-  if (spec.lora_rank > 0) {
-    field("lora_alpha", spec.lora_alpha, Range{0, 1e6});
-    field("lora_targets", spec.lora_targets);
-  }
+  field("lora_alpha", spec.lora_alpha, Range{0, 1e6});
+  field("lora_targets", spec.lora_targets);
   field("trained", spec.trained);
 }
 

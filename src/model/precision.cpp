@@ -22,23 +22,15 @@ bool is_lowered(const Parameter& parameter, Precision precision) {
   return precision == Precision::kBfloat16Weights && !parameter.stays_float32;
 }
 
-at::Tensor copied(const at::Tensor& tensor, at::ScalarType type) {
-  return tensor.variable_data().to(type, /*non_blocking=*/false, /*copy=*/true);
-}
-
 }  // namespace
 
-void take_over(const Parameter& parameter, Precision precision) {
+void lower_frozen(Layer& layer, Precision precision) {
   const at::NoGradGuard no_grad;
-  at::Tensor value = parameter.value;
-  const bool is_rounded = !parameter.is_trained && is_lowered(parameter, precision);
-  value.set_data(copied(value, is_rounded ? at::kBFloat16 : value.scalar_type()));
-}
-
-void take_over(const Buffer& buffer) {
-  const at::NoGradGuard no_grad;
-  at::Tensor value = buffer.value;
-  value.set_data(copied(value, value.scalar_type()));
+  for (const Parameter& parameter : layer.parameters()) {
+    if (parameter.is_trained || !is_lowered(parameter, precision)) continue;
+    at::Tensor value = parameter.value;
+    value.set_data(value.variable_data().to(at::kBFloat16));
+  }
 }
 
 std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision) {

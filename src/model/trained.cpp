@@ -56,9 +56,10 @@ void require_trained(const ChainModel& model, const config::JobSpec& job) {
   for (const std::string& pattern : patterns) {
     const auto is_meant = [&](const std::string& place) { return matches(pattern, place); };
     if (std::any_of(places.begin(), places.end(), is_meant)) continue;
-    job.fail("model.trained",
-             concat("has '", pattern, "', which matches no parameter; they are called ",
-                    places.front(), ", ", places.at(places.size() / 2), ", ", places.back()));
+    job.fail(
+        "model.trained",
+        concat("has '", pattern, "', which matches no parameter; they are called ", places.front(),
+               ", ", places.at(places.size() / 2), ", ", places.at(places.size() - 2)));
   }
 }
 

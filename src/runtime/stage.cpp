@@ -27,17 +27,26 @@ const model::LayerRecipe& recipe_of(const model::ChainModel& model, int number) 
   return model.layers.at(static_cast<std::size_t>(number - 1));
 }
 
-/// Each on a thread of its own. Every value comes from its own layer's generators, so threads do
-/// not change any.
-Layers build(const model::ChainModel& model, std::span<const int> numbers, std::int64_t seed) {
+/// Each on a thread of its own, frozen weights in the type that they are computed with. Every value
+/// comes from its own layer's generators, so threads do not change any.
+Layers build(const model::ChainModel& model, std::span<const int> numbers, std::int64_t seed,
+             model::Precision precision) {
   std::vector<std::future<std::unique_ptr<model::Layer>>> threads;
   for (const int number : numbers)
-    threads.push_back(std::async(std::launch::async, [&model, number, seed] {
-      return recipe_of(model, number).build(model::Seeds(seed, number));
+    threads.push_back(std::async(std::launch::async, [&model, number, seed, precision] {
+      auto layer = recipe_of(model, number).build(model::Seeds(seed, number));
+      model::lower_frozen(*layer, precision);
+      return layer;
     }));
   Layers layers;
   for (auto& thread : threads) layers.push_back(thread.get());
   return layers;
+}
+
+/// What another thread made: this one's memory holds it.
+void take_over(at::Tensor value) {
+  const at::NoGradGuard no_grad;
+  value.set_data(value.variable_data().clone());
 }
 
 }  // namespace
@@ -66,7 +75,7 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
     if (device_.is_cpu() && !first.has_frozen) {
       built.push_back(first.build(model::Seeds(seed, some.front())));
     } else {
-      built = build(model, some, seed);
+      built = build(model, some, seed, precision);
     }
     for (std::size_t i = 0; i < some.size(); ++i)
       add_layer(some[i], recipe_of(model, some[i]), std::move(built[i]), precision);
@@ -87,8 +96,9 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe,
   names_[number] = recipe.name;
   if (recipe.has_frozen) {
     for (const model::Parameter& parameter : layer->parameters())
-      if (!shares_frozen(number, parameter)) model::take_over(parameter, precision);
-    for (const model::Buffer& buffer : layer->buffers()) model::take_over(buffer);
+      if (!shares_frozen(number, parameter) && device_.is_cpu()) take_over(parameter.value);
+    for (const model::Buffer& buffer : layer->buffers())
+      if (device_.is_cpu()) take_over(buffer.value);
   }
   model::move_to(device_, *layer);
   const std::vector<at::Tensor> masters = model::lower_weights(*layer, precision);
@@ -102,7 +112,7 @@ bool Stage::shares_frozen(int number, const model::Parameter& parameter) const {
     if (held.tie != parameter.tie) continue;
     at::Tensor value = parameter.value;
     const at::Tensor there = held.weight.variable_data();
-    if (!at::equal(value.variable_data().to(there.scalar_type()), there.cpu()))
+    if (!at::equal(value.variable_data(), there.cpu()))
       throw unlike_uses(parameter.tie, held.name, concat(names_.at(number), "/", parameter.name));
     value.set_data(there);
     return true;

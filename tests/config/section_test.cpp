@@ -96,7 +96,8 @@ TEST(Job, RefusesABrokenTransformer) {
         "1: model.dropout is not a key here (known: kind, weights, blocks, width, heads, kv_heads, "
         "hidden, "
         "context, vocabulary, tied_head, qkv_bias, norm_epsilon, rope_base, rope_scaling, "
-        "grain, loss_chunks, lora_rank, trained)"},
+        "grain, loss_chunks, lora_rank, lora_alpha, "
+        "lora_targets, trained)"},
        {"model: {kind: llama, kv_heads: 0}" + data,
         "1: model.kv_heads is 0, must be a whole number from 1 to 1000000"},
        {"model: {kind: llama, rope_base: 0.5}" + data,

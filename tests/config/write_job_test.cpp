@@ -24,6 +24,8 @@ const std::string kDefaults =
     "  grain: half_block\n"
     "  loss_chunks: 1\n"
     "  lora_rank: 0\n"
+    "  lora_alpha: 16\n"
+    "  lora_targets: []\n"
     "  trained: []\n"
     "data:\n"
     "  kind: text\n"

@@ -9,9 +9,7 @@
 
 namespace trireme::model {
 
-struct Buffer;
 class Layer;
-struct Parameter;
 
 /// How forwards compute. Gradients that add up over micro-batches, moments and the values that an
 /// optimiser changes are float32 in all of them.
@@ -30,9 +28,7 @@ Precision precision_of(const std::string& name);
 /// frozen.
 std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision);
 
-/// Of a layer that another thread built: this thread's memory holds the values, frozen ones in the
-/// type that they are computed with.
-void take_over(const Parameter& parameter, Precision precision);
-void take_over(const Buffer& buffer);
+/// The same for frozen parameters alone.
+void lower_frozen(Layer& layer, Precision precision);
 
 }  // namespace trireme::model
