@@ -45,7 +45,7 @@ struct LayerRecipe {
   /// Layers of one chain with the same non-empty kind cost the same for inputs of the same shapes
   /// and tie the same weights: profiling measures one of them. Empty: like no other.
   std::string kind = {};
-  bool has_frozen = false;  ///< some of its parameters are not trained
+  bool has_frozen = false;  ///< some of its parameters may be frozen
 };
 
 /// What the first layer takes and the last one compares with, for B examples.
