@@ -64,6 +64,12 @@ std::vector<std::int64_t> ChainModel::example_sizes() const {
   return {input_size};
 }
 
+InputGradient input_gradient(const ChainModel& model, int number) {
+  if (number == 1) return InputGradient::kNotNeeded;
+  const bool ends = model.layers.at(static_cast<std::size_t>(number - 1)).ends_backward;
+  return ends ? InputGradient::kZeros : InputGradient::kNeeded;
+}
+
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own) {
   return std::visit(Maker{own}, spec);
 }

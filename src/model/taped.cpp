@@ -67,15 +67,21 @@ Tape taped_forward(Layer& layer, const Values& input, const Context& context, Pr
   std::optional<NotingScope> saved;
   if (use == TapeUse::kMayMove) saved.emplace();
   const Values outputs = run(layer, leaves, context, precision);
-  Tape tape{
-      .inputs = leaves, .leaves = leaves, .roots = roots_of(outputs), .outputs = detached(outputs)};
+  Tape tape{.inputs = leaves,
+            .leaves = leaves,
+            .roots = roots_of(outputs),
+            .outputs = detached(outputs),
+            .gives_zeros = input_gradient == InputGradient::kZeros};
   if (saved) tape.storages = own_storages(*saved, tape, layer, context);
   return tape;
 }
 
 Outlined outlined_forward(Layer& layer, const Values& input, const Context& context,
                           Precision precision, InputGradient input_gradient) {
-  Outline outline{.leaves = leaves_of(input, input_gradient), .roots = {}, .places = {}};
+  Outline outline{.leaves = leaves_of(input, input_gradient),
+                  .roots = {},
+                  .places = {},
+                  .gives_zeros = input_gradient == InputGradient::kZeros};
   const at::AutoGradMode grad(true);
   OutlineScope scope;
   const Values outputs = run(layer, outline.leaves, context, precision);
@@ -91,7 +97,8 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
   Tape tape{.inputs = detached(input),
             .leaves = std::move(outline.leaves),
             .roots = std::move(outline.roots),
-            .outputs = {}};
+            .outputs = {},
+            .gives_zeros = outline.gives_zeros};
   for (std::size_t i = 0; i < input.size(); ++i)
     tape.inputs[i].set_requires_grad(tape.leaves[i].requires_grad());
   if (outline.places.empty()) return tape;
@@ -128,7 +135,8 @@ Values backward(Tape tape, const Values& gradients) {
   }
   Values input_gradients;
   for (const at::Tensor& leaf : tape.leaves) {
-    if (!leaf.requires_grad()) continue;
+    const bool wants_zeros = tape.gives_zeros && leaf.is_floating_point();
+    if (!leaf.requires_grad() && !wants_zeros) continue;
     input_gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
   }
   return input_gradients;

@@ -32,9 +32,11 @@ std::vector<std::string> asked_for(const config::ModelSpec& model) {
       model);
 }
 
-std::vector<std::string> places_of(const ChainModel& model, const config::WeightNames& names) {
+/// Of every layer's parameters. Builds a layer of every kind.
+std::vector<std::vector<std::string>> places_of(const ChainModel& model,
+                                                const config::WeightNames& names) {
   std::map<std::string, std::vector<std::string>> of_kinds;
-  std::vector<std::string> places;
+  std::vector<std::vector<std::string>> places;
   for (int number = 1; number <= model.length(); ++number) {
     const LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
     std::vector<std::string>& known = of_kinds[recipe.kind.empty() ? recipe.name : recipe.kind];
@@ -42,9 +44,15 @@ std::vector<std::string> places_of(const ChainModel& model, const config::Weight
       const auto layer = recipe.build(Seeds(/*run_seed=*/0, number));
       for (const Parameter& parameter : layer->parameters()) known.push_back(parameter.name);
     }
-    for (const std::string& name : known) places.push_back(names.place_of(recipe.name, name));
+    std::vector<std::string>& of_layer = places.emplace_back();
+    for (const std::string& name : known) of_layer.push_back(names.place_of(recipe.name, name));
   }
   return places;
+}
+
+bool matches_one(const std::string& place, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, place); });
 }
 
 }  // namespace
@@ -52,7 +60,9 @@ std::vector<std::string> places_of(const ChainModel& model, const config::Weight
 void require_trained(const ChainModel& model, const config::JobSpec& job) {
   const std::vector<std::string> patterns = asked_for(job.model);
   if (patterns.empty()) return;
-  const std::vector<std::string> places = places_of(model, config::WeightNames(job.model));
+  std::vector<std::string> places;
+  for (const auto& of_layer : places_of(model, config::WeightNames(job.model)))
+    places.insert(places.end(), of_layer.begin(), of_layer.end());
   for (const std::string& pattern : patterns) {
     const auto is_meant = [&](const std::string& place) { return matches(pattern, place); };
     if (std::any_of(places.begin(), places.end(), is_meant)) continue;
@@ -66,11 +76,15 @@ void require_trained(const ChainModel& model, const config::JobSpec& job) {
 void train_only(ChainModel& model, const std::vector<std::string>& patterns,
                 const config::WeightNames& names) {
   const bool are_alike = std::none_of(patterns.begin(), patterns.end(), tells_blocks_apart);
-  for (LayerRecipe& recipe : model.layers) {
+  const auto places = places_of(model, names);
+  bool is_frozen_so_far = true;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    LayerRecipe& recipe = model.layers[i];
+    recipe.ends_backward = is_frozen_so_far;
+    for (const std::string& place : places[i])
+      is_frozen_so_far = is_frozen_so_far && !matches_one(place, patterns);
     const auto is_trained = [names, patterns, layer = recipe.name](const Parameter& parameter) {
-      const std::string place = names.place_of(layer, parameter.name);
-      return std::any_of(patterns.begin(), patterns.end(),
-                         [&](const std::string& pattern) { return matches(pattern, place); });
+      return matches_one(names.place_of(layer, parameter.name), patterns);
     };
     recipe.build = [build = std::move(recipe.build), is_trained](const Seeds& seeds) {
       std::unique_ptr<Layer> layer = build(seeds);

@@ -11,7 +11,8 @@
 
 namespace trireme::model {
 
-/// Freezes all parameters but those whose place in the chain (`names`) matches a pattern.
+/// Freezes all parameters but those whose place in the chain (`names`) matches a pattern. Builds a
+/// layer of every kind.
 void train_only(ChainModel& model, const std::vector<std::string>& patterns,
                 const config::WeightNames& names);
 

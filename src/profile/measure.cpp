@@ -143,8 +143,7 @@ chain::LayerCost Walk::measure_layer() {
                         .input = x_,
                         .context = context,
                         .precision = precision_,
-                        .input_gradient = number_ > 1 ? model::InputGradient::kNeeded
-                                                      : model::InputGradient::kNotNeeded};
+                        .input_gradient = model::input_gradient(model_, number_)};
   model::Values output = measure_bytes(subject, memory_, cost);
   if (output.empty())
     throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
@@ -186,9 +185,10 @@ void Walk::require_no_stop() const {
 }
 
 std::string Walk::key() const {
-  // Nothing is below layer 1, and the last one has a target: the same kind costs less or more
-  // there.
-  return concat(recipe().kind, '\n', number_ == 1, is_last(), '\n', shape_text(x_));
+  // Where no gradient is wanted below, and where there is a target, the same kind costs less or
+  // more.
+  const auto wanted = static_cast<int>(model::input_gradient(model_, number_));
+  return concat(recipe().kind, '\n', wanted, is_last(), '\n', shape_text(x_));
 }
 
 at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples,

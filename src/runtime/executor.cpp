@@ -20,11 +20,6 @@ namespace {
 using program::Action;
 using program::Op;
 
-/// Nothing is below layer 1.
-model::InputGradient input_gradient(const Action& action) {
-  return action.layer > 1 ? model::InputGradient::kNeeded : model::InputGradient::kNotNeeded;
-}
-
 /// Undoes what a repeated forward does to a layer's buffers, so that statistics move once. Writes
 /// past the version counter: another micro-batch's tape may have saved the buffer without using its
 /// values.
@@ -251,8 +246,9 @@ void Executor::untaped(const Action& action, bool repeated) {
   model::Layer& layer = parts_.stage.layer(action.layer);
   model::Values output;
   if (!repeated && retaped_.contains(key)) {
-    model::Outlined outlined = model::outlined_forward(layer, input_of(action), context_of(action),
-                                                       options_.precision, input_gradient(action));
+    model::Outlined outlined =
+        model::outlined_forward(layer, input_of(action), context_of(action), options_.precision,
+                                parts_.stage.input_gradient(action.layer));
     output = std::move(outlined.outputs);
     outlines_.insert_or_assign(key, std::move(outlined.outline));
   } else {
@@ -268,7 +264,7 @@ void Executor::taped(const Action& action) {
   const tier::TagScope tag(tier::Tag::kKept);
   model::Tape tape = model::taped_forward(
       parts_.stage.layer(action.layer), input_of(action), context_of(action), options_.precision,
-      input_gradient(action),
+      parts_.stage.input_gradient(action.layer),
       moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
   require_value(action, tape.outputs);
   values_.drop_output(key);  // the tape's own output takes its place

@@ -62,6 +62,7 @@ InputError unlike_uses(const std::string& tie, const std::string& first,
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
              model::Precision precision, c10::Device device)
     : device_(device), numbers_(std::move(layers)) {
+  for (const int number : numbers_) input_gradients_[number] = model::input_gradient(model, number);
   const tier::TagScope tag(tier::Tag::kParameters);
   // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
   // memory counts for the thread that takes it; layers that have frozen weights take more of it

@@ -101,9 +101,9 @@ inline Passed pass(Built& chain, const Examples& examples,
   Values x{examples.input};
   for (int i = 1; i <= chain.model.length(); ++i) {
     const bool is_last = i == chain.model.length();
-    tapes.push_back(taped_forward(
-        chain.layer(i), x, context(true, is_last ? Values{examples.target} : Values{}), precision,
-        i > 1 ? InputGradient::kNeeded : InputGradient::kNotNeeded));
+    tapes.push_back(taped_forward(chain.layer(i), x,
+                                  context(true, is_last ? Values{examples.target} : Values{}),
+                                  precision, input_gradient(chain.model, i)));
     x = tapes.back().outputs;
     passed.outputs.push_back(x);
   }

@@ -180,6 +180,37 @@ TEST(Trained, MayBeMoreThanTheAdapters) {
                                    "head/norm.weight", "head/norm.bias"));
 }
 
+TEST(Trained, AsksForNoGradientsBelowIt) {
+  config::GptSpec spec = small_gpt("half_block");
+  const ChainModel whole = make_gpt(spec);
+  spec.trained = {"block1.mlp.*", "head.*"};
+  const ChainModel top = make_gpt(spec);
+  ASSERT_EQ(top.length(), 6);
+  EXPECT_EQ(input_gradient(top, 1), InputGradient::kNotNeeded);
+  for (const int below : {2, 3, 4, 5}) {
+    EXPECT_EQ(input_gradient(top, below), InputGradient::kZeros);
+    EXPECT_EQ(input_gradient(whole, below), InputGradient::kNeeded);
+  }
+  EXPECT_EQ(input_gradient(top, 6), InputGradient::kNeeded);
+
+  Built all(whole), some(top);
+  const Passed of_all = pass(all, Examples(whole, 2)), of_some = pass(some, Examples(top, 2));
+  EXPECT_TRUE(at::equal(of_all.outputs.back()[0], of_some.outputs.back()[0]));
+  for (std::size_t i = 1; i < 5; ++i) {
+    ASSERT_EQ(of_some.gradients[i].size(), of_all.gradients[i].size());
+    EXPECT_EQ(of_some.gradients[i][0].count_nonzero().item<std::int64_t>(), 0) << i;
+  }
+  const std::vector<Parameter> a = all.parameters(), b = some.parameters();
+  int trained = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(b[i].value.grad().defined(), b[i].is_trained) << b[i].name;
+    if (!b[i].is_trained) continue;
+    EXPECT_TRUE(at::equal(a[i].value.grad(), b[i].value.grad())) << b[i].name;
+    ++trained;
+  }
+  EXPECT_EQ(trained, 6 + 3);
+}
+
 TEST(Trained, KeepsBlocksAlikeThatAre) {
   config::GptSpec spec = small_gpt("half_block");
   spec.trained = {"*norm*"};

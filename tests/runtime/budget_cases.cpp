@@ -111,6 +111,8 @@ std::vector<Chain> all_chains() {
   fine.grain = "fine";
   config::GptSpec tuned = gpt;
   tuned.lora_rank = 4;
+  config::GptSpec top = gpt;
+  top.trained = {"block2.*"};
   const config::LlamaSpec llama{
       .blocks = 3, .width = 64, .heads = 4, .kv_heads = 2, .context = 32, .vocabulary = 50};
   const config::ResnetSpec resnet{
@@ -125,6 +127,7 @@ std::vector<Chain> all_chains() {
       shipped("gpt", gpt, 2),
       shipped("gpt_fine", fine, 2),
       shipped("gpt_lora", tuned, 2, "bfloat16_weights"),
+      shipped("gpt_top", top, 2),
       shipped("llama", llama, 2),
       shipped("resnet", resnet, 4),
       shipped("vgg", vgg, 4),

@@ -102,6 +102,30 @@ TEST(Tuning, HoldsGradientsAndStateOfWhatIsTrainedAlone) {
   }
 }
 
+TEST(Tuning, OfTheTopKeepsNothingBelowAndGivesTheSameBitsForEverySplit) {
+  config::GptSpec spec = small_gpt();
+  spec.tied_head = false;
+  spec.trained = {"block1.mlp.*", "head.*"};
+  const config::JobSpec job = job_of(spec);
+  const Outcome reference = run_small(job, {});
+  for (const bool recompute : {false, true}) {
+    for (const std::vector<int>& cut : {std::vector<int>{3}, {1, 4}, {2, 5}}) {
+      const Outcome run = run_small(job, {.cut = cut, .recompute = recompute});
+      EXPECT_EQ(run.parameters_digest, reference.parameters_digest);
+      EXPECT_EQ(run.losses_digest, reference.losses_digest);
+    }
+  }
+  const profile::MeasureOptions options{.threads = 1, .least_time = Seconds(0), .least_runs = 1};
+  const auto measured = [&](const config::JobSpec& each) {
+    return profile::measure(model::make_model(each.model), each, options);
+  };
+  const chain::Chain top = measured(job), all = measured(job_of(small_gpt()));
+  for (const std::size_t below : {1U, 2U, 3U}) {
+    EXPECT_LE(top.layers[below].tape, top.layers[below].output) << below;
+    EXPECT_GT(all.layers[below].tape, 2 * all.layers[below].output) << below;
+  }
+}
+
 // The head's values are drawn in float32, twice what it weighs later.
 TEST(Tuning, BeginsWithinWhatItHolds) {
   config::GptSpec spec = with_adapters();

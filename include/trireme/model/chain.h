@@ -45,7 +45,8 @@ struct LayerRecipe {
   /// Layers of one chain with the same non-empty kind cost the same for inputs of the same shapes
   /// and tie the same weights: profiling measures one of them. Empty: like no other.
   std::string kind = {};
-  bool has_frozen = false;  ///< some of its parameters may be frozen
+  bool has_frozen = false;     ///< some of its parameters may be frozen
+  bool ends_backward = false;  ///< nothing before it in the chain is trained
 };
 
 /// What the first layer takes and the last one compares with, for B examples.
@@ -85,6 +86,9 @@ using ModelRegistry = std::map<std::string, ModelFactory>;
 
 /// The chain of a job. Throws InputError for a kind that neither Trireme nor `own` knows.
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own = {});
+
+/// What the layer of this number, 1..L, owes to the one before it.
+InputGradient input_gradient(const ChainModel& model, int number);
 
 /// Throws InputError where a pattern of the job's `model.trained` matches no parameter. Builds a
 /// layer of every kind.

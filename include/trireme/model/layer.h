@@ -93,6 +93,13 @@ class Layer {
   std::vector<Buffer> buffers_;
 };
 
+/// Whether the gradient of a layer's input is wanted.
+enum class InputGradient {
+  kNeeded,
+  kNotNeeded,  ///< nothing is below layer 1
+  kZeros,      ///< nothing below is trained: zeros stand for it, and cost no work
+};
+
 /// Moves parameters and buffers; layers are built on CPU, so that initial values have the same bits
 /// for every device. Gradients are left behind.
 void move_to(c10::Device device, Layer& layer);

@@ -42,6 +42,7 @@ struct Tape {
   /// With TapeUse::kMayMove, every storage that nothing but this tape holds: what it saved and its
   /// outputs, without parameters, buffers, input and target.
   std::vector<c10::Storage> storages = {};
+  bool gives_zeros = false;  ///< as InputGradient::kZeros
 };
 
 class SavedTensor;  ///< private to the module
@@ -52,10 +53,8 @@ struct Outline {
   Values leaves;  ///< without memory
   std::vector<torch::autograd::Edge> roots;
   std::vector<std::shared_ptr<SavedTensor>> places;  ///< of tensors, in the order of the forward
+  bool gives_zeros = false;
 };
-
-/// Whether the gradient of a layer's input is wanted; nothing is below layer 1.
-enum class InputGradient { kNeeded, kNotNeeded };
 
 /// Whether a tape's bytes may be moved while it waits for its backward.
 enum class TapeUse { kStays, kMayMove };

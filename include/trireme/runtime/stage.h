@@ -56,6 +56,7 @@ class Stage {
   bool ends_run(int number) const { return !layers_.contains(number + 1); }
   model::Layer& layer(int number) { return *layers_.at(number); }
   const std::string& layer_name(int number) const { return names_.at(number); }
+  model::InputGradient input_gradient(int number) const { return input_gradients_.at(number); }
 
   /// In chain order.
   const std::vector<StageParameter>& parameters() const { return parameters_; }
@@ -77,6 +78,7 @@ class Stage {
   std::vector<int> numbers_;
   std::map<int, std::unique_ptr<model::Layer>> layers_;
   std::map<int, std::string> names_;
+  std::map<int, model::InputGradient> input_gradients_;
   std::vector<StageParameter> parameters_;
   std::optional<model::GradientSums> gradients_;
 };
