@@ -208,7 +208,7 @@ TEST(Trained, AsksForNoGradientsBelowIt) {
     EXPECT_TRUE(at::equal(a[i].value.grad(), b[i].value.grad())) << b[i].name;
     ++trained;
   }
-  EXPECT_EQ(trained, 6 + 3);
+  EXPECT_EQ(trained, 6 + 2);
 }
 
 TEST(Trained, KeepsBlocksAlikeThatAre) {

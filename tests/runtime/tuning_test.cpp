@@ -130,13 +130,13 @@ TEST(Tuning, OfTheTopKeepsNothingBelowAndGivesTheSameBitsForEverySplit) {
 TEST(Tuning, BeginsWithinWhatItHolds) {
   config::GptSpec spec = with_adapters();
   spec.vocabulary = 5000;
+  const model::ChainModel model = model::make_model(spec);
   tier::install_cpu_allocator();
   const auto most_of = [&](const std::string& precision) {
     tier::MemoryAccount& memory = tier::MemoryAccount::open("rank");
     const tier::AccountScope scope(memory);
     memory.reset_peak();
-    const Stage stage(model::make_model(spec), {1, 2, 3, 4, 5, 6}, 1,
-                      model::precision_of(precision));
+    const Stage stage(model, {1, 2, 3, 4, 5, 6}, 1, model::precision_of(precision));
     EXPECT_GE(memory.live(), stage.parameter_bytes() + stage.gradient_bytes());
     return std::pair(memory.peak(), memory.live());
   };
