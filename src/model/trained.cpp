@@ -2,11 +2,11 @@
 #include "trained.h"
 
 #include "trireme/core/text.h"
+#include "trireme/model/kinds.h"
 
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <map>
 #include <variant>
 
 namespace trireme::model {
@@ -35,18 +35,13 @@ std::vector<std::string> asked_for(const config::ModelSpec& model) {
 /// Of every layer's parameters. Builds a layer of every kind.
 std::vector<std::vector<std::string>> places_of(const ChainModel& model,
                                                 const config::WeightNames& names) {
-  std::map<std::string, std::vector<std::string>> of_kinds;
-  std::vector<std::vector<std::string>> places;
-  for (int number = 1; number <= model.length(); ++number) {
-    const LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
-    std::vector<std::string>& known = of_kinds[recipe.kind.empty() ? recipe.name : recipe.kind];
-    if (known.empty()) {
-      const auto layer = recipe.build(Seeds(/*run_seed=*/0, number));
-      for (const Parameter& parameter : layer->parameters()) known.push_back(parameter.name);
-    }
-    std::vector<std::string>& of_layer = places.emplace_back();
-    for (const std::string& name : known) of_layer.push_back(names.place_of(recipe.name, name));
-  }
+  auto places = of_every_layer(model, [](const Layer& layer) {
+    std::vector<std::string> of_layer;
+    for (const Parameter& parameter : layer.parameters()) of_layer.push_back(parameter.name);
+    return of_layer;
+  });
+  for (std::size_t i = 0; i < places.size(); ++i)
+    for (std::string& place : places[i]) place = names.place_of(model.layers[i].name, place);
   return places;
 }
 

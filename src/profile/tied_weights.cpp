@@ -3,22 +3,16 @@
 
 #include "static_bytes.h"
 
+#include "trireme/model/kinds.h"
 #include "trireme/model/precision.h"
 
-#include <map>
 #include <set>
 
 namespace trireme::profile {
 
-TiedWeights::TiedWeights(const model::ChainModel& model, const config::TrainSpec& train) {
-  std::map<std::string, std::vector<Use>> known;  // by kind
-  for (int i = 1; i <= model.length(); ++i) {
-    const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(i - 1)];
-    const auto same = recipe.kind.empty() ? known.end() : known.find(recipe.kind);
-    uses_.push_back(same != known.end() ? same->second : uses_of(recipe, i, train));
-    known[recipe.kind] = uses_.back();
-  }
-}
+TiedWeights::TiedWeights(const model::ChainModel& model, const config::TrainSpec& train)
+    : uses_(model::of_every_layer(
+          model, [&train](model::Layer& layer) { return uses_of(layer, train); })) {}
 
 Bytes TiedWeights::shared(const std::vector<std::pair<int, int>>& runs) const {
   std::set<std::string> held;
@@ -33,12 +27,11 @@ Bytes TiedWeights::shared(const std::vector<std::pair<int, int>>& runs) const {
   return shared;
 }
 
-std::vector<TiedWeights::Use> TiedWeights::uses_of(const model::LayerRecipe& recipe, int number,
+std::vector<TiedWeights::Use> TiedWeights::uses_of(model::Layer& layer,
                                                    const config::TrainSpec& train) {
   std::vector<Use> uses;
-  const auto layer = recipe.build(model::Seeds(/*run_seed=*/0, number));
-  model::lower_weights(*layer, model::precision_of(train.precision));
-  for (const model::Parameter& parameter : layer->parameters()) {
+  model::lower_weights(layer, model::precision_of(train.precision));
+  for (const model::Parameter& parameter : layer.parameters()) {
     if (parameter.tie.empty()) continue;
     const Bytes value(static_cast<std::int64_t>(parameter.value.nbytes()));
     const Bytes state =

@@ -7,9 +7,9 @@
 #include "trireme/comm/rounds.h"
 #include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
+#include "trireme/model/kinds.h"
 #include "trireme/runtime/weights.h"
 
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -62,25 +62,20 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, const config::JobS
 
 void require_weights(const model::ChainModel& model, const config::JobSpec& job) {
   using Sizes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
-  const auto sizes_of = [&](int number) {
-    const auto layer =
-        model.layers[static_cast<std::size_t>(number - 1)].build(model::Seeds(0, number));
+  const WeightsReader source(job.weights, job.model);
+  const auto sizes_of = [](const model::Layer& layer) {
     Sizes sizes;
-    for (const model::Parameter& each : layer->parameters())
+    for (const model::Parameter& each : layer.parameters())
       if (!config::is_adapter(each.name)) sizes.emplace_back(each.name, each.value.sizes().vec());
-    for (const model::Buffer& each : layer->buffers())
+    for (const model::Buffer& each : layer.buffers())
       sizes.emplace_back(each.name, each.value.sizes().vec());
     return sizes;
   };
-  const WeightsReader source(job.weights, job.model);
-  std::map<std::string, Sizes> of_kinds;
+  const std::vector<Sizes> of_layers = model::of_every_layer(model, sizes_of);
   std::set<std::string> taken;
-  for (int number = 1; number <= model.length(); ++number) {
-    const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
-    Sizes& sizes = of_kinds[recipe.kind.empty() ? recipe.name : recipe.kind];
-    if (sizes.empty()) sizes = sizes_of(number);
-    for (const auto& [name, each] : sizes) taken.insert(source.name_of(recipe.name, name, each));
-  }
+  for (std::size_t i = 0; i < of_layers.size(); ++i)
+    for (const auto& [name, sizes] : of_layers[i])
+      taken.insert(source.name_of(model.layers[i].name, name, sizes));
   source.require_nothing_left(taken);
 }
 

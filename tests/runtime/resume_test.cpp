@@ -65,12 +65,6 @@ void PrintTo(const Case& each, std::ostream* out) {
   *out << each.name;
 }
 
-config::GptSpec with_adapters() {
-  config::GptSpec spec = small_gpt();
-  spec.lora_rank = 4;
-  return spec;
-}
-
 std::vector<Case> cases() {
   return {{.name = "adapters", .model = with_adapters(), .after = {.cut = {1, 4}}},
           {.name = "adapters_beside_bfloat16",

@@ -45,6 +45,12 @@ inline config::GptSpec small_gpt() {
           .tied_head = true};
 }
 
+inline config::GptSpec with_adapters() {
+  config::GptSpec spec = small_gpt();
+  spec.lora_rank = 4;
+  return spec;
+}
+
 inline config::MlpSpec small_mlp() {
   return {.inputs = 12, .widths = {16, 16, 16}, .classes = 5, .batch_norm = true, .dropout = 0.1};
 }

@@ -18,12 +18,6 @@ namespace {
 
 using support::TemporaryFolder;
 
-config::GptSpec with_adapters() {
-  config::GptSpec spec = small_gpt();
-  spec.lora_rank = 4;
-  return spec;
-}
-
 config::LlamaSpec small_llama() {
   config::LlamaSpec spec;
   spec.blocks = 2;

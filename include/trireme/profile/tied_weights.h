@@ -28,8 +28,7 @@ class TiedWeights {
     std::string tie;
     Bytes size;
   };
-  static std::vector<Use> uses_of(const model::LayerRecipe& recipe, int number,
-                                  const config::TrainSpec& train);
+  static std::vector<Use> uses_of(model::Layer& layer, const config::TrainSpec& train);
 
   std::vector<std::vector<Use>> uses_;  ///< by layer, from 1
 };
