@@ -114,6 +114,12 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       .add_option("--slots", arguments.slots,
                   "Memory is counted in this many slots; 0: exactly, where that is feasible")
       ->capture_default_str();
+  command
+      .add_option("--optimizer", arguments.optimizer,
+                  "The optimizer's state: on the device, in the outer tier but for its update, or "
+                  "auto: what is faster")
+      ->check(CLI::IsMember({"auto", "device", "outer"}))
+      ->capture_default_str();
   CLI::Option* const output =
       command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
   CLI::Option* const report =

@@ -16,6 +16,7 @@ struct PlanArguments {
   std::vector<int> cut;  ///< empty: the planner's choice
   std::string solver = "auto";
   int slots = 500;
+  std::string optimizer = "auto";  ///< auto, device or outer
   std::string output, report;
   bool json = false;
   int sweep = 0;  ///< budgets to try; 0: one plan

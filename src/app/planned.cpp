@@ -17,10 +17,9 @@ namespace {
 
 chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan);
 bool moves_anything(const plan::Plan& plan);
-/// Gives the stages the platform's budgets, and as static bytes what the plan says but at least
-/// what the chain says; returns these by rank.
-std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
-                           const chain::Platform& platform);
+/// Gives the stages the platform's budgets, and as static bytes what the plan says or, where it
+/// says nothing, what the chain says; and sums of bytes by rank.
+void take_up(Planned& planned);
 /// As much memory as anyone may want: budgets are a question of their own.
 chain::Platform without_limits(chain::Platform platform);
 plan::Infeasible overflow(const Planned& planned, int rank, const simulate::RankResult& result);
@@ -33,30 +32,25 @@ Planned load_planned(const PlanFiles& files) {
   planned.chain = chain::load_chain(files.chain);
   try {
     plan::require_same_chain(planned.plan, planned.chain);
+    plan::require_state(planned.plan, planned.chain);
   } catch (const InputError& error) {
     throw InputError(concat(files.plan, ": ", error.what()));
   }
   planned.platform = platform_of(files, planned.plan);
-  planned.static_bytes = take_up(planned.plan, planned.chain, planned.platform);
+  take_up(planned);
   try {
     planned.program = plan::compile(planned.plan);
   } catch (const InputError& error) {
     throw InputError(concat(files.plan, ": ", error.what()));
   }
   const chain::Platform free = without_limits(planned.platform);
-  const auto fault = simulate::validate(
-      planned.program,
-      {.chain = &planned.chain, .platform = &free, .static_bytes = planned.static_bytes});
+  const auto fault = simulate::validate(planned.program, planned.setting(free));
   if (fault) throw InputError(concat(files.plan, ": ", simulate::to_text(*fault)));
   return planned;
 }
 
 simulate::Simulation simulated(const Planned& planned, simulate::Detail detail) {
-  simulate::Simulation simulation = simulate::simulate(planned.program,
-                                                       {.chain = &planned.chain,
-                                                        .platform = &planned.platform,
-                                                        .static_bytes = planned.static_bytes},
-                                                       detail);
+  simulate::Simulation simulation = simulate::simulate(planned.program, planned.setting(), detail);
   ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
   return simulation;
 }
@@ -107,25 +101,28 @@ chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
 
 bool moves_anything(const plan::Plan& plan) {
   for (const plan::StagePlan& stage : plan.stages) {
+    if (stage.optimizer_away > Bytes(0)) return true;
     for (const program::StageProgram* const one : stage.mix.programs(stage.program))
       if (simulate::has_copies(one->forward) || simulate::has_copies(one->backward)) return true;
   }
   return false;
 }
 
-std::vector<Bytes> take_up(plan::Plan& plan, const chain::Chain& chain,
-                           const chain::Platform& platform) {
-  std::vector<Bytes> sizes(static_cast<std::size_t>(plan::ranks_of(plan)));
-  for (plan::StagePlan& stage : plan.stages) {
+void take_up(Planned& planned) {
+  const auto ranks = static_cast<std::size_t>(plan::ranks_of(planned.plan));
+  planned.static_bytes.resize(ranks);
+  planned.optimizer_away.resize(ranks);
+  for (plan::StagePlan& stage : planned.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
-    stage.budget = platform.ranks[rank].memory;
+    stage.budget = planned.platform.ranks[rank].memory;
     // A plan that says them knows of tied weights, which the chain counts with each use.
     if (stage.static_bytes == Bytes(0))
-      stage.static_bytes =
-          partition::static_bytes(chain, stage.program.first_layer, stage.program.last_layer);
-    sizes[rank] += stage.static_bytes;
+      stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
+                                                   stage.program.last_layer) -
+                           stage.optimizer_away;
+    planned.static_bytes[rank] += stage.static_bytes;
+    planned.optimizer_away[rank] += stage.optimizer_away;
   }
-  return sizes;
 }
 
 chain::Platform without_limits(chain::Platform platform) {

@@ -24,7 +24,16 @@ struct Planned {
   chain::Chain chain;
   chain::Platform platform;
   program::Program program;
-  std::vector<Bytes> static_bytes;  ///< by rank
+  std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
+
+  /// On this platform, or on another.
+  simulate::Setting setting() const { return setting(platform); }
+  simulate::Setting setting(const chain::Platform& on) const {
+    return {.chain = &chain,
+            .platform = &on,
+            .static_bytes = static_bytes,
+            .optimizer_away = optimizer_away};
+  }
 };
 
 /// Reads the files and proves the program legal, budgets aside. Throws InputError otherwise: a

@@ -28,6 +28,7 @@ partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::P
   question.schedule = arguments.schedule;
   question.solver = arguments.solver;
   question.slots = arguments.slots;
+  question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   return question;
 }
 

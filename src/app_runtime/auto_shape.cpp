@@ -107,6 +107,7 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const RankConte
   question.cut = job.pipeline.cut;
   if (question.cut) question.stages = static_cast<int>(question.cut->size()) + 1;
   question.slots = job.plan.slots;
+  question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
   return question;
 }
 

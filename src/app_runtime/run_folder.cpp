@@ -200,7 +200,9 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
                                                        .predicted_recompute = {},
                                                        .copy = rank.times.copy,
                                                        .copy_wait = rank.times.copy_wait,
-                                                       .wait = rank.times.wait});
+                                                       .wait = rank.times.wait,
+                                                       .optimizer_away = rank.optimizer_away,
+                                                       .update = rank.times.step});
     set_layers(line, plan_.plan);
     if (rank.reserves.allocator > Bytes(0)) {
       line.reserved = rank.reserves.allocator;

@@ -149,6 +149,17 @@ std::optional<data::UnigramLoss> unigram_of(const Run& run) {
   }
 }
 
+/// As TrainSetup has them: host memory first.
+std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const TrainPlan& plan,
+                                                                          RankDevice& device) {
+  return [&plan, &device](Bytes room) {
+    tier::OuterStoreOptions store = plan.optimizer_store;
+    store.host = std::min(store.host, room);
+    store.disk = std::min(store.disk, room - store.host);
+    return device.copies_to(store)();
+  };
+}
+
 /// Trains a job without an open shape and leaves everything in the run's folder.
 void train_settled(const Run& run, const RankContext& context, Costs costs,
                    const std::optional<Resumption>& resumed) {
@@ -173,6 +184,8 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                             .place = context.device.place(),
                             .copy_points = plan.copies.before,
                             .make_copies = context.device.copies_to(plan.outer_store),
+                            .optimizer_part = plan.optimizer_part,
+                            .make_optimizer_copies = optimizer_copies(plan, context.device),
                             .reserves = context.device.reserves(),
                             .checkpoints = checkpointing_of(run, resumed),
                             .threads = context.threads,

@@ -30,7 +30,11 @@ struct Asked {
   std::ostream& out;
 };
 
+/// Parts of the optimiser's state are no larger: copies of more are hardly faster.
+constexpr Bytes kLargestPart{std::int64_t{32} << 20};
+
 bool needs_costs(const config::JobSpec& job, const RankDevice& device);
+void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
 /// Profiles the job with such tapes, full or lean.
 chain::Chain profiled(const std::string& tapes, const Asked& asked);
 /// Plans a chain that was measured with such tapes, unless a plan is given. Without a store.
@@ -44,8 +48,10 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
 plan::Plan solved(const partition::Question& question, const RankContext& context,
                   std::ostream& out);
 /// Throws DoesNotFit where the forecast is over the budget of a rank or its outer tier.
-void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
-                     const RankDevice& device);
+void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
+                     const std::vector<simulate::CopyPoints>& copies, const RankDevice& device);
+/// The stores are as large as they need to be. What the passes move has host memory first.
+void open_stores(const config::JobSpec& job, TrainPlan& plan);
 void say(const TrainPlan& plan, std::ostream& out);
 
 }  // namespace
@@ -72,11 +78,7 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
     const Asked asked{job, model, context, out};
     result = with_costs(tapes, profiled(tapes, asked), std::nullopt, asked);
   }
-  // The store is as large as it needs to be; pieces are rounded up to whole cache lines.
-  result.outer_store = outer_store_of(job);
-  const Bytes room = result.copies.outer_peak + result.copies.outer_peak / 32 + Bytes(1 << 20);
-  result.outer_store.host = std::min(result.outer_store.host, room);
-  result.outer_store.disk = std::min(result.outer_store.disk, room - result.outer_store.host);
+  open_stores(job, result);
   if (context.channel.rank() == 0) {
     say(result, out);
     if (context.shares_cores)
@@ -101,6 +103,7 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   result.chain = std::move(chain);
   result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
   const partition::Question question = question_of(result, job, asked.model, context.stages);
+  if (given) require_state(*given, result.chain, job);
   result.plan = given ? *given : solved(question, context, asked.out);
   result.plan.lean_tapes = tapes == "lean";
 
@@ -112,9 +115,13 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
     copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
     result.predicted_peaks.push_back(copies.back().peak);
   }
-  require_budgets(result, copies, context.device);
-  const auto mine = static_cast<std::size_t>(context.channel.rank() % context.stages);
+  require_budgets(result, setting, copies, context.device);
+  const int rank = context.channel.rank() % context.stages;
+  const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
+  // Between the last pass and the next step's first one, there is what passes take.
+  const Bytes held = setting.static_bytes[mine] + simulate::channel_bytes(setting, program, rank);
+  result.optimizer_part = std::min(kLargestPart, (result.predicted_peaks[mine] - held) / 3);
   return result;
 }
 
@@ -181,6 +188,14 @@ bool needs_costs(const config::JobSpec& job, const RankDevice& device) {
   return !by_policy || !job.plan.file.empty() || has_budget || outer.host + outer.disk > Bytes(0);
 }
 
+void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job) {
+  try {
+    plan::require_state(given, chain);
+  } catch (const InputError& error) {
+    throw InputError(concat(job.plan.file, ": ", error.what()));
+  }
+}
+
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages) {
   return {.chain = plan.chain,
@@ -192,7 +207,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .cut = cut_by_user(job, model, stages),
           .slots = job.plan.slots,
           .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
-                              const partition::LayerRuns& runs) { return tied.shared(runs); }};
+                              const partition::LayerRuns& runs) { return tied.shared(runs); },
+          .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer)};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,
@@ -215,8 +231,8 @@ plan::Plan solved(const partition::Question& question, const RankContext& contex
   return plan::read_plan(document);
 }
 
-void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
-                     const RankDevice& device) {
+void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
+                     const std::vector<simulate::CopyPoints>& copies, const RankDevice& device) {
   for (const plan::StagePlan& stage : plan.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     const chain::RankSpec& spec = plan.platform.ranks[rank];
@@ -229,13 +245,26 @@ void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoin
       over.where = "this plan on the device";
       throw DoesNotFit(over, device);
     }
-    if (copies[rank].outer_peak > spec.host + spec.disk) {
-      over.needed = over.least_budget = copies[rank].outer_peak;
+    const Bytes outer = copies[rank].outer_peak + setting.optimizer_away[rank];
+    if (outer > spec.host + spec.disk) {
+      over.needed = over.least_budget = outer;
       over.available = spec.host + spec.disk;
       over.where = "this plan in the outer tier, memory.host_budget and memory.disk_budget";
       throw DoesNotFit(over);
     }
   }
+}
+
+void open_stores(const config::JobSpec& job, TrainPlan& plan) {
+  const tier::OuterStoreOptions whole = outer_store_of(job);
+  plan.outer_store = plan.optimizer_store = whole;
+  const Bytes moved = plan.copies.outer_peak;
+  // Pieces are rounded up to whole cache lines.
+  const Bytes room = moved > Bytes(0) ? moved + moved / 32 + Bytes(1 << 20) : Bytes(0);
+  plan.outer_store.host = std::min(whole.host, room);
+  plan.outer_store.disk = std::min(whole.disk, room - plan.outer_store.host);
+  plan.optimizer_store.host = whole.host - plan.outer_store.host;
+  plan.optimizer_store.disk = whole.disk - plan.outer_store.disk;
 }
 
 void say(const TrainPlan& plan, std::ostream& out) {
@@ -247,6 +276,10 @@ void say(const TrainPlan& plan, std::ostream& out) {
     const Bytes budget = plan.platform.ranks[rank].memory;
     out << "; rank " << rank << ": peak " << to_text(plan.predicted_peaks[rank]);
     if (budget > Bytes(0)) out << " of " << to_text(budget);
+    Bytes away;
+    for (const plan::StagePlan& stage : plan.plan.stages)
+      if (stage.rank == static_cast<int>(rank)) away += stage.optimizer_away;
+    if (away > Bytes(0)) out << ", " << to_text(away) << " of optimizer state in the outer tier";
   }
   out << "\n";
 }

@@ -17,7 +17,7 @@
 
 namespace trireme::app {
 
-/// The same on every rank, but for `copies`, `outer_store`.
+/// The same on every rank, but for `copies`, the stores and `optimizer_part`.
 struct TrainPlan {
   plan::Plan plan;
   chain::Chain chain;        ///< without layers: no costs were needed
@@ -27,6 +27,10 @@ struct TrainPlan {
   std::vector<Bytes> predicted_peaks;  ///< by stage, exactly as the runtime frees and takes bytes
   simulate::CopyPoints copies;         ///< this rank's
   tier::OuterStoreOptions outer_store;
+  /// Of the optimiser's state, where this rank has some away: most bytes that there are for it, and
+  /// what one of three parts may take on the device.
+  tier::OuterStoreOptions optimizer_store;
+  Bytes optimizer_part;
 
   bool has_forecast() const { return !forecast.ranks.empty(); }
 };

@@ -91,11 +91,18 @@ void check_cut(const JobSpec& job) {
 }
 
 void check_memory(const JobSpec& job) {
+  const auto is_none = [](const MemorySize& size) {
+    return size.share <= 0 && size.bytes == Bytes(0);
+  };
   const std::vector<MemorySize>& budgets = job.memory.device_budget;
   for (const MemorySize& budget : budgets) {
-    if (budget.share <= 0 && budget.bytes == Bytes(0))
+    if (is_none(budget))
       job.fail("memory.device_budget", "is 0, must be more (auto: all that the device has)");
   }
+  if (job.memory.optimizer == "outer" && is_none(job.memory.host_budget) &&
+      is_none(job.memory.disk_budget))
+    job.fail("memory.optimizer",
+             "is outer, but there is no outer tier: give memory.host_budget or memory.disk_budget");
   const PipelineSpec& pipeline = job.pipeline;
   if (!pipeline.stages || !pipeline.replicas || budgets.size() <= 1) return;
   const std::int64_t ranks = std::int64_t{*pipeline.stages} * *pipeline.replicas;

@@ -6,19 +6,25 @@
 #include <optional>
 
 namespace trireme::model {
-void UpdateGroup::add(const config::OptimizerSpec& spec, const at::Tensor& master,
-                      const at::Tensor& weight, const at::Tensor& gradient) {
+
+Updated with_moments(const config::OptimizerSpec& spec, Updated parameter) {
   const bool is_adamw = spec.kind == "adamw";
-  values.push_back(master);
-  gradients.push_back(gradient);
-  if (weight.scalar_type() != master.scalar_type()) {
-    masters.push_back(master);
-    weights.push_back(weight);
+  if (is_adamw || spec.momentum != 0) parameter.first = at::zeros_like(parameter.master);
+  if (is_adamw) parameter.second = at::zeros_like(parameter.master);
+  return parameter;
+}
+
+void UpdateGroup::add(const Updated& parameter) {
+  values.push_back(parameter.master);
+  gradients.push_back(parameter.gradient);
+  if (parameter.weight.scalar_type() != parameter.master.scalar_type()) {
+    masters.push_back(parameter.master);
+    weights.push_back(parameter.weight);
   }
-  if (is_adamw || spec.momentum != 0) first_moments.push_back(at::zeros_like(master));
-  if (!is_adamw) return;
-  second_moments.push_back(at::zeros_like(master));
-  steps.push_back(at::zeros({}, at::TensorOptions(at::kFloat).device(master.device())));
+  if (parameter.first.defined()) first_moments.push_back(parameter.first);
+  if (!parameter.second.defined()) return;
+  second_moments.push_back(parameter.second);
+  steps.push_back(step);
 }
 
 void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first,
@@ -26,7 +32,6 @@ void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, 
   const at::NoGradGuard no_grad;
   const std::optional<at::Tensor> scale = divisor.defined() ? std::optional(divisor) : std::nullopt;
   if (spec.kind == "adamw") {
-    at::_foreach_add_(group.steps, 1);
     at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,
                       /*max_exp_avg_sqs=*/{}, group.steps, rate, spec.beta1, spec.beta2,
                       group.decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, scale);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "judge.h"
 
+#include "optimizer_place.h"
+
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/retape.h"
@@ -12,7 +14,11 @@
 namespace trireme::partition {
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int rank, int in_flight, Bytes fixed,
+/// Bytes of a stage that do not depend on its program.
+struct Fixed {
+  Bytes held, optimizer_away;
+};
+plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const Fixed& fixed,
                          program::StageProgram program, program::Mix mix);
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program);
@@ -33,18 +39,24 @@ Bytes static_bytes(const chain::Chain& chain, int first, int last) {
 Bytes static_bytes(const Question& question, const LayerRuns& runs) {
   Bytes sum;
   for (const auto& [first, last] : runs) sum += static_bytes(question.chain, first, last);
-  return question.shared_bytes ? sum - question.shared_bytes(runs) : sum;
+  return question.shared_bytes ? sum - question.shared_bytes(runs).all() : sum;
 }
 
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
   std::vector<LayerRuns> runs(question.platform.ranks.size());
-  for (const plan::StagePlan& stage : plan.stages)
-    runs[static_cast<std::size_t>(stage.rank)].emplace_back(stage.program.first_layer,
-                                                            stage.program.last_layer);
+  std::vector<Bytes> away(runs.size());
+  for (const plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    runs[rank].emplace_back(stage.program.first_layer, stage.program.last_layer);
+    away[rank] += stage.optimizer_away;
+  }
   std::vector<Bytes> fixed;
-  for (const LayerRuns& of_rank : runs) fixed.push_back(static_bytes(question, of_rank));
-  return {
-      .chain = &question.chain, .platform = &question.platform, .static_bytes = std::move(fixed)};
+  for (std::size_t rank = 0; rank < runs.size(); ++rank)
+    fixed.push_back(static_bytes(question, runs[rank]) - away[rank]);
+  return {.chain = &question.chain,
+          .platform = &question.platform,
+          .static_bytes = std::move(fixed),
+          .optimizer_away = std::move(away)};
 }
 
 simulate::Simulation simulated(const Question& question, const plan::Plan& plan,
@@ -115,12 +127,15 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   std::vector<LayerRuns> runs(question.platform.ranks.size());
   for (std::size_t k = 0; k < programs.size(); ++k) {
     // What a rank's stages share, the later one does not hold.
-    LayerRuns& of_rank = runs[static_cast<std::size_t>(placement.ranks[k])];
+    const int rank = placement.ranks[k];
+    LayerRuns& of_rank = runs[static_cast<std::size_t>(rank)];
     const Bytes before = of_rank.empty() ? Bytes(0) : static_bytes(question, of_rank);
+    const Bytes away_before = optimizer_away(question, rank, of_rank);
     of_rank.emplace_back(programs[k].first_layer, programs[k].last_layer);
+    const Bytes away = optimizer_away(question, rank, of_rank) - away_before;
     plan.stages.push_back(
-        stage_of(question, placement.ranks[k], placement.in_flight[k],
-                 static_bytes(question, of_rank) - before, std::move(programs[k]),
+        stage_of(question, rank, placement.in_flight[k],
+                 {static_bytes(question, of_rank) - before - away, away}, std::move(programs[k]),
                  placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
   }
   result.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
@@ -146,19 +161,20 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int rank, int in_flight, Bytes fixed,
+plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const Fixed& fixed,
                          program::StageProgram program, program::Mix mix) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   plan::StagePlan stage;
   stage.rank = rank;
   stage.in_flight = in_flight;
   stage.budget = spec.memory;
-  stage.static_bytes = fixed;
+  stage.static_bytes = fixed.held;
+  stage.optimizer_away = fixed.optimizer_away;
   stage.program = program::with_retapes(std::move(program), question.chain);
-  std::vector<plan::StagePrediction> each{predicted(question, spec, fixed, stage.program)};
+  std::vector<plan::StagePrediction> each{predicted(question, spec, fixed.held, stage.program)};
   for (program::StageProgram& other : mix.others) {
     other = program::with_retapes(std::move(other), question.chain);
-    each.push_back(predicted(question, spec, fixed, other));
+    each.push_back(predicted(question, spec, fixed.held, other));
   }
   stage.predicted = mean(each, mix);
   stage.mix = std::move(mix);

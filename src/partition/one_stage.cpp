@@ -2,6 +2,7 @@
 #include "one_stage.h"
 
 #include "judge.h"
+#include "optimizer_place.h"
 
 #include "trireme/core/error.h"
 #include "trireme/solve/solve.h"
@@ -12,7 +13,11 @@
 namespace trireme::partition {
 namespace {
 
-solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed);
+/// Bytes of the rank that do not depend on its program.
+struct Fixed {
+  Bytes held, optimizer_away;
+};
+solve::Problem problem_of(const Question& question, const chain::Chain& timed, const Fixed& fixed);
 /// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
 solve::Result unbounded(const Question& question, const std::string& solver,
                         solve::Problem problem);
@@ -23,8 +28,10 @@ plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes mem
 Answer answer_alone(const Question& question, const std::string& solver) {
   const chain::RankSpec& rank = question.platform.ranks.front();
   const chain::Chain timed = at_speed(question.chain, rank.speed);
-  const Bytes fixed = static_bytes(question, {{1, timed.length()}});
-  const solve::Problem problem = problem_of(question, timed, fixed);
+  const LayerRuns whole{{1, timed.length()}};
+  const Bytes away = optimizer_away(question, 0, whole);
+  const Bytes fixed = static_bytes(question, whole) - away;
+  const solve::Problem problem = problem_of(question, timed, {fixed, away});
   solve::Result result =
       rank.memory > Bytes(0) ? solve::solve(solver, problem) : unbounded(question, solver, problem);
   if (auto* infeasible = std::get_if<plan::Infeasible>(&result))
@@ -47,16 +54,16 @@ Answer answer_alone(const Question& question, const std::string& solver) {
 
 namespace {
 
-solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed) {
+solve::Problem problem_of(const Question& question, const chain::Chain& timed, const Fixed& fixed) {
   const chain::RankSpec& rank = question.platform.ranks.front();
   solve::Problem problem;
   problem.chain = &timed;
   problem.first_layer = 1;
   problem.last_layer = timed.length();
-  problem.budget = std::max(Bytes(0), rank.memory - fixed);
+  problem.budget = std::max(Bytes(0), rank.memory - fixed.held);
   if (rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0))
-    problem.link =
-        solve::HostLink{.out = rank.out, .in = rank.in, .capacity = rank.host + rank.disk};
+    problem.link = solve::HostLink{
+        .out = rank.out, .in = rank.in, .capacity = outer_room(rank, fixed.optimizer_away)};
   problem.slots = question.slots;
   return problem;
 }

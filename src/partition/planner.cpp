@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/planner.h"
 
+#include "optimizer_place.h"
 #include "pipeline.h"
 
 #include "trireme/core/error.h"
@@ -19,12 +20,19 @@ bool is_joint(const std::string& solver) {
 }
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
+Answer planned(const Question& question);
 Answer plan_alone(const Question& question);
 
 }  // namespace
 
 Answer plan(const Question& question) {
   require_sound(question);
+  return question.optimizer_copies ? planned(question) : with_best_copies(question, planned);
+}
+
+namespace {
+
+Answer planned(const Question& question) {
   if (question.stages > 1 || is_joint(question.solver)) return plan_pipeline(question);
   if (question.schedule == "1f1b") return plan_alone(question);
   // One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the
@@ -33,8 +41,6 @@ Answer plan(const Question& question) {
   one_by_one.schedule = "1f1b";
   return plan_alone(one_by_one);
 }
-
-namespace {
 
 void require_sound(const Question& question) {
   const int layers = question.chain.length();

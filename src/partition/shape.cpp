@@ -96,6 +96,7 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.cut = question.cut;
   asked.slots = question.slots;
   asked.shared_bytes = question.shared_bytes;
+  asked.optimizer_copies = question.optimizer_copies;
   const chain::Platform& whole = question.platform;
   asked.platform.channel_buffers = whole.channel_buffers;
   asked.platform.default_link = whole.default_link;

@@ -26,7 +26,7 @@ class Needs {
 
   Bytes budget(int stage) const { return room_.question().platform.ranks[at(stage)].memory; }
   Bytes bytes(int stage, int first, int last) const {
-    return fixed(first, last) + policy_.least_memory(first, last, in_flight(stage));
+    return fixed(stage, first, last) + policy_.least_memory(first, last, in_flight(stage));
   }
   /// Share of the stage's budget, 0 where there is none. Where it is not below `enough`, some
   /// number that is not either.
@@ -35,7 +35,9 @@ class Needs {
     return share(stage, first, last, kTooMuch) < kTooMuch;
   }
   /// Bytes that a stage holds whatever its program keeps.
-  Bytes fixed(int first, int last) const { return room_.fixed(first, last) + room_.waiting(last); }
+  Bytes fixed(int stage, int first, int last) const {
+    return room_.fixed(stage, first, last) + room_.waiting(last);
+  }
 
  private:
   int in_flight(int stage) const { return partition::in_flight(room_.question(), stage); }
@@ -78,7 +80,7 @@ Shortage shortage(const StageRoom& room, StagePolicy& policy, const std::optiona
     first = last + 1;
   }
   plan::Infeasible& lacks = result.infeasible;
-  const Bytes still = room.fixed(lacks.first_layer, lacks.last_layer);
+  const Bytes still = room.fixed(lacks.rank, lacks.first_layer, lacks.last_layer);
   lacks.where = concat("of them ", to_text(still),
                        " of parameters, gradients, optimizer and channel buffers; ",
                        in_flight(room.question(), lacks.rank), " in flight");
@@ -101,7 +103,7 @@ std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& pol
   const Reach prefix = fitting_prefixes(room, needs), suffix = fitting_suffixes(room, needs);
   std::optional<OneRank> best;
   const auto offer = [&](int k, int first, int last) {
-    const Bytes sure = needs.fixed(first, last) - needs.budget(k);
+    const Bytes sure = needs.fixed(k, first, last) - needs.budget(k);
     if (best && sure >= best->more) return;
     const Bytes bytes = needs.bytes(k, first, last), more = bytes - needs.budget(k);
     const bool too_long = bytes >= kUnlimited;
@@ -124,7 +126,7 @@ namespace {
 double Needs::share(int stage, int first, int last, double enough) const {
   const Bytes whole = budget(stage);
   if (whole == Bytes(0)) return 0;
-  const Bytes still = fixed(first, last);
+  const Bytes still = fixed(stage, first, last);
   const double sure = still / whole;
   if (sure >= enough) return sure;
   const int w = in_flight(stage);

@@ -2,6 +2,7 @@
 #include "stage_room.h"
 
 #include "judge.h"
+#include "optimizer_place.h"
 
 #include <cmath>
 
@@ -15,10 +16,11 @@ std::size_t at(int i) {
 }  // namespace
 
 StageRoom::StageRoom(const Question& question)
-    : question_(question), static_(1), work_(1, 0), forward_(1, 0) {
+    : question_(question), static_(1), optimizer_(1), work_(1, 0), forward_(1, 0) {
   for (int k = 0; k + 1 < question.stages; ++k) links_.push_back(question.platform.link(k, k + 1));
   for (const chain::LayerCost& layer : question.chain.layers) {
     static_.push_back(static_.back() + layer.parameters + layer.gradients + layer.optimizer);
+    optimizer_.push_back(optimizer_.back() + layer.optimizer);
     forward_.push_back(forward_.back() + layer.forward.count());
     work_.push_back(work_.back() + (layer.forward + layer.backward).count());
   }
@@ -26,7 +28,7 @@ StageRoom::StageRoom(const Question& question)
 
 Bytes StageRoom::memory(int stage, int first, int last) const {
   const Bytes memory = question_.platform.ranks[at(stage)].memory;
-  return memory == Bytes(0) ? kUnlimited : memory - fixed(first, last) - waiting(last);
+  return memory == Bytes(0) ? kUnlimited : memory - fixed(stage, first, last) - waiting(last);
 }
 
 // With GPipe every micro-batch's loss is read before the first backward, and the gradient of x[L]
@@ -37,13 +39,9 @@ Bytes StageRoom::waiting(int last) const {
 }
 
 // As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
-Bytes StageRoom::fixed(int first, int last) const {
-  Bytes bytes = static_[at(last)] - static_[at(first - 1)];
-  if (question_.shared_bytes) {
-    const auto [entry, is_new] = shared_.try_emplace({first, last});
-    if (is_new) entry->second = question_.shared_bytes({{first, last}});
-    bytes -= entry->second;
-  }
+Bytes StageRoom::fixed(int stage, int first, int last) const {
+  Bytes bytes = static_[at(last)] - static_[at(first - 1)] - away(stage, first, last);
+  if (question_.shared_bytes) bytes -= shared(first, last).all();
   const auto channel = [&](int boundary) {
     const double size = static_cast<double>(question_.chain.output(boundary).count());
     return Bytes(static_cast<Bytes::rep>(std::ceil(2 * question_.platform.channel_buffers * size)));
@@ -51,6 +49,19 @@ Bytes StageRoom::fixed(int first, int last) const {
   if (first > 1) bytes += channel(first - 1);
   if (last < layers()) bytes += channel(last);
   return bytes;
+}
+
+const chain::SharedBytes& StageRoom::shared(int first, int last) const {
+  const auto [entry, is_new] = shared_.try_emplace({first, last});
+  if (is_new) entry->second = question_.shared_bytes({{first, last}});
+  return entry->second;
+}
+
+Bytes StageRoom::away(int stage, int first, int last) const {
+  if (has_no_copies(question_)) return Bytes(0);
+  Bytes state = optimizer_[at(last)] - optimizer_[at(first - 1)];
+  if (question_.shared_bytes) state -= shared(first, last).optimizer;
+  return optimizer_away(question_, stage, state);
 }
 
 StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) const {
@@ -61,9 +72,10 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
                       .in_flight = in_flight(question_, stage)};
   if (copies && rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0)) {
     // All micro-batches in flight share the outer tier.
-    asked.link = solve::HostLink{.out = rank.out / rank.speed,
-                                 .in = rank.in / rank.speed,
-                                 .capacity = (rank.host + rank.disk) / asked.in_flight};
+    asked.link =
+        solve::HostLink{.out = rank.out / rank.speed,
+                        .in = rank.in / rank.speed,
+                        .capacity = outer_room(rank, away(stage, first, last)) / asked.in_flight};
   }
   return asked;
 }

@@ -21,7 +21,7 @@ class StageRoom {
   /// kUnlimited where the rank has no budget. May be negative.
   Bytes memory(int stage, int first, int last) const;
   /// What such a stage holds whatever its program: static bytes and channel buffers.
-  Bytes fixed(int first, int last) const;
+  Bytes fixed(int stage, int first, int last) const;
   /// What a stage that ends with the chain holds for micro-batches between its passes, beside what
   /// their programs keep.
   Bytes waiting(int last) const;
@@ -47,12 +47,16 @@ class StageRoom {
 
  private:
   double transfer(const chain::LinkSpec& link, int last) const;
+  const chain::SharedBytes& shared(int first, int last) const;
+  /// Of the stage's optimiser state, what is in the outer tier.
+  Bytes away(int stage, int first, int last) const;
 
   const Question& question_;
   std::vector<chain::LinkSpec> links_;  // to the next stage
   std::vector<Bytes> static_;           // sums
+  std::vector<Bytes> optimizer_;        // sums, inside static_
   std::vector<double> work_, forward_;  // sums, at speed 1
-  mutable std::map<std::pair<int, int>, Bytes>
+  mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // asked for so far: layers are built for it
 };
 

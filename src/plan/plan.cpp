@@ -24,6 +24,20 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain) {
                             " layers: its stages must cover all of them"));
 }
 
+void require_state(const Plan& plan, const chain::Chain& chain) {
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const StagePlan& stage = plan.stages[k];
+    Bytes state;
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+      state += chain.layer(i).optimizer;
+    if (stage.optimizer_away > state)
+      throw InputError(
+          concat("stage ", k, ", optimizer_away_bytes: found ", stage.optimizer_away.count(),
+                 ", but the optimizer's state of layers ", stage.program.first_layer, "..",
+                 stage.program.last_layer, " is ", state.count(), " bytes; use that or less"));
+  }
+}
+
 program::Program compile(const Plan& plan) {
   const program::PipelineShape shape{static_cast<int>(plan.stages.size()), plan.micro_batches};
   program::Lowering lowering;

@@ -123,6 +123,7 @@ StagePlan read_stage(const io::Node& node) {
     stage.in_flight = static_cast<int>(count->integer(1, kMaxMicroBatches));
   read(map, "budget_bytes", stage.budget);
   read(map, "static_bytes", stage.static_bytes);
+  read(map, "optimizer_away_bytes", stage.optimizer_away);
   stage.program.forward = read_actions(map.required("forward"), stage.program);
   stage.program.backward = read_actions(map.required("backward"), stage.program);
   read_mix(map, stage);

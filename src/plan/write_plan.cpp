@@ -57,10 +57,13 @@ namespace {
 
 std::string stage_text(const StagePlan& stage, int in_flight) {
   const program::StageProgram& program = stage.program;
+  const std::string away = stage.optimizer_away == Bytes(0) ? ""
+                                                            : concat(", \"optimizer_away_bytes\": ",
+                                                                     stage.optimizer_away.count());
   return concat("{\"layers\": [", program.first_layer, ", ", program.last_layer,
                 "], \"rank\": ", stage.rank, ", \"in_flight\": ", in_flight,
                 ", \"budget_bytes\": ", stage.budget.count(),
-                ", \"static_bytes\": ", stage.static_bytes.count(),
+                ", \"static_bytes\": ", stage.static_bytes.count(), away,
                 ",\n   \"forward\": ", actions_text(program.forward),
                 ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
                 ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");

@@ -8,7 +8,7 @@ namespace trireme::profile {
 Bytes optimizer_bytes(const at::Tensor& weight, const config::OptimizerSpec& optimizer) {
   const Bytes moment(weight.numel() * std::int64_t{sizeof(float)});
   const Bytes master = weight.scalar_type() == at::kFloat ? Bytes(0) : moment;
-  if (optimizer.kind == "adamw") return master + 2 * moment + Bytes(sizeof(float));
+  if (optimizer.kind == "adamw") return master + 2 * moment;
   return optimizer.momentum != 0 ? master + moment : master;
 }
 

@@ -14,13 +14,15 @@ TiedWeights::TiedWeights(const model::ChainModel& model, const config::TrainSpec
     : uses_(model::of_every_layer(
           model, [&train](model::Layer& layer) { return uses_of(layer, train); })) {}
 
-Bytes TiedWeights::shared(const std::vector<std::pair<int, int>>& runs) const {
+chain::SharedBytes TiedWeights::shared(const std::vector<std::pair<int, int>>& runs) const {
   std::set<std::string> held;
-  Bytes shared{0};
+  chain::SharedBytes shared;
   for (const auto& [first, last] : runs) {
     for (int i = first; i <= last; ++i) {
       for (const Use& use : uses_.at(static_cast<std::size_t>(i - 1))) {
-        if (!held.insert(use.tie).second) shared += use.size;
+        if (held.insert(use.tie).second) continue;
+        shared.weights += use.size.weights;
+        shared.optimizer += use.size.optimizer;
       }
     }
   }
@@ -36,7 +38,7 @@ std::vector<TiedWeights::Use> TiedWeights::uses_of(model::Layer& layer,
     const Bytes value(static_cast<std::int64_t>(parameter.value.nbytes()));
     const Bytes state =
         parameter.is_trained ? optimizer_bytes(parameter.value, train.optimizer) : Bytes(0);
-    uses.push_back({parameter.tie, value + state});
+    uses.push_back({parameter.tie, {value, state}});
   }
   return uses;
 }

@@ -21,11 +21,16 @@ Seconds measure_update(const model::Layer& layer, const model::GradientSums& gra
   const at::NoGradGuard no_grad;
   const config::OptimizerSpec& optimizer = train.optimizer;
   const bool clips = train.clip_norm > 0;
-  model::UpdateGroup group{.decay = optimizer.weight_decay};
+  const at::Tensor step = at::zeros({}, gradients.flat().options());
+  model::UpdateGroup group{.decay = optimizer.weight_decay, .step = step};
   for (const model::Parameter& parameter : layer.parameters()) {
     if (!parameter.is_trained) continue;
     const at::Tensor weight = parameter.value.detach();
-    group.add(optimizer, weight.to(at::kFloat), weight, gradients.of(group.values.size()));
+    group.add(model::with_moments(optimizer, {.master = weight.to(at::kFloat),
+                                              .weight = weight,
+                                              .gradient = gradients.of(group.values.size()),
+                                              .first = {},
+                                              .second = {}}));
   }
   if (group.values.empty()) return Seconds(0);
   const at::Tensor one = clips ? at::ones({}, gradients.flat().options()) : at::Tensor();
@@ -33,6 +38,7 @@ Seconds measure_update(const model::Layer& layer, const model::GradientSums& gra
   std::vector<device::Marks::Mark> turns{marks.set()};
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
     if (clips) gradients.flat().norm();
+    step.add_(1);
     model::update(group, optimizer, /*rate=*/0, run == 0, one);
     turns.push_back(marks.set());
   }

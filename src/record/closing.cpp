@@ -21,6 +21,8 @@ std::string memory_table(const Summary& summary);
 std::string layers_of(const RankSummary& rank);
 /// Predicted and measured time of every rank, and what it went on.
 std::string time_table(const Summary& summary);
+/// Where the outer tier has some of the optimizer's state; nothing where it has none.
+std::string moved_state(const Summary& summary);
 /// What GPUs hold beside the tensors; nothing for CPUs.
 std::string reserves(const Summary& summary);
 std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary);
@@ -41,7 +43,8 @@ std::string closing_text(const Summary& summary) {
   text += throughput(summary);
   text += line("bubble", percent(summary.bubble));
   if (!summary.ranks.empty())
-    text += concat("\n", memory_table(summary), "\n", time_table(summary), reserves(summary));
+    text += concat("\n", memory_table(summary), "\n", time_table(summary), moved_state(summary),
+                   reserves(summary));
   return text + concat("\nparameters digest: ", summary.parameters_digest,
                        "\nlosses digest: ", summary.losses_digest, "\n");
 }
@@ -107,6 +110,17 @@ std::string time_table(const Summary& summary) {
                                                  "recompute", "copies", "overlap", "wait", "busy"}};
   for (const RankSummary& rank : summary.ranks) rows.push_back(time_row(rank, summary));
   return table(rows);
+}
+
+std::string moved_state(const Summary& summary) {
+  std::string text;
+  for (const RankSummary& rank : summary.ranks) {
+    if (rank.optimizer_away == Bytes(0)) continue;
+    text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
+                   " of optimizer state in the outer tier, updates take ", to_text(rank.update),
+                   " a step\n");
+  }
+  return text.empty() ? text : "\n" + text;
 }
 
 std::string reserves(const Summary& summary) {

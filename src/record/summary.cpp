@@ -70,6 +70,7 @@ Json rank_json(const RankSummary& rank) {
   json["predicted_peak_bytes"] = count_or_null(rank.predicted_peak);
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
+  json["optimizer_away_bytes"] = rank.optimizer_away.count();
   json["process_bytes"] = count_or_null(rank.process);
   json["reserved_bytes"] = count_or_null(rank.reserved);
   json["workspace_bytes"] = count_or_null(rank.workspaces);
@@ -81,6 +82,7 @@ Json rank_json(const RankSummary& rank) {
   json["backward_s"] = rank.backward.count();
   json["recompute_s"] = rank.recompute.count();
   json["predicted_recompute_s"] = count_or_null(rank.predicted_recompute);
+  json["update_s"] = rank.update.count();
   json["copy_s"] = rank.copy.count();
   json["copy_wait_s"] = rank.copy_wait.count();
   json["copy_overlap"] = number_or_null(copy_overlap(rank));

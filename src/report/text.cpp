@@ -142,6 +142,9 @@ std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult&
                  " of parameters, gradients, optimizer");
   if (stage.budget > Bytes(0))
     text += concat("; leaves ", exact_text(stage.budget - stage.static_bytes));
+  if (stage.optimizer_away > Bytes(0))
+    text += concat("\naway      ", exact_text(stage.optimizer_away),
+                   " of the optimizer's state, in the outer tier but for its update");
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
   text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");
   text += listed("forward", actions_text(program.forward));

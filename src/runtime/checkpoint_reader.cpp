@@ -39,7 +39,7 @@ void CheckpointReader::read(const std::string& name, const at::Tensor& value) co
   const at::NoGradGuard no_grad;
   const checkpoint::Entry& entry = entry_of(name);
   const std::string found = shape_text(entry.type, entry.sizes);
-  const std::string expected = shape_text(type_name(value), value.sizes().vec());
+  const std::string expected = shape_text(type_name(value.scalar_type()), value.sizes().vec());
   if (found != expected)
     throw InputError(concat(folder_.string(), ": tensor '", name, "' is ", found,
                             ", this job's is ", expected,

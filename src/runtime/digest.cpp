@@ -13,13 +13,15 @@
 namespace trireme::runtime {
 
 std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
-                              const Reducer& reducer) {
+                              const Reducer& reducer, Optimizer& optimizer) {
   std::ostringstream mine;
-  for (const StageParameter& parameter : stage.parameters()) {
+  Optimizer::Access state(optimizer);
+  for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
+    const StageParameter& parameter = stage.parameters()[i];
     if (!reducer.is_first_use(parameter)) continue;
+    const at::Tensor value = state.read(i, Optimizer::Part::kValue).cpu();
     mine << parameter.layer << ' ' << parameter.index << ' '
-         << digest(parameter.value.cpu().const_data_ptr(), parameter.value.nbytes()) << ' '
-         << parameter.name << '\n';
+         << digest(value.const_data_ptr(), value.nbytes()) << ' ' << parameter.name << '\n';
   }
   const auto all =
       comm::all_gather(channel, position.pipeline_group(), mine.str(), "digest of the parameters");

@@ -55,7 +55,7 @@ std::vector<Exported> exported(const checkpoint::Manifest& manifest,
     all.push_back({name,
                    *place,
                    {.name = place->name,
-                    .type = type_name(like),
+                    .type = type_name(like.scalar_type()),
                     .sizes = std::move(sizes),
                     .size = Bytes(bytes)}});
   }

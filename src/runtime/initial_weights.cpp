@@ -21,18 +21,20 @@ namespace {
 /// A tensor of the chain that begins with other values; adapters begin with their own.
 struct Wanted {
   std::string layer, name;
-  at::Tensor value;
+  at::Tensor value;           ///< of a buffer
+  std::size_t parameter = 0;  ///< of Stage::parameters(), where it is none
 };
 
 std::vector<Wanted> wanted_by(Stage& stage) {
   std::vector<Wanted> wanted;
-  for (const StageParameter& parameter : stage.parameters()) {
+  for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
+    const StageParameter& parameter = stage.parameters()[i];
     if (parameter.shares_value) continue;
     const auto& in_layer = stage.layer(parameter.layer).parameters();
     const std::string& name = in_layer.at(static_cast<std::size_t>(parameter.index)).name;
     if (config::is_adapter(name)) continue;
     wanted.push_back(
-        {.layer = stage.layer_name(parameter.layer), .name = name, .value = parameter.value});
+        {.layer = stage.layer_name(parameter.layer), .name = name, .value = {}, .parameter = i});
   }
   for (const int number : stage.layers())
     for (const model::Buffer& buffer : stage.layer(number).buffers())
@@ -43,16 +45,25 @@ std::vector<Wanted> wanted_by(Stage& stage) {
 
 }  // namespace
 
-void begin_with_weights(comm::Channel& channel, Stage& stage, const config::JobSpec& job) {
+void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimizer,
+                        const config::JobSpec& job) {
   const std::vector<Wanted> wanted = wanted_by(stage);
+  Optimizer::Access state(optimizer);
   std::optional<WeightsReader> source;
   std::string taken;
   std::size_t next = 0;
   const auto piece = [&] {
     if (!source) source.emplace(job.weights, job.model);
     if (next == wanted.size()) return false;
-    const auto& [layer, name, value] = wanted[next++];
-    taken += source->read(layer, name, value) + '\n';
+    const Wanted& one = wanted[next++];
+    const auto read = [&](const at::Tensor& value) {
+      taken += source->read(one.layer, one.name, value) + '\n';
+    };
+    if (one.value.defined()) {
+      read(one.value);
+    } else {
+      state.change(one.parameter, Optimizer::Part::kValue, read);
+    }
     return true;
   };
   comm::work_in_rounds(channel, piece, "reading of weights");

@@ -4,13 +4,15 @@
 
 #include "trireme/comm/channel.h"
 #include "trireme/config/job.h"
+#include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/stage.h"
 
 namespace trireme::runtime {
 
-/// Every rank: fills parameters (StageParameter::value) and buffers of its stage from
+/// Every rank: fills what is trained of parameters and buffers of its stage from
 /// `job.weights`. Throws InputError on every rank when something is missing, of other sizes, or
 /// left over.
-void begin_with_weights(comm::Channel& channel, Stage& stage, const config::JobSpec& job);
+void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimizer,
+                        const config::JobSpec& job);
 
 }  // namespace trireme::runtime

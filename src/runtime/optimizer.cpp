@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/optimizer.h"
 
+#include "trireme/core/error.h"
+#include "trireme/device/place.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <exception>
 #include <numbers>
+#include <utility>
 
 namespace trireme::runtime {
+namespace {
+
+/// A number on the device that counts updates. On CPU it counts as nobody's.
+at::Tensor new_counter(c10::Device device) {
+  if (device.is_cpu()) return device::cpu().landing(1, at::kFloat).zero_().squeeze(0);
+  return at::zeros({}, at::TensorOptions(at::kFloat).device(device));
+}
+
+/// With bytes of its own, which count for this thread.
+at::Tensor copied_to(c10::Device device, const at::Tensor& value) {
+  return value.device() == device ? value.clone() : value.to(device);
+}
+
+}  // namespace
 
 double learning_rate(const config::TrainSpec& spec, std::int64_t step) {
   const double full = spec.optimizer.learning_rate;
@@ -21,46 +41,209 @@ double learning_rate(const config::TrainSpec& spec, std::int64_t step) {
   return full * (least + (1 - least) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
 
-Optimizer::Optimizer(const config::OptimizerSpec& spec, const Stage& stage) : spec_(spec) {
+Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage)
+    : Optimizer(spec, stage, lay_out_state(spec, stage.parameters(), Bytes(0), Bytes(0)), nullptr) {
+}
+
+Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
+                     std::unique_ptr<tier::ValueCopies> copies)
+    : spec_(spec), stage_(stage), layout_(std::move(layout)), moments_(stage.parameters().size()) {
+  ensure(layout_.is_away.size() == moments_.size(), "the layout is of this stage");
   const tier::TagScope tag(tier::Tag::kOptimizer);
-  model::UpdateGroup decayed{.decay = spec.weight_decay};
-  model::UpdateGroup plain{.decay = 0};
-  for (const StageParameter& parameter : stage.parameters()) {
-    Moments& moments = moments_.emplace_back();
-    if (parameter.shares_value || !parameter.is_trained) continue;
-    model::UpdateGroup& group = parameter.value.dim() >= 2 ? decayed : plain;
-    group.add(spec, parameter.value, parameter.weight.detach(), parameter.gradient);
-    if (!group.first_moments.empty()) moments.first = group.first_moments.back();
-    if (!group.second_moments.empty()) moments.second = group.second_moments.back();
-  }
-  for (model::UpdateGroup* group : {&decayed, &plain}) {
-    if (!group->values.empty()) groups_.push_back(std::move(*group));
+  if (spec_.kind == "adamw") step_ = new_counter(stage.device());
+  for (std::size_t i = 0; i < moments_.size(); ++i) hold(i);
+  if (layout_.parts.empty()) return;
+  moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
+  for (const StatePart& part : layout_.parts) send_away(part);
+  moved_->close();
+  for (std::size_t i = 0; i < moments_.size(); ++i)
+    if (layout_.is_away[i] && state_kinds(spec_, stage.parameters()[i]).master)
+      stage.put_master(i, {});
+}
+
+void Optimizer::hold(std::size_t i) {
+  const StageParameter& parameter = stage_.parameters()[i];
+  if (parameter.shares_value || !parameter.is_trained || layout_.is_away[i]) return;
+  if (state_kinds(spec_, parameter).master && stage_.masters() == Stage::Masters::kHost)
+    stage_.put_master(i, copied_to(stage_.device(), parameter.value));
+  const model::Updated updated = model::with_moments(spec_, {.master = parameter.value,
+                                                             .weight = parameter.weight.detach(),
+                                                             .gradient = parameter.gradient,
+                                                             .first = {},
+                                                             .second = {}});
+  moments_[i] = {updated.first, updated.second};
+  add(held_, i, updated);
+}
+
+void Optimizer::send_away(const StatePart& part) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor here = moved_->add(part.numbers);
+  Groups& groups = away_.emplace_back();
+  for (const StateSlice& slice : part.slices) {
+    const StageParameter& parameter = stage_.parameters()[slice.parameter];
+    const StateKinds kinds = state_kinds(spec_, parameter);
+    const auto of_part = [&](bool is_there, Part kind) {
+      return is_there ? here.narrow(0, offset(slice, kind), slice.count) : at::Tensor();
+    };
+    const auto of_row = [&](const at::Tensor& whole) {
+      return whole.view(-1).narrow(0, slice.begin, slice.count);
+    };
+    const at::Tensor weight = of_row(parameter.weight.detach());
+    const at::Tensor master = kinds.master ? of_part(true, Part::kValue) : weight;
+    if (kinds.master) master.copy_(of_row(parameter.value));
+    add(groups, slice.parameter,
+        {.master = master,
+         .weight = weight,
+         .gradient = of_row(parameter.gradient),
+         .first = of_part(kinds.first, Part::kFirst),
+         .second = of_part(kinds.second, Part::kSecond)});
   }
 }
 
+std::int64_t Optimizer::offset(const StateSlice& slice, Part part) const {
+  constexpr std::int64_t kTo = StateLayout::kAlignment;
+  const StateKinds kinds = state_kinds(spec_, stage_.parameters()[slice.parameter]);
+  const std::int64_t each = (slice.count + kTo - 1) / kTo * kTo;
+  switch (part) {
+    case Part::kValue:
+      return slice.offset;
+    case Part::kFirst:
+      return slice.offset + each * int{kinds.master};
+    case Part::kSecond:
+      return slice.offset + each * (int{kinds.master} + int{kinds.first});
+  }
+  throw LogicError("a part that there is not");
+}
+
+void Optimizer::add(Groups& groups, std::size_t i, const model::Updated& updated) const {
+  const bool decays = stage_.parameters()[i].weight.dim() >= 2;
+  std::optional<model::UpdateGroup>& group = groups.by_decay[decays ? 0 : 1];
+  if (!group) group = model::UpdateGroup{.decay = decays ? spec_.weight_decay : 0, .step = step_};
+  group->add(updated);
+}
+
 void Optimizer::step(double rate, const at::Tensor& divisor) {
-  for (model::UpdateGroup& group : groups_) model::update(group, spec_, rate, first_step_, divisor);
+  {
+    const at::NoGradGuard no_grad;
+    if (step_.defined()) step_.add_(1);
+  }
+  update(held_, rate, divisor);
+  if (moved_) moved_->for_each([&](std::size_t i) { update(away_[i], rate, divisor); });
   first_step_ = false;
+}
+
+void Optimizer::update(Groups& groups, double rate, const at::Tensor& divisor) {
+  for (std::optional<model::UpdateGroup>& group : groups.by_decay)
+    if (group) model::update(*group, spec_, rate, first_step_, divisor);
 }
 
 void Optimizer::resume_after(std::int64_t steps) {
   const at::NoGradGuard no_grad;
   first_step_ = steps == 0;
-  for (const model::UpdateGroup& group : groups_) {
-    for (const at::Tensor& counter : group.steps) counter.fill_(steps);
-    for (std::size_t i = 0; i < group.masters.size(); ++i) group.weights[i].copy_(group.masters[i]);
+  if (step_.defined()) step_.fill_(steps);
+  round_weights(held_);
+  if (moved_) moved_->for_each([&](std::size_t i) { round_weights(away_[i]); });
+}
+
+void Optimizer::round_weights(Groups& groups) {
+  for (std::optional<model::UpdateGroup>& group : groups.by_decay) {
+    if (!group) continue;
+    for (std::size_t i = 0; i < group->masters.size(); ++i)
+      group->weights[i].copy_(group->masters[i]);
   }
 }
 
 Bytes Optimizer::state_bytes() const {
   std::int64_t bytes = 0;
-  for (const model::UpdateGroup& group : groups_) {
-    for (const auto* tensors :
-         {&group.masters, &group.first_moments, &group.second_moments, &group.steps}) {
+  for (const std::optional<model::UpdateGroup>& group : held_.by_decay) {
+    if (!group) continue;
+    for (const auto* tensors : {&group->masters, &group->first_moments, &group->second_moments}) {
       for (const at::Tensor& tensor : *tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
     }
   }
   return Bytes(bytes);
+}
+
+Bytes Optimizer::away_bytes() const {
+  Bytes bytes;
+  for (std::size_t i = 0; i < moments_.size(); ++i) {
+    const StageParameter& parameter = stage_.parameters()[i];
+    if (layout_.is_away[i])
+      bytes += Bytes(parameter.weight.numel() * std::int64_t{sizeof(float)}) *
+               state_kinds(spec_, parameter).count();
+  }
+  return bytes;
+}
+
+Optimizer::Access::~Access() {
+  try {
+    if (optimizer_.moved_) optimizer_.moved_->close();
+  } catch (const std::exception& error) {
+    // The next update needs what is lost and says so; an error that is on its way matters more.
+    std::fprintf(stderr, "trireme: optimizer state was lost: %s\n", error.what());
+  }
+}
+
+std::size_t Optimizer::Access::holder(std::size_t i) const {
+  const std::vector<StageParameter>& parameters = optimizer_.stage_.parameters();
+  if (!parameters[i].shares_value) return i;
+  const auto holds = [&](const StageParameter& other) { return other.tie == parameters[i].tie; };
+  return static_cast<std::size_t>(std::find_if(parameters.begin(), parameters.end(), holds) -
+                                  parameters.begin());
+}
+
+bool Optimizer::Access::has(std::size_t i, Part part) const {
+  if (part == Part::kValue) return true;
+  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
+  if (parameter.shares_value || !parameter.is_trained) return false;
+  const StateKinds kinds = state_kinds(optimizer_.spec_, parameter);
+  return part == Part::kFirst ? kinds.first : kinds.second;
+}
+
+bool Optimizer::Access::is_away(std::size_t i, Part part) const {
+  if (!optimizer_.layout_.is_away[i]) return false;
+  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
+  return part != Part::kValue || state_kinds(optimizer_.spec_, parameter).master;
+}
+
+at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
+  const std::size_t from = holder(i);
+  const StageParameter& parameter = optimizer_.stage_.parameters()[from];
+  if (!is_away(from, part)) {
+    if (part == Part::kValue) return parameter.value;
+    return part == Part::kFirst ? optimizer_.moments_[from].first
+                                : optimizer_.moments_[from].second;
+  }
+  const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);
+  each_slice(from, part, [&](const at::Tensor& slice, std::int64_t begin) {
+    row.narrow(0, begin, slice.numel()).copy_(slice);
+  });
+  return row.view(parameter.weight.sizes());
+}
+
+void Optimizer::Access::change(std::size_t i, Part part,
+                               const std::function<void(const at::Tensor&)>& change) {
+  if (!is_away(i, part)) return change(read(i, part));
+  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
+  const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);
+  change(row.view(parameter.weight.sizes()));
+  each_slice(i, part, [&](const at::Tensor& slice, std::int64_t begin) {
+    at::Tensor into = slice;
+    into.copy_(row.narrow(0, begin, slice.numel()));
+  });
+}
+
+void Optimizer::Access::each_slice(
+    std::size_t i, Part part, const std::function<void(const at::Tensor&, std::int64_t)>& visit) {
+  const at::NoGradGuard no_grad;
+  const std::vector<StatePart>& parts = optimizer_.layout_.parts;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    for (const StateSlice& slice : parts[k].slices) {
+      if (slice.parameter != i) continue;
+      const at::Tensor here = optimizer_.moved_->part(k);
+      visit(here.narrow(0, optimizer_.offset(slice, part), slice.count), slice.begin);
+    }
+  }
 }
 
 }  // namespace trireme::runtime

@@ -76,11 +76,8 @@ checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const 
 checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) const {
   const std::vector<Named> tensors = mine();
   std::vector<checkpoint::Spec> specs;
-  for (const auto& [name, value] : tensors)
-    specs.push_back({.name = name,
-                     .type = type_name(value),
-                     .sizes = value.sizes().vec(),
-                     .size = Bytes(static_cast<std::int64_t>(value.nbytes()))});
+  for (const Named& tensor : tensors) specs.push_back(spec_of(tensor));
+  Optimizer::Access state(parts_.optimizer);
   std::optional<checkpoint::TensorFile> file;
   checkpoint::Manifest manifest;
   std::size_t next = 0;
@@ -94,7 +91,10 @@ checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) cons
       file.emplace(folder / concat("rank-", parts_.channel.rank(), ".safetensors"),
                    std::move(specs));
     if (next < tensors.size()) {
-      const at::Tensor bytes = tensors[next++].value.detach().cpu().contiguous();
+      const Named& one = tensors[next++];
+      const at::Tensor value =
+          one.value.defined() ? one.value : state.read(one.parameter, one.part);
+      const at::Tensor bytes = value.detach().cpu().contiguous();
       file->append(bytes_of(bytes));
       return true;
     }
@@ -108,6 +108,32 @@ checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) cons
   return manifest;
 }
 
+void SavedState::name_parts(std::size_t parameter, const std::string& name,
+                            std::vector<Named>& tensors) const {
+  using Part = Optimizer::Part;
+  const Optimizer::Access state(parts_.optimizer);
+  for (const auto& [part, prefix] : {std::pair{Part::kValue, kParameters},
+                                     {Part::kFirst, std::string_view(kFirst)},
+                                     {Part::kSecond, std::string_view(kSecond)}}) {
+    if (!state.has(parameter, part)) continue;
+    tensors.push_back(
+        {.name = concat(prefix, name), .value = {}, .parameter = parameter, .part = part});
+  }
+}
+
+checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
+  // Moments and masters are float32; what has none is as its weight is.
+  const StageParameter& parameter = parts_.stage.parameters().at(tensor.parameter);
+  const bool is_state =
+      !tensor.value.defined() && (tensor.part != Optimizer::Part::kValue || parameter.is_trained);
+  const at::Tensor& shape = tensor.value.defined() ? tensor.value : parameter.weight;
+  const at::ScalarType type = is_state ? at::kFloat : shape.scalar_type();
+  return {.name = tensor.name,
+          .type = type_name(type),
+          .sizes = shape.sizes().vec(),
+          .size = Bytes(shape.numel() * static_cast<std::int64_t>(c10::elementSize(type)))};
+}
+
 std::vector<SavedState::Named> SavedState::mine() const {
   std::vector<Named> tensors;
   const int replica = parts_.position.replica;
@@ -115,21 +141,18 @@ std::vector<SavedState::Named> SavedState::mine() const {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const StageParameter& parameter = parameters[i];
     if (replica != 0 || !parts_.reducer.is_first_use(parameter)) continue;
-    const Optimizer::Moments& moments = parts_.optimizer.moments(i);
-    tensors.push_back({concat(kParameters, parameter.name), parameter.value});
-    if (moments.first.defined()) tensors.push_back({concat(kFirst, parameter.name), moments.first});
-    if (moments.second.defined())
-      tensors.push_back({concat(kSecond, parameter.name), moments.second});
+    name_parts(i, parameter.name, tensors);
   }
   for (const int number : parts_.stage.layers()) {
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers())
       tensors.push_back(
-          {of_replica(replica, concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name)),
-           buffer.value});
+          {.name = of_replica(replica,
+                              concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name)),
+           .value = buffer.value});
   }
   if (parts_.channel.rank() == 0) {
-    tensors.push_back({kLosses, view_of(parts_.losses.history().losses)});
-    tensors.push_back({kMeans, view_of(parts_.losses.history().means)});
+    tensors.push_back({.name = kLosses, .value = view_of(parts_.losses.history().losses)});
+    tensors.push_back({.name = kMeans, .value = view_of(parts_.losses.history().means)});
   }
   return tensors;
 }
@@ -142,17 +165,15 @@ std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& ma
     if (parameter.shares_value) continue;
     const auto tie = manifest.ties.find(parameter.tie);
     const std::string& name = tie == manifest.ties.end() ? parameter.name : tie->second;
-    const Optimizer::Moments& moments = parts_.optimizer.moments(i);
-    tensors.push_back({concat(kParameters, name), parameter.value});
-    if (moments.first.defined()) tensors.push_back({concat(kFirst, name), moments.first});
-    if (moments.second.defined()) tensors.push_back({concat(kSecond, name), moments.second});
+    name_parts(i, name, tensors);
   }
   for (const int number : parts_.stage.layers()) {
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
       const std::string name = concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name);
       const std::string own = of_replica(parts_.position.replica, name);
       // A replica that was not there begins with the first one's.
-      tensors.push_back({manifest.tensors.contains(own) ? own : name, buffer.value});
+      tensors.push_back(
+          {.name = manifest.tensors.contains(own) ? own : name, .value = buffer.value});
     }
   }
   return tensors;
@@ -164,6 +185,7 @@ std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
   LossLog::History history;
   std::string taken;
   std::size_t next = 0;
+  Optimizer::Access state(parts_.optimizer);
   const auto piece = [&] {
     if (!source) {
       source.emplace(checkpoint);
@@ -172,9 +194,14 @@ std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
                  .means = source->numbers<double>(kMeans)};
     }
     if (next == tensors.size()) return false;
-    const auto& [name, value] = tensors[next++];
-    source->read(name, value);
-    taken += name + '\n';
+    const Named& one = tensors[next++];
+    const auto read = [&](const at::Tensor& value) { source->read(one.name, value); };
+    if (one.value.defined()) {
+      read(one.value);
+    } else {
+      state.change(one.parameter, one.part, read);
+    }
+    taken += one.name + '\n';
     return true;
   };
   comm::work_in_rounds(parts_.channel, piece, "reading of a checkpoint");

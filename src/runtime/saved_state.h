@@ -5,6 +5,7 @@
 #include "loss_log.h"
 
 #include "trireme/checkpoint/manifest.h"
+#include "trireme/checkpoint/tensor_file.h"
 #include "trireme/comm/channel.h"
 #include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/reducer.h"
@@ -51,8 +52,14 @@ class SavedState {
   /// A tensor under its name in a checkpoint.
   struct Named {
     std::string name;
-    at::Tensor value;
+    at::Tensor value;  ///< of what is no parameter's
+    std::size_t parameter = 0;
+    Optimizer::Part part{};
   };
+  /// Value and moments of a parameter under its name.
+  void name_parts(std::size_t parameter, const std::string& name,
+                  std::vector<Named>& tensors) const;
+  checkpoint::Spec spec_of(const Named& tensor) const;
   /// What this rank saves.
   std::vector<Named> mine() const;
   /// What this rank takes up from a checkpoint.

@@ -44,7 +44,7 @@ Layers build(const model::ChainModel& model, std::span<const int> numbers, std::
 }
 
 /// What another thread made: this one's memory holds it.
-void take_over(at::Tensor value) {
+void counted_here(at::Tensor value) {
   const at::NoGradGuard no_grad;
   value.set_data(value.variable_data().clone());
 }
@@ -60,26 +60,29 @@ InputError unlike_uses(const std::string& tie, const std::string& first,
 }
 
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
-             model::Precision precision, c10::Device device)
-    : device_(device), numbers_(std::move(layers)) {
+             model::Precision precision, c10::Device device, Masters masters)
+    : device_(device), masters_(masters), numbers_(std::move(layers)) {
   for (const int number : numbers_) input_gradients_[number] = model::input_gradient(model, number);
   const tier::TagScope tag(tier::Tag::kParameters);
   // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
-  // memory counts for the thread that takes it; layers that have frozen weights take more of it
-  // while they are built than ever again, so that another thread builds them.
+  // memory counts for the thread that takes it; layers that have frozen weights, or masters that
+  // do not stay, take more of it while they are built than ever again, so that another thread
+  // builds them.
   const std::size_t at_once = device_.is_cpu() ? 1 : host_cores();
   for (std::size_t begin = 0; begin < numbers_.size(); begin += at_once) {
     const auto some =
         std::span(numbers_).subspan(begin, std::min(at_once, numbers_.size() - begin));
     const model::LayerRecipe& first = recipe_of(model, some.front());
+    const bool is_lean = first.has_frozen || masters_ == Masters::kHost;
     Layers built;
-    if (device_.is_cpu() && !first.has_frozen) {
+    if (device_.is_cpu() && !is_lean) {
       built.push_back(first.build(model::Seeds(seed, some.front())));
     } else {
       built = build(model, some, seed, precision);
     }
     for (std::size_t i = 0; i < some.size(); ++i)
-      add_layer(some[i], recipe_of(model, some[i]), std::move(built[i]), precision);
+      add_layer(some[i], recipe_of(model, some[i]),
+                {std::move(built[i]), device_.is_cpu() && is_lean}, precision);
   }
   const tier::TagScope gradients(tier::Tag::kGradients);
   std::vector<at::Tensor> weights;
@@ -92,19 +95,28 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
     if (parameter.is_trained) parameter.gradient = gradients_->of(next++);
 }
 
-void Stage::add_layer(int number, const model::LayerRecipe& recipe,
-                      std::unique_ptr<model::Layer> layer, model::Precision precision) {
+void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
+                      model::Precision precision) {
   names_[number] = recipe.name;
-  if (recipe.has_frozen) {
-    for (const model::Parameter& parameter : layer->parameters())
-      if (!shares_frozen(number, parameter) && device_.is_cpu()) take_over(parameter.value);
-    for (const model::Buffer& buffer : layer->buffers())
-      if (device_.is_cpu()) take_over(buffer.value);
+  model::Layer& layer = *built.layer;
+  std::vector<at::Tensor> masters;
+  if (masters_ == Masters::kHost) masters = model::lower_weights(layer, precision);
+  if (recipe.has_frozen || built.by_other_thread) take_over(number, layer);
+  model::move_to(device_, layer);
+  if (masters_ == Masters::kDevice) masters = model::lower_weights(layer, precision);
+  for (std::size_t i = 0; i < masters.size(); ++i) {
+    const at::Tensor& weight = layer.parameters()[i].value;
+    if (masters[i].scalar_type() == weight.scalar_type()) masters[i] = weight.detach();
   }
-  model::move_to(device_, *layer);
-  const std::vector<at::Tensor> masters = model::lower_weights(*layer, precision);
-  layers_[number] = std::move(layer);
+  layers_[number] = std::move(built.layer);
   add_parameters(number, masters);
+}
+
+void Stage::take_over(int number, model::Layer& layer) {
+  for (const model::Parameter& parameter : layer.parameters())
+    if (!shares_frozen(number, parameter) && device_.is_cpu()) counted_here(parameter.value);
+  for (const model::Buffer& buffer : layer.buffers())
+    if (device_.is_cpu()) counted_here(buffer.value);
 }
 
 bool Stage::shares_frozen(int number, const model::Parameter& parameter) const {
@@ -148,6 +160,13 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
     }
     parameters_.push_back(std::move(use));
   }
+}
+
+void Stage::put_master(std::size_t parameter, const at::Tensor& master) {
+  parameters_.at(parameter).value = master;
+  const std::string& tie = parameters_[parameter].tie;
+  for (StageParameter& other : parameters_)
+    if (other.shares_value && other.tie == tie) other.value = master;
 }
 
 Bytes Stage::parameter_bytes() const {

@@ -15,10 +15,10 @@ constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
 
 }  // namespace
 
-std::string type_name(const at::Tensor& tensor) {
-  for (const auto& [name, type] : kTypes)
-    if (type == tensor.scalar_type()) return name;
-  throw Error(concat("a checkpoint cannot hold tensors of type ", tensor.scalar_type()));
+std::string type_name(at::ScalarType type) {
+  for (const auto& [name, known] : kTypes)
+    if (known == type) return name;
+  throw Error(concat("a checkpoint cannot hold tensors of type ", type));
 }
 
 at::ScalarType type_named(const std::string& name, const std::string& tensor) {

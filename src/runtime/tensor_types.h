@@ -11,7 +11,7 @@
 namespace trireme::runtime {
 
 /// "F32". Throws Error for a type that has no name.
-std::string type_name(const at::Tensor& tensor);
+std::string type_name(at::ScalarType type);
 /// Throws InputError for a name of none of LibTorch's types, which says what `tensor` has it.
 at::ScalarType type_named(const std::string& name, const std::string& tensor);
 

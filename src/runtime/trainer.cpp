@@ -91,24 +91,18 @@ struct Trainer::Impl {
         position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
         stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
-              model::precision_of(given.job.train.precision), given.place.device()),
+              model::precision_of(given.job.train.precision), given.place.device(),
+              my_away() > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice),
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
                  given.place.device()),
         reducer(given.channel, position, stage),
-        optimizer(given.job.train.optimizer, stage),
         losses(given.channel),
-        state({given.channel, position, stage, optimizer, reducer, losses}),
-        recorder(position.pipeline_rank, given.memory),
-        static_bytes(given.memory.live()) {
-    // A large outer tier takes its time to be pinned.
-    const auto open_outer_tier = [&] {
-      if (!simulate::has_copies(my_actions())) return;
-      ensure(bool(given.make_copies), "a plan that moves values has a way to do so");
-      copies = given.make_copies();
-    };
-    comm::work_beside_rounds(given.channel, open_outer_tier, "opening of the outer tier");
+        recorder(position.pipeline_rank, given.memory) {
+    open_outer_tier();
+    static_bytes = given.memory.live();
+    state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses});
     executor.emplace(
-        Executor::Parts{stage, boundary, reducer, optimizer, copies.get(), given.place},
+        Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
         executor_options(given, position));
     if (setup.data.validation_micro_batches > 0) {
       evaluation = evaluation_program(setup.plan, setup.data.validation_micro_batches);
@@ -121,6 +115,11 @@ struct Trainer::Impl {
   const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
   std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
 
+  /// Of the optimiser's state of this rank, what the plan has in the outer tier.
+  Bytes my_away() const;
+  /// Makes the optimiser, and copies where there are some. A large outer tier takes its time to be
+  /// pinned.
+  void open_outer_tier();
   /// Where values are not those that were drawn.
   void begin();
   void train_step(std::int64_t step);
@@ -143,11 +142,11 @@ struct Trainer::Impl {
   Stage stage;
   Boundary boundary;
   Reducer reducer;
-  Optimizer optimizer;
+  std::optional<Optimizer> optimizer;
   std::unique_ptr<tier::ValueCopies> copies;
   std::optional<Executor> executor;
   LossLog losses;
-  SavedState state;
+  std::optional<SavedState> state;
   Recorder recorder;
   Bytes static_bytes;
 
@@ -195,12 +194,37 @@ Outcome Trainer::run(Observer* observer) {
   return my.outcome();
 }
 
+Bytes Trainer::Impl::my_away() const {
+  Bytes away;
+  for (const plan::StagePlan& of : setup.plan.stages)
+    if (of.rank == position.pipeline_rank) away += of.optimizer_away;
+  return away;
+}
+
+void Trainer::Impl::open_outer_tier() {
+  const config::OptimizerSpec& spec = setup.job.train.optimizer;
+  StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(), setup.optimizer_part);
+  std::unique_ptr<tier::ValueCopies> of_optimizer;
+  const auto open = [&] {
+    if (simulate::has_copies(my_actions())) {
+      ensure(bool(setup.make_copies), "a plan that moves values has a way to do so");
+      copies = setup.make_copies();
+    }
+    if (!layout.parts.empty()) {
+      ensure(bool(setup.make_optimizer_copies), "a plan that moves state has a way to do so");
+      of_optimizer = setup.make_optimizer_copies(layout.room());
+    }
+  };
+  comm::work_beside_rounds(setup.channel, open, "opening of the outer tier");
+  optimizer.emplace(spec, stage, std::move(layout), std::move(of_optimizer));
+}
+
 void Trainer::Impl::begin() {
   if (setup.checkpoints.resume) {
-    steps_done = state.restore(*setup.checkpoints.resume);
+    steps_done = state->restore(*setup.checkpoints.resume);
   } else if (!setup.job.weights.empty()) {
-    begin_with_weights(setup.channel, stage, setup.job);
-    optimizer.resume_after(0);
+    begin_with_weights(setup.channel, stage, *optimizer, setup.job);
+    optimizer->resume_after(0);
   }
 }
 
@@ -248,7 +272,7 @@ double Trainer::Impl::validate() {
 }
 
 void Trainer::Impl::save(Observer* observer) {
-  const SavedCheckpoint saved = state.save(steps_done, setup.checkpoints);
+  const SavedCheckpoint saved = state->save(steps_done, setup.checkpoints);
   if (observer != nullptr) observer->saved(steps_done, saved);
 }
 
@@ -261,7 +285,7 @@ bool Trainer::Impl::is_asked_to_stop() {
 }
 
 Outcome Trainer::Impl::outcome() {
-  const std::string digest = parameters_digest(setup.channel, position, stage, reducer);
+  const std::string digest = parameters_digest(setup.channel, position, stage, reducer, *optimizer);
   for (const std::string& other : comm::all_gather(setup.channel, comm::everyone(setup.channel),
                                                    digest, "digests of the replicas")) {
     if (other != digest) {
@@ -301,6 +325,7 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
       .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
       .peak = setup.memory.peak(),
       .static_bytes = static_bytes,
+      .optimizer_away = optimizer->away_bytes(),
       .process = most_resident(),
       .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
       .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),

@@ -36,6 +36,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     setup.lanes = {spec.out, spec.in, {}};
     if (spec.memory > Bytes(0)) setup.lanes.budget = spec.memory;
     setup.base = base_bytes(setting, program, rank);
+    setup.optimizer_away = optimizer_away(setting, rank);
     setup.speed = spec.speed;
     records_.push_back(std::make_unique<Record>());
     if (detail == Detail::kTimeline)

@@ -55,10 +55,24 @@ void Execution::take_time(const Action& action) {
   } else if (action.op == Op::kBackward) {
     last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
   } else if (action.op == Op::kStep) {
-    for (int i = setup_.scope.first_layer; i <= setup_.scope.last_layer; ++i)
-      last_duration_ += chain_.layer(i).update / setup_.speed;
+    last_duration_ = update_time();
   }
   busy_ += last_duration_;
+}
+
+// What is away comes, is updated and leaves in parts, all three at a time.
+Seconds Execution::update_time() const {
+  Seconds update;
+  Bytes state;
+  for (int i = setup_.scope.first_layer; i <= setup_.scope.last_layer; ++i) {
+    update += chain_.layer(i).update / setup_.speed;
+    state += chain_.layer(i).optimizer;
+  }
+  const Bytes away = setup_.optimizer_away;
+  if (away == Bytes(0)) return update;
+  const Seconds of_away = state > away ? update * (away / state) : update;
+  const Seconds copies = away / std::min(setup_.lanes.out, setup_.lanes.in);
+  return update - of_away + std::max(of_away, copies);
 }
 
 void Execution::await_values(const Action& action) {

@@ -22,8 +22,9 @@ class Execution {
     Ledger::Scope scope;  ///< with its last layer given
     CopyLanes lanes;
     Lanes::Record record;
-    Bytes base;          ///< held all the time beside the ledger's values
-    double speed = 1.0;  ///< a layer takes its time / speed
+    Bytes base;              ///< held all the time beside the ledger's values
+    double speed = 1.0;      ///< a layer takes its time / speed
+    Bytes optimizer_away{};  ///< as in Setting
   };
   Execution(const chain::Chain& chain, const Setup& setup);
 
@@ -41,13 +42,14 @@ class Execution {
   /// Bytes while the last action ran if all copies were instant: what no timing can lessen or wait
   /// for, base inside.
   Bytes at_once() const { return at_once_; }
-  Bytes outer_peak() const { return outer_peak_; }
+  Bytes outer_peak() const { return outer_peak_ + setup_.optimizer_away; }
   const Lanes& lanes() const { return lanes_; }
   const Ledger& ledger() const { return ledger_; }
   const Coverage& forwards() const { return forwards_; }
 
  private:
   void take_time(const program::Action& action);
+  Seconds update_time() const;
   void await_values(const program::Action& action);
 
   const chain::Chain& chain_;

@@ -111,6 +111,11 @@ Bytes base_bytes(const Setting& setting, const Program& program, int rank) {
   return fixed + channel_bytes(setting, program, rank);
 }
 
+Bytes optimizer_away(const Setting& setting, int rank) {
+  return setting.optimizer_away.empty() ? Bytes(0)
+                                        : setting.optimizer_away.at(static_cast<std::size_t>(rank));
+}
+
 namespace {
 
 std::optional<std::string> head_problem(const Program& program, const Setting& setting) {
@@ -137,10 +142,16 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
                   setting.platform->ranks.size());
   if (!setting.static_bytes.empty() && setting.static_bytes.size() < ranks)
     return concat("static bytes of ", setting.static_bytes.size(), " ranks, must be of ", ranks);
+  if (!setting.optimizer_away.empty() && setting.optimizer_away.size() < ranks)
+    return concat("optimizer state of ", setting.optimizer_away.size(), " ranks, must be of ",
+                  ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (!(setting.platform->ranks[rank].speed > 0))
-      return concat("rank ", rank, " has the speed ", setting.platform->ranks[rank].speed,
-                    ", must be above 0");
+    const chain::RankSpec& spec = setting.platform->ranks[rank];
+    if (!(spec.speed > 0))
+      return concat("rank ", rank, " has the speed ", spec.speed, ", must be above 0");
+    if (optimizer_away(setting, static_cast<int>(rank)) > Bytes(0) &&
+        (spec.out.count() <= 0 || spec.in.count() <= 0))
+      return concat("rank ", rank, " has optimizer state in the outer tier, but no copy lanes");
   }
   return std::nullopt;
 }

@@ -20,6 +20,9 @@ std::optional<ProgramFault> check_step_end(const program::Program& program);
 /// The layers between the first and the last of a rank.
 Ledger::Scope scope_of(const program::Program& program, int rank, bool trains);
 
+/// Of a rank, 0 where the setting has none.
+Bytes optimizer_away(const Setting& setting, int rank);
+
 /// Static bytes and channel_bytes() of a rank.
 Bytes base_bytes(const Setting& setting, const program::Program& program, int rank);
 

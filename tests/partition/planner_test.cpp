@@ -172,7 +172,8 @@ TEST(Planner, LeavesOutWhatTiedWeightsShare) {
   Question question = equal_layers(4, 1, 4, 0);
   for (chain::LayerCost& layer : question.chain.layers) layer.parameters = Bytes(10);
   question.shared_bytes = [](const LayerRuns& runs) {
-    return runs == LayerRuns{{1, 4}} ? Bytes(10) : Bytes(0);
+    return chain::SharedBytes{.weights = runs == LayerRuns{{1, 4}} ? Bytes(10) : Bytes(0),
+                              .optimizer = Bytes(0)};
   };
 
   EXPECT_EQ(planned(question).stages[0].static_bytes, Bytes(30));

@@ -88,7 +88,7 @@ TEST(MlpLayer, WeightsInBfloat16NeedNoCasts) {
   EXPECT_EQ(chain.layer(2).tape, Bytes(2 * B * 32 * 2));
   EXPECT_EQ(chain.layer(2).parameters, Bytes(2 * weights));
   EXPECT_EQ(chain.layer(2).gradients, Bytes(4 * weights));
-  EXPECT_EQ(chain.layer(2).optimizer, Bytes(3 * 4 * weights + 2 * 4));  // masters, moments, steps
+  EXPECT_EQ(chain.layer(2).optimizer, Bytes(3 * 4 * weights));  // masters, moments
   // What the data set gives is float32; the first layer keeps it as it computes with it.
   EXPECT_EQ(chain.input, Bytes(B * 12 * 4));
   EXPECT_EQ(chain.layer(1).tape, Bytes(2 * B * 48 * 2 + B * 12 * 2));
@@ -175,8 +175,8 @@ TEST(GptLayer, GradientsBeginOnCacheLines) {
   EXPECT_EQ(chain.layer(2).gradients, Bytes((32 + 32 + 1200 + 64 + 400 + 32) * 4));
 }
 
-TEST(GptLayer, AdamwHoldsTwoMomentsAndAStepPerParameter) {
-  EXPECT_EQ(measured_gpt().layer(2).optimizer, Bytes(2 * 1720 * 4 + 6 * 4));
+TEST(GptLayer, AdamwHoldsTwoMomentsPerParameter) {
+  EXPECT_EQ(measured_gpt().layer(2).optimizer, Bytes(2 * 1720 * 4));
 }
 
 TEST(GptLayer, SgdHoldsItsMomentumIfAny) {
@@ -266,11 +266,13 @@ TEST(TiedWeights, ShareValueAndStateOfTheirSecondUse) {
 
   const Bytes weight(V * C * 4);
   const TiedWeights uses(tied, {});
-  EXPECT_EQ(uses.shared({{1, 6}}), 3 * weight + Bytes(4));  // value, two moments, a step
-  EXPECT_EQ(uses.shared({{2, 6}}), Bytes(0));               // the first use is elsewhere
-  EXPECT_EQ(TiedWeights(model::make_gpt(spec), {}).shared({{1, 6}}), Bytes(0));
+  EXPECT_EQ(uses.shared({{1, 6}}).weights, weight);
+  EXPECT_EQ(uses.shared({{1, 6}}).optimizer, 2 * weight);  // two moments
+  EXPECT_EQ(uses.shared({{2, 6}}).all(), Bytes(0));        // the first use is elsewhere
+  EXPECT_EQ(TiedWeights(model::make_gpt(spec), {}).shared({{1, 6}}).all(), Bytes(0));
   const TiedWeights lowered(tied, {.precision = "bfloat16_weights"});
-  EXPECT_EQ(lowered.shared({{1, 6}}), 3 * weight + weight / 2 + Bytes(4));
+  EXPECT_EQ(lowered.shared({{1, 6}}).weights, weight / 2);
+  EXPECT_EQ(lowered.shared({{1, 6}}).optimizer, 3 * weight);
 }
 
 }  // namespace

@@ -171,6 +171,11 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
   for (const char* solver : {"keep_all", "recompute_all", "periodic 2", "sqrt", "revolve",
                              "min_peak", "rotor", "rotor_free", "capuchin", "offload", "pofo"})
     cases.emplace_back(chain, solver);
+  if (chain != "gpt" && chain != "gpt_lora" && chain != "gpt_bfloat16_weights" && chain != "odd")
+    return cases;
+  for (const char* solver :
+       {"keep_all, optimizer away", "rotor, optimizer away", "pofo, optimizer away"})
+    cases.emplace_back(chain, solver);
   return cases;
 }
 
@@ -184,6 +189,7 @@ std::vector<BudgetCase> BudgetCases::all() {
 
 std::string BudgetCases::test_name(const testing::TestParamInfo<BudgetCase>& test) {
   std::string name = concat(test.param.first, "_", test.param.second);
+  std::erase(name, ',');
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
 }

@@ -14,10 +14,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string_view>
+#include <utility>
 #include <variant>
 
 namespace trireme::runtime {
 namespace {
+
+/// Ends the name of a solver whose plans have all of the optimiser's state in the outer tier.
+constexpr std::string_view kOuter = ", optimizer away";
 
 /// Rates at which the outer tier is worth thinking of: all tapes come and go in about the time that
 /// the layers take.
@@ -100,9 +105,16 @@ chain::Platform Subject::platform(Bytes budget) const {
   return platform;
 }
 
+partition::Question Subject::question(const std::string& solver, Bytes budget) const {
+  partition::Question question = question_of(chain_, platform(budget), model_, job_);
+  const bool moves = solver.ends_with(kOuter);
+  question.solver = solver.substr(0, solver.size() - (moves ? kOuter.size() : 0));
+  if (moves) question.optimizer_copies = partition::kAnyTime;
+  return question;
+}
+
 std::optional<Bytes> Subject::least_budget(const std::string& solver) {
-  partition::Question question = question_of(chain_, platform(Bytes(1)), model_, job_);
-  question.solver = solver;
+  const partition::Question question = this->question(solver, Bytes(1));
   const partition::Answer answer = partition::plan(question);
   const auto* infeasible = std::get_if<plan::Infeasible>(&answer);
   if (infeasible == nullptr) return std::nullopt;
@@ -114,9 +126,7 @@ Bytes Subject::keep_all_budget() {
 }
 
 std::optional<plan::Plan> Subject::plan(const std::string& solver, Bytes budget) {
-  partition::Question question = question_of(chain_, platform(budget), model_, job_);
-  question.solver = solver;
-  partition::Answer answer = partition::plan(question);
+  partition::Answer answer = partition::plan(question(solver, budget));
   if (auto* plan = std::get_if<plan::Plan>(&answer)) return std::move(*plan);
   return std::nullopt;
 }
@@ -127,8 +137,9 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
   const partition::Question question = question_of(chain_, platform(budget), model_, job_);
   const simulate::Simulation timeline =
       partition::simulated(question, plan, simulate::Detail::kTimeline);
-  const simulate::CopyPoints points =
-      simulate::copy_points(program, partition::setting_of(question, plan), timeline, 0);
+  const simulate::Setting setting = partition::setting_of(question, plan);
+  const simulate::CopyPoints points = simulate::copy_points(program, setting, timeline, 0);
+  const Bytes part = (points.peak - setting.static_bytes.at(0)) / 3;
   PlannedRun run{.numbers = {},
                  .peak = {},
                  .predicted_peak = points.peak,
@@ -145,10 +156,18 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
       for (int i = 1; i <= model_.length(); ++i) layers.push_back(i);
       const device::Place& place = machine_.place();
       const model::Precision precision = model::precision_of(job_.train.precision);
-      Stage stage(model_, layers, job_.train.seed, precision, place.device());
+      const Bytes away = plan.stages.front().optimizer_away;
+      Stage stage(model_, layers, job_.train.seed, precision, place.device(),
+                  away > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice);
       Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
-      Optimizer optimizer(job_.train.optimizer, stage);
+      StateLayout layout = lay_out_state(job_.train.optimizer, stage.parameters(), away, part);
+      EXPECT_EQ(layout.parts.empty(), away == Bytes(0));
+      auto of_state = layout.parts.empty()
+                          ? nullptr
+                          : machine_.make_copies({.host = layout.room(), .disk = Bytes(0)});
+      Optimizer optimizer(job_.train.optimizer, stage, std::move(layout), std::move(of_state));
+      EXPECT_GE(optimizer.away_bytes(), away);
       const auto copies = machine_.make_copies(store);
       Executor executor({stage, boundary, reducer, optimizer, copies.get(), place},
                         {.seed = job_.train.seed,
@@ -173,8 +192,13 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
       run.outer_peak = copies->outer_peak();
       EXPECT_EQ(copies->outer_used(), Bytes(0)) << "something was left in the outer tier";
       if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
-      for (const StageParameter& parameter : stage.parameters()) {
-        run.numbers.parameters.push_back(parameter.value.detach().clone());
+      Optimizer::Access state(optimizer);
+      for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
+        const StageParameter& parameter = stage.parameters()[i];
+        run.numbers.parameters.push_back(state.read(i, Optimizer::Part::kValue)
+                                             .detach()
+                                             .to(place.device(), /*non_blocking=*/false,
+                                                 /*copy=*/true));
         if (parameter.is_trained) run.numbers.gradients.push_back(parameter.gradient.clone());
       }
       for (const int i : layers) {

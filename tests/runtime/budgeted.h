@@ -7,6 +7,7 @@
 
 #include "trireme/chain/platform.h"
 #include "trireme/device/place.h"
+#include "trireme/partition/planner.h"
 #include "trireme/plan/plan.h"
 #include "trireme/tier/device_memory.h"
 #include "trireme/tier/outer_store.h"
@@ -56,7 +57,8 @@ class Subject {
  public:
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
-  /// Least budget of a solver, and the budget from which on nothing is recomputed or moved.
+  /// Least budget of a solver (with ", optimizer away" at its end: with all of the optimiser's
+  /// state in the outer tier), and the budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
 
@@ -72,6 +74,7 @@ class Subject {
 
  private:
   chain::Platform platform(Bytes budget) const;
+  partition::Question question(const std::string& solver, Bytes budget) const;
 
   config::JobSpec job_;
   model::ChainModel model_;

@@ -57,7 +57,8 @@ Bytes fixed_bytes(const chain::Chain& chain, const model::ChainModel& model,
     const chain::LayerCost& cost = chain.layer(i);
     bytes += cost.parameters + cost.gradients + cost.optimizer;
   }
-  return bytes - profile::TiedWeights(model, train).shared({{stage.first_layer, stage.last_layer}});
+  return bytes -
+         profile::TiedWeights(model, train).shared({{stage.first_layer, stage.last_layer}}).all();
 }
 
 }  // namespace

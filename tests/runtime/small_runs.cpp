@@ -3,6 +3,7 @@
 
 #include "trireme/comm/local.h"
 #include "trireme/core/text.h"
+#include "trireme/runtime/copies.h"
 #include "trireme/runtime/weights.h"
 #include "trireme/tier/memory.h"
 
@@ -33,6 +34,13 @@ Outcome run_small(config::JobSpec job, const Split& split,
                                      .channel = channel,
                                      .memory = memory,
                                      .place = place,
+                                     .optimizer_part = split.part,
+                                     .make_optimizer_copies =
+                                         [&split](Bytes room) {
+                                           return std::make_unique<Copies>(tier::OuterStoreOptions{
+                                               .host = split.to_file ? Bytes(0) : room,
+                                               .disk = split.to_file ? room : Bytes(0)});
+                                         },
                                      .checkpoints = checkpoints,
                                      .threads = 1,
                                      .owns_process = ranks == 1,

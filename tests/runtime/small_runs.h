@@ -91,6 +91,9 @@ struct Split {
   program::Turns turns = {};
   bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
   std::vector<int> in_flight = {};  ///< of the stages; empty: as 1F1B has it
+  /// Of every stage's optimiser state, what is in the outer tier, or in a file, in such parts.
+  Bytes away = {}, part = Bytes(4096);
+  bool to_file = false;
 };
 
 inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
@@ -113,6 +116,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
       stage.mix = {.others = {split.recompute ? program::keep_all(first, last)
                                               : program::recompute_all(first, last)},
                    .cycle = {0, 1, 1}};
+    stage.optimizer_away = split.away;
     if (!split.in_flight.empty()) stage.in_flight = split.in_flight.at(plan.stages.size());
     plan.stages.push_back(stage);
     first = last + 1;

@@ -69,6 +69,13 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
+/// Static bytes that a rank does not hold because its layers share tied weights.
+struct SharedBytes {
+  Bytes weights, optimizer;
+
+  Bytes all() const { return weights + optimizer; }
+};
+
 /// Most layers that a chain file may have, and its most bytes.
 inline constexpr int kMaxLayers = 100'000;
 inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};

@@ -225,6 +225,9 @@ struct MemorySpec {
   std::string disk_path;
   /// auto | full | lean: without values that are cheap to make again. auto: what is faster.
   std::string tapes = "auto";
+  /// auto | device | outer: where the optimiser's state is between updates. auto: on the device as
+  /// far as that makes a step faster.
+  std::string optimizer = "auto";
 };
 
 struct PlanSpec {

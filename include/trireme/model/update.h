@@ -11,17 +11,29 @@
 
 namespace trireme::model {
 
-/// Parameters with the same weight decay, and the optimiser's state of each.
+/// A parameter, or a slice of one, with what an optimiser holds for it: as many numbers in each.
+struct Updated {
+  at::Tensor master;         ///< float32; the weight itself where that is float32
+  at::Tensor weight;         ///< what layers compute with
+  at::Tensor gradient;       ///< float32
+  at::Tensor first, second;  ///< moments; undefined where the optimiser has none
+};
+
+/// The same with moments of zeros, where `spec` has them.
+Updated with_moments(const config::OptimizerSpec& spec, Updated parameter);
+
+/// Parameters with the same weight decay.
 struct UpdateGroup {
   double decay = 0;
+  /// float32 on their device, 1 in the first update: counted by the caller, for all groups that
+  /// share it. Undefined where the optimiser does not ask for it (SGD).
+  at::Tensor step;
   /// AdamW has all of them, SGD first moments alone, and none without momentum. Values are float32.
   std::vector<at::Tensor> values, gradients, first_moments, second_moments, steps;
   /// Values that layers compute with in another type, and what they compute with.
   std::vector<at::Tensor> masters, weights;
 
-  /// With a fresh state. `master` is the weight itself where that is float32.
-  void add(const config::OptimizerSpec& spec, const at::Tensor& master, const at::Tensor& weight,
-           const at::Tensor& gradient);
+  void add(const Updated& parameter);
 };
 
 /// One step by LibTorch's fused kernels: AdamW (Loshchilov and Hutter 2019) or SGD with momentum.

@@ -10,6 +10,7 @@
 #include "trireme/simulate/validate.h"
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +21,9 @@ namespace trireme::partition {
 
 /// First and last layer of each stage of a rank, in the order of the layers.
 using LayerRuns = std::vector<std::pair<int, int>>;
+
+/// No limit to copies.
+inline constexpr Seconds kAnyTime{std::numeric_limits<double>::infinity()};
 
 /// The question. Rank k of the platform runs stage k, but for plans of madpipe, where one rank may
 /// have several stages; a rank's `memory` is its budget (0: none), static bytes and channel buffers
@@ -38,10 +42,16 @@ struct Question {
   /// schedule has, where `auto` and `joint` also try others.
   std::vector<int> in_flight;
   int slots = 500;
-  /// Static bytes that a rank with these runs of layers does not hold because tied weights share
-  /// them. Empty: nothing is shared.
-  std::function<Bytes(const LayerRuns&)> shared_bytes;
+  /// Of the static bytes of a rank with these runs of layers. Empty: nothing is shared.
+  std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes;
+  /// Of the optimiser's state, a rank has in its outer tier between updates what it can copy one
+  /// way in this time, as far as there is room: nothing with 0, all of it with kAnyTime. Nothing
+  /// given: what makes a step fastest.
+  std::optional<Seconds> optimizer_copies = Seconds(0);
 };
+
+/// Question::optimizer_copies for "device" (none), "outer" (all) and "auto".
+std::optional<Seconds> optimizer_copies_of(const std::string& place);
 
 /// A plan with its predictions and the alternatives that it beat, or why there is none.
 using Answer = std::variant<plan::Plan, plan::Infeasible>;
@@ -56,7 +66,7 @@ const std::vector<std::string>& joint_solver_names();
 /// solver cannot take.
 Answer plan(const Question& question);
 
-/// Parameters, gradients and optimizer of a rank that has these layers.
+/// Parameters, gradients and optimizer of a rank that has these layers, wherever they are.
 Bytes static_bytes(const Question& question, const LayerRuns& runs);
 /// The same where nothing is shared.
 Bytes static_bytes(const chain::Chain& chain, int first, int last);

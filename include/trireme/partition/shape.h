@@ -36,7 +36,8 @@ struct ShapeQuestion {
   std::string schedule = "1f1b", solver = "auto";
   std::optional<std::vector<int>> cut = std::nullopt;  ///< the user's, for fixed `stages`
   int slots = 500;
-  std::function<Bytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
+  std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
+  std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
 };
 
 struct TriedShape {

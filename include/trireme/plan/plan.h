@@ -44,6 +44,8 @@ struct StagePlan {
   program::StageProgram program;
   StagePrediction predicted;
   program::Mix mix = {};  ///< predicted: means over its cycle
+  /// Of the optimiser's state, what is in the outer tier but for the update; not in static_bytes.
+  Bytes optimizer_away = {};
 
   bool operator==(const StagePlan&) const = default;
 };
@@ -99,7 +101,8 @@ std::string to_json(const Infeasible& infeasible);
 Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
-/// `forward`, `backward` must be there; by default stage k is on rank k with as many micro-batches
+/// `forward`, `backward` must be there; nothing of the optimiser is away by default, and by
+/// default stage k is on rank k with as many micro-batches
 /// in flight as its schedule has. `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
 /// stages counted from 0 in the order of their layers. A stage whose micro-batches do not all run
 /// the same has `others`, a list of {"forward": ..., "backward": ...}, and `cycle`. Stages may
@@ -113,6 +116,9 @@ Plan read_plan(const io::Node& document);
 /// Throws InputError when the plan was made for another chain (other costs or length): both names
 /// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
+
+/// Throws InputError where more of the optimiser's state is away than a stage's layers have.
+void require_state(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers
 /// in flight do not fit together.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/chain.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/model/chain.h"
@@ -17,16 +18,16 @@ class TiedWeights {
  public:
   TiedWeights(const model::ChainModel& model, const config::TrainSpec& train);
 
-  /// How many of the `parameters` and `optimizer` bytes of these runs of layers, each first..last,
-  /// one rank does not hold when it has all of them: uses of a tied weight but the first share the
-  /// first one's value and state.
-  Bytes shared(const std::vector<std::pair<int, int>>& runs) const;
+  /// How many of the `parameters` and of the `optimizer` bytes of these runs of layers, each
+  /// first..last, one rank does not hold when it has all of them: uses of a tied weight but the
+  /// first share the first one's value and state.
+  chain::SharedBytes shared(const std::vector<std::pair<int, int>>& runs) const;
 
  private:
   /// What one rank saves where it holds an earlier use.
   struct Use {
     std::string tie;
-    Bytes size;
+    chain::SharedBytes size;
   };
   static std::vector<Use> uses_of(model::Layer& layer, const config::TrainSpec& train);
 

@@ -37,6 +37,8 @@ struct RankSummary {
   std::optional<Bytes> workspaces = {}, outside = {};
   /// How often the allocator waited for the device to gather room; nothing where it is not known.
   std::optional<std::int64_t> gathered = {};
+  Bytes optimizer_away = {};  ///< of its optimizer's state, what is in the outer tier
+  Seconds update{0};          ///< the optimizer's, copies of such state inside
 };
 
 /// What of the copies' time ran beside other work, 1 - copy_wait / copy, at least 0; nothing where

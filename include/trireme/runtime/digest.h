@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/comm/channel.h"
+#include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
 
@@ -13,6 +14,6 @@ namespace trireme::runtime {
 /// Every rank of a pipeline: 32 hex digits over names and values of all parameters in chain order,
 /// a tied weight once.
 std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
-                              const Reducer& reducer);
+                              const Reducer& reducer, Optimizer& optimizer);
 
 }  // namespace trireme::runtime

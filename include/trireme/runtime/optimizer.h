@@ -5,10 +5,17 @@
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/model/update.h"
+#include "trireme/runtime/moved_state.h"
 #include "trireme/runtime/stage.h"
+#include "trireme/runtime/state_layout.h"
+#include "trireme/tier/value_copies.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace trireme::runtime {
@@ -20,32 +27,90 @@ double learning_rate(const config::TrainSpec& spec, std::int64_t step);
 
 /// model::update() of a stage's parameters. Weight decay applies to those of two or more dimensions
 /// (not to biases and norms).
+///
+/// Some of the state may be in the outer tier between updates; the bits of an update do not depend
+/// on that.
 class Optimizer {
  public:
-  Optimizer(const config::OptimizerSpec& spec, const Stage& stage);
+  /// With all of the state on the device.
+  Optimizer(const config::OptimizerSpec& spec, Stage& stage);
+  /// With what `layout` says (lay_out_state() of the stage's parameters) in the outer tier that
+  /// `copies`, which nobody else uses, has room for: layout.room(). Of masters that the stage has
+  /// on the host, those that stay come to the device. Null without parts.
+  Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
+            std::unique_ptr<tier::ValueCopies> copies);
 
   /// One update from the gradients, divided by `divisor` where that is defined. Uses that share
   /// another use's value are not stepped again.
   void step(double rate, const at::Tensor& divisor = {});
 
+  /// Masters and moments that are on the device, and in the outer tier.
   Bytes state_bytes() const;
+  Bytes away_bytes() const;
 
-  /// What is kept of a parameter between steps; undefined where nothing is (SGD has no second
-  /// moments, and none at all without momentum).
-  struct Moments {
-    at::Tensor first, second;
+  /// What an update changes of a parameter: the value that is trained, its moments.
+  enum class Part { kValue, kFirst, kSecond };
+
+  /// A look at values and moments between two steps, one at a time. Those that are away come in
+  /// parts, of which the last one goes back in the end: what stands next to each other is best
+  /// looked at one after the other.
+  class Access {
+   public:
+    explicit Access(Optimizer& optimizer) : optimizer_(optimizer) {}
+    ~Access();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+
+    /// Whether stage.parameters()[i] has such a part: a use that shares another's value has that
+    /// alone, as has a frozen parameter; SGD has no second moments, and none at all without
+    /// momentum.
+    bool has(std::size_t i, Part part) const;
+    /// In the parameter's shape; of what is away a copy in host memory, which counts as nobody's.
+    at::Tensor read(std::size_t i, Part part);
+    /// Takes up what `change` writes into the tensor that it is called with, where it may be.
+    void change(std::size_t i, Part part, const std::function<void(const at::Tensor&)>& change);
+
+   private:
+    bool is_away(std::size_t i, Part part) const;
+    /// The use that holds what `i` shares.
+    std::size_t holder(std::size_t i) const;
+    /// Calls `visit` with every slice of it, as it stands in its part, and where that is in the
+    /// row.
+    void each_slice(std::size_t i, Part part,
+                    const std::function<void(const at::Tensor&, std::int64_t)>& visit);
+
+    Optimizer& optimizer_;
   };
-  /// Of stage.parameters()[i]; of a use that shares another's value: nothing.
-  const Moments& moments(std::size_t i) const { return moments_.at(i); }
 
   /// Goes on as after `steps` steps (0: begins), from the parameters and moments that are there
   /// now.
   void resume_after(std::int64_t steps);
 
  private:
+  /// Groups of parameters, or slices, with the same weight decay.
+  struct Groups {
+    std::array<std::optional<model::UpdateGroup>, 2> by_decay;
+  };
+  struct Moments {
+    at::Tensor first, second;
+  };
+
+  void hold(std::size_t i);
+  void send_away(const StatePart& part);
+  /// Where in the part of a slice its numbers of that kind begin.
+  std::int64_t offset(const StateSlice& slice, Part part) const;
+  void add(Groups& groups, std::size_t i, const model::Updated& updated) const;
+  void update(Groups& groups, double rate, const at::Tensor& divisor);
+  static void round_weights(Groups& groups);
+
   config::OptimizerSpec spec_;
+  Stage& stage_;
+  StateLayout layout_;
+  at::Tensor step_;  ///< of AdamW: updates so far
   std::vector<Moments> moments_;
-  std::vector<model::UpdateGroup> groups_;
+  Groups held_;
+  std::unique_ptr<MovedState> moved_;  ///< null: nothing is away
+  std::vector<Groups> away_;           ///< by part
   bool first_step_ = true;
 };
 

@@ -29,7 +29,9 @@ struct StageParameter {
   bool shares_value =
       false;  ///< its value is the storage of an earlier use on this rank: not stepped again
   bool is_trained = true;
-  at::Tensor value;     ///< float32, what is trained; of a frozen one `weight`
+  /// float32, what is trained; of a frozen one `weight`. Undefined where the optimiser has it in
+  /// the outer tier.
+  at::Tensor value;
   at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
   at::Tensor gradient;  ///< its sum in Stage::gradients(); undefined of a frozen one
 };
@@ -43,13 +45,17 @@ InputError unlike_uses(const std::string& tie, const std::string& first, const s
 class Stage {
  public:
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
-  /// alone, then moves them to `device`. Throws InputError where two uses of a weight do not begin
-  /// with the same values.
+  /// alone, then moves them to `device`; with kHost not the masters of weights that layers compute
+  /// with in another type, which count as nobody's until put_master(). Throws InputError where two
+  /// uses of a weight do not begin with the same values.
+  enum class Masters { kDevice, kHost };
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
         model::Precision precision = model::Precision::kFloat32,
-        c10::Device device = c10::DeviceType::CPU);
+        c10::Device device = c10::DeviceType::CPU, Masters masters = Masters::kDevice);
 
   c10::Device device() const { return device_; }
+  /// Where masters were when it was built.
+  Masters masters() const { return masters_; }
 
   const std::vector<int>& layers() const { return numbers_; }
   /// Whether the layer after it is elsewhere: its output goes to another rank, or is the loss.
@@ -61,20 +67,31 @@ class Stage {
   /// In chain order.
   const std::vector<StageParameter>& parameters() const { return parameters_; }
 
+  /// The master of a parameter is this from now on, for all uses that share it; undefined where it
+  /// is no longer held here.
+  void put_master(std::size_t parameter, const at::Tensor& master);
+
   model::GradientSums& gradients() { return *gradients_; }
 
   Bytes parameter_bytes() const;  ///< of weights as layers compute with them
   Bytes gradient_bytes() const;
 
  private:
-  void add_layer(int number, const model::LayerRecipe& recipe, std::unique_ptr<model::Layer> layer,
+  struct Built {
+    std::unique_ptr<model::Layer> layer;
+    bool by_other_thread = false;  ///< on CPU: counts as nobody's
+  };
+  void add_layer(int number, const model::LayerRecipe& recipe, Built built,
                  model::Precision precision);
+  /// Its parameters and buffers count here; masters that stay on the host do not.
+  void take_over(int number, model::Layer& layer);
   /// Whether a frozen weight of layer `number` is one that this rank holds already; it is that one
   /// then.
   bool shares_frozen(int number, const model::Parameter& parameter) const;
   void add_parameters(int number, const std::vector<at::Tensor>& masters);
 
   c10::Device device_;
+  Masters masters_;
   std::vector<int> numbers_;
   std::map<int, std::unique_ptr<model::Layer>> layers_;
   std::map<int, std::string> names_;

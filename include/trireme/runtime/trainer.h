@@ -84,7 +84,8 @@ struct RankFigures {
   int rank = 0;
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
-  Bytes process;  ///< most that its process was resident with, other ranks of it included
+  Bytes optimizer_away;  ///< of its optimiser's state, what was in the outer tier
+  Bytes process;         ///< most that its process was resident with, other ranks of it included
   DeviceReserves reserves;
   Times times;
 };
@@ -114,6 +115,10 @@ struct TrainSetup {
   /// For plans that move values: when this rank frees and takes bytes, and how values travel.
   std::vector<simulate::CopyPoint> copy_points = {};
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
+  /// For plans that have optimiser state away: how large its parts may be, of which three are here
+  /// at a time while it is updated, and copies to a store with so much room.
+  Bytes optimizer_part = {};
+  std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};
   std::function<DeviceReserves()> reserves = {};  ///< asked at the end
   Checkpointing checkpoints = {};
   int threads = 1;

@@ -56,7 +56,7 @@ struct RankResult {
   Seconds copies_out, copies_in;  ///< busy time of the copy lanes
   Seconds end;                    ///< its last action
   Peak peak;
-  Bytes outer_peak;                ///< in the outer tier
+  Bytes outer_peak;                ///< in the outer tier, optimiser state inside
   Bytes moved;                     ///< offloaded in all
   std::vector<MemoryPoint> curve;  ///< with Detail::kTimeline
 };

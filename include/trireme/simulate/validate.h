@@ -28,6 +28,10 @@ struct Setting {
   /// A send waits while so many earlier messages of its stream to that rank have not been received.
   /// At least 1.
   int channel_capacity = 2;
+  /// Of each rank's optimiser state, what is in its outer tier, from where it comes in parts and
+  /// goes back when the step ends: longer where these copies take longer than the update, in
+  /// bytes no more than passes hold. Not among the static bytes. Empty: nothing.
+  std::vector<Bytes> optimizer_away = {};
 };
 
 /// What the transport of `rank` holds beside the program's values: platform.channel_buffers times
@@ -59,7 +63,8 @@ std::string to_text(const ProgramFault& fault);
 /// - every micro-batch runs every layer, reads its loss once and, where the program trains, runs
 ///   every backward once;
 /// - the end of the step is on every rank, complete and last, or on none;
-/// - every rank stays within its budget, and its outer tier within host + disk. A copy out frees
+/// - every rank stays within its budget, and its outer tier, optimiser state inside, within host +
+/// disk. A copy out frees
 /// its
 ///   bytes at once here: whoever runs the program waits for copies out where bytes are short.
 ///

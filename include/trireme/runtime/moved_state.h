@@ -1,0 +1,52 @@
+// Numbers that live in the outer tier and come to the device a part at a time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/tier/value_copies.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Parts of float32 numbers. Tensors that stand in a part have bytes only while it is here. Made
+/// and used by one thread, in whose memory parts count while they are here: one at a time, in
+/// for_each() three.
+class MovedState {
+ public:
+  /// Over copies that nobody else uses.
+  MovedState(std::unique_ptr<tier::ValueCopies> copies, c10::Device device);
+  /// The copies give up what is under way.
+  ~MovedState();
+  MovedState(const MovedState&) = delete;
+  MovedState& operator=(const MovedState&) = delete;
+
+  /// One more part, of `numbers` zeros, which is here until the next call for another one.
+  at::Tensor add(std::int64_t numbers);
+
+  std::size_t size() const { return parts_.size(); }
+  /// The part's numbers, which are here until the next call for another one.
+  at::Tensor part(std::size_t i);
+  /// Sends away what is here.
+  void close();
+
+  /// Calls `use` with all parts in their order, while the one before leaves and the next one comes.
+  void for_each(const std::function<void(std::size_t)>& use);
+
+ private:
+  static tier::ValueCopies::Key key(std::size_t i);
+  void send(std::size_t i);
+
+  std::unique_ptr<tier::ValueCopies> copies_;
+  c10::Device device_;
+  std::vector<at::Tensor> parts_;
+  std::optional<std::size_t> here_;
+};
+
+}  // namespace trireme::runtime

@@ -1,0 +1,56 @@
+// Which of a rank's optimiser state is in the outer tier, and in which parts it travels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/core/units.h"
+#include "trireme/runtime/stage.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// What an optimiser holds for one number of a parameter, all of it float32.
+struct StateKinds {
+  bool master = false;  ///< the layer computes with another type
+  bool first = false, second = false;
+
+  int count() const { return int{master} + int{first} + int{second}; }
+};
+StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& parameter);
+
+/// Numbers [begin, begin + count) of a parameter, seen as a row, in a part: first their masters,
+/// then first moments, then second ones, as far as there are any, each from a multiple of
+/// StateLayout::kAlignment numbers on.
+struct StateSlice {
+  std::size_t parameter = 0;  ///< of Stage::parameters()
+  std::int64_t begin = 0, count = 0;
+  std::int64_t offset = 0;  ///< in the part, in numbers
+};
+
+struct StatePart {
+  std::int64_t numbers = 0;
+  std::vector<StateSlice> slices;
+};
+
+struct StateLayout {
+  /// Of a parameter's numbers, slices take multiples of it: no kernel of LibTorch sees another
+  /// remainder at the end of a slice than at the end of the parameter, so that bits are the same.
+  static constexpr std::int64_t kAlignment = 64;
+
+  std::vector<bool> is_away;  ///< by parameter
+  std::vector<StatePart> parts;
+
+  /// What parts take in an outer store.
+  Bytes room() const;
+};
+
+/// State of whole parameters, together `away` bytes or the least above it that was found, in parts
+/// of at most `part` bytes (or the least that a part can have). Parameters that share a value, that
+/// are frozen or that do not lie in a row stay.
+StateLayout lay_out_state(const config::OptimizerSpec& spec,
+                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part);
+
+}  // namespace trireme::runtime

@@ -1,0 +1,34 @@
+// Where the optimiser's state is between updates: on the device, or in the outer tier, from where
+// it comes in parts when a step ends and goes back.
+//
+// Bytes that leave make room for every micro-batch's passes and cost one copy each way per step.
+// All ranks copy at the same time, so a step pays for the longest of them: within a given time,
+// every rank may as well have away what it can copy in it. That time is the one number to choose.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/partition/planner.h"
+
+#include <functional>
+
+namespace trireme::partition {
+
+/// Whether all of the state is on the devices.
+bool has_no_copies(const Question& question);
+
+/// Of the optimiser's state of a rank with these runs, what is in its outer tier: what is copied
+/// one way in question.optimizer_copies, as far as there is room.
+Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs);
+/// The same of a rank with `state` bytes of it in all.
+Bytes optimizer_away(const Question& question, int rank, Bytes state);
+
+/// What a rank's outer tier has left for outputs and tapes beside so much of the state, which may
+/// stand in several pieces.
+Bytes outer_room(const chain::RankSpec& rank, Bytes away);
+
+/// For a question without optimizer_copies: `plan` is asked for plans with some, several times; the
+/// fastest of them.
+Answer with_best_copies(const Question& question,
+                        const std::function<Answer(const Question&)>& plan);
+
+}  // namespace trireme::partition

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/state_layout.h"
+
+#include "trireme/tier/outer_store.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace trireme::runtime {
+namespace {
+
+constexpr std::int64_t kNumber = sizeof(float);
+
+std::int64_t aligned(std::int64_t numbers) {
+  constexpr std::int64_t kTo = StateLayout::kAlignment;
+  return (numbers + kTo - 1) / kTo * kTo;
+}
+
+/// Bytes of the state that may leave, by parameter.
+std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
+                                  const std::vector<StageParameter>& parameters) {
+  std::vector<std::int64_t> bytes;
+  for (const StageParameter& parameter : parameters) {
+    const bool moves = !parameter.shares_value && parameter.is_trained &&
+                       parameter.weight.is_contiguous() && parameter.gradient.is_contiguous();
+    bytes.push_back(
+        moves ? parameter.weight.numel() * kNumber * state_kinds(spec, parameter).count() : 0);
+  }
+  return bytes;
+}
+
+/// Large ones first, as long as they are not too much; what is left to the smallest that covers it.
+std::vector<bool> chosen(const std::vector<std::int64_t>& bytes, std::int64_t away) {
+  std::vector<std::size_t> by_size(bytes.size());
+  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  std::vector<bool> is_away(bytes.size());
+  std::optional<std::size_t> last;
+  for (const std::size_t i : by_size) {
+    if (bytes[i] == 0) continue;
+    if (bytes[i] <= away) {
+      is_away[i] = true;
+      away -= bytes[i];
+    } else {
+      last = i;
+    }
+  }
+  if (away > 0 && last) is_away[*last] = true;
+  return is_away;
+}
+
+}  // namespace
+
+StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& parameter) {
+  const bool is_adamw = spec.kind == "adamw";
+  return {.master = parameter.weight.scalar_type() != at::kFloat,
+          .first = is_adamw || spec.momentum != 0,
+          .second = is_adamw};
+}
+
+StateLayout lay_out_state(const config::OptimizerSpec& spec,
+                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part) {
+  StateLayout layout{.is_away = chosen(movable(spec, parameters), away.count()), .parts = {}};
+  const std::int64_t most = part.count() / kNumber;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!layout.is_away[i]) continue;
+    const int kinds = state_kinds(spec, parameters[i]).count();
+    const std::int64_t numbers = parameters[i].weight.numel();
+    for (std::int64_t begin = 0; begin < numbers;) {
+      const std::int64_t least = std::min(numbers - begin, StateLayout::kAlignment);
+      const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
+      if (layout.parts.empty() || room() < aligned(least)) layout.parts.emplace_back();
+      StatePart& into = layout.parts.back();
+      const std::int64_t fits = room() / StateLayout::kAlignment * StateLayout::kAlignment;
+      const std::int64_t count = std::min(numbers - begin, std::max(least, fits));
+      into.slices.push_back(
+          {.parameter = i, .begin = begin, .count = count, .offset = into.numbers});
+      into.numbers += kinds * aligned(count);
+      begin += count;
+    }
+  }
+  return layout;
+}
+
+Bytes StateLayout::room() const {
+  Bytes sum;
+  for (const StatePart& part : parts)
+    sum += tier::OuterStore::room_for(Bytes(part.numbers * kNumber));
+  return sum;
+}
+
+}  // namespace trireme::runtime
