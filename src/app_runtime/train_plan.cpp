@@ -32,6 +32,8 @@ struct Asked {
 
 /// Parts of the optimiser's state are no larger: copies of more are hardly faster.
 constexpr Bytes kLargestPart{std::int64_t{32} << 20};
+/// What an update takes beside them: a divisor and a count.
+constexpr Bytes kOfUpdate{1024};
 
 bool needs_costs(const config::JobSpec& job, const RankDevice& device);
 void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
@@ -121,7 +123,8 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   result.copies = std::move(copies.at(mine));
   // Between the last pass and the next step's first one, there is what passes take.
   const Bytes held = setting.static_bytes[mine] + simulate::channel_bytes(setting, program, rank);
-  result.optimizer_part = std::min(kLargestPart, (result.predicted_peaks[mine] - held) / 3);
+  result.optimizer_part =
+      std::min(kLargestPart, (result.predicted_peaks[mine] - held - kOfUpdate) / 3);
   return result;
 }
 

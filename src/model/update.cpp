@@ -22,22 +22,24 @@ void UpdateGroup::add(const Updated& parameter) {
     weights.push_back(parameter.weight);
   }
   if (parameter.first.defined()) first_moments.push_back(parameter.first);
-  if (!parameter.second.defined()) return;
-  second_moments.push_back(parameter.second);
-  steps.push_back(step);
+  if (parameter.second.defined()) second_moments.push_back(parameter.second);
 }
 
-void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first,
+void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, std::int64_t step,
             const at::Tensor& divisor) {
   const at::NoGradGuard no_grad;
   const std::optional<at::Tensor> scale = divisor.defined() ? std::optional(divisor) : std::nullopt;
   if (spec.kind == "adamw") {
+    // The kernel asks for one per value; they may be the same.
+    const at::Tensor count = at::full({}, step, group.values.front().options());
+    const std::vector<at::Tensor> steps(group.values.size(), count);
     at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,
-                      /*max_exp_avg_sqs=*/{}, group.steps, rate, spec.beta1, spec.beta2,
-                      group.decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, scale);
+                      /*max_exp_avg_sqs=*/{}, steps, rate, spec.beta1, spec.beta2, group.decay,
+                      spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, scale);
   } else {
     at::_fused_sgd_(group.values, group.gradients, group.first_moments, group.decay, spec.momentum,
-                    rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, is_first, scale);
+                    rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
+                    /*is_first_step=*/step == 1, scale);
   }
   if (!group.masters.empty()) at::_foreach_copy_(group.weights, group.masters);
 }

@@ -36,6 +36,11 @@ bool keeps_everything(const plan::Plan& plan) {
          });
 }
 
+/// Room in an outer tier of which so much of the state may take: pieces are rounded up.
+Bytes with_margin(Bytes away) {
+  return away + away / 15 + Bytes(16);
+}
+
 /// By rank.
 std::vector<Bytes> away_of(const Question& question, const plan::Plan& plan) {
   std::vector<Bytes> away(question.platform.ranks.size());
@@ -167,6 +172,25 @@ Answer Search::fastest() {
   return chosen;
 }
 
+/// "; it would fit with so much host memory"; empty where that would not be enough.
+std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
+  Bytes state;
+  for (const chain::LayerCost& layer : question.chain.layers) state += layer.optimizer;
+  question.optimizer_copies = kAnyTime;
+  for (chain::RankSpec& rank : question.platform.ranks) {
+    rank.host = std::max(rank.host, with_margin(state));
+    if (copy_rate(rank) == BytesPerSecond(0)) rank.out = rank.in = BytesPerSecond(1e9);
+  }
+  const Answer answer = plan(question);
+  const auto* const found = std::get_if<plan::Plan>(&answer);
+  if (found == nullptr) return "";
+  Bytes most;
+  for (const Bytes away : away_of(question, with_room_used(question, *found)))
+    most = std::max(most, with_margin(away));
+  return concat("; it would fit with ", to_text(most), " (", most.count(),
+                " bytes) of host memory for the optimizer's state");
+}
+
 }  // namespace
 
 std::optional<Seconds> optimizer_copies_of(const std::string& place) {
@@ -191,7 +215,7 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) 
 Bytes optimizer_away(const Question& question, int rank, Bytes state) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
-  // Pieces are rounded up: some of the room is for that.
+  // As with_margin() has it.
   const Bytes most = std::min(state, (spec.host + spec.disk) / 16 * 15);
   const double by_time = question.optimizer_copies->count() * copy_rate(spec).count();
   return by_time < static_cast<double>(most.count()) ? Bytes(static_cast<std::int64_t>(by_time))
@@ -204,10 +228,12 @@ Bytes outer_room(const chain::RankSpec& rank, Bytes away) {
 
 Answer with_best_copies(const Question& question,
                         const std::function<Answer(const Question&)>& plan) {
-  if (has_lanes(question)) return Search(question, plan).best();
   Question asked = question;
   asked.optimizer_copies = Seconds(0);
-  return plan(asked);
+  Answer answer = has_lanes(question) ? Search(question, plan).best() : plan(asked);
+  if (auto* const infeasible = std::get_if<plan::Infeasible>(&answer))
+    infeasible->where += advice(asked, plan);
+  return answer;
 }
 
 }  // namespace trireme::partition

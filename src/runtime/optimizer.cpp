@@ -17,12 +17,6 @@
 namespace trireme::runtime {
 namespace {
 
-/// A number on the device that counts updates. On CPU it counts as nobody's.
-at::Tensor new_counter(c10::Device device) {
-  if (device.is_cpu()) return device::cpu().landing(1, at::kFloat).zero_().squeeze(0);
-  return at::zeros({}, at::TensorOptions(at::kFloat).device(device));
-}
-
 /// With bytes of its own, which count for this thread.
 at::Tensor copied_to(c10::Device device, const at::Tensor& value) {
   return value.device() == device ? value.clone() : value.to(device);
@@ -50,7 +44,6 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
     : spec_(spec), stage_(stage), layout_(std::move(layout)), moments_(stage.parameters().size()) {
   ensure(layout_.is_away.size() == moments_.size(), "the layout is of this stage");
   const tier::TagScope tag(tier::Tag::kOptimizer);
-  if (spec_.kind == "adamw") step_ = new_counter(stage.device());
   for (std::size_t i = 0; i < moments_.size(); ++i) hold(i);
   if (layout_.parts.empty()) return;
   moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
@@ -118,29 +111,24 @@ std::int64_t Optimizer::offset(const StateSlice& slice, Part part) const {
 void Optimizer::add(Groups& groups, std::size_t i, const model::Updated& updated) const {
   const bool decays = stage_.parameters()[i].weight.dim() >= 2;
   std::optional<model::UpdateGroup>& group = groups.by_decay[decays ? 0 : 1];
-  if (!group) group = model::UpdateGroup{.decay = decays ? spec_.weight_decay : 0, .step = step_};
+  if (!group) group = model::UpdateGroup{.decay = decays ? spec_.weight_decay : 0};
   group->add(updated);
 }
 
 void Optimizer::step(double rate, const at::Tensor& divisor) {
-  {
-    const at::NoGradGuard no_grad;
-    if (step_.defined()) step_.add_(1);
-  }
+  ++steps_;
   update(held_, rate, divisor);
   if (moved_) moved_->for_each([&](std::size_t i) { update(away_[i], rate, divisor); });
-  first_step_ = false;
 }
 
 void Optimizer::update(Groups& groups, double rate, const at::Tensor& divisor) {
   for (std::optional<model::UpdateGroup>& group : groups.by_decay)
-    if (group) model::update(*group, spec_, rate, first_step_, divisor);
+    if (group) model::update(*group, spec_, rate, steps_, divisor);
 }
 
 void Optimizer::resume_after(std::int64_t steps) {
   const at::NoGradGuard no_grad;
-  first_step_ = steps == 0;
-  if (step_.defined()) step_.fill_(steps);
+  steps_ = steps;
   round_weights(held_);
   if (moved_) moved_->for_each([&](std::size_t i) { round_weights(away_[i]); });
 }

@@ -54,14 +54,22 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
                    return gpu.make_copies({.host = run.to_file ? Bytes(0) : room,
                                            .disk = run.to_file ? room : Bytes(0)});
                  },
+             .optimizer_part = run.part,
+             .make_optimizer_copies =
+                 [&](Bytes room) {
+                   return gpu.make_copies({.host = run.to_file ? Bytes(0) : room,
+                                           .disk = run.to_file ? room : Bytes(0)});
+                 },
              .reserves =
                  [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
              .checkpoints = run.checkpoints,
              .owns_process = ranks == 1,
              .since_start = [] { return Seconds(0); }});
-        for (const runtime::StageParameter& parameter : trainer.stage().parameters())
+        for (const runtime::StageParameter& parameter : trainer.stage().parameters()) {
+          if (!parameter.value.defined()) continue;
           of_ranks[static_cast<std::size_t>(control.rank())].push_back(
               parameter.value.detach().cpu());
+        }
         const runtime::Outcome outcome = trainer.run(nullptr);
         channel->close();
         if (control.rank() == 0) result.outcome = outcome;

@@ -20,13 +20,15 @@ struct GpuRun {
   simulate::CopyPoints copies = {};  ///< of plans that move values
   bool to_file = false;              ///< where they go, instead of to pinned memory
   runtime::Checkpointing checkpoints = {};
+  Bytes part = Bytes(1 << 16);  ///< of optimiser state that the plan has away
 };
 
 /// What it gave.
 struct GpuOutcome {
   runtime::Outcome outcome;
-  std::vector<at::Tensor> parameters;  ///< of all ranks, on the host, before the first step
-  Bytes budget_left_by_allocator;      ///< budget minus most that was reserved
+  /// Of all ranks, on the host, before the first step; without masters that are away.
+  std::vector<at::Tensor> parameters;
+  Bytes budget_left_by_allocator;  ///< budget minus most that was reserved
 };
 
 /// Every rank's part of the job on `gpu`, all as threads, messages staged through pinned memory.

@@ -112,6 +112,40 @@ TEST_F(GpuTraining, RecomputationGivesTheSameBits) {
   }
 }
 
+// Late kernels and late copies (the emulated GPU has both) would tell a missing wait.
+TEST_F(GpuTraining, CopiesOfOptimizerStateGiveTheSameBits) {
+  for (const char* precision : {"float32", "bfloat16_weights"}) {
+    const config::JobSpec job = gpt_job(precision);
+    const GpuOutcome held = train(job, keep_all(job));
+    const plan::Plan plan = keep_all(job, {.away = Bytes(std::int64_t{1} << 40)});
+    for (const bool to_file : {false, true}) {
+      const GpuOutcome moved =
+          train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
+      expect_same(held, moved);
+      EXPECT_GT(moved.outcome.ranks[0].optimizer_away, Bytes(0));
+      EXPECT_LT(moved.outcome.ranks[0].static_bytes, held.outcome.ranks[0].static_bytes);
+    }
+  }
+}
+
+TEST_F(GpuTraining, OptimizerStateIsSavedAndTakenUpFromWhereItIs) {
+  const config::JobSpec job = gpt_job("bfloat16_weights");
+  const model::ChainModel model = model::make_model(job.model);
+  const plan::Plan held = keep_all(job);
+  const plan::Plan moved = keep_all(job, {.away = Bytes(std::int64_t{1} << 40)});
+  const support::TemporaryFolder folder;
+  runtime::Checkpointing saved;
+  saved.folder = folder.path();
+  saved.every = 1;
+  saved.keep = 3;
+  saved.job = "train: {}\n";
+  const GpuOutcome whole = train_on(cuda(), job, model, {.plan = moved, .checkpoints = saved});
+  runtime::Checkpointing resumed;
+  resumed.resume = folder / "step-1";
+  for (const plan::Plan& plan : {held, moved})
+    expect_same(whole, train_on(cuda(), job, model, {.plan = plan, .checkpoints = resumed}));
+}
+
 TEST_F(GpuTraining, StagesAsThreadsOnOneGpuGiveTheSameBits) {
   const config::JobSpec job = gpt_job("float32");
   const GpuOutcome alone = train(job, keep_all(job));

@@ -233,6 +233,23 @@ TEST(OptimizerPlace, TheLeastBudgetIsThatWithAllOfItAway) {
   EXPECT_GE(lacking, 30);
 }
 
+TEST(OptimizerPlace, IsAdvisedWhereItWouldDo) {
+  Question question = with_state(equal_layers(4, 1, 3, 1000), 10);
+  question.solver = "keep_all";
+  question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(30);
+  const Answer answer = partition::plan(question);
+  ASSERT_TRUE(std::holds_alternative<plan::Infeasible>(answer));
+  const std::string where = std::get<plan::Infeasible>(answer).where;
+  EXPECT_THAT(where, testing::HasSubstr("it would fit with 48 B (48 bytes) of host memory"));
+  question.platform.ranks[0].host = Bytes(48);
+  question.platform.ranks[0].out = question.platform.ranks[0].in = BytesPerSecond(1);
+  EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
+
+  question.platform.ranks[0].memory = Bytes(1);
+  EXPECT_THAT(std::get<plan::Infeasible>(partition::plan(question)).where,
+              testing::Not(testing::HasSubstr("it would fit")));
+}
+
 TEST(OptimizerPlace, OfThreeNamesAndNoOther) {
   EXPECT_EQ(optimizer_copies_of("auto"), std::nullopt);
   EXPECT_EQ(optimizer_copies_of("device"), Seconds(0));

@@ -139,7 +139,7 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
       partition::simulated(question, plan, simulate::Detail::kTimeline);
   const simulate::Setting setting = partition::setting_of(question, plan);
   const simulate::CopyPoints points = simulate::copy_points(program, setting, timeline, 0);
-  const Bytes part = (points.peak - setting.static_bytes.at(0)) / 3;
+  const Bytes part = (points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3;
   PlannedRun run{.numbers = {},
                  .peak = {},
                  .predicted_peak = points.peak,

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace trireme::model {
@@ -25,21 +26,19 @@ Updated with_moments(const config::OptimizerSpec& spec, Updated parameter);
 /// Parameters with the same weight decay.
 struct UpdateGroup {
   double decay = 0;
-  /// float32 on their device, 1 in the first update: counted by the caller, for all groups that
-  /// share it. Undefined where the optimiser does not ask for it (SGD).
-  at::Tensor step;
   /// AdamW has all of them, SGD first moments alone, and none without momentum. Values are float32.
-  std::vector<at::Tensor> values, gradients, first_moments, second_moments, steps;
+  std::vector<at::Tensor> values, gradients, first_moments, second_moments;
   /// Values that layers compute with in another type, and what they compute with.
   std::vector<at::Tensor> masters, weights;
 
   void add(const Updated& parameter);
 };
 
-/// One step by LibTorch's fused kernels: AdamW (Loshchilov and Hutter 2019) or SGD with momentum.
-/// Weights of another type are rounded from their masters anew. Gradients are divided by `divisor`,
-/// a float32 number on their device, on the way where it is defined.
-void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, bool is_first,
+/// Update number `step`, the first one being 1, by LibTorch's fused kernels: AdamW (Loshchilov and
+/// Hutter 2019) or SGD with momentum. Weights of another type are rounded from their masters anew.
+/// Gradients are divided by `divisor`, a float32 number on their device, on the way where it is
+/// defined.
+void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, std::int64_t step,
             const at::Tensor& divisor = {});
 
 }  // namespace trireme::model

@@ -106,12 +106,11 @@ class Optimizer {
   config::OptimizerSpec spec_;
   Stage& stage_;
   StateLayout layout_;
-  at::Tensor step_;  ///< of AdamW: updates so far
   std::vector<Moments> moments_;
   Groups held_;
   std::unique_ptr<MovedState> moved_;  ///< null: nothing is away
   std::vector<Groups> away_;           ///< by part
-  bool first_step_ = true;
+  std::int64_t steps_ = 0;             ///< updates so far
 };
 
 }  // namespace trireme::runtime
