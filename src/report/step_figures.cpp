@@ -87,6 +87,10 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   std::vector<std::vector<std::string>> rows{{"stage", "rank", "layers", "in flight", "forward",
                                               "backward", "static", "kept", "moved", "peak",
                                               "budget"}};
+  const bool some_away =
+      std::any_of(plan.stages.begin(), plan.stages.end(),
+                  [](const plan::StagePlan& stage) { return stage.optimizer_away > Bytes(0); });
+  if (some_away) rows.front().emplace_back("optimizer away");
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
@@ -96,6 +100,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
                     to_text(stage.predicted.kept), to_text(stage.predicted.offloaded),
                     to_text(stage.predicted.peak),
                     stage.budget > Bytes(0) ? to_text(stage.budget) : "none"});
+    if (some_away) rows.back().push_back(to_text(stage.optimizer_away));
   }
   return rows;
 }

@@ -6,6 +6,7 @@
 #include "trireme/program/needs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trireme::simulate {
 
@@ -55,24 +56,26 @@ void Execution::take_time(const Action& action) {
   } else if (action.op == Op::kBackward) {
     last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
   } else if (action.op == Op::kStep) {
-    last_duration_ = update_time();
+    take_update_time();
   }
   busy_ += last_duration_;
+  last_duration_ += std::exchange(last_wait_, Seconds(0));
 }
 
 // What is away comes, is updated and leaves in parts, all three at a time.
-Seconds Execution::update_time() const {
-  Seconds update;
+void Execution::take_update_time() {
   Bytes state;
   for (int i = setup_.scope.first_layer; i <= setup_.scope.last_layer; ++i) {
-    update += chain_.layer(i).update / setup_.speed;
+    last_duration_ += chain_.layer(i).update / setup_.speed;
     state += chain_.layer(i).optimizer;
   }
   const Bytes away = setup_.optimizer_away;
-  if (away == Bytes(0)) return update;
-  const Seconds of_away = state > away ? update * (away / state) : update;
-  const Seconds copies = away / std::min(setup_.lanes.out, setup_.lanes.in);
-  return update - of_away + std::max(of_away, copies);
+  if (away == Bytes(0)) return;
+  const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
+  state_out_ = away / setup_.lanes.out;
+  state_in_ = away / setup_.lanes.in;
+  last_wait_ = std::max(Seconds(0), std::max(state_out_, state_in_) - of_away);
+  state_wait_ += last_wait_;
 }
 
 void Execution::await_values(const Action& action) {

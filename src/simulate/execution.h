@@ -35,6 +35,10 @@ class Execution {
 
   Seconds now() const { return lanes_.now(); }
   Seconds busy() const { return busy_; }
+  /// For values on their way in, for room, and for optimiser state on its way.
+  Seconds wait_for_copies() const { return lanes_.waited() + state_wait_; }
+  Seconds copies_out() const { return lanes_.busy_out() + state_out_; }
+  Seconds copies_in() const { return lanes_.busy_in() + state_in_; }
   Seconds recompute() const { return recompute_; }
   /// Of the action that ran last; and whether it was a forward beyond the first.
   Seconds last_duration() const { return last_duration_; }
@@ -49,14 +53,15 @@ class Execution {
 
  private:
   void take_time(const program::Action& action);
-  Seconds update_time() const;
+  void take_update_time();
   void await_values(const program::Action& action);
 
   const chain::Chain& chain_;
   Setup setup_;
   Ledger ledger_;
   Lanes lanes_;
-  Seconds busy_, recompute_, last_duration_;
+  Seconds busy_, recompute_, last_duration_, last_wait_;
+  Seconds state_out_, state_in_, state_wait_;
   bool last_again_ = false;
   Bytes at_once_, outer_peak_;
   Coverage forwards_;

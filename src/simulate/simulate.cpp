@@ -61,9 +61,9 @@ RankResult summary_of(const RankState& state) {
   result.busy = execution.busy();
   result.recompute = execution.recompute();
   result.wait_for_ranks = state.waited;
-  result.wait_for_copies = execution.lanes().waited();
-  result.copies_out = execution.lanes().busy_out();
-  result.copies_in = execution.lanes().busy_in();
+  result.wait_for_copies = execution.wait_for_copies();
+  result.copies_out = execution.copies_out();
+  result.copies_in = execution.copies_in();
   result.end = execution.now();
   result.outer_peak = execution.outer_peak();
   result.moved = execution.lanes().moved();

@@ -110,6 +110,58 @@ TEST(Budget, ValuesMayGoToDiskAndLeaveNothingThere) {
   EXPECT_TRUE(std::filesystem::is_empty(disk));
 }
 
+/// Of the optimizer's state of all ranks.
+std::int64_t away(const json& summary) {
+  std::int64_t sum = 0;
+  for (const json& rank : summary["ranks"]) sum += rank["optimizer_away_bytes"].get<std::int64_t>();
+  return sum;
+}
+
+TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder, "checkpoint: {every: 2}\n");
+  run_command(kTrireme + " train " + job);
+  const std::string digest = summary_of(folder)["parameters_digest"];
+  const std::string outer = " --set memory.host_budget=64MiB";
+  const std::int64_t least_held = least_budget(job, outer + " --set memory.optimizer=device");
+  const std::int64_t least = least_budget(job, outer);
+  ASSERT_LT(least, least_held);
+
+  for (const std::string& tier : {outer, std::string(" --set memory.disk_budget=64MiB")}) {
+    const CommandResult run = run_command(kTrireme + " train " + job + tier + budget(least) +
+                                          " --set checkpoint.resume=never");
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_THAT(run.out, HasSubstr("of optimizer state in the outer tier, updates take"));
+    const json planned = summary_of(folder);
+    EXPECT_EQ(planned["parameters_digest"], digest);
+    EXPECT_GT(away(planned), 0);
+    EXPECT_LE(planned["ranks"][0]["peak_bytes"], least);
+    const double peak = planned["ranks"][0]["peak_bytes"];
+    EXPECT_NEAR(planned["ranks"][0]["predicted_peak_bytes"], peak, 0.02 * peak);
+  }
+  // Its plan is one that another run takes, and its checkpoint one that a run elsewhere goes on
+  // from.
+  const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
+  const CommandResult again = run_command(kTrireme + " train " + job + outer + budget(least) +
+                                          " --set checkpoint.resume=never --set plan.file=" + plan);
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_GT(away(summary_of(folder)), 0);
+  const CommandResult elsewhere =
+      run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
+  EXPECT_EQ(away(summary_of(folder)), 0);
+}
+
+TEST(Budget, OfStateThatWouldHaveToLeaveSaysHowMuchHostMemoryItTakes) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::int64_t least =
+      least_budget(job, " --set memory.host_budget=64MiB --set memory.optimizer=outer");
+  const CommandResult run = run_command(kTrireme + " train " + job + budget(least));
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.errors, HasSubstr("of host memory for the optimizer's state"));
+}
+
 TEST(Budget, EveryStageKeepsItsOwn) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);

@@ -68,6 +68,32 @@ TEST(PlanCommand, TakesStaticBytesOutOfTheMemory) {
   EXPECT_THAT(result.out, HasSubstr("static    12 B"));
 }
 
+TEST(PlanCommand, HasOptimizerStateAwayWhereThatFits) {
+  const PlanFolder files;
+  files.folder.file("chain.yaml", replaced(chain_a_text(), "tape_bytes: 4,",
+                                           "tape_bytes: 4, optimizer_bytes: 6,"));
+  files.folder.file("platform.yaml",
+                    "format: trireme-platform/1\nranks:\n  - {memory_bytes: 14, host_bytes: 100, "
+                    "out_bytes_per_s: 2, in_bytes_per_s: 4}\n");
+  const std::string platform = " --platform " + files.path("platform.yaml");
+
+  EXPECT_EQ(plan(files, "--solver rotor --optimizer device" + platform).exit_code, 3);
+  const CommandResult result = plan(files, "--solver rotor -o " + files.path("p.json") + platform);
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  // As without the state, and 6 bytes at 2 bytes per second.
+  EXPECT_THAT(result.out, HasSubstr("time      32.0 s per step; ideal 26.0 s"));
+  EXPECT_THAT(result.out, HasSubstr("away      6 B of the optimizer's state"));
+  const CommandResult looked = run_command(kTrireme + " simulate " + files.path("p.json") +
+                                           " --chain " + files.chain + platform);
+  EXPECT_EQ(looked.exit_code, 0) << looked.errors;
+  EXPECT_THAT(looked.out, HasSubstr("step      32.0 s"));
+  // Its rates are not in the plan.
+  EXPECT_EQ(run_command(kTrireme + " simulate " + files.path("p.json") + " --chain " + files.chain)
+                .exit_code,
+            2);
+}
+
 TEST(PlanCommand, MultipliesByMicroBatches) {
   const PlanFolder files;
 

@@ -7,6 +7,7 @@
 #include "trireme/io/file.h"
 #include "trireme/program/generate.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -171,6 +172,7 @@ TEST(ReadPlan, GivesBackRandomPlans) {
                       size(),
                       {},
                       {time(), time(), size(), size(), size()}};
+      if (random() % 2 == 0) stage.optimizer_away = size();
       stage.program.first_layer = next;
       stage.program.last_layer = next + static_cast<int>(random() % 5);
       next = stage.program.last_layer + 1;
@@ -228,6 +230,19 @@ TEST(RequireSameChain, RefusesStagesThatDoNotCoverTheChain) {
       support::input_error([&] { require_same_chain(plan, chain_of(5)); }),
       "the plan ends with layer 4, but chain 'mine' has 5 layers: its stages must cover all of "
       "them");
+}
+
+TEST(RequireState, RefusesMoreOfItAwayThanLayersHave) {
+  chain::Chain chain = chain_of(4);
+  for (chain::LayerCost& layer : chain.layers) layer.optimizer = Bytes(10);
+  Plan plan = small_plan();
+  StagePlan& stage = plan.stages.back();
+  const int layers = stage.program.last_layer - stage.program.first_layer + 1;
+  stage.optimizer_away = Bytes(10 * layers);
+  EXPECT_NO_THROW(require_state(plan, chain));
+  stage.optimizer_away += Bytes(1);
+  EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
+              testing::HasSubstr("optimizer_away_bytes: found " + std::to_string(10 * layers + 1)));
 }
 
 TEST(Digest, IsThatOfTheWholePlan) {

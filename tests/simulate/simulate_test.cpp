@@ -54,6 +54,36 @@ std::string timeline(const Simulation& simulation, int rank, Lane lane = Lane::k
   return join(pieces, ", ");
 }
 
+// Of an update of 6 s, 2.4 s are of what is away; its copies in take 10 s, those out 4 s.
+TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
+  chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
+  chain.layers[0].update = Seconds(6);
+  chain.layers[0].optimizer = Bytes(100);
+  chain::Platform platform = free_platform(1);
+  platform.ranks[0].out = BytesPerSecond(10);
+  platform.ranks[0].in = BytesPerSecond(4);
+  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+  EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
+
+  setting.optimizer_away = {Bytes(40)};
+  const Simulation moved = simulate(program, setting);
+  ASSERT_FALSE(moved.fault);
+  EXPECT_DOUBLE_EQ(moved.step.count(), 3 + 3.6 + 10);
+  EXPECT_DOUBLE_EQ(moved.ranks[0].busy.count(), 3 + 6);
+  EXPECT_DOUBLE_EQ(moved.ranks[0].wait_for_copies.count(), 10 - 2.4);
+  EXPECT_DOUBLE_EQ(moved.ranks[0].copies_in.count(), 10);
+  EXPECT_DOUBLE_EQ(moved.ranks[0].copies_out.count(), 4);
+  EXPECT_EQ(moved.ranks[0].outer_peak, Bytes(40));
+
+  platform.ranks[0].in = platform.ranks[0].out = BytesPerSecond(1000);
+  EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
+  platform.ranks[0].in = BytesPerSecond(0);
+  const Simulation stuck = simulate(program, setting);
+  ASSERT_TRUE(stuck.fault);
+  EXPECT_EQ(stuck.fault->reason, "rank 0 has optimizer state in the outer tier, but no copy lanes");
+}
+
 TEST(Simulate, EqualStagesReachTheClosedForm) {
   // Huang et al. 2019, Narayanan et al. 2021: step (m + p - 1)(f + b), bubble (p - 1)/(m + p - 1).
   constexpr double kForward = 1;

@@ -39,6 +39,24 @@ chain::Chain even_chain(int layers) {
                   std::vector<Costs>(static_cast<std::size_t>(layers), {1, 2, 10, 100, 1, 2, 13}));
 }
 
+TEST(Validate, CountsOptimizerStateInTheOuterTier) {
+  const chain::Chain chain = even_chain(1);
+  chain::Platform platform = open_platform(1);
+  program::Lowering lowering;
+  lowering.stages.push_back(program::keep_all(1, 1));
+  lowering.order = program::one_f_one_b({1, 1});
+  const Program program = program::lower(lowering);
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+  setting.optimizer_away = {platform.ranks[0].host};
+  EXPECT_FALSE(validate(program, setting));
+  platform.ranks[0].host -= Bytes(1);
+  const auto fault = validate(program, setting);
+  ASSERT_TRUE(fault);
+  EXPECT_THAT(fault->reason, testing::HasSubstr("in the outer tier, which has 1073741823"));
+  setting.optimizer_away = {};
+  EXPECT_FALSE(validate(program, setting));
+}
+
 TEST(Validate, AcceptsWhatIsGenerated) {
   for (int stages = 1; stages <= 8; ++stages) {
     const chain::Chain chain = even_chain(stages + 2);

@@ -52,7 +52,8 @@ struct RankResult {
   Seconds busy;                   ///< compute
   Seconds recompute;              ///< of it, forwards beyond the first
   Seconds wait_for_ranks;         ///< for messages, and for room in streams
-  Seconds wait_for_copies;        ///< for values on their way in, and for room on the device
+  Seconds wait_for_copies;        ///< for values on their way in, for room on the device, and for
+                                  ///< optimiser state
   Seconds copies_out, copies_in;  ///< busy time of the copy lanes
   Seconds end;                    ///< its last action
   Peak peak;
