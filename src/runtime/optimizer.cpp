@@ -49,9 +49,6 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
   moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
   for (const StatePart& part : layout_.parts) send_away(part);
   moved_->close();
-  for (std::size_t i = 0; i < moments_.size(); ++i)
-    if (layout_.is_away[i] && state_kinds(spec_, stage.parameters()[i]).master)
-      stage.put_master(i, {});
 }
 
 void Optimizer::hold(std::size_t i) {
@@ -90,6 +87,8 @@ void Optimizer::send_away(const StatePart& part) {
          .gradient = of_row(parameter.gradient),
          .first = of_part(kinds.first, Part::kFirst),
          .second = of_part(kinds.second, Part::kSecond)});
+    const bool is_last = slice.begin + slice.count == parameter.weight.numel();
+    if (kinds.master && is_last) stage_.put_master(slice.parameter, {});
   }
 }
 
