@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer_place.h"
 
+#include "stage_policy.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace trireme::partition {
 namespace {
@@ -59,23 +62,27 @@ Seconds copies_of(const Question& question, const plan::Plan& plan) {
   return longest;
 }
 
-/// The plan with so much of the state back on the device as its ranks have room for. Where values
-/// are on their way out, room is time: such a rank keeps what it has.
+/// What each rank has left of its budget. Where values are on their way out, room is time: such a
+/// rank has none.
+std::vector<Bytes> room_of(const Question& question, const plan::Plan& plan) {
+  std::vector<Bytes> room(question.platform.ranks.size());
+  for (const plan::StagePlan& stage : plan.stages)
+    room[static_cast<std::size_t>(stage.rank)] =
+        stage.budget == Bytes(0) ? kUnlimited : stage.budget - stage.predicted.peak;
+  for (const plan::StagePlan& stage : plan.stages)
+    if (stage.predicted.offloaded > Bytes(0)) room[static_cast<std::size_t>(stage.rank)] = Bytes(0);
+  return room;
+}
+
+/// The plan with so much of the state back on the device as its ranks have room for.
 plan::Plan with_room_used(const Question& question, plan::Plan plan) {
-  const std::vector<Bytes> away = away_of(question, plan);
-  std::vector<Bytes> left(away.size());
-  for (const plan::StagePlan& stage : plan.stages) {
-    Bytes& room = left[static_cast<std::size_t>(stage.rank)];
-    room = stage.predicted.offloaded > Bytes(0) ? Bytes(0) : stage.budget - stage.predicted.peak;
-  }
-  for (plan::StagePlan& stage : plan.stages)
-    if (stage.predicted.offloaded > Bytes(0)) left[static_cast<std::size_t>(stage.rank)] = Bytes(0);
-  std::vector<Bytes> back(away.size());
+  std::vector<Bytes> room = room_of(question, plan), back(room.size());
   for (plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
-    const Bytes some = std::clamp(left[rank] - back[rank], Bytes(0), stage.optimizer_away);
+    const Bytes some = std::clamp(room[rank], Bytes(0), stage.optimizer_away);
     stage.optimizer_away -= some;
     stage.static_bytes += some;
+    room[rank] -= some;
     back[rank] += some;
   }
   for (plan::StagePlan& stage : plan.stages)
@@ -86,7 +93,7 @@ plan::Plan with_room_used(const Question& question, plan::Plan plan) {
   return plan;
 }
 
-/// Plans by how long their copies may take.
+/// Plans by how long their copies take.
 class Search {
  public:
   Search(const Question& question, const std::function<Answer(const Question&)>& plan)
@@ -95,79 +102,74 @@ class Search {
   Answer best();
 
  private:
-  /// Plans with copies of at most `time`. Whether there is such a plan.
-  bool look(Seconds time);
-  /// Looks at plans between those with no copies and with the longest that pay.
+  struct Looked {
+    Seconds copies;  ///< that the plan has; that it might have had where there is none
+    Answer answer;
+
+    const plan::Plan* plan() const { return std::get_if<plan::Plan>(&answer); }
+    Seconds step() const { return plan() == nullptr ? kAnyTime : plan()->step; }
+  };
+  /// At the best plan with copies of at most `time`.
+  const Looked& look(Seconds time);
+  /// At plans beside the fastest, as long as the gaps there are worth it.
   void refine();
-  Answer fastest();
+  /// Of those looked at; the first one is that with all of the state on the device.
+  Answer fastest() const;
 
   Question question_;
   const std::function<Answer(const Question&)>& plan_;
-  std::map<Seconds, Answer> found_;
+  std::vector<Looked> looked_;
 };
 
-bool Search::look(Seconds time) {
+const Search::Looked& Search::look(Seconds time) {
   question_.optimizer_copies = time;
-  Answer answer = plan_(question_);
-  if (auto* const plan = std::get_if<plan::Plan>(&answer); plan != nullptr && time > Seconds(0))
-    *plan = with_room_used(question_, std::move(*plan));
-  const auto& kept = found_.insert_or_assign(time, std::move(answer)).first->second;
-  return std::holds_alternative<plan::Plan>(kept);
+  Looked& now = looked_.emplace_back(Looked{time, plan_(question_)});
+  if (auto* const plan = std::get_if<plan::Plan>(&now.answer)) {
+    if (time > Seconds(0)) *plan = with_room_used(question_, std::move(*plan));
+    now.copies = copies_of(question_, *plan);
+  }
+  return now;
 }
 
 Answer Search::best() {
-  look(Seconds(0));
-  const auto* const resident = std::get_if<plan::Plan>(&found_.at(Seconds(0)));
+  const plan::Plan* const resident = look(Seconds(0)).plan();
   const bool is_enough = resident != nullptr && keeps_everything(*resident);
-  if (!is_enough && look(kAnyTime)) refine();
+  if (!is_enough && look(kAnyTime).plan() != nullptr) refine();
   return fastest();
 }
 
 void Search::refine() {
-  // The plan without a limit, which found_ has as one with the copies that it has.
-  auto whole = found_.extract(kAnyTime);
-  const auto& limit = std::get<plan::Plan>(whole.mapped());
-  const Seconds most = copies_of(question_, limit);
-  if (most == Seconds(0)) {
-    found_.insert_or_assign(Seconds(0), std::move(whole.mapped()));
-    return;
-  }
-  whole.key() = most;
-  found_.insert(std::move(whole));
-  const auto step = [](const Answer& answer) {
-    const auto* const plan = std::get_if<plan::Plan>(&answer);
-    return plan == nullptr ? kAnyTime : plan->step;
-  };
   for (int k = 0; k < kLooks; ++k) {
-    const auto best = std::min_element(
-        found_.begin(), found_.end(),
-        [&](const auto& a, const auto& b) { return step(a.second) < step(b.second); });
-    const Seconds below =
-        best == found_.begin() ? Seconds(0) : best->first - std::prev(best)->first;
-    const Seconds above =
-        std::next(best) == found_.end() ? Seconds(0) : std::next(best)->first - best->first;
-    const Seconds gap = std::max(below, above);
-    if (gap < step(best->second) * kFinest) return;
-    look(best->first + (above > below ? above : -below) / 2);
+    std::vector<const Looked*> by_copies;
+    for (const Looked& one : looked_) by_copies.push_back(&one);
+    std::stable_sort(by_copies.begin(), by_copies.end(),
+                     [](const Looked* a, const Looked* b) { return a->copies < b->copies; });
+    const auto best =
+        std::min_element(by_copies.begin(), by_copies.end(),
+                         [](const Looked* a, const Looked* b) { return a->step() < b->step(); });
+    const Seconds here = (*best)->copies;
+    const Seconds below = best == by_copies.begin() ? here : (*std::prev(best))->copies;
+    const Seconds above = std::next(best) == by_copies.end() ? here : (*std::next(best))->copies;
+    const Seconds gap = std::max(here - below, above - here);
+    if (gap < (*best)->step() * kFinest) return;
+    look((here + (above - here > here - below ? above : below)) / 2);
   }
 }
 
-Answer Search::fastest() {
-  const Answer resident = found_.at(Seconds(0));
-  const plan::Plan* best = nullptr;
-  for (const auto& [time, answer] : found_) {
-    const auto* const plan = std::get_if<plan::Plan>(&answer);
-    if (plan != nullptr && (best == nullptr || plan->step < best->step)) best = plan;
-  }
-  // Of those that lack something, the one that has most of the state away lacks least.
-  if (best == nullptr) return found_.rbegin()->second;
-  plan::Plan chosen = *best;
-  if (copies_of(question_, chosen) == Seconds(0)) return chosen;
+Answer Search::fastest() const {
+  const auto best =
+      std::min_element(looked_.begin(), looked_.end(),
+                       [](const Looked& a, const Looked& b) { return a.step() < b.step(); });
+  const Looked &resident = looked_.front(), &all_away = looked_.back();
+  // Of plans that lack something, the one that has most of the state away lacks least.
+  if (best->plan() == nullptr) return all_away.answer;
+  plan::Plan chosen = *best->plan();
+  if (best->copies == Seconds(0)) return chosen;
   plan::Alternative other{.policy = kOnDevice, .step = {}, .infeasible = {}};
-  if (const auto* const plan = std::get_if<plan::Plan>(&resident))
-    other.step = plan->step;
+  if (resident.plan() != nullptr)
+    other.step = resident.step();
   else
-    other.infeasible = std::get<plan::Infeasible>(resident);
+    other.infeasible = std::get<plan::Infeasible>(resident.answer);
   chosen.alternatives.push_back(std::move(other));
   return chosen;
 }

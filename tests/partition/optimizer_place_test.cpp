@@ -184,7 +184,7 @@ TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
   std::printf("%d cases, %d with state away, %d optimal, the worst %.3f of the optimum\n", looked,
               moved, best, worst);
   EXPECT_GE(moved, 30);
-  EXPECT_GE(best * 100, looked * 90);
+  EXPECT_GE(best * 100, looked * 97);
 }
 
 TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
