@@ -15,9 +15,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Plans that are made between none of the state away and all of it; and the least difference of
-/// copies that is looked at, of a step.
-constexpr int kLooks = 6;
+/// Plans that are made between none of the state away and all of it, of questions up to so many
+/// layers x stages and of larger ones, which take seconds each; and the least difference of copies
+/// that is looked at, of a step.
+constexpr int kLooks = 6, kLooksAtLarge = 2, kLarge = 2000;
 constexpr double kFinest = 0.005;
 constexpr const char* kOnDevice = "optimizer state on the device";
 
@@ -139,7 +140,8 @@ Answer Search::best() {
 }
 
 void Search::refine() {
-  for (int k = 0; k < kLooks; ++k) {
+  const bool is_large = question_.chain.length() * question_.stages > kLarge;
+  for (int k = 0; k < (is_large ? kLooksAtLarge : kLooks); ++k) {
     std::vector<const Looked*> by_copies;
     for (const Looked& one : looked_) by_copies.push_back(&one);
     std::stable_sort(by_copies.begin(), by_copies.end(),
