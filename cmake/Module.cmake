@@ -38,11 +38,11 @@ function(trireme_add_module name)
   endif()
 endfunction()
 
-# An executable with the shared precompiled header, which was made with -fPIC where CMake gives executables -fPIE.
-function(trireme_use_torch_pch target)
+# An executable with a shared precompiled header, which was made with -fPIC where CMake gives executables -fPIE.
+function(trireme_use_pch target pch)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
-  target_precompile_headers(${target} REUSE_FROM trireme_torch_pch)
+  target_precompile_headers(${target} REUSE_FROM ${pch})
 endfunction()
 
 # Everything that a target reaches through PUBLIC and PRIVATE links, aliases resolved.

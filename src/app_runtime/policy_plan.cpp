@@ -20,6 +20,8 @@ namespace {
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
                       const std::string& file);
 std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages);
+/// Throws InputError where the job says another thing than the plan that it names.
+void require_agreement(const plan::Plan& plan, const config::JobSpec& job);
 
 }  // namespace
 
@@ -38,6 +40,7 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             " micro-batches, but the job has ", config::micro_batches(job),
                             " per replica"));
   }
+  require_agreement(plan, job);
   require_runnable(plan, model, job.plan.file);
   return plan;
 }
@@ -85,11 +88,34 @@ std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
 
 namespace {
 
+std::string joined(const std::vector<int>& numbers) {
+  std::vector<std::string> texts;
+  for (const int number : numbers) texts.push_back(concat(number));
+  return join(texts, ", ");
+}
+
 std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages) {
   if (auto cut = cut_by_user(job, model, stages)) return *std::move(cut);
   std::vector<double> work;
   for (const model::LayerRecipe& layer : model.layers) work.push_back(layer.work);
   return partition::balanced_cut(work, stages);
+}
+
+void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
+  std::vector<int> ends;
+  bool has_state_away = false;
+  for (const plan::StagePlan& stage : plan.stages) {
+    ends.push_back(stage.program.last_layer);
+    has_state_away = has_state_away || stage.optimizer_away > Bytes(0);
+  }
+  ends.pop_back();
+  if (job.pipeline.cut && *job.pipeline.cut != ends)
+    job.fail("pipeline.cut", concat("is [", joined(*job.pipeline.cut), "], but ", job.plan.file,
+                                    " cuts after [", joined(ends), "]: leave one of them out"));
+  if (has_state_away && job.memory.optimizer == "device")
+    job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
+                                        " has optimizer state in the outer tier: must be auto or "
+                                        "outer"));
 }
 
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,

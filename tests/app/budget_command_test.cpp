@@ -146,6 +146,11 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
                                           " --set checkpoint.resume=never --set plan.file=" + plan);
   EXPECT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_GT(away(summary_of(folder)), 0);
+  const CommandResult refused =
+      run_command(kTrireme + " train " + job + outer +
+                  " --set memory.optimizer=device --set plan.file=" + plan);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("has optimizer state in the outer tier"));
   const CommandResult elsewhere =
       run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
   EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
@@ -182,6 +187,12 @@ TEST(Budget, EveryStageKeepsItsOwn) {
     const double peak = rank["peak_bytes"], predicted = rank["predicted_peak_bytes"];
     EXPECT_NEAR(predicted, peak, std::max(0.02 * peak, 1048576.0));
   }
+  const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
+  const CommandResult other =
+      run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set pipeline.cut=[5]" +
+                  " --set plan.file=" + plan);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.errors, HasSubstr("pipeline.cut is [5], but"));
 }
 
 TEST(Budget, TheRunFolderHoldsWhatThePlanRestsOn) {

@@ -190,7 +190,7 @@ TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
 TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
   std::mt19937 random(6);
   int moved = 0, saved = 0;
-  for (int trial = 0; trial < 120; ++trial) {
+  for (int trial = 0; trial < 60; ++trial) {
     SCOPED_TRACE(trial);
     const Question question = small_question_with_state(random, {.copies = true});
     Question resident = question;
@@ -208,7 +208,7 @@ TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
     if (other == nullptr) ++saved;
   }
   std::printf("%d plans with state away, %d where nothing else fits\n", moved, saved);
-  EXPECT_GE(moved, 20);
+  EXPECT_GE(moved, 15);
   EXPECT_GE(saved, 10);
 }
 
