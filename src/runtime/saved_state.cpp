@@ -122,16 +122,18 @@ void SavedState::name_parts(std::size_t parameter, const std::string& name,
 }
 
 checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
-  // Moments and masters are float32; what has none is as its weight is.
+  const auto spec = [&](const at::Tensor& shape, at::ScalarType type) {
+    return checkpoint::Spec{
+        .name = tensor.name,
+        .type = type_name(type),
+        .sizes = shape.sizes().vec(),
+        .size = Bytes(shape.numel() * static_cast<std::int64_t>(c10::elementSize(type)))};
+  };
+  if (tensor.value.defined()) return spec(tensor.value, tensor.value.scalar_type());
+  // Moments and masters are float32; what has no master is as its weight is.
   const StageParameter& parameter = parts_.stage.parameters().at(tensor.parameter);
-  const bool is_state =
-      !tensor.value.defined() && (tensor.part != Optimizer::Part::kValue || parameter.is_trained);
-  const at::Tensor& shape = tensor.value.defined() ? tensor.value : parameter.weight;
-  const at::ScalarType type = is_state ? at::kFloat : shape.scalar_type();
-  return {.name = tensor.name,
-          .type = type_name(type),
-          .sizes = shape.sizes().vec(),
-          .size = Bytes(shape.numel() * static_cast<std::int64_t>(c10::elementSize(type)))};
+  const bool is_state = tensor.part != Optimizer::Part::kValue || parameter.is_trained;
+  return spec(parameter.weight, is_state ? at::kFloat : parameter.weight.scalar_type());
 }
 
 std::vector<SavedState::Named> SavedState::mine() const {
