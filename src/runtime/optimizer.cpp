@@ -210,11 +210,12 @@ at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
 
 void Optimizer::Access::change(std::size_t i, Part part,
                                const std::function<void(const at::Tensor&)>& change) {
-  if (!is_away(i, part)) return change(read(i, part));
-  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
+  const std::size_t to = holder(i);
+  if (!is_away(to, part)) return change(read(to, part));
+  const StageParameter& parameter = optimizer_.stage_.parameters()[to];
   const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);
   change(row.view(parameter.weight.sizes()));
-  each_slice(i, part, [&](const at::Tensor& slice, std::int64_t begin) {
+  each_slice(to, part, [&](const at::Tensor& slice, std::int64_t begin) {
     at::Tensor into = slice;
     into.copy_(row.narrow(0, begin, slice.numel()));
   });
