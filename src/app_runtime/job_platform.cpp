@@ -7,6 +7,7 @@
 #include "trireme/core/text.h"
 #include "trireme/tier/rates.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -73,6 +74,12 @@ tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
   options.disk = bytes_of(job.memory.disk_budget, disk);
   options.disk_path = folder;
   return options;
+}
+
+tier::OuterStoreOptions part_of(tier::OuterStoreOptions store, Bytes room) {
+  store.host = std::min(store.host, room);
+  store.disk = std::min(store.disk, room - store.host);
+  return store;
 }
 
 namespace {

@@ -23,4 +23,7 @@ Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& devi
 /// The outer tier of every rank.
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
 
+/// So much of an outer store, host memory first; all of it where it has less.
+tier::OuterStoreOptions part_of(tier::OuterStoreOptions store, Bytes room);
+
 }  // namespace trireme::app

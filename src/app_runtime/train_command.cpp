@@ -153,10 +153,7 @@ std::optional<data::UnigramLoss> unigram_of(const Run& run) {
 std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const TrainPlan& plan,
                                                                           RankDevice& device) {
   return [&plan, &device](Bytes room) {
-    tier::OuterStoreOptions store = plan.optimizer_store;
-    store.host = std::min(store.host, room);
-    store.disk = std::min(store.disk, room - store.host);
-    return device.copies_to(store)();
+    return device.copies_to(part_of(plan.optimizer_store, room))();
   };
 }
 

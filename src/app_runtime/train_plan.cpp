@@ -260,15 +260,14 @@ void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
 
 void open_stores(const config::JobSpec& job, TrainPlan& plan) {
   const tier::OuterStoreOptions whole = outer_store_of(job);
-  plan.outer_store = plan.optimizer_store = whole;
   const program::Program program = plan::compile(plan.plan);
   const bool has_copies =
       std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies);
   const Bytes moved = plan.copies.outer_peak;
   // Pieces are rounded up to whole cache lines.
   const Bytes room = has_copies ? moved + moved / 32 + Bytes(1 << 20) : Bytes(0);
-  plan.outer_store.host = std::min(whole.host, room);
-  plan.outer_store.disk = std::min(whole.disk, room - plan.outer_store.host);
+  plan.outer_store = part_of(whole, room);
+  plan.optimizer_store = whole;
   plan.optimizer_store.host = whole.host - plan.outer_store.host;
   plan.optimizer_store.disk = whole.disk - plan.outer_store.disk;
 }
