@@ -15,8 +15,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace trireme::runtime {
@@ -48,6 +50,7 @@ SavedCheckpoint SavedState::save(std::int64_t step, const Checkpointing& into) {
           store.keep(into.keep);
         },
         "end of a checkpoint");
+    frozen_.folder = saved.folder;
   } catch (...) {
     if (parts_.channel.rank() == 0) store.discard(step);
     throw;
@@ -73,39 +76,61 @@ checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const 
   return all;
 }
 
-checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) const {
-  const std::vector<Named> tensors = mine();
-  std::vector<checkpoint::Spec> specs;
-  for (const Named& tensor : tensors) specs.push_back(spec_of(tensor));
+checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) {
+  const std::vector<RankFile> files = mine();
   Optimizer::Access state(parts_.optimizer);
-  std::optional<checkpoint::TensorFile> file;
   checkpoint::Manifest manifest;
-  std::size_t next = 0;
+  std::optional<checkpoint::TensorFile> out;
+  std::size_t of_file = 0, next = 0;
+  const auto end_file = [&](const checkpoint::Manifest& tensors) {
+    checkpoint::merge(manifest, tensors);
+    out.reset();
+    next = 0;
+    return ++of_file < files.size();
+  };
   const auto piece = [&] {
-    if (tensors.empty()) return false;
-    if (!file && !std::filesystem::exists(folder))
+    if (of_file == files.size()) return false;
+    if (!out && !std::filesystem::exists(folder))
       throw InputError(concat(folder.string(), ": was made by rank 0 and is not here on rank ",
                               parts_.channel.rank(),
                               ": report.directory must be on a file system that all ranks share"));
-    if (!file)
-      file.emplace(folder / concat("rank-", parts_.channel.rank(), ".safetensors"),
-                   std::move(specs));
-    if (next < tensors.size()) {
-      const Named& one = tensors[next++];
+    const RankFile& file = files[of_file];
+    if (!out) {
+      if (file.is_frozen && link_frozen(folder / file.name)) return end_file(frozen_.tensors);
+      std::vector<checkpoint::Spec> specs;
+      for (const Named& tensor : file.tensors) specs.push_back(spec_of(tensor));
+      out.emplace(folder / file.name, std::move(specs));
+    }
+    if (next < file.tensors.size()) {
+      const Named& one = file.tensors[next++];
       const at::Tensor value =
           one.value.defined() ? one.value : state.read(one.parameter, one.part);
       const at::Tensor bytes = value.detach().cpu().contiguous();
-      file->append(bytes_of(bytes));
+      out->append(bytes_of(bytes));
       return true;
     }
-    manifest = file->finish();
-    return false;
+    const checkpoint::Manifest tensors = out->finish();
+    if (file.is_frozen) frozen_ = {.folder = {}, .tensors = tensors};
+    return end_file(tensors);
   };
   comm::work_in_rounds(parts_.channel, piece, "writing of a checkpoint");
   for (const StageParameter& parameter : parts_.stage.parameters())
     if (!parameter.tie.empty() && parts_.reducer.is_first_use(parameter))
       manifest.ties[parameter.tie] = parameter.name;
   return manifest;
+}
+
+bool SavedState::link_frozen(const std::filesystem::path& file) const {
+  if (frozen_.folder.empty()) return false;
+  std::error_code failure;
+  std::filesystem::create_hard_link(frozen_.folder / file.filename(), file, failure);
+  if (failure) return false;
+  Bytes end;
+  for (const auto& [name, entry] : frozen_.tensors.tensors)
+    end = std::max(end, entry.offset + entry.size);
+  if (std::cmp_equal(std::filesystem::file_size(file, failure), end.count())) return true;
+  std::filesystem::remove(file);
+  return false;
 }
 
 void SavedState::name_parts(std::size_t parameter, const std::string& name,
@@ -119,6 +144,10 @@ void SavedState::name_parts(std::size_t parameter, const std::string& name,
     tensors.push_back(
         {.name = concat(prefix, name), .value = {}, .parameter = parameter, .part = part});
   }
+}
+
+bool SavedState::is_frozen(const Named& tensor) const {
+  return !tensor.value.defined() && !parts_.stage.parameters().at(tensor.parameter).is_trained;
 }
 
 checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
@@ -136,7 +165,7 @@ checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
   return spec(parameter.weight, is_state ? at::kFloat : parameter.weight.scalar_type());
 }
 
-std::vector<SavedState::Named> SavedState::mine() const {
+std::vector<SavedState::RankFile> SavedState::mine() const {
   std::vector<Named> tensors;
   const int replica = parts_.position.replica;
   const std::vector<StageParameter>& parameters = parts_.stage.parameters();
@@ -156,7 +185,19 @@ std::vector<SavedState::Named> SavedState::mine() const {
     tensors.push_back({.name = kLosses, .value = view_of(parts_.losses.history().losses)});
     tensors.push_back({.name = kMeans, .value = view_of(parts_.losses.history().means)});
   }
-  return tensors;
+  const auto first_frozen = std::stable_partition(
+      tensors.begin(), tensors.end(), [&](const Named& one) { return !is_frozen(one); });
+  const std::string name = concat("rank-", parts_.channel.rank());
+  std::vector<RankFile> files;
+  if (first_frozen != tensors.begin())
+    files.push_back({.name = name + ".safetensors",
+                     .tensors = {tensors.begin(), first_frozen},
+                     .is_frozen = false});
+  if (first_frozen != tensors.end())
+    files.push_back({.name = name + ".frozen.safetensors",
+                     .tensors = {first_frozen, tensors.end()},
+                     .is_frozen = true});
+  return files;
 }
 
 std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& manifest) const {

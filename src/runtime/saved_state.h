@@ -60,18 +60,35 @@ class SavedState {
   void name_parts(std::size_t parameter, const std::string& name,
                   std::vector<Named>& tensors) const;
   checkpoint::Spec spec_of(const Named& tensor) const;
+  /// A file of this rank.
+  struct RankFile {
+    std::string name;
+    std::vector<Named> tensors;
+    bool is_frozen = false;  ///< no step changes what is in it
+  };
   /// What this rank saves.
-  std::vector<Named> mine() const;
+  std::vector<RankFile> mine() const;
   /// What this rank takes up from a checkpoint.
   std::vector<Named> wanted(const checkpoint::Manifest& manifest) const;
-  /// Every rank: writes its file, and says what is in it.
-  checkpoint::Manifest write(const std::filesystem::path& folder) const;
+  bool is_frozen(const Named& tensor) const;
+  /// Every rank: writes its files, and says what is in them.
+  checkpoint::Manifest write(const std::filesystem::path& folder);
+  /// Gives the file of the checkpoint before this one a name here, too; false where that cannot be
+  /// or it is not whole.
+  bool link_frozen(const std::filesystem::path& file) const;
   /// Of all ranks.
   checkpoint::Manifest gather(const checkpoint::Manifest& part) const;
   /// Every rank: while rank 0 works. Throws on every rank what is thrown there.
   void on_rank_0(const std::function<void()>& work, std::string_view what) const;
 
+  /// What is frozen, as it was written: once, for all checkpoints.
+  struct Frozen {
+    std::filesystem::path folder;  ///< of the newest checkpoint that has it
+    checkpoint::Manifest tensors;
+  };
+
   Parts parts_;
+  Frozen frozen_;
 };
 
 }  // namespace trireme::runtime

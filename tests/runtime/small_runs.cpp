@@ -13,7 +13,7 @@ namespace trireme::runtime {
 
 Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look, const device::Place& place,
-                  const Checkpointing& checkpoints) {
+                  const Checkpointing& checkpoints, Observer* observer) {
   tier::install_cpu_allocator();
   job.pipeline.replicas = split.replicas;
   job.pipeline.schedule = split.schedule;
@@ -46,7 +46,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
                                      .owns_process = ranks == 1,
                                      .stop_requested = {},
                                      .since_start = [] { return Seconds(0); }});
-                    const Outcome mine = trainer.run(nullptr);
+                    const Outcome mine = trainer.run(channel.rank() == 0 ? observer : nullptr);
                     const std::lock_guard lock(mutex);
                     if (look) look(channel.rank(), trainer);
                     if (channel.rank() == 0) outcome = mine;

@@ -127,8 +127,8 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
 /// Trains on threads and hands every rank's trainer to `look` afterwards.
 Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look = {},
-                  const device::Place& place = device::cpu(),
-                  const Checkpointing& checkpoints = {});
+                  const device::Place& place = device::cpu(), const Checkpointing& checkpoints = {},
+                  Observer* observer = nullptr);
 
 /// What a job has learned, as a checkpoint and exported.
 struct Trained {

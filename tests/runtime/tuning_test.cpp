@@ -13,6 +13,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
 namespace trireme::runtime {
 namespace {
 
@@ -78,6 +83,84 @@ TEST(Tuning, ChangesWhatIsTrainedAlone) {
   }
   EXPECT_EQ(trained, 2 * 4 * 2);
   EXPECT_GT(frozen, 20);
+}
+
+/// Calls `then` after every checkpoint.
+class AfterSaving final : public Observer {
+ public:
+  explicit AfterSaving(std::function<void(const SavedCheckpoint&)> then) : then_(std::move(then)) {}
+  void saved(std::int64_t /*step*/, const SavedCheckpoint& checkpoint) override {
+    then_(checkpoint);
+  }
+  void started(Seconds /*since_start*/) override {}
+  void step(const StepRecord& /*record*/) override {}
+  void interval_ended() override {}
+  void validation(std::int64_t /*step*/, double /*loss*/) override {}
+
+ private:
+  std::function<void(const SavedCheckpoint&)> then_;
+};
+
+class FrozenFile : public testing::Test {
+ protected:
+  FrozenFile() {
+    job_.train.steps = 3;
+    saved_.folder = folder_ / "checkpoints";
+    saved_.every = 1;
+    saved_.keep = 3;
+    saved_.job = "train: {}\n";
+  }
+  Outcome train(const std::function<void(const SavedCheckpoint&)>& after = [](const auto&) {}) {
+    AfterSaving observer(after);
+    return run_small(job_, {.cut = {2}}, {}, device::cpu(), saved_, &observer);
+  }
+  /// Names that the file of step 3 has in all.
+  static std::uintmax_t names_of(const std::filesystem::path& checkpoints,
+                                 const std::string& file) {
+    return std::filesystem::hard_link_count(checkpoints / "step-3" / file);
+  }
+  /// Goes on from step 2.
+  Outcome resumed() {
+    Checkpointing from;
+    from.resume = saved_.folder / "step-2";
+    return run_small(job_, {.cut = {1, 4}}, {}, device::cpu(), from);
+  }
+
+  config::JobSpec job_ = job_of(with_adapters(), "bfloat16_weights");
+  TemporaryFolder folder_;
+  Checkpointing saved_;
+};
+
+TEST_F(FrozenFile, IsWrittenOnceForAllCheckpoints) {
+  const Outcome whole = train();
+  for (const char* const rank : {"rank-0", "rank-1"}) {
+    EXPECT_EQ(names_of(saved_.folder, concat(rank, ".safetensors")), 1);
+    EXPECT_EQ(names_of(saved_.folder, concat(rank, ".frozen.safetensors")), 3);
+  }
+  const checkpoint::Manifest manifest = checkpoint::load_manifest(saved_.folder / "step-3");
+  for (const auto& [name, entry] : manifest.tensors) {
+    const bool is_frozen =
+        name.starts_with("parameters/") && !name.ends_with("lora_A") && !name.ends_with("lora_B");
+    EXPECT_EQ(entry.file.ends_with(".frozen.safetensors"), is_frozen) << name;
+  }
+  EXPECT_EQ(resumed().parameters_digest, whole.parameters_digest);
+}
+
+TEST_F(FrozenFile, GoesWithTheLastCheckpointThatHasIt) {
+  saved_.keep = 1;
+  train();
+  EXPECT_EQ(names_of(saved_.folder, "rank-1.frozen.safetensors"), 1);
+}
+
+TEST_F(FrozenFile, IsWrittenAnewWhereTheEarlierOneIsNotWhole) {
+  const Outcome whole = train([](const SavedCheckpoint& checkpoint) {
+    if (checkpoint.folder.filename() != "step-1") return;
+    std::filesystem::remove(checkpoint.folder / "rank-0.frozen.safetensors");
+    std::filesystem::resize_file(checkpoint.folder / "rank-1.frozen.safetensors", 100);
+  });
+  for (const char* const rank : {"rank-0", "rank-1"})
+    EXPECT_EQ(names_of(saved_.folder, concat(rank, ".frozen.safetensors")), 2) << rank;
+  EXPECT_EQ(resumed().parameters_digest, whole.parameters_digest);
 }
 
 TEST(Tuning, HoldsGradientsAndStateOfWhatIsTrainedAlone) {
