@@ -2,6 +2,7 @@
 // is, by the planner itself, on every cut and with every number in flight.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
+#include "support/trials.h"
 
 #include <gtest/gtest.h>
 
@@ -68,11 +69,11 @@ bool some_cut_is_planned(Question question) {
 class LeastBudget : public testing::TestWithParam<std::string> {
  protected:
   /// Calls `check(question, least)` for infeasible questions.
-  void each_shortage(int trials, const Sizes& sizes,
+  void each_shortage(int questions, const Sizes& sizes,
                      const std::function<void(Question, Bytes)>& check) {
     std::mt19937 random(41);
     int shortages = 0;
-    for (int trial = 0; trial < trials; ++trial) {
+    for (int trial = 0; trial < questions; ++trial) {
       SCOPED_TRACE(trial);
       Question question = equal_ranks(random, sizes);
       question.solver = GetParam();
@@ -83,16 +84,17 @@ class LeastBudget : public testing::TestWithParam<std::string> {
       EXPECT_GT(infeasible->needed, infeasible->available);
       check(std::move(question), infeasible->least_budget);
     }
-    EXPECT_GE(shortages, trials / 8);
+    EXPECT_GE(shortages, questions / 8);
   }
 };
 
 TEST_P(LeastBudget, IsEnoughAndNoByteLessIs) {
   const bool searches = GetParam() == "exhaustive";  // takes minutes for long stages
-  each_shortage(100, searches ? kFewCuts : kManyCuts, [](const Question& question, Bytes least) {
-    EXPECT_TRUE(is_planned(with_memory(question, least)));
-    EXPECT_FALSE(is_planned(with_memory(question, least - Bytes(1))));
-  });
+  each_shortage(trials(100), searches ? kFewCuts : kManyCuts,
+                [](const Question& question, Bytes least) {
+                  EXPECT_TRUE(is_planned(with_memory(question, least)));
+                  EXPECT_FALSE(is_planned(with_memory(question, least - Bytes(1))));
+                });
 }
 
 TEST_P(LeastBudget, IsThatOfTheBestOfAllCuts) {

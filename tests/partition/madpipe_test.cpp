@@ -6,6 +6,7 @@
 #include "judge.h"
 #include "shared_plans.h"
 #include "support/input_error.h"
+#include "support/trials.h"
 
 #include "trireme/program/generate.h"
 #include "trireme/simulate/validate.h"
@@ -238,7 +239,7 @@ TEST(Madpipe, IsTheBestOfAllAllocationsAndNumbersInFlightInMostCases) {
 TEST(Madpipe, KeepsEveryBudgetAndIsNeverSlowerThanJoint) {
   std::mt19937 random(17);
   int plans = 0, several = 0;
-  for (int i = 0; i < 330; ++i) {
+  for (int i = 0; i < trials(330); ++i) {
     Question question = small_question(
         random, {.least_layers = 3, .most_layers = 7, .most_stages = 4, .most_micro_batches = 8});
     question.solver = "madpipe";
@@ -260,8 +261,8 @@ TEST(Madpipe, KeepsEveryBudgetAndIsNeverSlowerThanJoint) {
     }
     EXPECT_EQ(plan::read_plan(io::parse(plan::to_json(*found), "p.json")), *found) << i;
   }
-  EXPECT_GT(plans, 200);
-  EXPECT_GT(several, 30);
+  EXPECT_GT(plans, trials(200));
+  EXPECT_GT(several, trials(30));
 }
 
 TEST(Madpipe, PlanWhoseTurnsWaitInACircleIsRefused) {

@@ -3,6 +3,7 @@
 #include "mixed_programs.h"
 
 #include "partition/planned.h"
+#include "support/trials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ TEST(MixedPrograms, KeepForAsManyMicroBatchesAsMemoryHasRoomFor) {
 TEST(MixedPrograms, AreSoundAndNeverSlowerAtRandom) {
   std::mt19937 random(91);
   int mixed = 0;
-  for (int trial = 0; trial < 150; ++trial) {
+  for (int trial = 0; trial < trials(150); ++trial) {
     SCOPED_TRACE(trial);
     Question question = small_question(random, {.least_layers = 3,
                                                 .most_layers = 10,
@@ -68,7 +69,7 @@ TEST(MixedPrograms, AreSoundAndNeverSlowerAtRandom) {
       EXPECT_LT(plan->step, *plain->step);
     }
   }
-  EXPECT_GE(mixed, 5);
+  EXPECT_GE(mixed, trials(5));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The optimiser's state in the outer tier: how much of it, and what that is worth.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
+#include "support/trials.h"
 
 #include "trireme/core/error.h"
 
@@ -148,7 +149,7 @@ TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
   std::mt19937 random(5);
   int looked = 0, moved = 0, best = 0;
   double worst = 1;
-  for (int trial = 0; trial < 150; ++trial) {
+  for (int trial = 0; trial < trials(150); ++trial) {
     SCOPED_TRACE(trial);
     Question question =
         small_question_with_state(random, {.least_layers = 2, .least_stages = 1, .most_stages = 1});
@@ -183,14 +184,14 @@ TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
   }
   std::printf("%d cases, %d with state away, %d optimal, the worst %.3f of the optimum\n", looked,
               moved, best, worst);
-  EXPECT_GE(moved, 30);
+  EXPECT_GE(moved, trials(30));
   EXPECT_GE(best * 100, looked * 97);
 }
 
 TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
   std::mt19937 random(6);
   int moved = 0, saved = 0;
-  for (int trial = 0; trial < 60; ++trial) {
+  for (int trial = 0; trial < trials(60); ++trial) {
     SCOPED_TRACE(trial);
     const Question question = small_question_with_state(random, {.copies = true});
     Question resident = question;
@@ -208,8 +209,8 @@ TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
     if (other == nullptr) ++saved;
   }
   std::printf("%d plans with state away, %d where nothing else fits\n", moved, saved);
-  EXPECT_GE(moved, 15);
-  EXPECT_GE(saved, 10);
+  EXPECT_GE(moved, trials(15));
+  EXPECT_GE(saved, trials(10));
 }
 
 TEST(OptimizerPlace, TheLeastBudgetIsThatWithAllOfItAway) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/every_cut.h"
 #include "partition/instances.h"
+#include "support/trials.h"
 
 #include "trireme/simulate/validate.h"
 
@@ -19,7 +20,7 @@ TEST(JointPlanner, IsTheOptimumOverCutsAndProgramsNearlyAlways) {
   std::mt19937 random(20210);
   int feasible = 0, equal = 0, above = 0, below = 0, missed = 0;
   double gap = 0, worst = 0;
-  for (int trial = 0; trial < 1100; ++trial) {
+  for (int trial = 0; trial < trials(1100); ++trial) {
     const Question question = as_scheduled(small_question(random, {}));
     const Optimum optimum = EveryCut(question, false).search();
     const Answer answer = plan(question);
@@ -52,7 +53,7 @@ TEST(JointPlanner, IsTheOptimumOverCutsAndProgramsNearlyAlways) {
   RecordProperty("above", above);
   RecordProperty("mean_gap", std::to_string(gap / feasible));
   RecordProperty("worst_gap", std::to_string(worst));
-  EXPECT_GE(feasible, 500);
+  EXPECT_GE(feasible, trials(500));
   EXPECT_EQ(missed, 0);
   EXPECT_GE(equal + below, feasible * 98 / 100);
   EXPECT_LE(gap / feasible, 0.0015);
@@ -61,7 +62,7 @@ TEST(JointPlanner, IsTheOptimumOverCutsAndProgramsNearlyAlways) {
 TEST(JointPlanner, IsOftenFasterWithFewerInFlightAndNeverSlower) {
   std::mt19937 random(20210);
   int faster = 0;
-  for (int trial = 0; trial < 500; ++trial) {
+  for (int trial = 0; trial < trials(500); ++trial) {
     Question question = small_question(random, {});
     question.solver = "joint";
     const Answer open = plan(question), scheduled = plan(as_scheduled(question));
@@ -73,7 +74,7 @@ TEST(JointPlanner, IsOftenFasterWithFewerInFlightAndNeverSlower) {
     faster += found->step.count() < usual->step.count() * (1 - kSame) ? 1 : 0;
     EXPECT_FALSE(simulate::validate(plan::compile(*found), setting_of(question, *found))) << trial;
   }
-  EXPECT_GT(faster, 2);
+  EXPECT_GT(faster, trials(2));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the planner promises of every plan, and small cases with known answers.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
+#include "support/trials.h"
 
 #include "trireme/core/error.h"
 
@@ -25,7 +26,7 @@ std::string refusal(const Question& question) {
 TEST(Planner, KeepsEveryBudgetAndBeatsItsAlternatives) {
   std::mt19937 random(31);
   int feasible = 0;
-  for (int trial = 0; trial < 120; ++trial) {
+  for (int trial = 0; trial < trials(120); ++trial) {
     SCOPED_TRACE(trial);
     const Question question = small_question(random, {.least_layers = 4,
                                                       .most_layers = 14,
@@ -38,13 +39,13 @@ TEST(Planner, KeepsEveryBudgetAndBeatsItsAlternatives) {
       expect_sound(question, *plan);
     }
   }
-  EXPECT_GE(feasible, 50);
+  EXPECT_GE(feasible, trials(50));
 }
 
 TEST(Planner, NamesTheLeastBudgetOfEqualRanks) {
   std::mt19937 random(32);
   int shortages = 0;
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < trials(200); ++trial) {
     SCOPED_TRACE(trial);
     Question question = small_question(random, {.least_layers = 3, .most_layers = 8});
     question.solver = "joint";
@@ -60,7 +61,7 @@ TEST(Planner, NamesTheLeastBudgetOfEqualRanks) {
     for (chain::RankSpec& rank : question.platform.ranks) rank.memory -= Bytes(1);
     EXPECT_FALSE(std::holds_alternative<plan::Plan>(partition::plan(question)));
   }
-  EXPECT_GE(shortages, 40);
+  EXPECT_GE(shortages, trials(40));
 }
 
 TEST(Planner, SaysWhatWouldMakeItFit) {

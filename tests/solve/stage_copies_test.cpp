@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
+#include "support/trials.h"
 
 #include "trireme/chain/platform.h"
 #include "trireme/program/generate.h"
@@ -167,7 +168,7 @@ TEST(StageCopies, KeepTheirPromisesInAPipeline) {
   std::mt19937 random(61);
   int copied = 0, faster = 0;
   double gain = 0;
-  for (int k = 0; k < 200; ++k) {
+  for (int k = 0; k < trials(200); ++k) {
     const chain::Chain chain =
         random_chain(random, {.most_tape_beyond = 6, .extra_per_output = k % 3}, 6);
     const int w = 2 + k % 3, last = 5;
@@ -197,10 +198,10 @@ TEST(StageCopies, KeepTheirPromisesInAPipeline) {
     const double period = (many.end - few.end).count() / 20;
     EXPECT_LE(period, solution.time().count() * (1 + 1e-9)) << chain::to_yaml(chain) << w;
   }
-  std::cout << "copies help in " << faster << " of 200 stages, there by " << 100 * gain / copied
-            << " % in the mean\n";
+  std::cout << "copies help in " << faster << " of " << trials(200) << " stages, there by "
+            << 100 * gain / copied << " % in the mean\n";
   EXPECT_EQ(copied, faster);
-  EXPECT_GT(copied, 40);
+  EXPECT_GT(copied, trials(40));
 }
 
 // The neighbour that judges a stage must take all that is in flight, however much that is; the
@@ -233,7 +234,7 @@ TEST(StageCopies, AreSeldomFarFromTheBestOfAllSets) {
   std::mt19937 random(79);
   int cases = 0, equal = 0, better = 0;
   double gap = 0, worst = 0, alone = 0;
-  for (int k = 0; k < 120; ++k) {
+  for (int k = 0; k < trials(120); ++k) {
     const chain::Chain chain = random_chain(
         random, {.most_output = 3, .most_tape_beyond = 3, .extra_per_output = k % 2}, 4);
     const int w = 2 + k % 2;
@@ -255,7 +256,7 @@ TEST(StageCopies, AreSeldomFarFromTheBestOfAllSets) {
   std::cout << "copies: " << equal << " of " << cases << " stages at the best of all sets, "
             << better << " below it, mean gap " << 100 * gap / cases << " %, worst " << 100 * worst
             << " %; without copies " << 100 * alone / cases << " %\n";
-  EXPECT_GT(cases, 100);
+  EXPECT_GT(cases, trials(100));
   EXPECT_LE(gap, 0.5 * alone);
 }
 
