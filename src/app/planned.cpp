@@ -111,7 +111,7 @@ bool moves_anything(const plan::Plan& plan) {
 void take_up(Planned& planned) {
   const auto ranks = static_cast<std::size_t>(plan::ranks_of(planned.plan));
   planned.static_bytes.resize(ranks);
-  planned.optimizer_away.resize(ranks);
+  planned.optimizer_away = plan::optimizer_away(planned.plan);
   for (plan::StagePlan& stage : planned.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     stage.budget = planned.platform.ranks[rank].memory;
@@ -121,7 +121,6 @@ void take_up(Planned& planned) {
                                                    stage.program.last_layer) -
                            stage.optimizer_away;
     planned.static_bytes[rank] += stage.static_bytes;
-    planned.optimizer_away[rank] += stage.optimizer_away;
   }
 }
 

@@ -277,14 +277,13 @@ void say(const TrainPlan& plan, std::ostream& out) {
       << to_text(plan.forecast.step) << " a step expected";
   if (plan.forecast.recompute > Seconds(0))
     out << ", " << to_text(plan.forecast.recompute) << " of it recomputation";
+  const std::vector<Bytes> state_away = plan::optimizer_away(plan.plan);
   for (std::size_t rank = 0; rank < plan.predicted_peaks.size(); ++rank) {
     const Bytes budget = plan.platform.ranks[rank].memory;
     out << "; rank " << rank << ": peak " << to_text(plan.predicted_peaks[rank]);
     if (budget > Bytes(0)) out << " of " << to_text(budget);
-    Bytes away;
-    for (const plan::StagePlan& stage : plan.plan.stages)
-      if (stage.rank == static_cast<int>(rank)) away += stage.optimizer_away;
-    if (away > Bytes(0)) out << ", " << to_text(away) << " of optimizer state in the outer tier";
+    if (state_away[rank] > Bytes(0))
+      out << ", " << to_text(state_away[rank]) << " of optimizer state in the outer tier";
   }
   out << "\n";
 }

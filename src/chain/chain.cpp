@@ -64,6 +64,12 @@ Retape capped(Retape retape, const LayerCost& layer) {
   return retape;
 }
 
+Bytes optimizer_bytes(const Chain& chain, int first, int last) {
+  Bytes sum;
+  for (int i = first; i <= last; ++i) sum += chain.layer(i).optimizer;
+  return sum;
+}
+
 Chain load_chain(const std::filesystem::path& file) {
   return read_chain(io::load(file, kMaxChainFile));
 }

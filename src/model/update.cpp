@@ -7,10 +7,17 @@
 
 namespace trireme::model {
 
+bool has_first_moments(const config::OptimizerSpec& spec) {
+  return has_second_moments(spec) || spec.momentum != 0;
+}
+
+bool has_second_moments(const config::OptimizerSpec& spec) {
+  return spec.kind == "adamw";
+}
+
 Updated with_moments(const config::OptimizerSpec& spec, Updated parameter) {
-  const bool is_adamw = spec.kind == "adamw";
-  if (is_adamw || spec.momentum != 0) parameter.first = at::zeros_like(parameter.master);
-  if (is_adamw) parameter.second = at::zeros_like(parameter.master);
+  if (has_first_moments(spec)) parameter.first = at::zeros_like(parameter.master);
+  if (has_second_moments(spec)) parameter.second = at::zeros_like(parameter.master);
   return parameter;
 }
 

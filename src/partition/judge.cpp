@@ -44,12 +44,11 @@ Bytes static_bytes(const Question& question, const LayerRuns& runs) {
 
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
   std::vector<LayerRuns> runs(question.platform.ranks.size());
-  std::vector<Bytes> away(runs.size());
-  for (const plan::StagePlan& stage : plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
-    runs[rank].emplace_back(stage.program.first_layer, stage.program.last_layer);
-    away[rank] += stage.optimizer_away;
-  }
+  for (const plan::StagePlan& stage : plan.stages)
+    runs[static_cast<std::size_t>(stage.rank)].emplace_back(stage.program.first_layer,
+                                                            stage.program.last_layer);
+  std::vector<Bytes> away = plan::optimizer_away(plan);
+  away.resize(runs.size());
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
     fixed.push_back(static_bytes(question, runs[rank]) - away[rank]);

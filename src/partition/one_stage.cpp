@@ -13,11 +13,9 @@
 namespace trireme::partition {
 namespace {
 
-/// Bytes of the rank that do not depend on its program.
-struct Fixed {
-  Bytes held, optimizer_away;
-};
-solve::Problem problem_of(const Question& question, const chain::Chain& timed, const Fixed& fixed);
+/// Of a rank that holds `fixed` bytes whatever its program, and has `away` in its outer tier.
+solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed,
+                          Bytes away);
 /// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
 solve::Result unbounded(const Question& question, const std::string& solver,
                         solve::Problem problem);
@@ -31,7 +29,7 @@ Answer answer_alone(const Question& question, const std::string& solver) {
   const LayerRuns whole{{1, timed.length()}};
   const Bytes away = optimizer_away(question, 0, whole);
   const Bytes fixed = static_bytes(question, whole) - away;
-  const solve::Problem problem = problem_of(question, timed, {fixed, away});
+  const solve::Problem problem = problem_of(question, timed, fixed, away);
   solve::Result result =
       rank.memory > Bytes(0) ? solve::solve(solver, problem) : unbounded(question, solver, problem);
   if (auto* infeasible = std::get_if<plan::Infeasible>(&result))
@@ -54,16 +52,17 @@ Answer answer_alone(const Question& question, const std::string& solver) {
 
 namespace {
 
-solve::Problem problem_of(const Question& question, const chain::Chain& timed, const Fixed& fixed) {
+solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed,
+                          Bytes away) {
   const chain::RankSpec& rank = question.platform.ranks.front();
   solve::Problem problem;
   problem.chain = &timed;
   problem.first_layer = 1;
   problem.last_layer = timed.length();
-  problem.budget = std::max(Bytes(0), rank.memory - fixed.held);
+  problem.budget = std::max(Bytes(0), rank.memory - fixed);
   if (rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0))
-    problem.link = solve::HostLink{
-        .out = rank.out, .in = rank.in, .capacity = outer_room(rank, fixed.optimizer_away)};
+    problem.link =
+        solve::HostLink{.out = rank.out, .in = rank.in, .capacity = outer_room(rank, away)};
   problem.slots = question.slots;
   return problem;
 }

@@ -45,17 +45,9 @@ Bytes with_margin(Bytes away) {
   return away + away / 15 + Bytes(16);
 }
 
-/// By rank.
-std::vector<Bytes> away_of(const Question& question, const plan::Plan& plan) {
-  std::vector<Bytes> away(question.platform.ranks.size());
-  for (const plan::StagePlan& stage : plan.stages)
-    away[static_cast<std::size_t>(stage.rank)] += stage.optimizer_away;
-  return away;
-}
-
 /// Of the rank that takes longest.
 Seconds copies_of(const Question& question, const plan::Plan& plan) {
-  const std::vector<Bytes> away = away_of(question, plan);
+  const std::vector<Bytes> away = plan::optimizer_away(plan);
   Seconds longest;
   for (std::size_t rank = 0; rank < away.size(); ++rank)
     if (away[rank] > Bytes(0))
@@ -178,8 +170,7 @@ Answer Search::fastest() const {
 
 /// "; it would fit with so much host memory"; empty where that would not be enough.
 std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
-  Bytes state;
-  for (const chain::LayerCost& layer : question.chain.layers) state += layer.optimizer;
+  const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
   question.optimizer_copies = kAnyTime;
   for (chain::RankSpec& rank : question.platform.ranks) {
     rank.host = std::max(rank.host, with_margin(state));
@@ -189,7 +180,7 @@ std::string advice(Question question, const std::function<Answer(const Question&
   const auto* const found = std::get_if<plan::Plan>(&answer);
   if (found == nullptr) return "";
   Bytes most;
-  for (const Bytes away : away_of(question, with_room_used(question, *found)))
+  for (const Bytes away : plan::optimizer_away(with_room_used(question, *found)))
     most = std::max(most, with_margin(away));
   return concat("; it would fit with ", to_text(most), " (", most.count(),
                 " bytes) of host memory for the optimizer's state");
@@ -211,7 +202,7 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) 
   if (has_no_copies(question) || runs.empty()) return Bytes(0);
   Bytes state;
   for (const auto& [first, last] : runs)
-    for (int i = first; i <= last; ++i) state += question.chain.layer(i).optimizer;
+    state += chain::optimizer_bytes(question.chain, first, last);
   if (question.shared_bytes) state -= question.shared_bytes(runs).optimizer;
   return optimizer_away(question, rank, state);
 }

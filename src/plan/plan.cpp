@@ -27,9 +27,8 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain) {
 void require_state(const Plan& plan, const chain::Chain& chain) {
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const StagePlan& stage = plan.stages[k];
-    Bytes state;
-    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
-      state += chain.layer(i).optimizer;
+    const Bytes state =
+        chain::optimizer_bytes(chain, stage.program.first_layer, stage.program.last_layer);
     if (stage.optimizer_away > state)
       throw InputError(
           concat("stage ", k, ", optimizer_away_bytes: found ", stage.optimizer_away.count(),
@@ -58,6 +57,13 @@ int ranks_of(const Plan& plan) {
   int ranks = 0;
   for (const StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);
   return ranks;
+}
+
+std::vector<Bytes> optimizer_away(const Plan& plan) {
+  std::vector<Bytes> away(static_cast<std::size_t>(ranks_of(plan)));
+  for (const StagePlan& stage : plan.stages)
+    away[static_cast<std::size_t>(stage.rank)] += stage.optimizer_away;
+  return away;
 }
 
 bool has_rank_for_each_stage(const Plan& plan) {

@@ -93,16 +93,14 @@ void Optimizer::send_away(const StatePart& part) {
 }
 
 std::int64_t Optimizer::offset(const StateSlice& slice, Part part) const {
-  constexpr std::int64_t kTo = StateLayout::kAlignment;
   const StateKinds kinds = state_kinds(spec_, stage_.parameters()[slice.parameter]);
-  const std::int64_t each = (slice.count + kTo - 1) / kTo * kTo;
   switch (part) {
     case Part::kValue:
       return slice.offset;
     case Part::kFirst:
-      return slice.offset + each * int{kinds.master};
+      return slice.offset + slice.stride() * int{kinds.master};
     case Part::kSecond:
-      return slice.offset + each * (int{kinds.master} + int{kinds.first});
+      return slice.offset + slice.stride() * (int{kinds.master} + int{kinds.first});
   }
   throw LogicError("a part that there is not");
 }
@@ -225,10 +223,15 @@ void Optimizer::Access::each_slice(
     std::size_t i, Part part, const std::function<void(const at::Tensor&, std::int64_t)>& visit) {
   const at::NoGradGuard no_grad;
   const std::vector<StatePart>& parts = optimizer_.layout_.parts;
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    for (const StateSlice& slice : parts[k].slices) {
+  const auto first = std::partition_point(parts.begin(), parts.end(), [&](const StatePart& part) {
+    return part.slices.back().parameter < i;
+  });
+  for (auto part_of = first; part_of != parts.end(); ++part_of) {
+    if (part_of->slices.front().parameter > i) return;
+    for (const StateSlice& slice : part_of->slices) {
       if (slice.parameter != i) continue;
-      const at::Tensor here = optimizer_.moved_->part(k);
+      const at::Tensor here =
+          optimizer_.moved_->part(static_cast<std::size_t>(part_of - parts.begin()));
       visit(here.narrow(0, optimizer_.offset(slice, part), slice.count), slice.begin);
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/state_layout.h"
 
+#include "trireme/model/update.h"
 #include "trireme/tier/outer_store.h"
 
 #include <ATen/ATen.h>
@@ -13,11 +14,6 @@ namespace trireme::runtime {
 namespace {
 
 constexpr std::int64_t kNumber = sizeof(float);
-
-std::int64_t aligned(std::int64_t numbers) {
-  constexpr std::int64_t kTo = StateLayout::kAlignment;
-  return (numbers + kTo - 1) / kTo * kTo;
-}
 
 /// Bytes of the state that may leave, by parameter.
 std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
@@ -56,10 +52,9 @@ std::vector<bool> chosen(const std::vector<std::int64_t>& bytes, std::int64_t aw
 }  // namespace
 
 StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& parameter) {
-  const bool is_adamw = spec.kind == "adamw";
   return {.master = parameter.weight.scalar_type() != at::kFloat,
-          .first = is_adamw || spec.momentum != 0,
-          .second = is_adamw};
+          .first = model::has_first_moments(spec),
+          .second = model::has_second_moments(spec)};
 }
 
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
@@ -71,15 +66,15 @@ StateLayout lay_out_state(const config::OptimizerSpec& spec,
     const int kinds = state_kinds(spec, parameters[i]).count();
     const std::int64_t numbers = parameters[i].weight.numel();
     for (std::int64_t begin = 0; begin < numbers;) {
-      const std::int64_t least = std::min(numbers - begin, StateLayout::kAlignment);
+      const std::int64_t least = std::min(numbers - begin, StateSlice::kAlignment);
       const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
-      if (layout.parts.empty() || room() < aligned(least)) layout.parts.emplace_back();
+      if (layout.parts.empty() || room() < StateSlice::aligned(least)) layout.parts.emplace_back();
       StatePart& into = layout.parts.back();
-      const std::int64_t fits = room() / StateLayout::kAlignment * StateLayout::kAlignment;
+      const std::int64_t fits = room() / StateSlice::kAlignment * StateSlice::kAlignment;
       const std::int64_t count = std::min(numbers - begin, std::max(least, fits));
       into.slices.push_back(
           {.parameter = i, .begin = begin, .count = count, .offset = into.numbers});
-      into.numbers += kinds * aligned(count);
+      into.numbers += kinds * into.slices.back().stride();
       begin += count;
     }
   }

@@ -195,10 +195,7 @@ Outcome Trainer::run(Observer* observer) {
 }
 
 Bytes Trainer::Impl::my_away() const {
-  Bytes away;
-  for (const plan::StagePlan& of : setup.plan.stages)
-    if (of.rank == position.pipeline_rank) away += of.optimizer_away;
-  return away;
+  return plan::optimizer_away(setup.plan)[static_cast<std::size_t>(position.pipeline_rank)];
 }
 
 void Trainer::Impl::open_outer_tier() {

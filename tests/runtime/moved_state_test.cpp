@@ -69,12 +69,12 @@ TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked)
         std::int64_t end = 0;
         for (const StateSlice& slice : one.slices) {
           EXPECT_EQ(slice.begin, next[slice.parameter]);
-          EXPECT_EQ(slice.begin % StateLayout::kAlignment, 0);
+          EXPECT_EQ(slice.begin % StateSlice::kAlignment, 0);
           EXPECT_EQ(slice.offset, end);
-          EXPECT_EQ(slice.offset % StateLayout::kAlignment, 0);
+          EXPECT_EQ(slice.offset % StateSlice::kAlignment, 0);
           next[slice.parameter] += slice.count;
-          const std::int64_t each = (slice.count + StateLayout::kAlignment - 1) /
-                                    StateLayout::kAlignment * StateLayout::kAlignment;
+          const std::int64_t each = (slice.count + StateSlice::kAlignment - 1) /
+                                    StateSlice::kAlignment * StateSlice::kAlignment;
           end += each * state_kinds(spec, parameters[slice.parameter]).count();
         }
         EXPECT_EQ(end, one.numbers);

@@ -69,6 +69,9 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
+/// Bytes of the optimiser's state of layers first..last.
+Bytes optimizer_bytes(const Chain& chain, int first, int last);
+
 /// Static bytes that a rank does not hold because its layers share tied weights.
 struct SharedBytes {
   Bytes weights, optimizer;

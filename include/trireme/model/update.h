@@ -20,6 +20,10 @@ struct Updated {
   at::Tensor first, second;  ///< moments; undefined where the optimiser has none
 };
 
+/// Which moments the optimiser has for every number.
+bool has_first_moments(const config::OptimizerSpec& spec);
+bool has_second_moments(const config::OptimizerSpec& spec);
+
 /// The same with moments of zeros, where `spec` has them.
 Updated with_moments(const config::OptimizerSpec& spec, Updated parameter);
 

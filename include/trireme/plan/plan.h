@@ -79,6 +79,9 @@ struct Plan {
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);
 
+/// Of the optimiser's state, what is in the outer tier; by rank.
+std::vector<Bytes> optimizer_away(const Plan& plan);
+
 /// Whether stage k is on rank k, for all of them.
 bool has_rank_for_each_stage(const Plan& plan);
 

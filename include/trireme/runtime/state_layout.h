@@ -22,12 +22,20 @@ struct StateKinds {
 StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& parameter);
 
 /// Numbers [begin, begin + count) of a parameter, seen as a row, in a part: first their masters,
-/// then first moments, then second ones, as far as there are any, each from a multiple of
-/// StateLayout::kAlignment numbers on.
+/// then first moments, then second ones, as far as there are any, stride() numbers apart.
 struct StateSlice {
+  /// Of a parameter's numbers, slices take multiples of it: no kernel of LibTorch sees another
+  /// remainder at the end of a slice than at the end of the parameter, so that bits are the same.
+  static constexpr std::int64_t kAlignment = 64;
+  static std::int64_t aligned(std::int64_t numbers) {
+    return (numbers + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
   std::size_t parameter = 0;  ///< of Stage::parameters()
   std::int64_t begin = 0, count = 0;
   std::int64_t offset = 0;  ///< in the part, in numbers
+
+  std::int64_t stride() const { return aligned(count); }
 };
 
 struct StatePart {
@@ -36,12 +44,8 @@ struct StatePart {
 };
 
 struct StateLayout {
-  /// Of a parameter's numbers, slices take multiples of it: no kernel of LibTorch sees another
-  /// remainder at the end of a slice than at the end of the parameter, so that bits are the same.
-  static constexpr std::int64_t kAlignment = 64;
-
-  std::vector<bool> is_away;  ///< by parameter
-  std::vector<StatePart> parts;
+  std::vector<bool> is_away;     ///< by parameter
+  std::vector<StatePart> parts;  ///< slices in the order of their parameters
 
   /// What parts take in an outer store.
   Bytes room() const;
