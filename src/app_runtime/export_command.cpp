@@ -5,6 +5,7 @@
 #include "run_folder.h"
 #include "saved_run.h"
 
+#include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -62,10 +63,31 @@ std::vector<std::string> write_descriptions(const config::JobSpec& job, const fs
   return written;
 }
 
+void require_adapters(const SavedRun& run) {
+  if (!config::adapters_of(run.job.model))
+    throw InputError(concat("--adapters: the model of ", run.checkpoint.string(),
+                            " has none (model.lora_rank): export it as a whole"));
+  if (run.job.weights.empty())
+    throw InputError(concat(
+        "--adapters: the weights that these adapters stand beside are in ", run.checkpoint.string(),
+        " alone, for the run did not begin with any (model.weights): export the whole"));
+}
+
 void require_free(const fs::path& output) {
   std::error_code none;
   if (fs::exists(plain_name(output), none))
     throw InputError(concat(output.string(), ": is there already: name a new one with -o"));
+}
+
+/// Returns the file's name.
+std::string write_values(const SavedRun& run, const ExportArguments& arguments,
+                         const fs::path& folder, Bytes& size) {
+  const at::ScalarType type = type_called(arguments.type);
+  const std::string name = arguments.adapters ? config::kAdaptersValues : kWeights;
+  size = arguments.adapters
+             ? runtime::export_adapters(run.checkpoint, run.job.model, type, folder / name)
+             : runtime::export_weights(run.checkpoint, run.job.model, type, folder / name);
+  return name;
 }
 
 /// As one file, or as a folder; returns what is in it.
@@ -75,15 +97,19 @@ std::vector<std::string> write(const SavedRun& run, const ExportArguments& argum
   fs::remove_all(draft);
   fs::create_directories(draft);
   try {
-    size = runtime::export_weights(run.checkpoint, run.job.model, type_called(arguments.type),
-                                   draft / kWeights);
-    std::vector<std::string> files{kWeights};
+    std::vector<std::string> files{write_values(run, arguments, draft, size)};
     if (output.extension() == kEnding) {
-      fs::rename(draft / kWeights, output);
+      fs::rename(draft / files.front(), output);
       fs::remove_all(draft);
       return files;
     }
-    for (const std::string& file : write_descriptions(run.job, draft)) files.push_back(file);
+    if (arguments.adapters) {
+      io::write_file(draft / config::kAdaptersFile,
+                     config::adapters_config(run.job.model, run.job.weights));
+      files.emplace_back(config::kAdaptersFile);
+    } else {
+      for (const std::string& file : write_descriptions(run.job, draft)) files.push_back(file);
+    }
     io::publish_folder(draft, output);
     return files;
   } catch (...) {
@@ -99,6 +125,7 @@ int export_run(const ExportArguments& arguments, const model::ModelRegistry& own
   try {
     require_free(arguments.output);
     const SavedRun run = find_saved_run(arguments.run, arguments.step, own);
+    if (arguments.adapters) require_adapters(run);
     Bytes size;
     const std::vector<std::string> files = write(run, arguments, size);
     std::cout << "exported " << run.checkpoint.string() << " to " << arguments.output << ": "

@@ -15,6 +15,7 @@ struct ExportArguments {
   std::string output;                ///< a folder; or one file if it ends with .safetensors
   std::optional<std::int64_t> step;  ///< of the checkpoint; else the newest
   std::string type = "float32";      ///< float32 | bfloat16 | float16
+  bool adapters = false;             ///< these alone, instead of a model with what they learned
 };
 
 /// Returns the exit code; errors are printed. The output appears as a whole or not at all.

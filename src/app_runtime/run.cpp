@@ -135,6 +135,9 @@ void add_export(CLI::App& app, ExportArguments& arguments) {
   command.add_option("--type", arguments.type, "Type of the values: float32, bfloat16 or float16")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();
+  command.add_flag("--adapters", arguments.adapters,
+                   "The adapters alone, as Hugging Face's peft reads them, instead of a model with "
+                   "what they learned");
   add_step(command, arguments.step);
   command.footer("Example:\n  trireme export runs/quickstart -o my-model --type bfloat16");
 }

@@ -120,8 +120,10 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is
   if (!context.device.place().device().is_cpu())
     out << "device: " << context.device.place().describe() << "\n";
   out << run.dataset.describe() << "\n";
-  if (!run.job.weights.empty() && !is_resumed)
-    out << "begins with the weights in " << run.job.weights << "\n";
+  if (run.job.weights.empty() || is_resumed) return;
+  out << "begins with the weights in " << run.job.weights;
+  if (!run.job.adapters.empty()) out << " and the adapters in " << run.job.adapters;
+  out << "\n";
 }
 
 runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resumption>& resumed) {

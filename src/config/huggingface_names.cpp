@@ -60,6 +60,12 @@ Numbered without_number(std::string_view name) {
           .name = concat("block#", name.substr(end))};
 }
 
+std::span<const Renaming> table_of(std::string_view kind) {
+  if (kind == "gpt") return kGpt;
+  if (kind == "llama") return kLlama;
+  return {};
+}
+
 WeightPlace renamed(std::string_view name, std::span<const Renaming> table) {
   const Numbered from = without_number(name);
   for (const Renaming& entry : table) {
@@ -86,8 +92,17 @@ WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)) {
       model);
 }
 
-bool is_adapter(std::string_view name) {
-  return name.ends_with(concat(".", kLoraA)) || name.ends_with(concat(".", kLoraB));
+std::vector<std::pair<std::string, std::string>> linear_modules(const ModelSpec& model) {
+  constexpr std::string_view kBlock = "block#.", kThere = "#.";
+  std::vector<std::pair<std::string, std::string>> modules;
+  for (const Renaming& entry : table_of(kind_of(model))) {
+    if (!entry.ours.starts_with(kBlock) || entry.ours.ends_with(".norm.")) continue;
+    const std::string_view ours = entry.ours.substr(0, entry.ours.size() - 1);
+    const std::string_view theirs = entry.theirs.substr(0, entry.theirs.size() - 1);
+    modules.emplace_back(ours.substr(ours.rfind('.') + 1),
+                         theirs.substr(theirs.find(kThere) + kThere.size()));
+  }
+  return modules;
 }
 
 std::string WeightNames::place_of(std::string_view layer, std::string_view name) const {
@@ -99,9 +114,7 @@ std::string WeightNames::place_of(std::string_view layer, std::string_view name)
 
 WeightPlace WeightNames::of(std::string_view layer, std::string_view name) const {
   const std::string place = place_of(layer, name);
-  if (kind_ == "gpt") return renamed(place, kGpt);
-  if (kind_ == "llama") return renamed(place, kLlama);
-  return {.name = place};
+  return renamed(place, table_of(kind_));
 }
 
 std::string WeightNames::with_head(std::string_view name) const {

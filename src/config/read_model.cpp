@@ -6,6 +6,7 @@
 #include "model_lines.h"
 #include "sections.h"
 
+#include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
 
@@ -15,7 +16,7 @@
 namespace trireme::config {
 namespace {
 
-constexpr const char *kKind = "kind", *kWeights = "weights";
+constexpr const char *kKind = "kind", *kWeights = "weights", *kAdapters = "adapters";
 constexpr Bytes kMaxConfig{1 << 20};
 /// Keys that do not change what weights mean.
 const std::set<std::string, std::less<>> kFree{"context",      "dropout",   "grain",
@@ -30,6 +31,8 @@ ModelSpec built_in(const std::string& kind, const io::Node& section);
 void read_keys(const io::Node& section, ModelSpec& into);
 /// Throws InputError for a key of `section` by which `read` is not the model of the weights.
 void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights);
+/// Gives the model the adapters that `adapters` names a folder of.
+void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec& into);
 
 }  // namespace
 
@@ -38,7 +41,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
   const auto find = [&](std::string_view key) {
     return section ? io::MapReader(*section).optional(key) : std::nullopt;
   };
-  const auto weights = find(kWeights), kind = find(kKind);
+  const auto weights = find(kWeights), kind = find(kKind), adapters = find(kAdapters);
   if (weights) into.weights = weights->text();
   const std::optional<ModelSpec> said = said_by(into.weights);
 
@@ -55,6 +58,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
     weights->fail("is for the built-in kinds: layers of your own fill their parameters themselves");
   read_keys(*section, into.model);
   if (said) require_same(*section, into.model, *said);
+  if (adapters) take_up_adapters(*section, *adapters, into);
 }
 
 namespace {
@@ -81,6 +85,7 @@ void read_keys(const io::Node& section, ModelSpec& into) {
           FieldReader fields(section);
           fields.find(kKind);
           fields.find(kWeights);
+          if constexpr (requires { spec.lora_rank; }) fields.find(kAdapters);
           walk(fields, spec);
           fields.finish();
         }
@@ -92,12 +97,45 @@ void require_same(const io::Node& section, const ModelSpec& read, const ModelSpe
   const io::Node mine = io::parse(model_lines(read), "this job");
   const io::Node theirs = io::parse(model_lines(weights), "the weights");
   for (const auto& [key, node] : section.entries()) {
-    if (key == kWeights || kFree.contains(key)) continue;
+    if (key == kWeights || key == kAdapters || kFree.contains(key)) continue;
     const io::Node there = *theirs.find(key);
     if (mine.find(key)->to_yaml() != there.to_yaml())
       node.fail(
           concat("is ", node.found(), ", but the weights have ", there.found(), ": leave it out"));
   }
+}
+
+template <class Spec>
+void take_up_adapters(const io::Node& section, const Adapters& read, Spec& spec, JobSpec& into) {
+  const auto require = [&](const char* key, bool is_same, const std::string& there) {
+    const auto node = io::MapReader(section).optional(key);
+    if (node && !is_same)
+      node->fail(concat("is ", node->found(), ", but the adapters in ", into.adapters, " have ",
+                        there, ": leave it out"));
+  };
+  require("lora_rank", spec.lora_rank == read.rank, concat(read.rank));
+  require("lora_alpha", spec.lora_alpha == read.alpha, to_text(read.alpha));
+  spec.lora_rank = read.rank;
+  spec.lora_alpha = read.alpha;
+  require("lora_targets", adapters_of(into.model)->targets == read.targets,
+          join(read.targets, ", "));
+  spec.lora_targets = read.targets;
+}
+
+void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec& into) {
+  const auto take_up = [&](auto& spec) {
+    if constexpr (requires { spec.lora_rank; }) {
+      into.adapters = adapters.text();
+      if (into.weights.empty())
+        adapters.fail("stand beside weights: name those that they were made for, model.weights");
+      const std::filesystem::path file = std::filesystem::path(into.adapters) / kAdaptersFile;
+      // A run that goes on from its checkpoint has said what they are: they may be gone.
+      std::error_code none;
+      if (spec.lora_rank > 0 && !std::filesystem::exists(file, none)) return;
+      take_up_adapters(section, read_adapters(io::load(file, kMaxConfig), into.model), spec, into);
+    }
+  };
+  std::visit(take_up, into.model);
 }
 
 }  // namespace

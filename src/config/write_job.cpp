@@ -19,6 +19,7 @@ std::string to_yaml(const JobSpec& job) {
   writer("name", job.name);
   std::string text = writer.text() + "model:\n" + indented(model_lines(job.model));
   if (!job.weights.empty()) text += concat("  weights: ", io::yaml_text(job.weights), "\n");
+  if (!job.adapters.empty()) text += concat("  adapters: ", io::yaml_text(job.adapters), "\n");
   FieldWriter sections;
   walk(sections, copy);
   return text + sections.text();

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trained.h"
 
+#include "trireme/config/adapters.h"
 #include "trireme/core/text.h"
 #include "trireme/model/kinds.h"
-
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <variant>
 
 namespace trireme::model {
 namespace {
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 /// Whether a pattern may take one block and leave another, whose numbers are all that differs.
 bool tells_blocks_apart(const std::string& pattern) {
@@ -45,11 +40,6 @@ std::vector<std::vector<std::string>> places_of(const ChainModel& model,
   return places;
 }
 
-bool matches_one(const std::string& place, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches(pattern, place); });
-}
-
 }  // namespace
 
 void require_trained(const ChainModel& model, const config::JobSpec& job) {
@@ -59,7 +49,7 @@ void require_trained(const ChainModel& model, const config::JobSpec& job) {
   for (const auto& of_layer : places_of(model, config::WeightNames(job.model)))
     places.insert(places.end(), of_layer.begin(), of_layer.end());
   for (const std::string& pattern : patterns) {
-    const auto is_meant = [&](const std::string& place) { return matches(pattern, place); };
+    const auto is_meant = [&](const std::string& place) { return config::matches(pattern, place); };
     if (std::any_of(places.begin(), places.end(), is_meant)) continue;
     job.fail(
         "model.trained",
@@ -77,9 +67,9 @@ void train_only(ChainModel& model, const std::vector<std::string>& patterns,
     LayerRecipe& recipe = model.layers[i];
     recipe.ends_backward = is_frozen_so_far;
     for (const std::string& place : places[i])
-      is_frozen_so_far = is_frozen_so_far && !matches_one(place, patterns);
+      is_frozen_so_far = is_frozen_so_far && !config::matches_one(place, patterns);
     const auto is_trained = [names, patterns, layer = recipe.name](const Parameter& parameter) {
-      return matches_one(names.place_of(layer, parameter.name), patterns);
+      return config::matches_one(names.place_of(layer, parameter.name), patterns);
     };
     recipe.build = [build = std::move(recipe.build), is_trained](const Seeds& seeds) {
       std::unique_ptr<Layer> layer = build(seeds);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
 #include "trireme/model/chain.h"
 

@@ -4,15 +4,18 @@
 #include "tensor_types.h"
 
 #include "trireme/checkpoint/tensor_file.h"
+#include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
 #include "trireme/runtime/weights.h"
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace trireme::runtime {
 namespace {
@@ -20,18 +23,23 @@ namespace {
 /// A tensor of a checkpoint and what it is there.
 struct Exported {
   std::string name;  ///< in the checkpoint
-  config::WeightPlace place;
+  bool is_transposed = false;
   checkpoint::Spec spec;
 };
 
-/// Where a tensor of a checkpoint goes; nothing for moments and losses.
-std::optional<config::WeightPlace> place_of(std::string_view name,
-                                            const config::WeightNames& names) {
+/// Whose a tensor of a checkpoint is in the chain.
+struct Owner {
+  std::string layer, name;
+};
+
+/// Nothing for moments and losses.
+std::optional<Owner> owner_of(std::string_view tensor) {
   for (const std::string_view kind : {kParameters, kBuffers}) {
-    if (!name.starts_with(kind)) continue;
-    const std::string_view rest = name.substr(kind.size());
+    if (!tensor.starts_with(kind)) continue;
+    const std::string_view rest = tensor.substr(kind.size());
     const std::size_t slash = rest.find('/');
-    return names.of(rest.substr(0, slash), rest.substr(slash + 1));
+    return Owner{.layer = std::string(rest.substr(0, slash)),
+                 .name = std::string(rest.substr(slash + 1))};
   }
   return std::nullopt;
 }
@@ -40,37 +48,59 @@ at::ScalarType type_after(at::ScalarType before, at::ScalarType wanted) {
   return at::isFloatingType(before) ? wanted : before;
 }
 
-std::vector<Exported> exported(const checkpoint::Manifest& manifest,
-                               const config::WeightNames& names, at::ScalarType type) {
+/// A tensor of the checkpoint as it goes to `place`.
+Exported exported(const std::string& name, const checkpoint::Entry& entry,
+                  const config::WeightPlace& place, at::ScalarType type) {
+  const at::Tensor like =
+      at::empty({0}, type_after(type_named(entry.type, name), type));  // for its type alone
+  std::vector<std::int64_t> sizes = entry.sizes;
+  if (place.is_transposed) std::swap(sizes.at(0), sizes.at(1));
+  std::int64_t bytes = static_cast<std::int64_t>(like.element_size());
+  for (const std::int64_t size : sizes) bytes *= size;
+  return {.name = name,
+          .is_transposed = place.is_transposed,
+          .spec = {.name = place.name,
+                   .type = type_name(like.scalar_type()),
+                   .sizes = std::move(sizes),
+                   .size = Bytes(bytes)}};
+}
+
+std::vector<Exported> weights_of(const checkpoint::Manifest& manifest,
+                                 const config::WeightNames& names, at::ScalarType type) {
   std::vector<Exported> all;
   for (const auto& [name, entry] : manifest.tensors) {
-    const auto place = place_of(name, names);
-    if (!place || config::is_adapter(name)) continue;
-    const at::Tensor like =
-        at::empty({0}, type_after(type_named(entry.type, name), type));  // for its type alone
-    std::vector<std::int64_t> sizes = entry.sizes;
-    if (place->is_transposed) std::swap(sizes.at(0), sizes.at(1));
-    std::int64_t bytes = static_cast<std::int64_t>(like.element_size());
-    for (const std::int64_t size : sizes) bytes *= size;
-    all.push_back({name,
-                   *place,
-                   {.name = place->name,
-                    .type = type_name(like.scalar_type()),
-                    .sizes = std::move(sizes),
-                    .size = Bytes(bytes)}});
+    const auto owner = owner_of(name);
+    if (owner && !config::is_adapter(name))
+      all.push_back(exported(name, entry, names.of(owner->layer, owner->name), type));
+  }
+  return all;
+}
+
+std::vector<Exported> adapters_in(const checkpoint::Manifest& manifest,
+                                  const config::ModelSpec& model, at::ScalarType type) {
+  const config::WeightNames names(model);
+  const std::vector<std::string> trained = config::trained_patterns(model);
+  std::vector<Exported> all;
+  for (const auto& [name, entry] : manifest.tensors) {
+    const auto owner = owner_of(name);
+    if (!owner) continue;
+    if (config::is_adapter(name)) {
+      const std::string there = names.of(owner->layer, owner->name).name;
+      all.push_back(exported(name, entry, {.name = config::adapter_name(there)}, type));
+      continue;
+    }
+    const std::string place = names.place_of(owner->layer, owner->name);
+    if (config::matches_one(place, trained))
+      throw InputError(concat("the run has trained ", place,
+                              " beside its adapters, which a file of adapters has no place for: "
+                              "export the whole model"));
   }
   return all;
 }
 
 double adapter_scale(const config::ModelSpec& model) {
-  return std::visit(
-      [](const auto& spec) {
-        if constexpr (requires { spec.lora_rank; })
-          return spec.lora_rank > 0 ? spec.lora_alpha / spec.lora_rank : 0.0;
-        else
-          return 0.0;
-      },
-      model);
+  const auto adapters = config::adapters_of(model);
+  return adapters ? adapters->alpha / adapters->rank : 0.0;
 }
 
 /// Adds to a weight what the adapter beside it, if there is one, has learned.
@@ -91,13 +121,10 @@ void add_adapter(const CheckpointReader& source, const std::string& name, double
   if (a.defined() && b.defined()) weight = weight.to(at::kFloat).addmm_(b, a, 1, scale);
 }
 
-}  // namespace
-
-Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
-                     at::ScalarType type, const std::filesystem::path& file) {
-  const CheckpointReader source(checkpoint);
-  const std::vector<Exported> tensors =
-      exported(source.manifest(), config::WeightNames(model), type);
+/// Writes tensors, changed by `change`, into a new file; returns their bytes.
+Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors,
+            at::ScalarType type, const std::filesystem::path& file,
+            const std::function<void(const std::string&, at::Tensor&)>& change) {
   std::vector<checkpoint::Spec> specs;
   Bytes all;
   for (const Exported& each : tensors) {
@@ -105,18 +132,35 @@ Bytes export_weights(const std::filesystem::path& checkpoint, const config::Mode
     all += each.spec.size;
   }
   checkpoint::TensorFile out(file, std::move(specs));
-  const double scale = adapter_scale(model);
-  for (const auto& [name, place, spec] : tensors) {
+  for (const auto& [name, is_transposed, spec] : tensors) {
     const checkpoint::Entry& entry = source.manifest().tensors.at(name);
     at::Tensor value = at::empty(entry.sizes, type_named(entry.type, name));
     source.read(name, value);
-    add_adapter(source, name, scale, value);
-    if (place.is_transposed) value = value.t();
+    change(name, value);
+    if (is_transposed) value = value.t();
     value = value.to(type_after(value.scalar_type(), type)).contiguous();
     out.append(bytes_of(value));
   }
   out.finish();
   return all;
+}
+
+}  // namespace
+
+Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
+                     at::ScalarType type, const std::filesystem::path& file) {
+  const CheckpointReader source(checkpoint);
+  const double scale = adapter_scale(model);
+  return write(
+      source, weights_of(source.manifest(), config::WeightNames(model), type), type, file,
+      [&](const std::string& name, at::Tensor& value) { add_adapter(source, name, scale, value); });
+}
+
+Bytes export_adapters(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
+                      at::ScalarType type, const std::filesystem::path& file) {
+  const CheckpointReader source(checkpoint);
+  return write(source, adapters_in(source.manifest(), model, type), type, file,
+               [](const std::string& /*name*/, at::Tensor& /*value*/) {});
 }
 
 }  // namespace trireme::runtime

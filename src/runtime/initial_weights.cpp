@@ -5,7 +5,7 @@
 #include "weights_reader.h"
 
 #include "trireme/comm/rounds.h"
-#include "trireme/config/huggingface.h"
+#include "trireme/config/adapters.h"
 #include "trireme/core/text.h"
 #include "trireme/model/kinds.h"
 #include "trireme/runtime/weights.h"
@@ -18,7 +18,30 @@
 namespace trireme::runtime {
 namespace {
 
-/// A tensor of the chain that begins with other values; adapters begin with their own.
+/// What a job's chain begins with.
+class Sources {
+ public:
+  explicit Sources(const config::JobSpec& job) : weights_(job.weights, job.model) {
+    if (!job.adapters.empty()) adapters_ = WeightsReader::of_adapters(job.adapters, job.model);
+  }
+
+  /// Where a parameter or a buffer of this name comes from; null for adapters that begin as ones
+  /// that change nothing.
+  const WeightsReader* of(const std::string& name) const {
+    if (!config::is_adapter(name)) return &weights_;
+    return adapters_ ? &*adapters_ : nullptr;
+  }
+  void require_nothing_left(const std::set<std::string>& taken) const {
+    weights_.require_nothing_left(taken);
+    if (adapters_) adapters_->require_nothing_left(taken);
+  }
+
+ private:
+  WeightsReader weights_;
+  std::optional<WeightsReader> adapters_;
+};
+
+/// A tensor of the chain that may begin with other values.
 struct Wanted {
   std::string layer, name;
   at::Tensor value;           ///< of a buffer
@@ -32,7 +55,6 @@ std::vector<Wanted> wanted_by(Stage& stage) {
     if (parameter.shares_value) continue;
     const auto& in_layer = stage.layer(parameter.layer).parameters();
     const std::string& name = in_layer.at(static_cast<std::size_t>(parameter.index)).name;
-    if (config::is_adapter(name)) continue;
     wanted.push_back(
         {.layer = stage.layer_name(parameter.layer), .name = name, .value = {}, .parameter = i});
   }
@@ -49,13 +71,15 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimiz
                         const config::JobSpec& job) {
   const std::vector<Wanted> wanted = wanted_by(stage);
   Optimizer::Access state(optimizer);
-  std::optional<WeightsReader> source;
+  std::optional<Sources> sources;
   std::string taken;
   std::size_t next = 0;
   const auto piece = [&] {
-    if (!source) source.emplace(job.weights, job.model);
+    if (!sources) sources.emplace(job);
     if (next == wanted.size()) return false;
     const Wanted& one = wanted[next++];
+    const WeightsReader* const source = sources->of(one.name);
+    if (source == nullptr) return true;
     const auto read = [&](const at::Tensor& value) {
       taken += source->read(one.layer, one.name, value) + '\n';
     };
@@ -68,16 +92,16 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimiz
   };
   comm::work_in_rounds(channel, piece, "reading of weights");
 
-  source->require_nothing_left(gathered_names(channel, taken, "tensors of weights"));
+  sources->require_nothing_left(gathered_names(channel, taken, "tensors of weights"));
 }
 
 void require_weights(const model::ChainModel& model, const config::JobSpec& job) {
   using Sizes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
-  const WeightsReader source(job.weights, job.model);
+  const Sources sources(job);
   const auto sizes_of = [](const model::Layer& layer) {
     Sizes sizes;
     for (const model::Parameter& each : layer.parameters())
-      if (!config::is_adapter(each.name)) sizes.emplace_back(each.name, each.value.sizes().vec());
+      sizes.emplace_back(each.name, each.value.sizes().vec());
     for (const model::Buffer& each : layer.buffers())
       sizes.emplace_back(each.name, each.value.sizes().vec());
     return sizes;
@@ -86,8 +110,9 @@ void require_weights(const model::ChainModel& model, const config::JobSpec& job)
   std::set<std::string> taken;
   for (std::size_t i = 0; i < of_layers.size(); ++i)
     for (const auto& [name, sizes] : of_layers[i])
-      taken.insert(source.name_of(model.layers[i].name, name, sizes));
-  source.require_nothing_left(taken);
+      if (const WeightsReader* const source = sources.of(name))
+        taken.insert(source->name_of(model.layers[i].name, name, sizes));
+  sources.require_nothing_left(taken);
 }
 
 }  // namespace trireme::runtime

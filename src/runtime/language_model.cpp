@@ -2,7 +2,7 @@
 #include "checkpoint_reader.h"
 #include "weights_reader.h"
 
-#include "trireme/config/huggingface.h"
+#include "trireme/config/adapters.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/runtime/weights.h"

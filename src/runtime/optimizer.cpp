@@ -223,8 +223,8 @@ void Optimizer::Access::each_slice(
     std::size_t i, Part part, const std::function<void(const at::Tensor&, std::int64_t)>& visit) {
   const at::NoGradGuard no_grad;
   const std::vector<StatePart>& parts = optimizer_.layout_.parts;
-  const auto first = std::partition_point(parts.begin(), parts.end(), [&](const StatePart& part) {
-    return part.slices.back().parameter < i;
+  const auto first = std::partition_point(parts.begin(), parts.end(), [&](const StatePart& one) {
+    return one.slices.back().parameter < i;
   });
   for (auto part_of = first; part_of != parts.end(); ++part_of) {
     if (part_of->slices.front().parameter > i) return;

@@ -4,6 +4,7 @@
 #include "tensor_types.h"
 
 #include "trireme/checkpoint/tensor_file.h"
+#include "trireme/config/adapters.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -16,17 +17,27 @@
 
 namespace trireme::runtime {
 
-WeightsReader::WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model)
-    : names_(model), place_(place.string()) {
+WeightsReader::WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model,
+                             bool are_adapters)
+    : names_(model), are_adapters_(are_adapters), place_(place.string()) {
   checkpoint::TensorSet found = checkpoint::find_tensors(place);
   set_.folder = found.folder;
   for (auto& [name, entry] : found.tensors)
-    set_.tensors.emplace(names_.with_head(name), std::move(entry));
+    set_.tensors.emplace(are_adapters ? name : names_.with_head(name), std::move(entry));
+}
+
+WeightsReader::WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model)
+    : WeightsReader(place, model, false) {}
+
+WeightsReader WeightsReader::of_adapters(const std::filesystem::path& folder,
+                                         const config::ModelSpec& model) {
+  return {folder / config::kAdaptersValues, model, true};
 }
 
 WeightsReader::Found WeightsReader::find(const std::string& layer, const std::string& name,
                                          at::IntArrayRef sizes) const {
-  const config::WeightPlace place = names_.of(layer, name);
+  config::WeightPlace place = names_.of(layer, name);
+  if (are_adapters_) place.name = config::adapter_name(place.name);
   const auto found = set_.tensors.find(place.name);
   if (found == set_.tensors.end())
     throw InputError(concat(place_, ": has no tensor '", place.name, "', which ", layer, '/', name,

@@ -17,6 +17,9 @@ class WeightsReader {
  public:
   /// Finds the tensors of a file or folder. Throws InputError.
   WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model);
+  /// Those of a folder of adapters (config::kAdaptersValues).
+  static WeightsReader of_adapters(const std::filesystem::path& folder,
+                                   const config::ModelSpec& model);
 
   /// Of tensor `name` in layer `layer`, which has these sizes: its name there. Throws InputError
   /// where it is missing or of other sizes.
@@ -30,6 +33,9 @@ class WeightsReader {
   void require_nothing_left(const std::set<std::string>& taken) const;
 
  private:
+  WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model,
+                bool are_adapters);
+
   struct Found {
     config::WeightPlace place;
     const checkpoint::Entry* entry = nullptr;
@@ -38,6 +44,7 @@ class WeightsReader {
   Found find(const std::string& layer, const std::string& name, at::IntArrayRef sizes) const;
 
   config::WeightNames names_;
+  bool are_adapters_;
   std::string place_;
   checkpoint::TensorSet set_;
 };

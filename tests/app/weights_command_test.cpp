@@ -93,6 +93,60 @@ TEST_F(SavedRun, IsTunedByAdaptersAndHandedOnAsAPlainModel) {
   EXPECT_EQ(plain.exit_code, 0) << plain.errors;
 }
 
+TEST_F(SavedRun, HandsItsAdaptersOnAndARunBeginsWithThem) {
+  ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
+  const auto job = [&](const std::string& name, const std::string& model, double rate) {
+    return own_.file(name + ".yaml", "model: {weights: " + out_ + ", " + model +
+                                         "}\n"
+                                         "data: {kind: synthetic}\n"
+                                         "train: {steps: 2, batch: 4, micro_batch: 2, optimizer: "
+                                         "{learning_rate: " +
+                                         std::to_string(rate) +
+                                         "}}\n"
+                                         "checkpoint: {every: 2}\n"
+                                         "report: {directory: " +
+                                         (own_.path() / name).string() + "}\n");
+  };
+  const std::string adapters = (own_.path() / "adapters").string();
+  const std::string tuned = (own_.path() / "tuned").string();
+  ASSERT_EQ(trireme("train " + job("tuned", "lora_rank: 2, lora_targets: [up]", 0.01)).exit_code,
+            0);
+
+  const CommandResult exported = trireme("export " + tuned + " --adapters -o " + adapters);
+
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_THAT(exported.out, HasSubstr("(adapter_model.safetensors, adapter_config.json)"));
+  const auto config = nlohmann::json::parse(text_of(adapters + "/adapter_config.json"));
+  EXPECT_EQ(config["r"], 2);
+  EXPECT_EQ(config["base_model_name_or_path"], out_);
+  EXPECT_EQ(config["target_modules"], nlohmann::json::array({"mlp.c_fc"}));
+  const CommandResult begun =
+      trireme("train " + job("begun", "adapters: " + adapters, 0) + " --set pipeline.stages=2");
+  ASSERT_EQ(begun.exit_code, 0) << begun.errors;
+  EXPECT_THAT(begun.out,
+              HasSubstr("begins with the weights in " + out_ + " and the adapters in " + adapters));
+  EXPECT_EQ(digest_of(own_.path() / "begun"), digest_of(tuned));
+  // What a run has saved needs neither weights nor adapters.
+  std::filesystem::remove_all(adapters);
+  const CommandResult generated =
+      trireme("generate " + (own_.path() / "begun").string() + " --prompt-tokens 1 2 3 --tokens 2");
+  EXPECT_EQ(generated.exit_code, 0) << generated.errors;
+}
+
+TEST_F(SavedRun, HasNoAdaptersToHandOnWithoutThem) {
+  const CommandResult none = trireme("export " + run() + " --adapters -o " + out_);
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("has none (model.lora_rank): export it as a whole"));
+  const TemporaryFolder other;
+  const std::string job = small_job(other, "checkpoint: {every: 2}\n");
+  ASSERT_EQ(trireme("train " + job + " --set model.lora_rank=2").exit_code, 0);
+  const CommandResult alone =
+      trireme("export " + small_run(other).string() + " --adapters -o " + out_);
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_THAT(alone.errors, HasSubstr("did not begin with any (model.weights)"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
 TEST_F(SavedRun, IsExportedWithWhatBelongsToItsTokens) {
   ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
   own_.file("model/tokenizer.json", "{}");

@@ -93,7 +93,8 @@ TEST(Job, RefusesABrokenTransformer) {
       {{"model: {kind: gpt, grain: fin}" + data,
         "1: model.grain is fin, must be one of block, half_block, fine (did you mean 'fine'?)"},
        {"model: {kind: llama, dropout: 0.1}" + data,
-        "1: model.dropout is not a key here (known: kind, weights, blocks, width, heads, kv_heads, "
+        "1: model.dropout is not a key here (known: kind, weights, adapters, blocks, width, heads, "
+        "kv_heads, "
         "hidden, "
         "context, vocabulary, tied_head, qkv_bias, norm_epsilon, rope_base, rope_scaling, "
         "grain, loss_chunks, lora_rank, lora_alpha, "

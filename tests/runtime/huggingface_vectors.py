@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # Prints the logits that weights_test.cpp expects: Hugging Face's transformers (4.57 and 5.23 print the same) on models of
-# made-up weights. Needs Python's torch and transformers; the test itself needs neither.
+# made-up weights, and peft (0.21) on adapters beside them. Needs Python's torch, transformers and peft; the test itself needs none.
 import math
 
 import torch
 import transformers
+from peft import LoraConfig, get_peft_model
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 SIZES = dict(vocab_size=16)
@@ -29,13 +30,31 @@ MODELS = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(num_key_value_heads=1, rms_norm_eps=1e-6, **rope(200.0), **LLAMA)),
 }
 
+ADAPTERS = {
+    "gpt2": LoraConfig(r=3, lora_alpha=6, target_modules=["attn.c_attn", "mlp.c_proj"], fan_in_fan_out=True),
+    "llama": LoraConfig(r=2, lora_alpha=5, target_modules=["q_proj", "v_proj", "o_proj", "down_proj"]),
+}
+
+
+def make_up(parameters):
+    for key, value in parameters:
+        phase = sum(key.encode()) % 97
+        numbers = [0.4 * math.sin(0.7 * i + phase) for i in range(value.numel())]
+        around = 1.0 if value.dim() == 1 and key.endswith("weight") else 0.0
+        value.copy_(torch.tensor(numbers, dtype=torch.double).reshape(value.shape) + around)
+
+
+def say(name, model):
+    tokens = torch.tensor([[(7 * i + 3) % 16 for i in range(12)]])
+    print(name, [round(x, 5) for x in model(tokens).logits[0, -1].tolist()])
+
+
 with torch.no_grad():
     for name, make in MODELS.items():
         model = make().eval().double()
-        for key, value in model.named_parameters():
-            phase = sum(key.encode()) % 97
-            numbers = [0.4 * math.sin(0.7 * i + phase) for i in range(value.numel())]
-            around = 1.0 if value.dim() == 1 and key.endswith("weight") else 0.0
-            value.copy_(torch.tensor(numbers, dtype=torch.double).reshape(value.shape) + around)
-        tokens = torch.tensor([[(7 * i + 3) % 16 for i in range(12)]])
-        print(name, [round(x, 5) for x in model(tokens).logits[0, -1].tolist()])
+        make_up(model.named_parameters())
+        say(name, model)
+        if name in ADAPTERS:
+            tuned = get_peft_model(model, ADAPTERS[name]).eval().double()
+            make_up((key.replace(".default", ""), value) for key, value in tuned.named_parameters() if "lora" in key)
+            say(name + " with adapters", tuned)

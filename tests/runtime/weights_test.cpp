@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/weights.h"
 
+#include "made_up.h"
 #include "small_runs.h"
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
@@ -15,7 +16,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <numeric>
 
 namespace trireme::runtime {
@@ -34,27 +34,6 @@ Outcome run_unchanged(config::JobSpec job, const fs::path& weights, const Split&
   return run_small(job, split);
 }
 
-/// Every tensor of a file, written again with other values: those of a sine, its phase by the
-/// tensor's name, around 1 for the weights of norms.
-void make_up(const fs::path& from, const fs::path& to) {
-  const checkpoint::TensorSet set = checkpoint::find_tensors(from);
-  std::vector<checkpoint::Spec> specs;
-  for (const auto& [name, entry] : set.tensors)
-    specs.push_back({.name = name, .type = "F32", .sizes = entry.sizes, .size = entry.size});
-  checkpoint::TensorFile out(to, specs);
-  for (const checkpoint::Spec& spec : specs) {
-    int phase = 0;
-    for (const char letter : spec.name) phase += letter;
-    const bool is_norm = spec.sizes.size() == 1 && spec.name.ends_with("weight");
-    std::vector<float> values(static_cast<std::size_t>(spec.size.count()) / sizeof(float));
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>(0.4 * std::sin(0.7 * static_cast<double>(i) + phase % 97) +
-                                     (is_norm ? 1 : 0));
-    out.append(std::as_bytes(std::span(values)));
-  }
-  out.finish();
-}
-
 struct Vector {
   std::string name;
   config::ModelSpec model;
@@ -63,21 +42,6 @@ struct Vector {
 
 void PrintTo(const Vector& each, std::ostream* out) {
   *out << each.name;
-}
-
-config::GptSpec vector_gpt() {
-  return {.blocks = 2, .width = 16, .heads = 2, .context = 32, .vocabulary = 16};
-}
-
-config::LlamaSpec vector_llama() {
-  config::LlamaSpec spec;
-  spec.blocks = 2;
-  spec.width = 16;
-  spec.heads = 2;
-  spec.hidden = 24;
-  spec.context = 32;
-  spec.vocabulary = 16;
-  return spec;
 }
 
 /// Printed by huggingface_vectors.py, which runs transformers itself.
@@ -136,13 +100,10 @@ TEST_P(OfHuggingFace, WeightsMeanTheSameHere) {
   const TemporaryFolder folder;
   const Trained trained = train_and_export(small_job(GetParam().model), folder);
   make_up(trained.weights, folder / "made-up.safetensors");
-  std::vector<std::int64_t> tokens(12);
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = (7 * static_cast<std::int64_t>(i) + 3) % 16;
 
   const LanguageModel model = LanguageModel::of_weights(
       model::make_model(GetParam().model), GetParam().model, folder / "made-up.safetensors");
-  const at::Tensor logits = model.next(tokens);
+  const at::Tensor logits = model.next(vector_tokens());
 
   const at::Tensor expected = at::tensor(GetParam().logits);
   EXPECT_LT((logits - expected).abs().max().item<double>(), 1e-4) << logits;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trireme::config {
@@ -37,17 +38,9 @@ struct WeightPlace {
   bool operator==(const WeightPlace&) const = default;
 };
 
-/// What an adapter's two matrices are called behind the name of the weight that they stand beside.
-inline constexpr std::string_view kLoraA = "lora_A", kLoraB = "lora_B";
-/// Whether a parameter of this name is an adapter's: files of weights do not know it.
-bool is_adapter(std::string_view name);
-
-/// Patterns of the places of the parameters that are trained; empty: all of them.
-template <class Spec>
-std::vector<std::string> trained_patterns(const Spec& spec) {
-  if (!spec.trained.empty() || spec.lora_rank == 0) return spec.trained;
-  return {"*.lora_A", "*.lora_B"};
-}
+/// The linear weights of a block by our names and by theirs, within it: "qkv" is "attn.c_attn";
+/// nothing for other chains than gpt and llama.
+std::vector<std::pair<std::string, std::string>> linear_modules(const ModelSpec& model);
 
 /// Names of a chain's parameters and buffers in files of weights, whatever its grain.
 class WeightNames {

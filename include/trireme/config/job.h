@@ -255,6 +255,9 @@ struct JobSpec {
   /// `model.weights`: a folder or a safetensors file with what the parameters begin with; empty:
   /// they are drawn. A folder's `config.json` gives `model` its defaults.
   std::string weights;
+  /// `model.adapters`: a folder with adapters to these weights, which the model's begin with;
+  /// empty: they begin as ones that change nothing.
+  std::string adapters;
   DataSpec data;
   TrainSpec train;
   std::string device = "cpu";  ///< cpu | cuda

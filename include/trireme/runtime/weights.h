@@ -26,9 +26,14 @@ namespace trireme::runtime {
 Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
                      at::ScalarType type, const std::filesystem::path& file);
 
-/// Throws InputError where `job.weights` lack a tensor of the model, have one of other sizes, or
-/// one that the model has not. Reads the files' heads alone, so that a long start does not end
-/// there.
+/// The same of the adapters alone, in the names of config::adapter_name(). Throws InputError also
+/// where the model has trained anything else.
+Bytes export_adapters(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
+                      at::ScalarType type, const std::filesystem::path& file);
+
+/// Throws InputError where `job.weights` or `job.adapters` lack a tensor of the model, have one of
+/// other sizes, or one that the model has not. Reads the files' heads alone, so that a long start
+/// does not end there.
 void require_weights(const model::ChainModel& model, const config::JobSpec& job);
 
 /// A chain of tokens, whole, on this process's CPU, in float32.

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/config/adapters.h"
+
+#include "foreign_config.h"
+
+#include "trireme/config/huggingface.h"
+#include "trireme/core/text.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <variant>
+
+namespace trireme::config {
+namespace {
+
+constexpr const char *kRank = "r", *kAlpha = "lora_alpha", *kTargets = "target_modules",
+                     *kInitial = "init_lora_weights";
+/// Keys of an adapter_config.json that are read, and those that say nothing about what its values
+/// mean. What else is set is an option that we do not know.
+const std::set<std::string, std::less<>> kRead{"peft_type", "bias",   kRank,
+                                               kAlpha,      kTargets, kInitial};
+const std::set<std::string, std::less<>> kWithoutMeaning{
+    "auto_mapping",      "base_model_name_or_path",
+    "corda_config",      "eva_config",
+    "fan_in_fan_out",    "inference_mode",
+    "layers_pattern",    "loftq_config",
+    "lora_dropout",      "lora_ga_config",
+    "megatron_core",     "peft_version",
+    "qalora_group_size", "revision",
+    "runtime_config",    "task_type"};
+
+using Modules = std::vector<std::pair<std::string, std::string>>;
+
+/// Neither null, false, zero, nor empty.
+bool is_set(const io::Node& node) {
+  switch (node.kind()) {
+    case io::Node::Kind::kNull:
+      return false;
+    case io::Node::Kind::kList:
+      return !node.list().empty();
+    case io::Node::Kind::kMap:
+      return !node.entries().empty();
+    case io::Node::Kind::kScalar:
+      return node.text() != "false" && node.text() != "0" && !node.text().empty();
+  }
+  return true;
+}
+
+/// Whether a module "attn.c_proj" is meant by "attn.c_proj", or by "c_proj".
+bool is_meant(const std::string& module, const std::string& name) {
+  return module == name || module.ends_with("." + name);
+}
+
+std::vector<std::string> targets_of(const io::Node& names, const Modules& modules) {
+  std::vector<std::string> known;
+  for (const auto& [ours, theirs] : modules) known.push_back(theirs);
+  if (names.kind() != io::Node::Kind::kList)
+    names.fail(concat("is ", names.found(), ", must be a list of ", join(known, ", ")));
+  std::set<std::string> targets;
+  for (const io::Node& name : names.list()) {
+    bool is_known = false;
+    for (const auto& [ours, theirs] : modules) {
+      if (!is_meant(theirs, name.text())) continue;
+      is_known = true;
+      targets.insert(ours);
+    }
+    if (!is_known)
+      name.fail(concat("is ", name.text(), ", but adapters here stand beside ", join(known, ", ")));
+  }
+  std::vector<std::string> in_order;
+  for (const auto& [ours, theirs] : modules)
+    if (targets.contains(ours)) in_order.push_back(ours);
+  return in_order;
+}
+
+}  // namespace
+
+bool is_adapter(std::string_view name) {
+  return name.ends_with(concat(".", kLoraA)) || name.ends_with(concat(".", kLoraB));
+}
+
+std::string adapter_name(std::string_view name) {
+  return concat("base_model.model.", name, ".weight");
+}
+
+std::optional<Adapters> adapters_of(const ModelSpec& model) {
+  return std::visit(
+      [&](const auto& spec) -> std::optional<Adapters> {
+        if constexpr (requires { spec.lora_rank; }) {
+          if (spec.lora_rank == 0) return std::nullopt;
+          Adapters adapters{.rank = spec.lora_rank, .alpha = spec.lora_alpha, .targets = {}};
+          for (const auto& [ours, theirs] : linear_modules(model)) {
+            const auto& only = spec.lora_targets;
+            if (only.empty() || std::find(only.begin(), only.end(), ours) != only.end())
+              adapters.targets.push_back(ours);
+          }
+          return adapters;
+        } else {
+          return std::nullopt;
+        }
+      },
+      model);
+}
+
+Adapters read_adapters(const io::Node& node, const ModelSpec& model) {
+  const ForeignConfig config(node);
+  config.require("peft_type", {"LORA"});
+  config.require("bias", {"none"});
+  // What begins otherwise has changed the weights beside it, too.
+  config.require(kInitial, {"true", "false", "gaussian", "orthogonal", "eva"});
+  for (const auto& [key, value] : node.entries())
+    if (!kRead.contains(key) && !kWithoutMeaning.contains(key) && is_set(value))
+      value.fail(
+          "is set, which these adapters do not know: their values would mean something else");
+  const auto rank = config.whole(kRank);
+  if (!rank) config.fail(kRank, "is missing: the adapters' rank");
+  const auto targets = config.find(kTargets);
+  if (!targets) config.fail(kTargets, "is missing: the modules that the adapters stand beside");
+  return {.rank = *rank,
+          .alpha = config.number(kAlpha, 8),
+          .targets = targets_of(*targets, linear_modules(model))};
+}
+
+std::string adapters_config(const ModelSpec& model, const std::string& base) {
+  const Adapters adapters = adapters_of(model).value();
+  std::vector<std::string> modules;
+  for (const auto& [ours, theirs] : linear_modules(model))
+    if (std::find(adapters.targets.begin(), adapters.targets.end(), ours) != adapters.targets.end())
+      modules.push_back(io::json_text(theirs));
+  return json_of({{"peft_type", "\"LORA\""},
+                  {"task_type", "\"CAUSAL_LM\""},
+                  {"base_model_name_or_path", io::json_text(base)},
+                  {kRank, concat(adapters.rank)},
+                  {kAlpha, to_text(adapters.alpha)},
+                  {kTargets, concat("[", join(modules, ", "), "]")},
+                  {"lora_dropout", "0.0"},
+                  {"bias", "\"none\""},
+                  {"fan_in_fan_out", flag_text(std::holds_alternative<GptSpec>(model))},
+                  {"inference_mode", "true"}},
+                 "  ") +
+         "\n";
+}
+
+std::vector<std::string> trained_patterns(const ModelSpec& model) {
+  return std::visit(
+      [](const auto& spec) {
+        if constexpr (requires { spec.lora_rank; })
+          return trained_patterns(spec);
+        else
+          return std::vector<std::string>();
+      },
+      model);
+}
+
+bool matches(const std::string& pattern, const std::string& place) {
+  return fnmatch(pattern.c_str(), place.c_str(), 0) == 0;
+}
+
+bool matches_one(const std::string& place, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, place); });
+}
+
+}  // namespace trireme::config

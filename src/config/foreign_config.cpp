@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foreign_config.h"
+
+#include "trireme/core/text.h"
+
+#include <algorithm>
+
+namespace trireme::config {
+namespace {
+
+constexpr std::int64_t kMost = 100'000'000;
+
+}  // namespace
+
+std::optional<io::Node> ForeignConfig::find(std::string_view key) const {
+  const auto found = node_.find(key);
+  return found && found->kind() == io::Node::Kind::kNull ? std::nullopt : found;
+}
+
+std::optional<int> ForeignConfig::whole(std::string_view key) const {
+  const auto found = find(key);
+  if (!found) return std::nullopt;
+  return static_cast<int>(found->integer(1, kMost));
+}
+
+double ForeignConfig::number(std::string_view key, double fallback) const {
+  const auto found = find(key);
+  return found ? found->number(0, 1e12) : fallback;
+}
+
+bool ForeignConfig::flag(std::string_view key, bool fallback) const {
+  const auto found = find(key);
+  return found ? found->boolean() : fallback;
+}
+
+void ForeignConfig::require(std::string_view key, const std::vector<std::string>& known) const {
+  const auto found = find(key);
+  if (!found || std::find(known.begin(), known.end(), found->text()) != known.end()) return;
+  found->fail(concat("is ", found->text(), ", but the model here is of ", join(known, " or "),
+                     ": these weights would not mean the same"));
+}
+
+void ForeignConfig::require_whole(std::string_view key, int expected) const {
+  const std::optional<int> found = whole(key);
+  if (found && *found != expected)
+    fail(key, concat("is ", *found, ", must be ", expected, " for the model here"));
+}
+
+std::string json_of(const JsonEntries& entries, const std::string& indent) {
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : entries)
+    lines.push_back(concat(indent, io::json_text(key), ": ", value));
+  return concat("{\n", join(lines, ",\n"), "\n", indent.substr(2), "}");
+}
+
+std::string flag_text(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string float_text(double value) {
+  const std::string text = to_text(value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,46 @@
+// Settings as Hugging Face's libraries write them: JSON whose keys are optional, most of which say
+// nothing about the numbers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/io/node.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trireme::config {
+
+class ForeignConfig {
+ public:
+  explicit ForeignConfig(const io::Node& node) : node_(node) {}
+
+  /// Nothing for a key that is null, too.
+  std::optional<io::Node> find(std::string_view key) const;
+  std::optional<int> whole(std::string_view key) const;
+  int whole(std::string_view key, int fallback) const { return whole(key).value_or(fallback); }
+  double number(std::string_view key, double fallback) const;
+  bool flag(std::string_view key, bool fallback) const;
+  /// Throws InputError unless the key is one of `known`, the first of which stands for none.
+  void require(std::string_view key, const std::vector<std::string>& known) const;
+  void require_whole(std::string_view key, int expected) const;
+
+  [[noreturn]] void fail(std::string_view key, const std::string& message) const {
+    node_.fail_at(key, message);
+  }
+
+ private:
+  io::Node node_;
+};
+
+/// Keys and their values in JSON.
+using JsonEntries = std::vector<std::pair<std::string, std::string>>;
+std::string json_of(const JsonEntries& entries, const std::string& indent);
+std::string flag_text(bool value);
+/// With a point: transformers tell 8 from 8.0.
+std::string float_text(double value);
+
+}  // namespace trireme::config
