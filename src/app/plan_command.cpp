@@ -40,6 +40,9 @@ int give_up(const PlanArguments& arguments, const Question& question, const plan
 }  // namespace
 
 int plan(const PlanArguments& arguments) {
+  for (const std::string& file :
+       {arguments.output, arguments.report, arguments.csv, arguments.plot})
+    io::require_writable(file);
   if (arguments.ranks > 0) return plan_for_ranks(arguments);
   const Question question = read_question(arguments);
   if (arguments.stages > 1 && (arguments.sweep > 0 || arguments.solver == "all"))

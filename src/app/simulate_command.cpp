@@ -13,6 +13,7 @@
 namespace trireme::app {
 
 int simulate_plan(const SimulateArguments& arguments) {
+  for (const std::string& file : {arguments.trace, arguments.report}) io::require_writable(file);
   const bool wants_timeline = !arguments.trace.empty() || !arguments.report.empty();
   const Planned planned = load_planned(arguments.files);
   const simulate::Simulation simulation =

@@ -32,6 +32,7 @@ void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& mo
 int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();
   try {
+    for (const std::string& file : {arguments.output, arguments.report}) io::require_writable(file);
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
     if (arguments.opens_inputs) {

@@ -102,6 +102,15 @@ std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& mod
 }
 
 void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
+  const auto require = [&](const char* key, const std::string& asked, const std::string& is) {
+    if (asked != is)
+      job.fail(key, concat("is ", asked, ", but ", job.plan.file, " has ", is,
+                           ": leave one of them out"));
+  };
+  if (job.plan.solver != "auto") require("plan.solver", job.plan.solver, plan.solver);
+  if (job.pipeline.schedule == "gpipe") require("pipeline.schedule", "gpipe", plan.schedule);
+  if (job.memory.tapes != "auto")
+    require("memory.tapes", job.memory.tapes, plan.lean_tapes ? "lean" : "full");
   std::vector<int> ends;
   bool has_state_away = false;
   for (const plan::StagePlan& stage : plan.stages) {

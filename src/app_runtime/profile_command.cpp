@@ -31,6 +31,7 @@ void print(const ProfileArguments& arguments, const profile::Stored& stored, int
 int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();
   try {
+    io::require_writable(arguments.output);
     const config::JobSpec job = load(arguments, own);
     const model::ChainModel model = model::make_model(job.model, own);
     return launch(job, [&](const RankContext& context) {

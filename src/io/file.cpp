@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 void refuse_unreadable(const fs::path& file, const struct stat& status, Bytes most);
 [[noreturn]] void fail_too_large(const fs::path& file, const std::string& size, Bytes most);
 
+void require_no_folder(const fs::path& file, const fs::file_status& status);
 /// What the path means once a symbolic link is followed.
 fs::path target_of(const fs::path& file);
 void create_folder_of(const fs::path& file);
@@ -57,8 +58,7 @@ void write_file(const fs::path& file, std::string_view content) {
   const fs::path target = target_of(file);
   std::error_code ignored;
   const fs::file_status status = fs::status(target, ignored);
-  if (fs::is_directory(status))
-    throw Error(concat(file.string(), ": cannot be written: it is a folder"));
+  require_no_folder(file, status);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     const Descriptor out(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
     if (!out.is_open()) fail_write(file, errno);
@@ -68,6 +68,20 @@ void write_file(const fs::path& file, std::string_view content) {
   create_folder_of(target);
   replace_file(target, content);
   flush_folder(target.parent_path());
+}
+
+void require_writable(const fs::path& file) {
+  if (file.empty()) return;
+  const fs::path target = target_of(file);
+  std::error_code ignored;
+  require_no_folder(file, fs::status(target, ignored));
+  fs::path place = target;
+  if (!fs::is_other(target, ignored)) {
+    place = fs::absolute(target).parent_path();
+    while (!fs::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
+    if (!fs::is_directory(place, ignored)) fail_write(file, ENOTDIR);
+  }
+  if (::access(place.c_str(), W_OK) != 0) fail_write(file, errno);
 }
 
 std::vector<fs::path> expand(const std::string& pattern) {
@@ -100,9 +114,16 @@ void fail_too_large(const fs::path& file, const std::string& size, Bytes most) {
   throw InputError(concat(file.string(), ": is ", size, ", must be at most ", to_text(most)));
 }
 
+void require_no_folder(const fs::path& file, const fs::file_status& status) {
+  if (fs::is_directory(status))
+    throw Error(concat(file.string(), ": cannot be written: it is a folder"));
+}
+
 fs::path target_of(const fs::path& file) {
   std::error_code failure;
   if (!fs::is_symlink(fs::symlink_status(file, failure))) return file;
+  // What stands behind /dev/stdout may have no path of its own.
+  if (fs::is_other(fs::status(file, failure))) return file;
   fs::path target = fs::weakly_canonical(file, failure);
   if (failure) fail_write(file, failure.value());
   return target;

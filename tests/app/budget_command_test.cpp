@@ -188,11 +188,18 @@ TEST(Budget, EveryStageKeepsItsOwn) {
     EXPECT_NEAR(predicted, peak, std::max(0.02 * peak, 1048576.0));
   }
   const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
-  const CommandResult other =
-      run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set pipeline.cut=[5]" +
-                  " --set plan.file=" + plan);
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.errors, HasSubstr("pipeline.cut is [5], but"));
+  const bool is_lean = json::parse(text_of(plan)).value("tapes", "full") == "lean";
+  for (const std::string other :
+       {"pipeline.cut=[5]", "plan.solver=keep_all", "pipeline.schedule=gpipe",
+        is_lean ? "memory.tapes=full" : "memory.tapes=lean"}) {
+    const CommandResult refused =
+        run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set " + other +
+                    " --set plan.file=" + plan);
+    EXPECT_EQ(refused.exit_code, 2) << other;
+    const std::size_t equals = other.find('=');
+    EXPECT_THAT(refused.errors, HasSubstr(other.substr(0, equals) + " is " +
+                                          other.substr(equals + 1) + ", but " + plan));
+  }
 }
 
 TEST(Budget, TheRunFolderHoldsWhatThePlanRestsOn) {

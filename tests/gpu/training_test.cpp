@@ -39,7 +39,7 @@ class GpuTraining : public Gpu {
     return {.blocks = 6,
             .width = is_emulated() ? 64 : 512,
             .heads = 8,
-            .context = 512,
+            .context = is_emulated() ? 256 : 512,
             .vocabulary = is_emulated() ? 256 : 1024,
             .dropout = 0.1,
             .tied_head = true};

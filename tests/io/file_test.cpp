@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -117,6 +118,19 @@ TEST(WriteFile, WritesIntoADeviceItself) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
+TEST(WriteFile, WritesIntoAPipeBehindALink) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const std::string file = "/dev/fd/" + std::to_string(ends[1]);
+  EXPECT_NO_THROW(require_writable(file));
+  EXPECT_NO_THROW(write_file(file, "x"));
+  char read = 0;
+  EXPECT_EQ(::read(ends[0], &read, 1), 1);
+  EXPECT_EQ(read, 'x');
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
 TEST(WriteFile, NamesTheFileAndTheReason) {
   const TemporaryFolder folder;
   write_file(folder / "file", "x");
@@ -133,6 +147,31 @@ TEST(WriteFile, NamesTheFileAndTheReason) {
   EXPECT_EQ(message(folder / "file/below"),
             (folder / "file/below").string() + ": cannot be written: Not a directory");
   EXPECT_EQ(message("/dev/full"), "/dev/full: cannot be written: No space left on device");
+}
+
+TEST(RequireWritable, SaysWhatWritingWouldSayAndMakesNothing) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "kept");
+  for (const fs::path& file : {fs::path(), folder / "file", folder / "new/deep/a.json",
+                               fs::path("beside.json"), fs::path("/dev/stdout")})
+    EXPECT_NO_THROW(require_writable(file)) << file;
+  EXPECT_FALSE(fs::exists(folder / "new"));
+  EXPECT_FALSE(fs::exists("beside.json"));
+  EXPECT_EQ(read_file(folder / "file"), "kept");
+
+  const auto message = [](const auto& action) -> std::string {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  for (const fs::path& file : {folder.path(), folder / "file/below"}) {
+    const std::string said = message([&] { require_writable(file); });
+    EXPECT_THAT(said, HasSubstr("cannot be written"));
+    EXPECT_EQ(said, message([&] { write_file(file, "x"); }));
+  }
 }
 
 TEST(ReadFile, NamesTheFileAndTheReason) {

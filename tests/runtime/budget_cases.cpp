@@ -2,6 +2,7 @@
 #include "budget_cases.h"
 
 #include "scripts.h"
+#include "simulate/random_programs.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/core/text.h"
@@ -208,18 +209,43 @@ void BudgetCases::expect_bits_and_peaks(const BudgetCase& one) {
     const auto plan = subject.plan(solver, budget);
     ASSERT_TRUE(plan) << "no plan at the budget that was said to be enough";
 
-    const PlannedRun run = subject.run(*plan, budget, {.host = Bytes(16 << 20), .disk = Bytes(0)});
-
-    EXPECT_EQ(run.numbers.losses, subject.expected().losses);
-    expect_equal(subject.expected().gradients, run.numbers.gradients, "gradient");
-    expect_equal(subject.expected().parameters, run.numbers.parameters, "parameter");
-    expect_equal(subject.expected().buffers, run.numbers.buffers, "buffer");
-    EXPECT_LE(run.peak, budget);
-    const Bytes margin = std::max(Bytes(1 << 20), run.peak / 50);
-    EXPECT_LE(run.predicted_peak, run.peak + margin);
-    EXPECT_GE(run.predicted_peak, run.peak - margin);
-    note(name, run.predicted_peak, run.peak);
+    expect_bits_and_peak(subject, *plan, budget, name);
   }
+}
+
+void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& chain,
+                                                           unsigned programs) {
+  Subject& subject = subject_named(chain);
+  plan::Plan plan = subject.plan("keep_all", subject.keep_all_budget()).value();
+  program::StageProgram& stage = plan.stages.front().program;
+  for (unsigned seed = 0; seed < programs; ++seed) {
+    simulate::Dice dice(seed);
+    const bool copies = dice.roll(0, 2) > 0;
+    stage = simulate::RandomStage(dice, 1, subject.chain().length(), copies).make();
+    if (dice.roll(0, 1) == 0) stage = program::with_retapes(std::move(stage), subject.chain());
+    const std::string name = concat(chain, ", program ", seed);
+    SCOPED_TRACE(concat(name, ":\n", program::to_text(plan::compile(plan))));
+    ASSERT_EQ(subject.fault(plan), "");
+    expect_bits_and_peak(subject, plan, Bytes(0), name);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+void BudgetCases::expect_bits_and_peak(Subject& subject, const plan::Plan& plan, Bytes budget,
+                                       const std::string& name) {
+  const PlannedRun run = subject.run(plan, budget, {.host = Bytes(16 << 20), .disk = Bytes(0)});
+
+  EXPECT_EQ(run.numbers.losses, subject.expected().losses);
+  expect_equal(subject.expected().gradients, run.numbers.gradients, "gradient");
+  expect_equal(subject.expected().parameters, run.numbers.parameters, "parameter");
+  expect_equal(subject.expected().buffers, run.numbers.buffers, "buffer");
+  if (budget > Bytes(0)) {
+    EXPECT_LE(run.peak, budget);
+  }
+  const Bytes margin = std::max(Bytes(1 << 20), run.peak / 50);
+  EXPECT_LE(run.predicted_peak, run.peak + margin);
+  EXPECT_GE(run.predicted_peak, run.peak - margin);
+  note(name, run.predicted_peak, run.peak);
 }
 
 void BudgetCases::say_how_it_went() const {

@@ -31,11 +31,16 @@ class BudgetCases {
   /// At five budgets from the least that works to keep_all's: keep_all's losses, gradients,
   /// parameters and buffers, within the budget, with the peak that was predicted to 2 % or 1 MiB.
   void expect_bits_and_peaks(const BudgetCase& one);
+  /// The same of random programs that the validator allows, without a budget: what no solver would
+  /// write, but somebody may by hand.
+  void expect_bits_and_peaks_of_random_programs(const std::string& chain, unsigned programs);
   /// One line over all.
   void say_how_it_went() const;
 
  private:
   Subject& subject_named(const std::string& name);
+  void expect_bits_and_peak(Subject& subject, const plan::Plan& plan, Bytes budget,
+                            const std::string& name);
   void note(const std::string& name, Bytes predicted, Bytes measured);
 
   Machine& machine_;

@@ -23,5 +23,14 @@ TEST_P(Budget, KeepsTheBitsAndThePeak) {
 INSTANTIATE_TEST_SUITE_P(AllSolvers, Budget, testing::ValuesIn(BudgetCases::all()),
                          BudgetCases::test_name);
 
+class RandomPrograms : public testing::TestWithParam<std::string> {};
+
+TEST_P(RandomPrograms, GiveTheBitsOfKeepAllAtThePredictedPeak) {
+  cases().expect_bits_and_peaks_of_random_programs(GetParam(), 25);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllChains, RandomPrograms, testing::ValuesIn(BudgetCases::chains()),
+                         [](const auto& test) { return test.param; });
+
 }  // namespace
 }  // namespace trireme::runtime

@@ -8,6 +8,7 @@
 #include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/copies.h"
 #include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/validate.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/Parallel.h>
@@ -129,6 +130,12 @@ std::optional<plan::Plan> Subject::plan(const std::string& solver, Bytes budget)
   partition::Answer answer = partition::plan(question(solver, budget));
   if (auto* plan = std::get_if<plan::Plan>(&answer)) return std::move(*plan);
   return std::nullopt;
+}
+
+std::string Subject::fault(const plan::Plan& plan) const {
+  const partition::Question question = question_of(chain_, platform(Bytes(0)), model_, job_);
+  const auto fault = simulate::validate(plan::compile(plan), partition::setting_of(question, plan));
+  return fault ? simulate::to_text(*fault) : "";
 }
 
 PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,

@@ -64,6 +64,8 @@ class Subject {
 
   /// Nothing if the solver has no plan for it.
   std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
+  /// Why a plan may not run; empty: it may.
+  std::string fault(const plan::Plan& plan) const;
   /// With `budget` enforced by the allocator, where the machine can; 0 is none.
   PlannedRun run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store);
 

@@ -21,6 +21,10 @@ std::string read_file(const std::filesystem::path& file, Bytes most = Bytes(std:
 /// Throws Error.
 void write_file(const std::filesystem::path& file, std::string_view content);
 
+/// Throws Error where write_file() would, as far as can be told without writing: a command that
+/// takes minutes asks before it begins. Empty: none is to be written.
+void require_writable(const std::filesystem::path& file);
+
 /// Existing files (no folders) that match a shell pattern (`*`, `?`, `[..]` in any component),
 /// sorted; a path without such characters, or one that exists as written, stands for itself.
 std::vector<std::filesystem::path> expand(const std::string& pattern);

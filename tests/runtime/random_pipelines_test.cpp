@@ -1,0 +1,147 @@
+// Pipelines cut at random whose stages run random programs: the same bits as one stage that keeps
+// everything.
+// SPDX-License-Identifier: Apache-2.0
+#include "simulate/random_programs.h"
+#include "small_runs.h"
+
+#include "trireme/comm/local.h"
+#include "trireme/core/text.h"
+#include "trireme/partition/planner.h"
+#include "trireme/profile/measure.h"
+#include "trireme/runtime/copies.h"
+#include "trireme/simulate/copy_points.h"
+#include "trireme/simulate/validate.h"
+#include "trireme/tier/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+namespace trireme::runtime {
+namespace {
+
+constexpr unsigned kPipelines = 50;
+
+struct Kind {
+  std::string name;
+  config::ModelSpec model;
+  std::string precision = "float32";
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+/// A job that is cut anew every time.
+class RandomPipelines : public testing::TestWithParam<Kind> {
+ protected:
+  RandomPipelines() {
+    tier::install_cpu_allocator();
+    job_.train.precision = GetParam().precision;
+    job_.train.batch = 3 * job_.train.micro_batch.value();
+    job_.train.steps = 2;
+    model_ = model::make_model(job_.model);
+    chain_ =
+        profile::measure(model_, job_, {.threads = 1, .least_time = Seconds(0), .least_runs = 1});
+  }
+
+  plan::Plan plan_of(simulate::Dice& dice) const {
+    const int stages = dice.roll(1, std::min(4, model_.length()));
+    plan::Plan plan;
+    plan.chain_name = model_.name;
+    plan.schedule = dice.roll(0, 4) == 0 ? "gpipe" : "1f1b";
+    plan.micro_batches = config::micro_batches(job_);
+    for (program::StageProgram& program :
+         simulate::random_stages(dice, chain_, stages, /*copies=*/true)) {
+      plan::StagePlan stage;
+      stage.rank = static_cast<int>(plan.stages.size());
+      if (dice.roll(0, 2) == 0)
+        stage.mix = {.others = {simulate::RandomStage(dice, program.first_layer, program.last_layer,
+                                                      /*copies=*/true)
+                                    .make()},
+                     .cycle = {0, 1, dice.roll(0, 1)}};
+      stage.program = std::move(program);
+      plan.stages.push_back(std::move(stage));
+    }
+    return plan;
+  }
+
+  Outcome run(const plan::Plan& plan) {
+    const int ranks = plan::ranks_of(plan);
+    chain::Platform platform = chain::uniform_platform(ranks, Bytes(0));
+    for (chain::RankSpec& rank : platform.ranks) {
+      rank.host = Bytes(std::int64_t{1} << 30);
+      rank.out = rank.in = BytesPerSecond(1e8);
+    }
+    const program::Program program = plan::compile(plan);
+    const simulate::Setting setting{.chain = &chain_, .platform = &platform, .static_bytes = {}};
+    const auto fault = simulate::validate(program, setting);
+    EXPECT_FALSE(fault) << simulate::to_text(*fault);
+    const simulate::Simulation timeline =
+        simulate::simulate(program, setting, simulate::Detail::kTimeline);
+    const DataSource data = random_data(model_, job_);
+    Outcome outcome;
+    comm::run_local(
+        ranks, {.timeout = job_.pipeline.timeout, .stop_requested = {}},
+        [&](comm::Channel& channel) {
+          Trainer trainer(
+              {.job = job_,
+               .model = model_,
+               .plan = plan,
+               .data = data,
+               .channel = channel,
+               .memory = tier::MemoryAccount::open("rank"),
+               .copy_points =
+                   simulate::copy_points(program, setting, timeline, channel.rank()).before,
+               .make_copies =
+                   [] {
+                     return std::make_unique<Copies>(tier::OuterStoreOptions{
+                         .host = Bytes(64 << 20), .disk = Bytes(0), .checksums = true});
+                   },
+               .owns_process = ranks == 1,
+               .stop_requested = {},
+               .since_start = [] { return Seconds(0); }});
+          const Outcome mine = trainer.run(nullptr);
+          const std::lock_guard lock(mutex_);
+          if (channel.rank() == 0) outcome = mine;
+        });
+    return outcome;
+  }
+
+  config::JobSpec job_ = small_job(GetParam().model);
+  model::ChainModel model_;
+  chain::Chain chain_;
+  std::mutex mutex_;
+};
+
+TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
+  const Outcome expected = run_small(job_, {});
+  int moved = 0;
+  for (unsigned seed = 0; seed < kPipelines; ++seed) {
+    simulate::Dice dice(seed);
+    const plan::Plan plan = plan_of(dice);
+    const std::string text = program::to_text(plan::compile(plan));
+    SCOPED_TRACE(concat("pipeline ", seed, ":\n", text));
+    const Outcome found = run(plan);
+    ASSERT_EQ(found.parameters_digest, expected.parameters_digest);
+    ASSERT_EQ(found.losses_digest, expected.losses_digest);
+    moved += text.find("offload") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GE(moved, 5);
+}
+
+config::GptSpec fine_gpt() {
+  config::GptSpec spec = small_gpt();
+  spec.grain = "fine";
+  return spec;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, RandomPipelines,
+    testing::Values(Kind{"gpt", small_gpt()}, Kind{"gpt_fine", fine_gpt()},
+                    Kind{"gpt_bfloat16_weights", small_gpt(), "bfloat16_weights"},
+                    Kind{"gpt_lora", with_adapters()}, Kind{"mlp_batch_norm", small_mlp()}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace trireme::runtime
