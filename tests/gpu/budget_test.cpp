@@ -63,5 +63,16 @@ TEST_P(GpuBudget, KeepsTheBitsAndThePeak) {
 INSTANTIATE_TEST_SUITE_P(AllSolvers, GpuBudget, testing::ValuesIn(runtime::BudgetCases::chains()),
                          [](const auto& test) { return test.param; });
 
+/// Also under late kernels and late copies (tests/emulated_gpu), which would tell a missing wait.
+class GpuRandomPrograms : public GpuBudget {};
+
+TEST_P(GpuRandomPrograms, GiveTheBitsOfKeepAllAtThePredictedPeak) {
+  cases_->expect_bits_and_peaks_of_random_programs(GetParam(), 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(SomeChains, GpuRandomPrograms,
+                         testing::Values("gpt", "llama_lean_tapes", "mlp_batch_norm", "odd"),
+                         [](const auto& test) { return test.param; });
+
 }  // namespace
 }  // namespace trireme::device

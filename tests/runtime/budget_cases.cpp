@@ -156,6 +156,8 @@ void expect_equal(const std::vector<at::Tensor>& expected, const std::vector<at:
     EXPECT_TRUE(at::equal(expected[i], found[i])) << what << " " << i;
 }
 
+/// Of a random program, as far as the validator allows them.
+constexpr int kChanges = 300;
 /// Of what lies between the least budget that works and that of keep_all.
 constexpr std::array kShares{0.0, 0.2, 0.5, 0.8, 1.0};
 
@@ -218,17 +220,29 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
   Subject& subject = subject_named(chain);
   plan::Plan plan = subject.plan("keep_all", subject.keep_all_budget()).value();
   program::StageProgram& stage = plan.stages.front().program;
+  unsigned changes = 0;
   for (unsigned seed = 0; seed < programs; ++seed) {
     simulate::Dice dice(seed);
     const bool copies = dice.roll(0, 2) > 0;
     stage = simulate::RandomStage(dice, 1, subject.chain().length(), copies).make();
     if (dice.roll(0, 1) == 0) stage = program::with_retapes(std::move(stage), subject.chain());
+    for (int change = 0; change < kChanges; ++change) {
+      const program::StageProgram before = stage;
+      stage = simulate::changed(dice, std::move(stage));
+      if (subject.fault(plan).empty())
+        ++changes;
+      else
+        stage = before;
+    }
     const std::string name = concat(chain, ", program ", seed);
     SCOPED_TRACE(concat(name, ":\n", program::to_text(plan::compile(plan))));
     ASSERT_EQ(subject.fault(plan), "");
     expect_bits_and_peak(subject, plan, Bytes(0), name);
     if (testing::Test::HasFailure()) return;
   }
+  std::cout << chain << ": " << programs << " random programs with " << changes
+            << " changes that the validator allows\n";
+  EXPECT_GE(changes, 3 * programs);
 }
 
 void BudgetCases::expect_bits_and_peak(Subject& subject, const plan::Plan& plan, Bytes budget,

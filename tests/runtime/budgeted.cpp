@@ -134,8 +134,13 @@ std::optional<plan::Plan> Subject::plan(const std::string& solver, Bytes budget)
 
 std::string Subject::fault(const plan::Plan& plan) const {
   const partition::Question question = question_of(chain_, platform(Bytes(0)), model_, job_);
-  const auto fault = simulate::validate(plan::compile(plan), partition::setting_of(question, plan));
-  return fault ? simulate::to_text(*fault) : "";
+  try {
+    const auto fault =
+        simulate::validate(plan::compile(plan), partition::setting_of(question, plan));
+    return fault ? simulate::to_text(*fault) : "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
 }
 
 PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,

@@ -5,6 +5,7 @@
 #include "small_runs.h"
 
 #include "trireme/comm/local.h"
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/measure.h"
@@ -21,6 +22,8 @@ namespace trireme::runtime {
 namespace {
 
 constexpr unsigned kPipelines = 50;
+/// Of each one's programs, as far as the validator allows them.
+constexpr int kChanges = 100;
 
 struct Kind {
   std::string name;
@@ -63,20 +66,41 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
       stage.program = std::move(program);
       plan.stages.push_back(std::move(stage));
     }
+    for (int change = 0; change < kChanges; ++change) {
+      program::StageProgram& program =
+          plan.stages[static_cast<std::size_t>(dice.roll(0, stages - 1))].program;
+      const program::StageProgram before = program;
+      program = simulate::changed(dice, std::move(program));
+      if (!is_legal(plan)) program = before;
+    }
     return plan;
   }
 
-  Outcome run(const plan::Plan& plan) {
-    const int ranks = plan::ranks_of(plan);
-    chain::Platform platform = chain::uniform_platform(ranks, Bytes(0));
+  bool is_legal(const plan::Plan& plan) const {
+    const chain::Platform platform = platform_for(plan);
+    try {
+      return !simulate::validate(plan::compile(plan),
+                                 {.chain = &chain_, .platform = &platform, .static_bytes = {}});
+    } catch (const InputError&) {
+      return false;
+    }
+  }
+
+  static chain::Platform platform_for(const plan::Plan& plan) {
+    chain::Platform platform = chain::uniform_platform(plan::ranks_of(plan), Bytes(0));
     for (chain::RankSpec& rank : platform.ranks) {
       rank.host = Bytes(std::int64_t{1} << 30);
       rank.out = rank.in = BytesPerSecond(1e8);
     }
+    return platform;
+  }
+
+  Outcome run(const plan::Plan& plan) {
+    const int ranks = plan::ranks_of(plan);
+    const chain::Platform platform = platform_for(plan);
     const program::Program program = plan::compile(plan);
     const simulate::Setting setting{.chain = &chain_, .platform = &platform, .static_bytes = {}};
-    const auto fault = simulate::validate(program, setting);
-    EXPECT_FALSE(fault) << simulate::to_text(*fault);
+    EXPECT_TRUE(is_legal(plan));
     const simulate::Simulation timeline =
         simulate::simulate(program, setting, simulate::Detail::kTimeline);
     const DataSource data = random_data(model_, job_);

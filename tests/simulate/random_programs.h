@@ -158,6 +158,61 @@ class RandomStage {
   List away_, back_;  // tapes leave once all have read them and come back before anybody does
 };
 
+/// The stage's program with one random change: actions swapped, moved, left out, written twice; a
+/// layer run once more, a value that leaves and comes back, anywhere. Mostly it may not run then.
+inline program::StageProgram changed(Dice& dice, program::StageProgram stage) {
+  using program::Op;
+  std::vector<program::Action>& list = dice.roll(0, 1) == 0 ? stage.forward : stage.backward;
+  const auto somewhere = [&](int more) {
+    return list.begin() + dice.roll(0, std::max(0, static_cast<int>(list.size()) - 1 + more));
+  };
+  const int layer = dice.roll(stage.first_layer, stage.last_layer);
+  const auto insert_pair = [&](Op out, Op in, int moved) {
+    const auto place = list.insert(somewhere(1), {out, moved});
+    const int after = dice.roll(1, static_cast<int>(list.end() - place));
+    list.insert(place + after, {in, moved});
+  };
+  if (list.empty()) return stage;
+  switch (dice.roll(0, 7)) {
+    case 0:
+      std::iter_swap(somewhere(0), somewhere(0));
+      break;
+    case 1:
+      list.erase(somewhere(0));
+      break;
+    case 2: {
+      const program::Action again = *somewhere(0);
+      list.insert(somewhere(1), again);
+      break;
+    }
+    case 3:
+      list.insert(somewhere(1), {dice.roll(0, 1) == 0 ? Op::kForwardKeep : Op::kForward, layer});
+      break;
+    case 4:
+      insert_pair(Op::kOffloadTape, Op::kPrefetchTape, layer);
+      break;
+    case 5:
+      insert_pair(Op::kOffload, Op::kPrefetch, layer - dice.roll(0, 1));
+      break;
+    case 6:
+      list.insert(somewhere(1), {Op::kDrop, layer - dice.roll(0, 1)});
+      break;
+    case 7: {  // its output is made again while a tape is away
+      const Op run = dice.roll(0, 1) == 0 ? Op::kForwardKeep : Op::kForward;
+      std::vector<program::Action> added{
+          {Op::kOffloadTape, layer}, {run, layer}, {Op::kPrefetchTape, layer}, {Op::kDrop, layer}};
+      if (dice.roll(0, 1) == 0) std::swap(added[2], added[3]);
+      auto place = somewhere(1);
+      for (const program::Action& action : added) {
+        place = list.insert(place, action) + 1;
+        place += dice.roll(0, std::min(2, static_cast<int>(list.end() - place)));
+      }
+      break;
+    }
+  }
+  return stage;
+}
+
 /// The chain's layers cut at random into `stages`, each with a random program.
 inline std::vector<program::StageProgram> random_stages(Dice& dice, const chain::Chain& chain,
                                                         int stages, bool copies) {
