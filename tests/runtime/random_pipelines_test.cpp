@@ -16,6 +16,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <mutex>
 
 namespace trireme::runtime {
@@ -41,7 +43,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
   RandomPipelines() {
     tier::install_cpu_allocator();
     job_.train.precision = GetParam().precision;
-    job_.train.batch = 3 * job_.train.micro_batch.value();
+    job_.train.batch = 5 * job_.train.micro_batch.value();
     job_.train.steps = 2;
     model_ = model::make_model(job_.model);
     chain_ =
@@ -49,7 +51,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
   }
 
   plan::Plan plan_of(simulate::Dice& dice) const {
-    const int stages = dice.roll(1, std::min(4, model_.length()));
+    const int stages = dice.roll(1, std::min(5, model_.length()));
     plan::Plan plan;
     plan.chain_name = model_.name;
     plan.schedule = dice.roll(0, 4) == 0 ? "gpipe" : "1f1b";
@@ -66,14 +68,35 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
       stage.program = std::move(program);
       plan.stages.push_back(std::move(stage));
     }
-    for (int change = 0; change < kChanges; ++change) {
-      program::StageProgram& program =
-          plan.stages[static_cast<std::size_t>(dice.roll(0, stages - 1))].program;
-      const program::StageProgram before = program;
-      program = simulate::changed(dice, std::move(program));
-      if (!is_legal(plan)) program = before;
-    }
+    if (dice.roll(0, 1) == 0) change(plan, [&](plan::Plan& other) { share_ranks(dice, other); });
+    if (dice.roll(0, 1) == 0)
+      change(plan, [&](plan::Plan& other) {
+        for (plan::StagePlan& stage : other.stages)
+          stage.in_flight = dice.roll(0, other.micro_batches);
+      });
+    for (int k = 0; k < kChanges; ++k)
+      change(plan, [&](plan::Plan& other) {
+        program::StageProgram& program =
+            other.stages[static_cast<std::size_t>(dice.roll(0, stages - 1))].program;
+        program = simulate::changed(dice, std::move(program));
+      });
     return plan;
+  }
+
+  /// As far as the validator allows it.
+  void change(plan::Plan& plan, const std::function<void(plan::Plan&)>& how) const {
+    plan::Plan other = plan;
+    how(other);
+    if (is_legal(other)) plan = std::move(other);
+  }
+
+  /// Stages at random on fewer ranks, which are numbered as they come.
+  static void share_ranks(simulate::Dice& dice, plan::Plan& plan) {
+    std::map<int, int> numbers;
+    const int most = dice.roll(0, static_cast<int>(plan.stages.size()) - 1);
+    for (plan::StagePlan& stage : plan.stages)
+      stage.rank =
+          numbers.emplace(dice.roll(0, most), static_cast<int>(numbers.size())).first->second;
   }
 
   bool is_legal(const plan::Plan& plan) const {
@@ -140,7 +163,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
 
 TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
   const Outcome expected = run_small(job_, {});
-  int moved = 0;
+  int moved = 0, shared = 0;
   for (unsigned seed = 0; seed < kPipelines; ++seed) {
     simulate::Dice dice(seed);
     const plan::Plan plan = plan_of(dice);
@@ -149,9 +172,11 @@ TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
     const Outcome found = run(plan);
     ASSERT_EQ(found.parameters_digest, expected.parameters_digest);
     ASSERT_EQ(found.losses_digest, expected.losses_digest);
+    shared += plan::has_rank_for_each_stage(plan) ? 0 : 1;
     moved += text.find("offload") != std::string::npos ? 1 : 0;
   }
   EXPECT_GE(moved, 5);
+  EXPECT_GE(shared, 5);
 }
 
 config::GptSpec fine_gpt() {
