@@ -22,6 +22,9 @@ plan::StagePlan stage_of(const Question& question, int rank, int in_flight, cons
                          program::StageProgram program, program::Mix mix);
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program);
+/// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
+/// the first one, where what moves may have to wait for who receives it.
+bool waits_in_first_step(const Question& question, const Judged& judged);
 /// Of the programs of a stage, its own first, over the mix's cycle.
 plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix);
 
@@ -143,6 +146,7 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
     ensure(!plan.turns.empty(), simulate::to_text(*fault));
     return std::nullopt;
   }
+  if (waits_in_first_step(question, result)) return std::nullopt;
   plan.step = result.simulation.step;
   plan.bubble = result.simulation.bubble;
   plan.recompute = result.simulation.recompute;
@@ -159,6 +163,17 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 }
 
 namespace {
+
+bool waits_in_first_step(const Question& question, const Judged& judged) {
+  if (judged.plan.turns.empty() ||
+      std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
+                   [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))
+    return false;
+  simulate::Setting setting = setting_of(question, judged.plan);
+  setting.is_first_step = true;
+  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kSummary)
+      .fault.has_value();
+}
 
 plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const Fixed& fixed,
                          program::StageProgram program, program::Mix mix) {

@@ -24,10 +24,7 @@ std::string message_name(const Action& action);
 }  // namespace
 
 Engine::Engine(const Program& program, const Setting& setting, Detail detail)
-    : program_(program),
-      setting_(setting),
-      detail_(detail),
-      streams_(program, *setting.platform, setting.channel_capacity) {
+    : program_(program), setting_(setting), detail_(detail), streams_(program, setting) {
   const bool training = trains(program);
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
     const chain::RankSpec& spec = setting.platform->ranks[static_cast<std::size_t>(rank)];
@@ -80,9 +77,10 @@ std::optional<std::string> Engine::take_turn(int rank, Turn& turn) {
   const Action& action = program_.ranks[static_cast<std::size_t>(rank)][state.next];
   if (is_send(action.op)) return send(rank, action, turn);
   if (is_receive(action.op)) return receive(rank, action, turn);
-  if (takes_from_messages(rank, action) &&
-      !has_room(state, streams_.of(outputs_of(action.layer)), turn))
-    return std::nullopt;
+  if (takes_from_messages(rank, action)) {
+    Stream& stream = streams_.of(outputs_of(action.layer));
+    if (!goes_on(state, stream, streams_.all_asked_for(stream), turn)) return std::nullopt;
+  }
   auto reason = state.execution.run(action, state.next);
   if (!reason && detail_ == Detail::kTimeline) record(rank, action);
   return reason;
@@ -91,7 +89,7 @@ std::optional<std::string> Engine::take_turn(int rank, Turn& turn) {
 std::optional<std::string> Engine::send(int rank, const Action& action, Turn& turn) {
   RankState& state = *ranks_[static_cast<std::size_t>(rank)];
   Stream& stream = streams_.of(action);
-  if (!has_room(state, stream, turn)) return std::nullopt;
+  if (!goes_on(state, stream, !streams_.full(stream), turn)) return std::nullopt;
   if (auto reason = state.execution.run(action, state.next)) return reason;
   const Seconds begin = std::max(state.execution.now(), stream.lane_free);
   const Seconds arrival = begin + stream.link.time(setting_.chain->output(action.layer));
@@ -125,8 +123,8 @@ std::optional<std::string> Engine::receive(int rank, const Action& action, Turn&
   return std::nullopt;
 }
 
-bool Engine::has_room(RankState& state, Stream& stream, Turn& turn) {
-  if (streams_.full(stream)) {
+bool Engine::goes_on(RankState& state, Stream& stream, bool may, Turn& turn) {
+  if (!may) {
     stream.sender_waits = true;
     turn = Turn::kWaits;
     return false;

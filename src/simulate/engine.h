@@ -63,8 +63,8 @@ class Engine {
   std::optional<std::string> take_turn(int rank, Turn& turn);
   std::optional<std::string> send(int rank, const program::Action& action, Turn& turn);
   std::optional<std::string> receive(int rank, const program::Action& action, Turn& turn);
-  /// Waits until the stream has room; answers whether it has.
-  bool has_room(RankState& state, Stream& stream, Turn& turn);
+  /// Goes on when the stream has room if it may; else waits for the receiver, and answers false.
+  bool goes_on(RankState& state, Stream& stream, bool may, Turn& turn);
   /// Outputs that may still read bytes which this action takes away.
   bool takes_from_messages(int rank, const program::Action& action) const;
   /// That a waiting action waits for.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "streams.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -17,8 +18,9 @@ bool is_receive(Op op) {
   return op == Op::kReceiveInput || op == Op::kReceiveGradient;
 }
 
-Streams::Streams(const program::Program& program, const chain::Platform& platform, int capacity)
-    : capacity_(static_cast<std::size_t>(capacity)),
+Streams::Streams(const program::Program& program, const Setting& setting)
+    : capacity_(static_cast<std::size_t>(setting.channel_capacity)),
+      is_first_step_(setting.is_first_step),
       outputs_(program.rank_of_layer.size(), -1),
       gradients_(program.rank_of_layer.size(), -1) {
   std::map<std::pair<int, int>, int> outputs;
@@ -29,7 +31,7 @@ Streams::Streams(const program::Program& program, const chain::Platform& platfor
       streams_.push_back({});
       streams_.back().from = from;
       streams_.back().to = to;
-      streams_.back().link = platform.link(from, to);
+      streams_.back().link = setting.platform->link(from, to);
     }
     return place->second;
   };
@@ -48,6 +50,13 @@ std::size_t Streams::number(const program::Action& action) const {
   return static_cast<std::size_t>(output ? outputs_[layer] : gradients_[layer]);
 }
 
+bool Streams::all_asked_for(const Stream& stream) const {
+  const auto is_known = [&](const Message& message) {
+    return !is_first_step_ || stream.known.contains(message.sent.layer);
+  };
+  return !full(stream) && std::all_of(stream.messages.begin(), stream.messages.end(), is_known);
+}
+
 Seconds Streams::room(const Stream& stream) const {
   if (stream.sent_count < capacity_) return Seconds(0);
   return stream.received[stream.sent_count % capacity_];  // of the message `capacity` before
@@ -59,6 +68,7 @@ void Streams::push(Stream& stream, const Message& message) {
 }
 
 void Streams::pop(Stream& stream, Seconds now) {
+  if (is_first_step_) stream.known.insert(stream.messages.front().sent.layer);
   stream.messages.pop_front();
   if (stream.received.size() < capacity_) stream.received.resize(capacity_);
   stream.received[stream.received_count % capacity_] = now;

@@ -6,9 +6,11 @@
 #include "trireme/chain/platform.h"
 #include "trireme/core/units.h"
 #include "trireme/program/action.h"
+#include "trireme/simulate/validate.h"
 
 #include <cstddef>
 #include <deque>
+#include <set>
 #include <vector>
 
 namespace trireme::simulate {
@@ -28,12 +30,13 @@ struct Stream {
   std::size_t sent_count = 0, received_count = 0;
   Seconds lane_free;  ///< when the link can take the next message
   bool sender_waits = false, receiver_waits = false;
+  std::set<int> known;  ///< layers of which the receiver has had a message
 };
 
 /// All streams of a program, found by the action that uses them.
 class Streams {
  public:
-  Streams(const program::Program& program, const chain::Platform& platform, int capacity);
+  Streams(const program::Program& program, const Setting& setting);
 
   /// Of a send or receive; its layer must be a cut between two ranks.
   Stream& of(const program::Action& action) { return streams_[number(action)]; }
@@ -41,6 +44,9 @@ class Streams {
   bool full(const Stream& stream) const {
     return stream.sent_count - stream.received_count >= capacity_;
   }
+  /// Whether the receiver has asked for all that is under way: of layers that it knows it asks for
+  /// the next message ahead.
+  bool all_asked_for(const Stream& stream) const;
   /// When the next message may be sent: once an earlier one has made room.
   Seconds room(const Stream& stream) const;
   void push(Stream& stream, const Message& message);
@@ -53,6 +59,7 @@ class Streams {
   std::size_t number(const program::Action& action) const;
 
   std::size_t capacity_;
+  bool is_first_step_;
   std::vector<Stream> streams_;
   std::vector<int> outputs_, gradients_;  // by layer: the stream of a cut's outputs, gradients
 };

@@ -41,7 +41,9 @@ class Proof : public Watch {
 
 }  // namespace
 
-std::optional<ProgramFault> validate(const Program& program, const Setting& setting) {
+std::optional<ProgramFault> validate(const Program& program, const Setting& given) {
+  Setting setting = given;
+  setting.is_first_step = true;
   if (auto fault = check_shape(program, setting)) return fault;
   if (auto fault = check_step_end(program)) return fault;
   Engine engine(program, setting, Detail::kSummary);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/random_programs.h"
 #include "small_runs.h"
+#include "support/temporary_folder.h"
 
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
@@ -66,6 +67,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                                     .make()},
                      .cycle = {0, 1, dice.roll(0, 1)}};
       stage.program = std::move(program);
+      stage.optimizer_away = Bytes(std::max(0, dice.roll(-10'000, 20'000)));
       plan.stages.push_back(std::move(stage));
     }
     if (dice.roll(0, 1) == 0) change(plan, [&](plan::Plan& other) { share_ranks(dice, other); });
@@ -118,7 +120,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
     return platform;
   }
 
-  Outcome run(const plan::Plan& plan) {
+  Outcome run(const plan::Plan& plan, const Checkpointing& checkpoints = {}) {
     const int ranks = plan::ranks_of(plan);
     const chain::Platform platform = platform_for(plan);
     const program::Program program = plan::compile(plan);
@@ -145,6 +147,13 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                      return std::make_unique<Copies>(tier::OuterStoreOptions{
                          .host = Bytes(64 << 20), .disk = Bytes(0), .checksums = true});
                    },
+               .optimizer_part = Bytes(3000),
+               .make_optimizer_copies =
+                   [](Bytes room) {
+                     return std::make_unique<Copies>(
+                         tier::OuterStoreOptions{.host = room, .disk = Bytes(0)});
+                   },
+               .checkpoints = checkpoints,
                .owns_process = ranks == 1,
                .stop_requested = {},
                .since_start = [] { return Seconds(0); }});
@@ -177,6 +186,25 @@ TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
   }
   EXPECT_GE(moved, 5);
   EXPECT_GE(shared, 5);
+}
+
+TEST_P(RandomPipelines, GoOnFromWhatAnotherOneHasSaved) {
+  const Outcome expected = run_small(job_, {});
+  for (unsigned seed = 0; seed < kPipelines / 2; ++seed) {
+    SCOPED_TRACE(seed);
+    simulate::Dice dice(1'000'000 + seed);
+    const support::TemporaryFolder folder;
+    Checkpointing saved, from;
+    saved.folder = folder.path();
+    saved.every = 1;
+    saved.job = "train: {}\n";
+    from.resume = folder / "step-1";
+    const Outcome whole = run(plan_of(dice), saved);
+    const Outcome resumed = run(plan_of(dice), from);
+    ASSERT_EQ(whole.parameters_digest, expected.parameters_digest);
+    ASSERT_EQ(resumed.parameters_digest, expected.parameters_digest);
+    ASSERT_EQ(resumed.losses_digest, expected.losses_digest);
+  }
 }
 
 config::GptSpec fine_gpt() {

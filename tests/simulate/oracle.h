@@ -70,7 +70,19 @@ class Oracle {
     return output ? std::tuple(below, above, 'x') : std::tuple(above, below, 'g');
   }
 
-  bool must_wait(int, const Action& a) {
+  /// What is under way on a stream whose bytes leave must have been asked for: of a layer that its
+  /// receiver has not had yet, nothing is ahead.
+  bool must_wait(int rank, const Action& a) {
+    const bool leaves = a.op == Op::kOffload || a.op == Op::kOffloadTape;
+    if (leaves && a.layer >= 1 && a.layer < program_.layers && home(a.layer) == rank &&
+        home(a.layer + 1) != rank) {
+      const auto outputs = std::tuple(rank, home(a.layer + 1), 'x');
+      const auto& queue = queues_[outputs];
+      return queue.size() >= capacity_ ||
+             std::any_of(queue.begin(), queue.end(), [&](const auto& sent) {
+               return !known_.contains({outputs, std::get<0>(sent)});
+             });
+    }
     if (sends(a.op)) return queues_[stream(a)].size() >= capacity_;
     if (receives(a.op)) return queues_[stream(a)].empty();
     return false;
@@ -187,6 +199,7 @@ class Oracle {
         auto& queue = queues_[stream(a)];
         if (queue.front() != std::pair(i, m)) return false;
         queue.pop_front();
+        known_.insert({stream(a), i});
         const bool output = a.op == Op::kReceiveInput;
         if (output ? readable(i) || has('X', i) : has('g', i)) return false;
         add(output ? 'x' : 'g', i);
@@ -232,6 +245,7 @@ class Oracle {
   bool trains_ = false;
   std::vector<RankMemory> ranks_;
   std::map<std::tuple<int, int, char>, std::deque<std::pair<int, int>>> queues_;
+  std::set<std::pair<std::tuple<int, int, char>, int>> known_;  ///< streams with layers received
   std::set<std::pair<int, int>> forwards_, backwards_;
   std::set<int> losses_;
 };

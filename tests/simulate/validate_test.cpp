@@ -253,6 +253,36 @@ TEST(Validate, BytesOfAnOutputStayUntilItsMessageIsGone) {
   EXPECT_THAT(stuck, HasSubstr("(2:send_gradient 1) for rank 0"));
 }
 
+// Rank 0 sends the outputs of three micro-batches before it takes what comes back. Rank 1's first
+// answer, of an unknown shape, is not asked for before: its bytes may not leave as long.
+TEST(Validate, BytesOfAFirstOutputStayUntilItsReceiverComesToIt) {
+  const auto verdict_of = [](bool leaves, const program::Turns& turns) {
+    program::Lowering lowering{
+        .stages = {program::keep_all(1, 1),
+                   leaves ? stage(2, 2, "forward_tape 2", "backward 2") : program::keep_all(2, 2),
+                   program::keep_all(3, 3)},
+        .order = program::gpipe({3, 4}),
+        .rank_of_stage = {0, 1, 0},
+        .turns = turns};
+    Program program = program::lower(lowering);
+    std::vector<program::Action> actions;
+    for (const program::Action& action : program.ranks[1]) {
+      if (leaves && action.op == program::Op::kReceiveGradient)
+        actions.push_back({program::Op::kPrefetchTape, 2, action.micro_batch});
+      actions.push_back(action);
+      if (leaves && action.op == program::Op::kSendOutput)
+        actions.push_back({program::Op::kOffloadTape, 2, action.micro_batch});
+    }
+    program.ranks[1] = actions;
+    return verdict(program, even_chain(3), open_platform(2));
+  };
+  const program::Turns all_first{{0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0}};
+  const program::Turns in_turn{{0, 0, 2, 0, 2, 0, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0}};
+  EXPECT_EQ(verdict_of(false, all_first), "proven");
+  EXPECT_EQ(verdict_of(true, in_turn), "proven");
+  EXPECT_THAT(verdict_of(true, all_first), HasSubstr("(0:offload_tape 2) for rank 0"));
+}
+
 TEST(Validate, OutputsAndGradientsAreStreamsOfTheirOwn) {
   // Stages 0 and 2 on rank 0: outputs of stage 0 and gradients of stage 2 both go from 0 to 1.
   program::Lowering lowering{

@@ -32,6 +32,9 @@ struct Setting {
   /// goes back when the step ends: longer where these copies take longer than the update, in
   /// bytes no more than passes hold. Not among the static bytes. Empty: nothing.
   std::vector<Bytes> optimizer_away = {};
+  /// The first step of a run: a receiver asks for the first output of a layer only once its turn
+  /// has come, for it does not know the shape; later ones are asked for ahead.
+  bool is_first_step = false;
 };
 
 /// What the transport of `rank` holds beside the program's values: platform.channel_buffers times
@@ -59,7 +62,7 @@ std::string to_text(const ProgramFault& fault);
 /// - both ends of every stream name the same messages in the same order (outputs and gradients
 ///   between two ranks are a stream each), and nothing sent stays unreceived;
 /// - nobody waits in a circle, with sends that wait as Setting::channel_capacity says, and copies
-/// out of what a message may still read that wait as the next send would;
+/// out of what a message may still read that wait until it is gone, in the first step, too;
 /// - every micro-batch runs every layer, reads its loss once and, where the program trains, runs
 ///   every backward once;
 /// - the end of the step is on every rank, complete and last, or on none;
