@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_job.h"
 
+#include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
@@ -21,8 +22,7 @@ void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit);
 void require_vocabulary(const JobSpec& job, int vocabulary);
 /// That every target is one of the chain's linear weights.
-void require_targets(const JobSpec& job, const std::vector<std::string>& targets,
-                     const std::vector<std::string>& known);
+void require_targets(const JobSpec& job, const std::vector<std::string>& targets);
 
 }  // namespace
 
@@ -35,7 +35,7 @@ namespace {
 void check_spec(const JobSpec& job, const GptSpec& spec) {
   require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
   require_vocabulary(job, spec.vocabulary);
-  require_targets(job, spec.lora_targets, {"qkv", "projection", "up", "down"});
+  require_targets(job, spec.lora_targets);
 }
 
 void check_spec(const JobSpec& job, const LlamaSpec& spec) {
@@ -50,7 +50,7 @@ void check_spec(const JobSpec& job, const LlamaSpec& spec) {
              concat("is ", spec.rope_high_turns,
                     ", must be more than model.rope_low_turns = ", spec.rope_low_turns));
   require_vocabulary(job, spec.vocabulary);
-  require_targets(job, spec.lora_targets, {"q", "k", "v", "projection", "gate", "up", "down"});
+  require_targets(job, spec.lora_targets);
 }
 
 void check_spec(const JobSpec& job, const VitSpec& spec) {
@@ -76,8 +76,9 @@ void require_multiple(const JobSpec& job, std::string_view key, int value,
     job.fail(key, concat("is ", value, ", must be a multiple of ", unit_key, " = ", unit));
 }
 
-void require_targets(const JobSpec& job, const std::vector<std::string>& targets,
-                     const std::vector<std::string>& known) {
+void require_targets(const JobSpec& job, const std::vector<std::string>& targets) {
+  std::vector<std::string> known;
+  for (const auto& [ours, theirs] : linear_modules(job.model)) known.push_back(ours);
   for (const std::string& target : targets)
     if (std::find(known.begin(), known.end(), target) == known.end())
       job.fail("model.lora_targets",
