@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -48,10 +47,7 @@ std::vector<fs::path> folders_in(const fs::path& root) {
 
 /// Every file of the manifest is there with all its bytes.
 void require_files(const Manifest& manifest, const fs::path& folder) {
-  std::map<std::string, Bytes> ends;
-  for (const auto& [name, entry] : manifest.tensors)
-    ends[entry.file] = std::max(ends[entry.file], entry.offset + entry.size);
-  for (const auto& [file, end] : ends) {
+  for (const auto& [file, end] : file_ends(manifest)) {
     std::error_code none;
     const fs::path path = folder / file;
     if (!fs::exists(path, none) || Bytes(static_cast<std::int64_t>(fs::file_size(path))) != end)
@@ -111,6 +107,13 @@ void Store::keep(int count) const {
     io::publish_folder(all[i].folder, draft(all[i].step));
     remove_folder(draft(all[i].step));
   }
+}
+
+std::map<std::string, Bytes> file_ends(const Manifest& manifest) {
+  std::map<std::string, Bytes> ends;
+  for (const auto& [name, entry] : manifest.tensors)
+    ends[entry.file] = std::max(ends[entry.file], entry.offset + entry.size);
+  return ends;
 }
 
 fs::path manifest_file(const fs::path& folder) {

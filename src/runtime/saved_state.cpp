@@ -125,9 +125,7 @@ bool SavedState::link_frozen(const std::filesystem::path& file) const {
   std::error_code failure;
   std::filesystem::create_hard_link(frozen_.folder / file.filename(), file, failure);
   if (failure) return false;
-  Bytes end;
-  for (const auto& [name, entry] : frozen_.tensors.tensors)
-    end = std::max(end, entry.offset + entry.size);
+  const Bytes end = checkpoint::file_ends(frozen_.tensors).at(file.filename().string());
   if (std::cmp_equal(std::filesystem::file_size(file, failure), end.count())) return true;
   std::filesystem::remove(file);
   return false;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ class Store {
  private:
   std::filesystem::path root_;
 };
+
+/// Where the files of a manifest end, by name: the bytes of each when it is whole.
+std::map<std::string, Bytes> file_ends(const Manifest& manifest);
 
 /// Of a checkpoint's folder: what makes it one.
 std::filesystem::path manifest_file(const std::filesystem::path& folder);
