@@ -40,13 +40,17 @@ class Chain:
     input: Tensor
     samples: int  # sequences or images of a micro-batch
     tied: int = 0  # parameters of the head that are a copy of the embedding's
+    is_frozen: bool = False  # adapters learn alone
     layers: list = field(default_factory=list)
 
     def layer(self, name):
         """A new last layer, on the output of the one before."""
-        x = self.layers[-1].output if self.layers else self.input
-        self.layers.append(Layer(name, self.device, x, is_first=not self.layers))
-        return self.layers[-1]
+        last = self.layers[-1] if self.layers else None
+        x = last.output if last else self.input
+        layer = Layer(name, self.device, x, is_constant=last is None or x in last.constants)
+        layer.is_frozen = self.is_frozen
+        self.layers.append(layer)
+        return layer
 
 
 def chains():
@@ -58,6 +62,8 @@ def chains():
         gpt("gpt-1.3b", gpt3.format("XL"), 24, width=2048, heads=24, batch=1, context=2048),
         gpt("gpt-7b", gpt3.format("6.7B"), 32, width=4096, heads=32, batch=1, context=2048),
         gpt("gpt-13b", gpt3.format("13B"), 40, width=5140, heads=40, batch=1, context=2048),
+        gpt("gpt-13b-lora", gpt3.format("13B"), 40, width=5140, heads=40, batch=1, context=2048,
+            adapter=16),
         gpt("gpt-175b", gpt3.format("175B"), 96, width=12288, heads=96, batch=1, context=2048),
         resnet("resnet-50", f"ResNet-50 {imagenet}", blocks=(3, 4, 6, 3)),
         resnet("resnet-152", f"ResNet-152 {imagenet}", blocks=(3, 8, 36, 3)),
@@ -66,21 +72,27 @@ def chains():
     ]
 
 
-def gpt(name, title, blocks, width, heads, batch, context, vocabulary=50257):
+def gpt(name, title, blocks, width, heads, batch, context, vocabulary=50257, adapter=0):
     """A tied head, layer norms first. `heads` decide about the bytes of the log-sum-exp only: in
-    GPT-3's table, heads of 128 do not always fill the width."""
+    GPT-3's table, heads of 128 do not always fill the width. With adapters of some rank beside the
+    products of its blocks, these learn alone, and the head has weights of its own."""
     title += f", dense attention, micro-batch of {batch} x {context} tokens"
+    if adapter:
+        title += f",\n# frozen, with adapters of rank {adapter} (Hu et al. 2021) beside the products of its blocks"
     tokens = Tensor((batch * context,), 8)
-    chain = Chain(name, title, H100, tokens, batch, tied=vocabulary * width)
+    chain = Chain(name, title, H100, tokens, batch, tied=0 if adapter else vocabulary * width,
+                  is_frozen=adapter > 0)
     layer = chain.layer("embedding")
     layer.add_positions(layer.embedding(tokens, vocabulary, width), context)
     for block in range(blocks):
         layer = chain.layer(f"block{block}.attention")
-        qkv = layer.linear(layer.layer_norm(layer.input), 3 * width)
-        layer.add(layer.input, layer.linear(layer.attention(qkv, heads, context), width))
+        qkv = layer.linear(layer.layer_norm(layer.input), 3 * width, adapter=adapter)
+        y = layer.attention(qkv, heads, context)
+        layer.add(layer.input, layer.linear(y, width, adapter=adapter))
         layer = chain.layer(f"block{block}.mlp")
-        hidden = layer.gelu(layer.linear(layer.layer_norm(layer.input), 4 * width))
-        layer.add(layer.input, layer.linear(hidden, width))
+        hidden = layer.linear(layer.layer_norm(layer.input), 4 * width, adapter=adapter)
+        hidden = layer.gelu(hidden)
+        layer.add(layer.input, layer.linear(hidden, width, adapter=adapter))
     layer = chain.layer("head")
     layer.cross_entropy(layer.linear(layer.layer_norm(layer.input), vocabulary, bias=False))
     return chain
@@ -173,7 +185,7 @@ def table(all_chains):
              "activations, `keep_all`", "forward", "backward"), ("---",) + ("--:",) * 7]
     for chain in all_chains:
         total = lambda key: sum(float(layer.fields()[key]) for layer in chain.layers)
-        parameters = sum(layer.parameters for layer in chain.layers) - chain.tied
+        parameters = sum(layer.parameters + layer.frozen for layer in chain.layers) - chain.tied
         macs = sum(layer.macs for layer in chain.layers) / chain.samples
         activations = chain.input.bytes + total("tape_bytes")
         rows.append((f"`{chain.name}.yaml`", len(chain.layers), f"{parameters / 1e6:,.1f} M",

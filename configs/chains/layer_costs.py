@@ -49,23 +49,29 @@ def bytes_of(tensors):
 class LayerCosts:
     """The operations of a layer, in the order of its forward."""
 
-    def __init__(self, name, device, x, is_first):
+    def __init__(self, name, device, x, is_constant):
         self.name, self.device, self.input = name, device, x
-        self.constants = {x} if is_first else set()  # need no gradient
+        self.constants = {x} if is_constant else set()  # need no gradient
         self.operations = []
-        self.parameters = self.statistics = self.macs = 0
+        self.parameters = self.frozen = self.statistics = self.macs = 0
         self.forward_s = self.backward_s = 0.0
 
     @property
     def output(self):
         return self.operations[-1].output
 
-    def record(self, inputs, output, saved=(), *, moved, macs=0, backward=2, parameters=0,
+    def record(self, inputs, output, saved=(), *, moved, macs=0, backward=2, parameters=0, frozen=0,
                workspace=0, alias=False):
         """`moved`: bytes through memory, forward and backward; `macs`: multiply-adds of the forward;
-        the backward has `backward` times as many. Returns the output."""
+        the backward has `backward` times as many. `frozen` parameters learn nothing. Returns the
+        output."""
         self.forward_s += self._time(macs, moved[0])
-        self.backward_s += self._time(backward * macs, moved[1])
+        if parameters or not self.constants.issuperset(inputs):
+            self.backward_s += self._time(backward * macs, moved[1])
+        else:  # nobody wants a gradient
+            self.constants.add(output)
+            saved, workspace = (), 0
+        self.frozen += frozen
         self.macs += macs
         self.parameters += parameters
         # The gradient of a parameter is made first and then added to its buffer.
@@ -83,9 +89,11 @@ class LayerCosts:
                 "forward_transient_bytes": self._forward_peak(set()) - self.output.bytes,
                 "tape_transient_bytes": self._forward_peak(kept) - tape,
                 "backward_transient_bytes": self._backward_peak(),
-                "parameter_bytes": (self.parameters + self.statistics) * device.parameter,
+                "parameter_bytes":
+                    (self.parameters + self.frozen + self.statistics) * device.parameter,
                 "gradient_bytes": self.parameters * device.gradient,
-                "optimizer_bytes": self.parameters * device.optimizer}
+                "optimizer_bytes": self.parameters * device.optimizer,
+                **({"frozen_bytes": self.frozen * device.parameter} if self.frozen else {})}
 
     def _time(self, macs, moved):
         return max(2 * macs / self.device.flops, moved / self.device.bandwidth)
@@ -113,6 +121,8 @@ class LayerCosts:
         # In a chain file the new gradient of the input lies above what was there, whatever went.
         before, peak = bytes_of(held), bytes_of({self.input} - self.constants)
         for op in reversed(self.operations):
+            if op.output in self.constants:
+                continue
             gradient = gradients.pop(op.output)
             made = {t: gradient if op.alias else Tensor(t.shape, t.item)
                     for t in op.inputs if t not in self.constants}

@@ -8,12 +8,22 @@ from layer_costs import LayerCosts, Tensor
 
 
 class Layer(LayerCosts):
-    """Every method adds an operation and returns its output."""
+    """Every method adds an operation and returns its output. With `is_frozen` parameters learn
+    nothing, but for the adapters of linear()."""
+    is_frozen = False
 
-    def linear(self, x, features, bias=True):
-        """Saves x."""
-        y = self._tensor(x.shape[0], features)
-        return self._product(x, y, math.prod(x.shape[1:]) * features, features * bias)
+    def linear(self, x, features, bias=True, adapter=0):
+        """Saves x, where it is frozen nothing. Beside it an adapter of that rank (Hu et al. 2021),
+        which saves x and what its first matrix makes of it."""
+        y, width = self._tensor(x.shape[0], features), math.prod(x.shape[1:])
+        y = self._product(x, y, width * features, features * bias)
+        if not adapter:
+            return y
+        self.is_frozen = False
+        low = self._product(x, self._tensor(x.shape[0], adapter), width * adapter, 0)
+        high = self._product(low, self._like(y), adapter * features, 0)
+        self.is_frozen = True
+        return self.add(y, high, in_place=True)
 
     def conv(self, x, channels, kernel, stride=1, bias=False):
         """Saves x. The image is padded so that its side is divided by the stride."""
@@ -24,18 +34,18 @@ class Layer(LayerCosts):
     def embedding(self, tokens, vocabulary, width):
         """Saves the tokens. The gradient of the table is dense."""
         y, parameters = self._tensor(tokens.shape[0], width), vocabulary * width
-        return self.record((tokens,), y, (tokens,), parameters=parameters,
+        return self.record((tokens,), y, (tokens,), **self._owned(parameters),
                            moved=(2 * y.bytes, y.bytes + 3 * parameters * self.device.gradient))
 
     def add_positions(self, x, positions):
         """Saves nothing."""
         return self.record((x,), self._like(x), moved=(2 * x.bytes, x.bytes),
-                           parameters=positions * x.shape[1], alias=True)
+                           **self._owned(positions * x.shape[1]), alias=True)
 
     def layer_norm(self, x):
         """Saves x, and mean and deviation of every row in float32."""
         return self.record((x,), self._like(x), (x, Tensor((x.shape[0], 2), 4)),
-                           moved=(2 * x.bytes, 3 * x.bytes), parameters=2 * x.shape[1])
+                           moved=(2 * x.bytes, 3 * x.bytes), **self._owned(2 * x.shape[1]))
 
     def batch_norm(self, x):
         """Saves x, and mean and deviation of every channel; has running statistics."""
@@ -99,12 +109,15 @@ class Layer(LayerCosts):
         return self.record((logs,), Tensor((1,), 4), (logs,), moved=(0, logs.bytes))
 
     def _product(self, x, y, weights, biases):
-        """A backward has one product for the weights, and one for x where x needs it."""
+        """A backward has one product for weights that learn, and one for x where x needs it."""
         moved = x.bytes + y.bytes + weights * self.device.item
-        backward = 1 if x in self.constants else 2
-        return self.record((x,), y, (x,), macs=math.prod(y.shape) // y.shape[1] * weights,
-                           backward=backward, moved=(moved, backward * moved),
-                           parameters=weights + biases)
+        backward = 2 - (x in self.constants) - self.is_frozen
+        return self.record((x,), y, () if self.is_frozen else (x,),
+                           macs=math.prod(y.shape) // y.shape[1] * weights, backward=backward,
+                           moved=(moved, backward * moved), **self._owned(weights + biases))
+
+    def _owned(self, count):
+        return {"frozen" if self.is_frozen else "parameters": count}
 
     def _tensor(self, *shape):
         return Tensor(shape, self.device.item)

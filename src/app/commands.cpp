@@ -120,6 +120,12 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
                   "auto: what is faster")
       ->check(CLI::IsMember({"auto", "device", "outer"}))
       ->capture_default_str();
+  command
+      .add_option("--weights", arguments.weights,
+                  "Frozen weights: on the device, in the outer tier but while their layer is used, "
+                  "or auto: what is faster")
+      ->check(CLI::IsMember({"auto", "device", "outer"}))
+      ->capture_default_str();
   CLI::Option* const output =
       command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
   CLI::Option* const report =

@@ -69,6 +69,7 @@ Question read_question(const PlanArguments& arguments) {
   question.solver = arguments.solver;
   question.slots = arguments.slots;
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
+  question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = given.value_or(rank.memory);

@@ -17,6 +17,7 @@ struct PlanArguments {
   std::string solver = "auto";
   int slots = 500;
   std::string optimizer = "auto";  ///< auto, device or outer
+  std::string weights = "auto";    ///< frozen ones; likewise
   std::string output, report;
   bool json = false;
   int sweep = 0;  ///< budgets to try; 0: one plan

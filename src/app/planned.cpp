@@ -101,7 +101,7 @@ chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
 
 bool moves_anything(const plan::Plan& plan) {
   for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.optimizer_away > Bytes(0)) return true;
+    if (stage.optimizer_away > Bytes(0) || !stage.streamed.empty()) return true;
     for (const program::StageProgram* const one : stage.mix.programs(stage.program))
       if (simulate::has_copies(one->forward) || simulate::has_copies(one->backward)) return true;
   }
@@ -112,6 +112,7 @@ void take_up(Planned& planned) {
   const auto ranks = static_cast<std::size_t>(plan::ranks_of(planned.plan));
   planned.static_bytes.resize(ranks);
   planned.optimizer_away = plan::optimizer_away(planned.plan);
+  planned.streamed = plan::streamed_weights(planned.plan, planned.chain);
   for (plan::StagePlan& stage : planned.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     stage.budget = planned.platform.ranks[rank].memory;
@@ -119,7 +120,8 @@ void take_up(Planned& planned) {
     if (stage.static_bytes == Bytes(0))
       stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
                                                    stage.program.last_layer) -
-                           stage.optimizer_away;
+                           stage.optimizer_away -
+                           partition::saved_bytes(planned.chain, stage.streamed);
     planned.static_bytes[rank] += stage.static_bytes;
   }
 }

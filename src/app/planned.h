@@ -25,6 +25,7 @@ struct Planned {
   chain::Platform platform;
   program::Program program;
   std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
+  std::vector<Bytes> streamed;                      ///< as in simulate::Setting
 
   /// On this platform, or on another.
   simulate::Setting setting() const { return setting(platform); }
@@ -32,7 +33,8 @@ struct Planned {
     return {.chain = &chain,
             .platform = &on,
             .static_bytes = static_bytes,
-            .optimizer_away = optimizer_away};
+            .optimizer_away = optimizer_away,
+            .streamed = streamed};
   }
 };
 

@@ -112,10 +112,11 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
   if (job.memory.tapes != "auto")
     require("memory.tapes", job.memory.tapes, plan.lean_tapes ? "lean" : "full");
   std::vector<int> ends;
-  bool has_state_away = false;
+  bool has_state_away = false, has_streams = false;
   for (const plan::StagePlan& stage : plan.stages) {
     ends.push_back(stage.program.last_layer);
     has_state_away = has_state_away || stage.optimizer_away > Bytes(0);
+    has_streams = has_streams || !stage.streamed.empty();
   }
   ends.pop_back();
   if (job.pipeline.cut && *job.pipeline.cut != ends)
@@ -125,6 +126,9 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
     job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
                                         " has optimizer state in the outer tier: must be auto or "
                                         "outer"));
+  if (has_streams && job.memory.weights == "device")
+    job.fail("memory.weights", concat("is device, but ", job.plan.file,
+                                      " has weights in the outer tier: must be auto or outer"));
 }
 
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,

@@ -202,6 +202,7 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
                                                        .copy_wait = rank.times.copy_wait,
                                                        .wait = rank.times.wait,
                                                        .optimizer_away = rank.optimizer_away,
+                                                       .weights_away = rank.weights_away,
                                                        .update = rank.times.step});
     set_layers(line, plan_.plan);
     if (rank.reserves.allocator > Bytes(0)) {

@@ -121,6 +121,7 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   const int rank = context.channel.rank() % context.stages;
   const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
+  result.streamed = plan::streamed_weights(result.plan, result.chain, rank);
   // Between the last pass and the next step's first one, there is what passes take.
   const Bytes held = setting.static_bytes[mine] + simulate::channel_bytes(setting, program, rank);
   result.optimizer_part =
@@ -211,7 +212,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .slots = job.plan.slots,
           .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
                               const partition::LayerRuns& runs) { return tied.shared(runs); },
-          .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer)};
+          .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer),
+          .streamed = partition::streamed_layers_of(job.memory.weights, plan.chain)};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,
@@ -248,7 +250,8 @@ void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
       over.where = "this plan on the device";
       throw DoesNotFit(over, device);
     }
-    const Bytes outer = copies[rank].outer_peak + setting.optimizer_away[rank];
+    const Bytes outer = copies[rank].outer_peak + setting.optimizer_away[rank] +
+                        plan::streamed_weights(plan.plan, plan.chain, stage.rank);
     if (outer > spec.host + spec.disk) {
       over.needed = over.least_budget = outer;
       over.available = spec.host + spec.disk;
@@ -256,6 +259,13 @@ void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
       throw DoesNotFit(over);
     }
   }
+}
+
+tier::OuterStoreOptions without(tier::OuterStoreOptions whole,
+                                const tier::OuterStoreOptions& part) {
+  whole.host -= part.host;
+  whole.disk -= part.disk;
+  return whole;
 }
 
 void open_stores(const config::JobSpec& job, TrainPlan& plan) {
@@ -267,9 +277,10 @@ void open_stores(const config::JobSpec& job, TrainPlan& plan) {
   // Pieces are rounded up to whole cache lines.
   const Bytes room = has_copies ? moved + moved / 32 + Bytes(1 << 20) : Bytes(0);
   plan.outer_store = part_of(whole, room);
-  plan.optimizer_store = whole;
-  plan.optimizer_store.host = whole.host - plan.outer_store.host;
-  plan.optimizer_store.disk = whole.disk - plan.outer_store.disk;
+  const tier::OuterStoreOptions rest = without(whole, plan.outer_store);
+  const Bytes weights = plan.streamed;
+  plan.weights_store = part_of(rest, weights + weights / 32 + Bytes(1 << 16));
+  plan.optimizer_store = without(rest, plan.weights_store);
 }
 
 void say(const TrainPlan& plan, std::ostream& out) {
@@ -278,12 +289,15 @@ void say(const TrainPlan& plan, std::ostream& out) {
   if (plan.forecast.recompute > Seconds(0))
     out << ", " << to_text(plan.forecast.recompute) << " of it recomputation";
   const std::vector<Bytes> state_away = plan::optimizer_away(plan.plan);
+  const std::vector<std::vector<int>> streamed = plan::streamed_layers(plan.plan);
   for (std::size_t rank = 0; rank < plan.predicted_peaks.size(); ++rank) {
     const Bytes budget = plan.platform.ranks[rank].memory;
     out << "; rank " << rank << ": peak " << to_text(plan.predicted_peaks[rank]);
     if (budget > Bytes(0)) out << " of " << to_text(budget);
     if (state_away[rank] > Bytes(0))
       out << ", " << to_text(state_away[rank]) << " of optimizer state in the outer tier";
+    if (!streamed[rank].empty())
+      out << ", frozen weights of " << streamed[rank].size() << " layers in the outer tier";
   }
   out << "\n";
 }

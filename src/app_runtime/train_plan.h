@@ -27,6 +27,9 @@ struct TrainPlan {
   std::vector<Bytes> predicted_peaks;  ///< by stage, exactly as the runtime frees and takes bytes
   simulate::CopyPoints copies;         ///< this rank's
   tier::OuterStoreOptions outer_store;
+  /// Of the weights that this rank streams: how many bytes, and where.
+  Bytes streamed;
+  tier::OuterStoreOptions weights_store;
   /// Of the optimiser's state, where this rank has some away: most bytes that there are for it, and
   /// what one of three parts may take on the device.
   tier::OuterStoreOptions optimizer_store;

@@ -32,6 +32,7 @@ constexpr std::array<SizeField, 6> kOptionalSizes{
      {"gradient_bytes", &LayerCost::gradients},
      {"optimizer_bytes", &LayerCost::optimizer}}};
 constexpr TimeField kUpdate{"update_s", &LayerCost::update};
+constexpr std::string_view kFrozen = "frozen_bytes";
 constexpr std::string_view kRetapeTime = "retape_s";
 struct RetapeSize {
   std::string_view key;
@@ -68,6 +69,15 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   Bytes sum;
   for (int i = first; i <= last; ++i) sum += chain.layer(i).optimizer;
   return sum;
+}
+
+Bytes weights_window(const std::vector<Bytes>& sizes) {
+  Bytes largest, second;
+  for (const Bytes size : sizes) {
+    second = std::max(second, std::min(largest, size));
+    largest = std::max(largest, size);
+  }
+  return largest + second;
 }
 
 Chain load_chain(const std::filesystem::path& file) {
@@ -128,6 +138,12 @@ LayerCost read_layer(const io::Node& node, int number) {
   }
   if (const auto time = map.optional(kUpdate.first)) layer.update = read_time(*time);
   layer.retape = read_retape(map, layer);
+  if (const auto size = map.optional(kFrozen)) {
+    layer.frozen = size->bytes();
+    if (layer.frozen > layer.parameters)
+      size->fail(concat("is ", size->found(), ", must be at most parameter_bytes, ",
+                        layer.parameters.count(), ": it is a part of them"));
+  }
   map.finish();
   return layer;
 }
@@ -183,6 +199,7 @@ std::string layer_line(const LayerCost& layer) {
     line += concat(", ", key, ": ", (layer.*field).count());
   if (layer.update > Seconds(0))
     line += concat(", ", kUpdate.first, ": ", to_text(layer.update.count()));
+  if (layer.frozen > Bytes(0)) line += concat(", ", kFrozen, ": ", layer.frozen.count());
   if (layer.retape) {
     line += concat(", ", kRetapeTime, ": ", to_text(layer.retape->time.count()));
     for (const auto& [key, field, whole, most] : kRetapeSizes)

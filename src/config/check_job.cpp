@@ -99,10 +99,14 @@ void check_memory(const JobSpec& job) {
     if (is_none(budget))
       job.fail("memory.device_budget", "is 0, must be more (auto: all that the device has)");
   }
-  if (job.memory.optimizer == "outer" && is_none(job.memory.host_budget) &&
-      is_none(job.memory.disk_budget))
-    job.fail("memory.optimizer",
-             "is outer, but there is no outer tier: give memory.host_budget or memory.disk_budget");
+  if (is_none(job.memory.host_budget) && is_none(job.memory.disk_budget)) {
+    for (const auto& [key, place] : {std::pair{"memory.optimizer", &job.memory.optimizer},
+                                     {"memory.weights", &job.memory.weights}})
+      if (*place == "outer")
+        job.fail(key,
+                 "is outer, but there is no outer tier: give memory.host_budget or "
+                 "memory.disk_budget");
+  }
   const PipelineSpec& pipeline = job.pipeline;
   if (!pipeline.stages || !pipeline.replicas || budgets.size() <= 1) return;
   const std::int64_t ranks = std::int64_t{*pipeline.stages} * *pipeline.replicas;

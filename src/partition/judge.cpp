@@ -2,6 +2,7 @@
 #include "judge.h"
 
 #include "optimizer_place.h"
+#include "weights_place.h"
 
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
@@ -14,11 +15,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Bytes of a stage that do not depend on its program.
-struct Fixed {
-  Bytes held, optimizer_away;
-};
-plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const Fixed& fixed,
+plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix);
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program);
@@ -45,6 +42,15 @@ Bytes static_bytes(const Question& question, const LayerRuns& runs) {
   return question.shared_bytes ? sum - question.shared_bytes(runs).all() : sum;
 }
 
+FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs) {
+  if (runs.empty()) return {};
+  const StreamedBytes streamed = streamed_bytes(question.chain, streamed_of(question, rank, runs));
+  const Bytes away = optimizer_away(question, rank, runs);
+  return {.held = static_bytes(question, runs) - away - streamed.saved,
+          .optimizer_away = away,
+          .outside = away + streamed.outside};
+}
+
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
   std::vector<LayerRuns> runs(question.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
@@ -52,13 +58,17 @@ simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
                                                             stage.program.last_layer);
   std::vector<Bytes> away = plan::optimizer_away(plan);
   away.resize(runs.size());
+  std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
+  streamed.resize(runs.size());
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
-    fixed.push_back(static_bytes(question, runs[rank]) - away[rank]);
+    fixed.push_back(static_bytes(question, runs[rank]) - away[rank] -
+                    streamed_bytes(question.chain, streamed[rank]).saved);
   return {.chain = &question.chain,
           .platform = &question.platform,
           .static_bytes = std::move(fixed),
-          .optimizer_away = std::move(away)};
+          .optimizer_away = std::move(away),
+          .streamed = plan::streamed_weights(plan, question.chain)};
 }
 
 simulate::Simulation simulated(const Question& question, const plan::Plan& plan,
@@ -131,14 +141,21 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
     // What a rank's stages share, the later one does not hold.
     const int rank = placement.ranks[k];
     LayerRuns& of_rank = runs[static_cast<std::size_t>(rank)];
-    const Bytes before = of_rank.empty() ? Bytes(0) : static_bytes(question, of_rank);
-    const Bytes away_before = optimizer_away(question, rank, of_rank);
+    const FixedBytes before = fixed_bytes(question, rank, of_rank);
     of_rank.emplace_back(programs[k].first_layer, programs[k].last_layer);
-    const Bytes away = optimizer_away(question, rank, of_rank) - away_before;
+    const FixedBytes with = fixed_bytes(question, rank, of_rank);
     plan.stages.push_back(
         stage_of(question, rank, placement.in_flight[k],
-                 {static_bytes(question, of_rank) - before - away, away}, std::move(programs[k]),
+                 {.held = with.held - before.held,
+                  .optimizer_away = with.optimizer_away - before.optimizer_away},
+                 std::move(programs[k]),
                  placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
+  }
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    for (const int layer : streamed_of(question, stage.rank, runs[rank]))
+      if (layer >= stage.program.first_layer && layer <= stage.program.last_layer)
+        stage.streamed.push_back(layer);
   }
   result.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
                                          simulate::Detail::kSummary);
@@ -175,7 +192,7 @@ bool waits_in_first_step(const Question& question, const Judged& judged) {
       .fault.has_value();
 }
 
-plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const Fixed& fixed,
+plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   plan::StagePlan stage;

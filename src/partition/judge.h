@@ -18,6 +18,13 @@ int in_flight(const Question& question, int stage);
 /// The chain with the times of a rank of that speed.
 chain::Chain at_speed(const chain::Chain& chain, double speed);
 
+/// What a rank with these runs has whatever its programs: parameters, gradients and optimiser on
+/// the device; of the optimiser's state what is away; and that with the weights that come and go.
+struct FixedBytes {
+  Bytes held{}, optimizer_away{}, outside{};
+};
+FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs);
+
 struct Judged {
   plan::Plan plan;
   simulate::Simulation simulation;

@@ -13,9 +13,8 @@
 namespace trireme::partition {
 namespace {
 
-/// Of a rank that holds `fixed` bytes whatever its program, and has `away` in its outer tier.
-solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed,
-                          Bytes away);
+solve::Problem problem_of(const Question& question, const chain::Chain& timed,
+                          const FixedBytes& fixed);
 /// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
 solve::Result unbounded(const Question& question, const std::string& solver,
                         solve::Problem problem);
@@ -26,10 +25,9 @@ plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes mem
 Answer answer_alone(const Question& question, const std::string& solver) {
   const chain::RankSpec& rank = question.platform.ranks.front();
   const chain::Chain timed = at_speed(question.chain, rank.speed);
-  const LayerRuns whole{{1, timed.length()}};
-  const Bytes away = optimizer_away(question, 0, whole);
-  const Bytes fixed = static_bytes(question, whole) - away;
-  const solve::Problem problem = problem_of(question, timed, fixed, away);
+  const FixedBytes always = fixed_bytes(question, 0, {{1, timed.length()}});
+  const Bytes fixed = always.held;
+  const solve::Problem problem = problem_of(question, timed, always);
   solve::Result result =
       rank.memory > Bytes(0) ? solve::solve(solver, problem) : unbounded(question, solver, problem);
   if (auto* infeasible = std::get_if<plan::Infeasible>(&result))
@@ -52,17 +50,17 @@ Answer answer_alone(const Question& question, const std::string& solver) {
 
 namespace {
 
-solve::Problem problem_of(const Question& question, const chain::Chain& timed, Bytes fixed,
-                          Bytes away) {
+solve::Problem problem_of(const Question& question, const chain::Chain& timed,
+                          const FixedBytes& fixed) {
   const chain::RankSpec& rank = question.platform.ranks.front();
   solve::Problem problem;
   problem.chain = &timed;
   problem.first_layer = 1;
   problem.last_layer = timed.length();
-  problem.budget = std::max(Bytes(0), rank.memory - fixed);
+  problem.budget = std::max(Bytes(0), rank.memory - fixed.held);
   if (rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0))
-    problem.link =
-        solve::HostLink{.out = rank.out, .in = rank.in, .capacity = outer_room(rank, away)};
+    problem.link = solve::HostLink{
+        .out = rank.out, .in = rank.in, .capacity = outer_room(rank, fixed.outside)};
   problem.slots = question.slots;
   return problem;
 }

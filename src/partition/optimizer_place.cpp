@@ -2,12 +2,13 @@
 #include "optimizer_place.h"
 
 #include "stage_policy.h"
+#include "weights_place.h"
+#include "widest_gap.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,18 +32,6 @@ bool has_lanes(const Question& question) {
   return std::any_of(question.platform.ranks.begin(), end, [](const chain::RankSpec& rank) {
     return copy_rate(rank) > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
   });
-}
-
-bool keeps_everything(const plan::Plan& plan) {
-  return plan.recompute == Seconds(0) &&
-         std::none_of(plan.stages.begin(), plan.stages.end(), [](const plan::StagePlan& stage) {
-           return stage.predicted.offloaded > Bytes(0);
-         });
-}
-
-/// Room in an outer tier of which so much of the state may take: pieces are rounded up.
-Bytes with_margin(Bytes away) {
-  return away + away / 15 + Bytes(16);
 }
 
 /// Of the rank that takes longest.
@@ -134,19 +123,14 @@ Answer Search::best() {
 void Search::refine() {
   const bool is_large = question_.chain.length() * question_.stages > kLarge;
   for (int k = 0; k < (is_large ? kLooksAtLarge : kLooks); ++k) {
-    std::vector<const Looked*> by_copies;
-    for (const Looked& one : looked_) by_copies.push_back(&one);
-    std::stable_sort(by_copies.begin(), by_copies.end(),
-                     [](const Looked* a, const Looked* b) { return a->copies < b->copies; });
-    const auto best =
-        std::min_element(by_copies.begin(), by_copies.end(),
-                         [](const Looked* a, const Looked* b) { return a->step() < b->step(); });
-    const Seconds here = (*best)->copies;
-    const Seconds below = best == by_copies.begin() ? here : (*std::prev(best))->copies;
-    const Seconds above = std::next(best) == by_copies.end() ? here : (*std::next(best))->copies;
-    const Seconds gap = std::max(here - below, above - here);
-    if (gap < (*best)->step() * kFinest) return;
-    look((here + (above - here > here - below ? above : below)) / 2);
+    std::vector<LookedAt> steps;
+    for (const Looked& one : looked_) steps.push_back({one.copies.count(), one.step()});
+    const auto fastest =
+        std::min_element(looked_.begin(), looked_.end(),
+                         [](const Looked& a, const Looked& b) { return a.step() < b.step(); });
+    const auto middle = middle_beside_fastest(std::move(steps), fastest->step().count() * kFinest);
+    if (!middle) return;
+    look(Seconds(*middle));
   }
 }
 
@@ -194,6 +178,17 @@ std::optional<Seconds> optimizer_copies_of(const std::string& place) {
   return place == "outer" ? kAnyTime : Seconds(0);
 }
 
+bool keeps_everything(const plan::Plan& plan) {
+  return plan.recompute == Seconds(0) &&
+         std::none_of(plan.stages.begin(), plan.stages.end(), [](const plan::StagePlan& stage) {
+           return stage.predicted.offloaded > Bytes(0);
+         });
+}
+
+Bytes with_margin(Bytes away) {
+  return away + away / 15 + Bytes(16);
+}
+
 bool has_no_copies(const Question& question) {
   return question.optimizer_copies.value_or(Seconds(0)) == Seconds(0);
 }
@@ -204,21 +199,23 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) 
   for (const auto& [first, last] : runs)
     state += chain::optimizer_bytes(question.chain, first, last);
   if (question.shared_bytes) state -= question.shared_bytes(runs).optimizer;
-  return optimizer_away(question, rank, state);
+  return optimizer_away(question, rank, state,
+                        streamed_bytes(question.chain, streamed_of(question, rank, runs)).outside);
 }
 
-Bytes optimizer_away(const Question& question, int rank, Bytes state) {
+Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
   // As with_margin() has it.
-  const Bytes most = std::min(state, (spec.host + spec.disk) / 16 * 15);
+  const Bytes room = std::max(Bytes(0), (spec.host + spec.disk) / 16 * 15 - beside);
+  const Bytes most = std::min(state, room);
   const double by_time = question.optimizer_copies->count() * copy_rate(spec).count();
   return by_time < static_cast<double>(most.count()) ? Bytes(static_cast<std::int64_t>(by_time))
                                                      : most;
 }
 
-Bytes outer_room(const chain::RankSpec& rank, Bytes away) {
-  return std::max(Bytes(0), rank.host + rank.disk - away - away / 64);
+Bytes outer_room(const chain::RankSpec& rank, Bytes outside) {
+  return std::max(Bytes(0), rank.host + rank.disk - outside - outside / 64);
 }
 
 Answer with_best_copies(const Question& question,

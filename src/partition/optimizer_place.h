@@ -16,15 +16,22 @@ namespace trireme::partition {
 /// Whether all of the state is on the devices.
 bool has_no_copies(const Question& question);
 
+/// Whether the plan runs nothing twice and moves no outputs or tapes.
+bool keeps_everything(const plan::Plan& plan);
+
+/// Room in an outer tier of which so much may be taken: pieces are rounded up.
+Bytes with_margin(Bytes away);
+
 /// Of the optimiser's state of a rank with these runs, what is in its outer tier: what is copied
 /// one way in question.optimizer_copies, as far as there is room.
 Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs);
-/// The same of a rank with `state` bytes of it in all.
-Bytes optimizer_away(const Question& question, int rank, Bytes state);
+/// The same of a rank with `state` bytes of it in all, and `beside` bytes of weights in its outer
+/// tier.
+Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside);
 
-/// What a rank's outer tier has left for outputs and tapes beside so much of the state, which may
-/// stand in several pieces.
-Bytes outer_room(const chain::RankSpec& rank, Bytes away);
+/// What a rank's outer tier has left for outputs and tapes beside so much of state and weights,
+/// which may stand in several pieces.
+Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
 
 /// For a question without optimizer_copies: `plan` is asked for plans with some, several times; the
 /// fastest of them.

@@ -3,6 +3,7 @@
 
 #include "optimizer_place.h"
 #include "pipeline.h"
+#include "weights_place.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -20,6 +21,9 @@ bool is_joint(const std::string& solver) {
 }
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
+/// Of a question with `streamed`.
+Answer with_state_placed(const Question& question);
+/// Of a question with optimizer_copies, too.
 Answer planned(const Question& question);
 Answer plan_alone(const Question& question);
 
@@ -27,10 +31,15 @@ Answer plan_alone(const Question& question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  return question.optimizer_copies ? planned(question) : with_best_copies(question, planned);
+  return question.streamed ? with_state_placed(question)
+                           : with_best_streams(question, with_state_placed);
 }
 
 namespace {
+
+Answer with_state_placed(const Question& question) {
+  return question.optimizer_copies ? planned(question) : with_best_copies(question, planned);
+}
 
 Answer planned(const Question& question) {
   if (question.stages > 1 || is_joint(question.solver)) return plan_pipeline(question);

@@ -3,6 +3,7 @@
 
 #include "judge.h"
 #include "optimizer_place.h"
+#include "weights_place.h"
 
 #include <cmath>
 
@@ -40,7 +41,8 @@ Bytes StageRoom::waiting(int last) const {
 
 // As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
 Bytes StageRoom::fixed(int stage, int first, int last) const {
-  Bytes bytes = static_[at(last)] - static_[at(first - 1)] - away(stage, first, last);
+  Bytes bytes = static_[at(last)] - static_[at(first - 1)] - away(stage, first, last) -
+                streamed(stage, first, last).saved;
   if (question_.shared_bytes) bytes -= shared(first, last).all();
   const auto channel = [&](int boundary) {
     const double size = static_cast<double>(question_.chain.output(boundary).count());
@@ -61,7 +63,15 @@ Bytes StageRoom::away(int stage, int first, int last) const {
   if (has_no_copies(question_)) return Bytes(0);
   Bytes state = optimizer_[at(last)] - optimizer_[at(first - 1)];
   if (question_.shared_bytes) state -= shared(first, last).optimizer;
-  return optimizer_away(question_, stage, state);
+  return optimizer_away(question_, stage, state, streamed(stage, first, last).outside);
+}
+
+StreamedBytes StageRoom::streamed(int stage, int first, int last) const {
+  if (question_.streamed && question_.streamed->empty()) return {};
+  const auto [entry, is_new] = streamed_.try_emplace({stage, first, last});
+  if (is_new)
+    entry->second = streamed_bytes(question_.chain, streamed_of(question_, stage, {{first, last}}));
+  return entry->second;
 }
 
 StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) const {
@@ -72,10 +82,12 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
                       .in_flight = in_flight(question_, stage)};
   if (copies && rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0)) {
     // All micro-batches in flight share the outer tier.
-    asked.link =
-        solve::HostLink{.out = rank.out / rank.speed,
-                        .in = rank.in / rank.speed,
-                        .capacity = outer_room(rank, away(stage, first, last)) / asked.in_flight};
+    asked.link = solve::HostLink{
+        .out = rank.out / rank.speed,
+        .in = rank.in / rank.speed,
+        .capacity =
+            outer_room(rank, away(stage, first, last) + streamed(stage, first, last).outside) /
+            asked.in_flight};
   }
   return asked;
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "stage_policy.h"
+#include "weights_place.h"
 
 #include "trireme/partition/planner.h"
 
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,8 @@ class StageRoom {
   const chain::SharedBytes& shared(int first, int last) const;
   /// Of the stage's optimiser state, what is in the outer tier.
   Bytes away(int stage, int first, int last) const;
+  /// Of the stage's frozen weights.
+  StreamedBytes streamed(int stage, int first, int last) const;
 
   const Question& question_;
   std::vector<chain::LinkSpec> links_;  // to the next stage
@@ -58,6 +62,7 @@ class StageRoom {
   std::vector<double> work_, forward_;  // sums, at speed 1
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // asked for so far: layers are built for it
+  mutable std::map<std::tuple<int, int, int>, StreamedBytes> streamed_;  // likewise
 };
 
 }  // namespace trireme::partition

@@ -34,6 +34,11 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
           concat("stage ", k, ", optimizer_away_bytes: found ", stage.optimizer_away.count(),
                  ", but the optimizer's state of layers ", stage.program.first_layer, "..",
                  stage.program.last_layer, " is ", state.count(), " bytes; use that or less"));
+    for (const int layer : stage.streamed)
+      if (chain.layer(layer).frozen == Bytes(0))
+        throw InputError(concat("stage ", k, ", streamed: found layer ", layer, " (",
+                                chain.layer(layer).name,
+                                "), which has no frozen weights of its own; leave it out"));
   }
 }
 
@@ -64,6 +69,34 @@ std::vector<Bytes> optimizer_away(const Plan& plan) {
   for (const StagePlan& stage : plan.stages)
     away[static_cast<std::size_t>(stage.rank)] += stage.optimizer_away;
   return away;
+}
+
+std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
+  std::vector<std::vector<int>> layers(static_cast<std::size_t>(ranks_of(plan)));
+  for (const StagePlan& stage : plan.stages) {
+    std::vector<int>& of_rank = layers[static_cast<std::size_t>(stage.rank)];
+    of_rank.insert(of_rank.end(), stage.streamed.begin(), stage.streamed.end());
+  }
+  return layers;
+}
+
+std::vector<Bytes> streamed_weights(const Plan& plan, const chain::Chain& chain) {
+  std::vector<Bytes> weights;
+  for (const StagePlan& stage : plan.stages) {
+    if (!stage.streamed.empty()) weights.resize(static_cast<std::size_t>(chain.length()) + 1);
+    for (const int layer : stage.streamed)
+      weights.at(static_cast<std::size_t>(layer)) = chain.layer(layer).frozen;
+  }
+  return weights;
+}
+
+Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank) {
+  Bytes sum;
+  for (const StagePlan& stage : plan.stages) {
+    if (stage.rank != rank) continue;
+    for (const int layer : stage.streamed) sum += chain.layer(layer).frozen;
+  }
+  return sum;
 }
 
 bool has_rank_for_each_stage(const Plan& plan) {

@@ -24,6 +24,8 @@ StagePlan read_stage(const io::Node& node);
 /// What stands behind the stage's own program, if anything.
 void read_mix(io::MapReader& map, StagePlan& stage);
 std::pair<int, int> read_layers(const io::Node& node);
+/// Ascending layers of the stage.
+std::vector<int> read_streamed(const io::Node& node, const program::StageProgram& stage);
 std::vector<Action> read_actions(const io::Node& node, const program::StageProgram& stage);
 Action read_action(const io::Node& node, const program::StageProgram& stage);
 /// x[first - 1], which the stage only borrows, may be dropped or moved too.
@@ -124,6 +126,8 @@ StagePlan read_stage(const io::Node& node) {
   read(map, "budget_bytes", stage.budget);
   read(map, "static_bytes", stage.static_bytes);
   read(map, "optimizer_away_bytes", stage.optimizer_away);
+  if (const auto streamed = map.optional("streamed"))
+    stage.streamed = read_streamed(*streamed, stage.program);
   stage.program.forward = read_actions(map.required("forward"), stage.program);
   stage.program.backward = read_actions(map.required("backward"), stage.program);
   read_mix(map, stage);
@@ -131,6 +135,17 @@ StagePlan read_stage(const io::Node& node) {
     stage.predicted = read_stage_prediction(*predicted);
   map.finish();
   return stage;
+}
+
+std::vector<int> read_streamed(const io::Node& node, const program::StageProgram& stage) {
+  std::vector<int> layers;
+  for (const io::Node& element : node.list()) {
+    const auto layer = static_cast<int>(element.integer(stage.first_layer, stage.last_layer));
+    if (!layers.empty() && layer <= layers.back())
+      element.fail(concat("is ", layer, " after ", layers.back(), ", must be a later layer"));
+    layers.push_back(layer);
+  }
+  return layers;
 }
 
 void read_mix(io::MapReader& map, StagePlan& stage) {

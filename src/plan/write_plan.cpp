@@ -11,6 +11,8 @@ namespace {
 std::string stage_text(const StagePlan& stage, int in_flight);
 /// `[["forward_tape", 1], ["forward_tape", 2]]`.
 std::string actions_text(const std::vector<program::Action>& actions);
+/// Nothing where there are none.
+std::string streamed_text(const std::vector<int>& layers);
 /// What stands behind the stage's own program; nothing without a cycle.
 std::string mix_text(const program::Mix& mix);
 std::string prediction_text(const StagePrediction& predicted);
@@ -64,7 +66,7 @@ std::string stage_text(const StagePlan& stage, int in_flight) {
                 "], \"rank\": ", stage.rank, ", \"in_flight\": ", in_flight,
                 ", \"budget_bytes\": ", stage.budget.count(),
                 ", \"static_bytes\": ", stage.static_bytes.count(), away,
-                ",\n   \"forward\": ", actions_text(program.forward),
+                streamed_text(stage.streamed), ",\n   \"forward\": ", actions_text(program.forward),
                 ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
                 ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
 }
@@ -76,6 +78,13 @@ std::string actions_text(const std::vector<program::Action>& actions) {
     text += concat("[\"", program::name(action.op), "\", ", action.layer, "]");
   }
   return text + "]";
+}
+
+std::string streamed_text(const std::vector<int>& layers) {
+  if (layers.empty()) return "";
+  std::vector<std::string> texts;
+  for (const int layer : layers) texts.push_back(concat(layer));
+  return concat(", \"streamed\": [", join(texts, ", "), "]");
 }
 
 std::string mix_text(const program::Mix& mix) {

@@ -169,7 +169,10 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
   cost.optimizer = Bytes(0);
   std::vector<at::Tensor> values;
   for (const model::Parameter& parameter : held.layer->parameters()) {
-    if (!parameter.is_trained) continue;
+    if (!parameter.is_trained) {
+      if (parameter.tie.empty()) cost.frozen += held_by({parameter.value});
+      continue;
+    }
     values.push_back(parameter.value);
     cost.optimizer += optimizer_bytes(parameter.value, job_.train.optimizer);
   }

@@ -17,7 +17,7 @@ namespace {
 
 /// To be raised when the same program text would give other costs (what is measured, how it is
 /// written).
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 std::string processor_name();
 /// Digest of the running program's file.

@@ -71,6 +71,7 @@ Json rank_json(const RankSummary& rank) {
   json["peak_bytes"] = rank.peak.count();
   json["static_bytes"] = rank.static_bytes.count();
   json["optimizer_away_bytes"] = rank.optimizer_away.count();
+  json["weights_away_bytes"] = rank.weights_away.count();
   json["process_bytes"] = count_or_null(rank.process);
   json["reserved_bytes"] = count_or_null(rank.reserved);
   json["workspace_bytes"] = count_or_null(rank.workspaces);

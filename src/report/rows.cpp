@@ -20,6 +20,7 @@ Kind kind_of(const Event& event) {
       return kind_on_compute(event);
     case Lane::kOut:
     case Lane::kIn:
+    case Lane::kWeights:
       return Kind::kCopy;
     case Lane::kLink:
       return program::is_receive(event.action.op) ? Kind::kWait : Kind::kMessage;
@@ -64,6 +65,8 @@ std::string name(const Row& row) {
       return "copies out";
     case Lane::kIn:
       return "copies in";
+    case Lane::kWeights:
+      return "weights in";
     case Lane::kLink: {
       const std::string_view what = row.gradients ? "gradients" : "outputs";
       if (row.peer < 0) return concat(what, row.arriving ? " awaited" : " sent");

@@ -91,6 +91,10 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const plan::StagePlan& stage) { return stage.optimizer_away > Bytes(0); });
   if (some_away) rows.front().emplace_back("optimizer away");
+  const bool some_streamed =
+      std::any_of(plan.stages.begin(), plan.stages.end(),
+                  [](const plan::StagePlan& stage) { return !stage.streamed.empty(); });
+  if (some_streamed) rows.front().emplace_back("layers streamed");
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
@@ -101,6 +105,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
                     to_text(stage.predicted.peak),
                     stage.budget > Bytes(0) ? to_text(stage.budget) : "none"});
     if (some_away) rows.back().push_back(to_text(stage.optimizer_away));
+    if (some_streamed) rows.back().push_back(concat(stage.streamed.size()));
   }
   return rows;
 }

@@ -145,6 +145,9 @@ std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult&
   if (stage.optimizer_away > Bytes(0))
     text += concat("\naway      ", exact_text(stage.optimizer_away),
                    " of the optimizer's state, in the outer tier but for its update");
+  if (!stage.streamed.empty())
+    text += concat("\nstreamed  frozen weights of ", stage.streamed.size(),
+                   " layers, in the outer tier but while their layer is used");
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
   text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");
   text += listed("forward", actions_text(program.forward));

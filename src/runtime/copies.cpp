@@ -10,6 +10,11 @@
 namespace trireme::runtime {
 namespace {
 
+void free_bytes(const std::vector<c10::Storage>& storages) {
+  for (const c10::Storage& storage : storages)
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
+}
+
 std::span<std::byte> bytes_of(const c10::Storage& storage) {
   return {static_cast<std::byte*>(storage.mutable_data()), storage.nbytes()};
 }
@@ -58,8 +63,7 @@ Copies::Key Copies::release_next() {
   Away& value = away(key);
   out_.wait(value.written);
   leaving_.pop_front();
-  for (const c10::Storage& storage : value.storages)
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
+  free_bytes(value.storages);
   return key;
 }
 
@@ -91,6 +95,15 @@ void Copies::await(Key key) {
   in_.wait(found->second->read);
   for (const tier::OuterStore::Place& place : found->second->places) store_.release(place);
   away_.erase(found);
+}
+
+void Copies::await_copy(Key key) {
+  in_.wait(away(key).read);
+}
+
+void Copies::let_go(Key key) {
+  await_copy(key);
+  free_bytes(away(key).storages);
 }
 
 void Copies::abandon() noexcept {

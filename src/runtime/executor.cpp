@@ -93,22 +93,18 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   parts_.boundary.expect(actions);
   clock_.begin();
   if (recorder_ != nullptr) recorder_->begin(clock_.marks());
+  begin_weights(actions);
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
     if (points_ != nullptr) move((*points_)[i]);
     await_values(actions[i]);
+    await_weights(i);
     perform(actions[i]);
+    hold_weights(i);
   }
   finish();
-  if (parts_.copies != nullptr) {
-    result_.times.copy = finish_copies();
-    if (recorder_ != nullptr) {
-      recorder_->ended({.copy_wait = result_.times.copy_wait,
-                        .moved = parts_.copies->take_moved(),
-                        .outer_peak = parts_.copies->outer_peak()});
-    }
-  }
+  finish_copies();
   return std::move(result_);
 }
 
@@ -144,19 +140,53 @@ void Executor::await_values(const Action& action) {
   program::for_each_need(action, [&](const program::ValueKey& key) { parts_.copies->await(key); });
 }
 
-Seconds Executor::finish_copies() {
-  Seconds busy{0};
+void Executor::begin_weights(const std::vector<Action>& actions) {
+  StreamedWeights* const weights = parts_.stage.weights();
+  if (weights == nullptr) return;
+  weights->settle();  // what came between two runs is of no interest
+  const int last = parts_.stage.layers().back();
+  weights_ = program::weight_uses(actions, weights->flags(last));
+  hold_weights(weights_.first);
+}
+
+void Executor::await_weights(std::size_t index) {
+  if (weights_.points.empty() || weights_.points[index].needs == 0) return;
+  const Stopwatch watch(clock_, result_.times.copy_wait);
+  parts_.stage.weights()->await(weights_.points[index].needs);
+}
+
+void Executor::hold_weights(std::size_t index) {
+  if (weights_.points.empty() || !weights_.points[index].ends_use) return;
+  hold_weights(weights_.points[index].held);
+}
+
+void Executor::hold_weights(const program::HeldWeights& held) {
+  for (const int layer : parts_.stage.weights()->hold(held))
+    if (recorder_ != nullptr) recorder_->named_weights(layer);
+}
+
+void Executor::finish_copies() {
+  Seconds& busy = result_.times.copy;
+  const auto add = [&](const std::deque<tier::CopyLane::Span>& of_lane) {
+    for (const auto& span : of_lane)
+      busy += Seconds(std::chrono::duration<double>(span.end - span.begin).count());
+  };
+  if (StreamedWeights* const weights = parts_.stage.weights()) {
+    const tier::ValueCopies::Spans spans = weights->settle();
+    add(spans.in);
+    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeights, spans.in);
+  }
+  if (parts_.copies == nullptr) return;
   parts_.copies->drain();
   const tier::ValueCopies::Spans spans = parts_.copies->take_spans();
-  const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& of_lane) {
-    for (const auto& span : of_lane) {
-      busy += Seconds(std::chrono::duration<double>(span.end - span.begin).count());
-    }
-    if (recorder_ != nullptr) recorder_->copies(lane, of_lane);
-  };
-  add(simulate::Lane::kOut, spans.out);
-  add(simulate::Lane::kIn, spans.in);
-  return busy;
+  add(spans.out);
+  add(spans.in);
+  if (recorder_ == nullptr) return;
+  recorder_->copies(simulate::Lane::kOut, spans.out);
+  recorder_->copies(simulate::Lane::kIn, spans.in);
+  recorder_->ended({.copy_wait = result_.times.copy_wait,
+                    .moved = parts_.copies->take_moved(),
+                    .outer_peak = parts_.copies->outer_peak()});
 }
 
 void Executor::perform(const Action& action) {

@@ -163,9 +163,10 @@ Bytes Optimizer::away_bytes() const {
 Optimizer::Access::~Access() {
   try {
     if (optimizer_.moved_) optimizer_.moved_->close();
+    if (StreamedWeights* const weights = optimizer_.stage_.weights()) weights->close();
   } catch (const std::exception& error) {
     // The next update needs what is lost and says so; an error that is on its way matters more.
-    std::fprintf(stderr, "trireme: optimizer state was lost: %s\n", error.what());
+    std::fprintf(stderr, "trireme: state was lost: %s\n", error.what());
   }
 }
 
@@ -194,6 +195,12 @@ bool Optimizer::Access::is_away(std::size_t i, Part part) const {
 at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
   const std::size_t from = holder(i);
   const StageParameter& parameter = optimizer_.stage_.parameters()[from];
+  if (parameter.is_streamed) {
+    optimizer_.stage_.weights()->bring(parameter.layer);
+    const at::Tensor row =
+        device::cpu().landing(parameter.weight.numel(), parameter.weight.scalar_type());
+    return row.view(parameter.weight.sizes()).copy_(parameter.weight);
+  }
   if (!is_away(from, part)) {
     if (part == Part::kValue) return parameter.value;
     return part == Part::kFirst ? optimizer_.moments_[from].first
@@ -209,8 +216,10 @@ at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
 void Optimizer::Access::change(std::size_t i, Part part,
                                const std::function<void(const at::Tensor&)>& change) {
   const std::size_t to = holder(i);
-  if (!is_away(to, part)) return change(read(to, part));
   const StageParameter& parameter = optimizer_.stage_.parameters()[to];
+  if (parameter.is_streamed)
+    return optimizer_.stage_.weights()->change(parameter.layer, [&] { change(parameter.value); });
+  if (!is_away(to, part)) return change(read(to, part));
   const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);
   change(row.view(parameter.weight.sizes()));
   each_slice(to, part, [&](const at::Tensor& slice, std::int64_t begin) {

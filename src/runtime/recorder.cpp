@@ -26,6 +26,7 @@ void Recorder::begin(device::Marks& marks) {
   begin_ = marks.set();
   named_out_.clear();
   named_in_.clear();
+  named_weights_.clear();
   events_.clear();
   times_.clear();
   curve_.clear();
@@ -65,7 +66,9 @@ void Recorder::settle() {
 }
 
 void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
-  const auto& named = lane == Lane::kOut ? named_out_ : named_in_;
+  const auto& named = lane == Lane::kOut  ? named_out_
+                      : lane == Lane::kIn ? named_in_
+                                          : named_weights_;
   ensure(named.size() == spans.size(), "every copy that was named has run");
   for (std::size_t i = 0; i < spans.size(); ++i) {
     events_.push_back({.rank = rank_,
@@ -126,6 +129,7 @@ RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> 
         result.copies_out += time;
         break;
       case Lane::kIn:
+      case Lane::kWeights:
         result.copies_in += time;
         break;
       case Lane::kLink:

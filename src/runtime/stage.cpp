@@ -60,8 +60,9 @@ InputError unlike_uses(const std::string& tie, const std::string& first,
 }
 
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
-             model::Precision precision, c10::Device device, Masters masters)
-    : device_(device), masters_(masters), numbers_(std::move(layers)) {
+             model::Precision precision, c10::Device device, Masters masters,
+             StreamedWeights* weights)
+    : device_(device), masters_(masters), weights_(weights), numbers_(std::move(layers)) {
   for (const int number : numbers_) input_gradients_[number] = model::input_gradient(model, number);
   const tier::TagScope tag(tier::Tag::kParameters);
   // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
@@ -85,10 +86,10 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
                 {std::move(built[i]), device_.is_cpu() && is_lean}, precision);
   }
   const tier::TagScope gradients(tier::Tag::kGradients);
-  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> trained;
   for (const StageParameter& parameter : parameters_)
-    if (parameter.is_trained) weights.push_back(parameter.weight);
-  gradients_.emplace(weights);
+    if (parameter.is_trained) trained.push_back(parameter.weight);
+  gradients_.emplace(trained);
   gradients_->begin_anew();
   std::size_t next = 0;
   for (StageParameter& parameter : parameters_)
@@ -110,11 +111,18 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
   }
   layers_[number] = std::move(built.layer);
   add_parameters(number, masters);
+  if (weights_ != nullptr && weights_->are_of(number)) stream_weights(number);
 }
 
 void Stage::take_over(int number, model::Layer& layer) {
-  for (const model::Parameter& parameter : layer.parameters())
-    if (!shares_frozen(number, parameter) && device_.is_cpu()) counted_here(parameter.value);
+  for (const model::Parameter& parameter : layer.parameters()) {
+    if (shares_frozen(number, parameter) || !device_.is_cpu()) continue;
+    // What leaves at once need not be counted, unless the layer made it as a part of something
+    // larger.
+    const at::Tensor& value = parameter.value;
+    if (!is_streamed(number, parameter) || value.storage().nbytes() != value.nbytes())
+      counted_here(value);
+  }
   for (const model::Buffer& buffer : layer.buffers())
     if (device_.is_cpu()) counted_here(buffer.value);
 }
@@ -141,6 +149,7 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
                        .name = concat(names_[number], "/", weights[i].name),
                        .tie = weights[i].tie,
                        .is_trained = weights[i].is_trained,
+                       .is_streamed = is_streamed(number, weights[i]),
                        .value = masters[i],
                        .weight = weights[i].value,
                        .gradient = {}};
@@ -160,6 +169,18 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
     }
     parameters_.push_back(std::move(use));
   }
+}
+
+bool Stage::is_streamed(int number, const model::Parameter& parameter) const {
+  return weights_ != nullptr && weights_->are_of(number) && !parameter.is_trained &&
+         parameter.tie.empty();
+}
+
+void Stage::stream_weights(int number) {
+  std::vector<at::Tensor> streamed;
+  for (const model::Parameter& parameter : layers_.at(number)->parameters())
+    if (is_streamed(number, parameter)) streamed.push_back(parameter.value);
+  weights_->add(number, streamed);
 }
 
 void Stage::put_master(std::size_t parameter, const at::Tensor& master) {

@@ -90,9 +90,11 @@ struct Trainer::Impl {
         program(plan::compile(given.plan)),
         position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
+        weights(open_weights()),
         stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
               model::precision_of(given.job.train.precision), given.place.device(),
-              my_away() > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice),
+              my_away() > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice,
+              weights.get()),
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
                  given.place.device()),
         reducer(given.channel, position, stage),
@@ -100,6 +102,7 @@ struct Trainer::Impl {
         recorder(position.pipeline_rank, given.memory) {
     open_outer_tier();
     static_bytes = given.memory.live();
+    if (weights) static_bytes += weights->window();
     state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses});
     executor.emplace(
         Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
@@ -117,6 +120,8 @@ struct Trainer::Impl {
 
   /// Of the optimiser's state of this rank, what the plan has in the outer tier.
   Bytes my_away() const;
+  /// Every rank; null on those that stream none.
+  std::unique_ptr<StreamedWeights> open_weights() const;
   /// Makes the optimiser, and copies where there are some. A large outer tier takes its time to be
   /// pinned.
   void open_outer_tier();
@@ -139,6 +144,7 @@ struct Trainer::Impl {
   program::Program program;
   std::optional<program::Program> evaluation;
   Position position;
+  std::unique_ptr<StreamedWeights> weights;
   Stage stage;
   Boundary boundary;
   Reducer reducer;
@@ -196,6 +202,22 @@ Outcome Trainer::run(Observer* observer) {
 
 Bytes Trainer::Impl::my_away() const {
   return plan::optimizer_away(setup.plan)[static_cast<std::size_t>(position.pipeline_rank)];
+}
+
+std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
+  const std::vector<std::vector<int>> streamed = plan::streamed_layers(setup.plan);
+  if (std::all_of(streamed.begin(), streamed.end(),
+                  [](const auto& of_rank) { return of_rank.empty(); }))
+    return nullptr;
+  std::unique_ptr<StreamedWeights> opened;
+  const auto open = [&] {
+    const std::vector<int>& mine = streamed[index_of_rank()];
+    if (mine.empty()) return;
+    ensure(bool(setup.make_weight_copies), "a plan that streams weights has a way to do so");
+    opened = std::make_unique<StreamedWeights>(mine, setup.make_weight_copies());
+  };
+  comm::work_beside_rounds(setup.channel, open, "opening of the outer tier for weights");
+  return opened;
 }
 
 void Trainer::Impl::open_outer_tier() {
@@ -323,6 +345,7 @@ std::vector<RankFigures> Trainer::Impl::gather_figures() {
       .peak = setup.memory.peak(),
       .static_bytes = static_bytes,
       .optimizer_away = optimizer->away_bytes(),
+      .weights_away = weights ? weights->bytes() : Bytes(0),
       .process = most_resident(),
       .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
       .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/copy_points.h"
 
+#include "rank_weights.h"
 #include "shape.h"
 
 #include "trireme/core/error.h"
@@ -49,13 +50,15 @@ class Walk {
   Walk(const program::Program& program, const Setting& setting, const Simulation& timeline,
        int rank)
       : ledger_(*setting.chain, scope_of(program, rank, trains(program))),
+        weights_(setting, program, rank),
         base_(base_bytes(setting, program, rank)),
         budget_(setting.platform->ranks[static_cast<std::size_t>(rank)].memory),
         compute_(timeline, rank, Lane::kCompute),
         out_(timeline, rank, Lane::kOut),
         in_(timeline, rank, Lane::kIn) {}
 
-  CopyPoint step(const Action& action);
+  /// Of the rank's action number `index`.
+  CopyPoint step(const Action& action, std::size_t index);
   Bytes peak() const { return peak_; }
   Bytes outer_peak() const { return outer_peak_; }
 
@@ -72,6 +75,7 @@ class Walk {
   bool is_coming(const ValueKey& key) const;
 
   Ledger ledger_;
+  RankWeights weights_;
   Bytes base_, budget_;
   LaneEvents compute_, out_, in_;
   std::deque<Pending> leaving_, coming_;
@@ -82,14 +86,14 @@ class Walk {
   Bytes peak_, outer_, outer_peak_;
 };
 
-CopyPoint Walk::step(const Action& action) {
+CopyPoint Walk::step(const Action& action, std::size_t index) {
   CopyPoint point;
   const Bytes held = ledger_.held();
   const Ledger::Outcome outcome = ledger_.apply(action);
   ensure(!outcome.fault, outcome.fault ? *outcome.fault : "");
   const auto [during, after] = outcome.effect;
   // A copy in counts as it begins, not as it is named.
-  during_ = base_ + (program::is_copy_in(action.op) ? held : during);
+  during_ = base_ - weights_.unused() + (program::is_copy_in(action.op) ? held : during);
 
   Seconds end = now_;
   if (const Event* const event = compute_.peek(); event != nullptr && event->action == action) {
@@ -103,6 +107,7 @@ CopyPoint Walk::step(const Action& action) {
   while (!leaving_.empty() && !fits(Bytes(0))) release(point);
   peak_ = std::max(peak_, during_ + leaving_bytes_ - coming_bytes_);
   now_ = end;
+  weights_.after(index);
 
   if (program::is_copy_out(action.op)) {
     const Event* const event = out_.take();
@@ -179,7 +184,8 @@ CopyPoints copy_points(const program::Program& program, const Setting& setting,
   CopyPoints points;
   const auto& actions = program.ranks.at(static_cast<std::size_t>(rank));
   points.before.reserve(actions.size());
-  for (const Action& action : actions) points.before.push_back(walk.step(action));
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    points.before.push_back(walk.step(actions[i], i));
   points.peak = walk.peak();
   points.outer_peak = walk.outer_peak();
   return points;

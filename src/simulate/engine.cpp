@@ -34,10 +34,15 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     if (spec.memory > Bytes(0)) setup.lanes.budget = spec.memory;
     setup.base = base_bytes(setting, program, rank);
     setup.optimizer_away = optimizer_away(setting, rank);
+    setup.outside = always_outside(setting, program, rank);
     setup.speed = spec.speed;
+    setup.weights = RankWeights(setting, program, rank);
     records_.push_back(std::make_unique<Record>());
     if (detail == Detail::kTimeline)
-      setup.record = {&records_.back()->out, &records_.back()->in, &records_.back()->curve};
+      setup.record = {.out = &records_.back()->out,
+                      .in = &records_.back()->in,
+                      .weights = &records_.back()->weights,
+                      .curve = &records_.back()->curve};
     bases_.push_back(setup.base);
     ranks_.push_back(std::make_unique<RankState>(*setting.chain, setup));
   }
@@ -45,6 +50,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
 
 const std::vector<Copy>& Engine::copies(int rank, Lane lane) const {
   const Record& record = *records_[static_cast<std::size_t>(rank)];
+  if (lane == Lane::kWeights) return record.weights;
   return lane == Lane::kOut ? record.out : record.in;
 }
 

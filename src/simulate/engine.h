@@ -53,7 +53,7 @@ class Engine {
 
  private:
   struct Record {
-    std::vector<Copy> out, in;
+    std::vector<Copy> out, in, weights;
     std::vector<MemoryPoint> curve;
   };
   enum class Turn { kRan, kWaits };

@@ -17,7 +17,7 @@ Execution::Execution(const chain::Chain& chain, const Setup& setup)
     : chain_(chain),
       setup_(setup),
       ledger_(chain, setup.scope),
-      lanes_(setup.lanes, setup.base, setup.record),
+      lanes_(setup.lanes, base(), setup.record),
       forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
 
 std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
@@ -30,16 +30,20 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   lanes_.at(index);
   take_time(action);
   await_values(action);
+  await_weights(index);
   const CopyKey key = program::moved_value(action);
   const auto [during, after] = outcome.effect;
-  at_once_ = setup_.base + during;
+  const Bytes running = base() + during;
+  at_once_ = running;
   if (out) {
     lanes_.offload(key, during - after);
     outer_peak_ = std::max(outer_peak_, ledger_.outer());
   } else if (in) {
     lanes_.prefetch(key, key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer));
   } else {
-    lanes_.run(setup_.base + during, setup_.base + after, last_duration_);
+    const std::vector<int> coming = setup_.weights.after(index);
+    lanes_.run(running, base() + after, last_duration_);
+    fetch_weights(coming);
   }
   return std::nullopt;
 }
@@ -81,6 +85,19 @@ void Execution::take_update_time() {
 void Execution::await_values(const Action& action) {
   if (!lanes_.copies_in()) return;
   program::for_each_need(action, [&](const CopyKey& key) { lanes_.await(key); });
+}
+
+void Execution::await_weights(std::size_t index) {
+  const auto arrival = arrivals_.find(setup_.weights.needed(index));
+  if (arrival == arrivals_.end()) return;
+  const Seconds wait = arrival->second - lanes_.now();
+  if (wait <= Seconds(0)) return;
+  weights_wait_ += wait;
+  lanes_.wait_until(arrival->second);
+}
+
+void Execution::fetch_weights(const std::vector<int>& coming) {
+  for (const int layer : coming) arrivals_[layer] = lanes_.fetch(layer, setup_.weights.size(layer));
 }
 
 }  // namespace trireme::simulate

@@ -5,11 +5,13 @@
 
 #include "coverage.h"
 #include "lanes.h"
+#include "rank_weights.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"
 #include "trireme/simulate/ledger.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,8 @@ class Execution {
     Bytes base;              ///< held all the time beside the ledger's values
     double speed = 1.0;      ///< a layer takes its time / speed
     Bytes optimizer_away{};  ///< as in Setting
+    Bytes outside{};         ///< in the outer tier all the time
+    RankWeights weights = {};
   };
   Execution(const chain::Chain& chain, const Setup& setup);
 
@@ -35,8 +39,8 @@ class Execution {
 
   Seconds now() const { return lanes_.now(); }
   Seconds busy() const { return busy_; }
-  /// For values on their way in, for room, and for optimiser state on its way.
-  Seconds wait_for_copies() const { return lanes_.waited() + state_wait_; }
+  /// For values and weights on their way in, for room, and for optimiser state on its way.
+  Seconds wait_for_copies() const { return lanes_.waited() + state_wait_ + weights_wait_; }
   Seconds copies_out() const { return lanes_.busy_out() + state_out_; }
   Seconds copies_in() const { return lanes_.busy_in() + state_in_; }
   Seconds recompute() const { return recompute_; }
@@ -46,7 +50,9 @@ class Execution {
   /// Bytes while the last action ran if all copies were instant: what no timing can lessen or wait
   /// for, base inside.
   Bytes at_once() const { return at_once_; }
-  Bytes outer_peak() const { return outer_peak_ + setup_.optimizer_away; }
+  Bytes outer_peak() const { return outer_peak_ + setup_.outside; }
+  /// In the outer tier now.
+  Bytes outer() const { return ledger_.outer() + setup_.outside; }
   const Lanes& lanes() const { return lanes_; }
   const Ledger& ledger() const { return ledger_; }
   const Coverage& forwards() const { return forwards_; }
@@ -55,16 +61,21 @@ class Execution {
   void take_time(const program::Action& action);
   void take_update_time();
   void await_values(const program::Action& action);
+  void await_weights(std::size_t index);
+  void fetch_weights(const std::vector<int>& coming);
+  /// What is there all the time, streamed weights as they are now.
+  Bytes base() const { return setup_.base - setup_.weights.unused(); }
 
   const chain::Chain& chain_;
   Setup setup_;
   Ledger ledger_;
   Lanes lanes_;
   Seconds busy_, recompute_, last_duration_, last_wait_;
-  Seconds state_out_, state_in_, state_wait_;
+  Seconds state_out_, state_in_, state_wait_, weights_wait_;
   bool last_again_ = false;
   Bytes at_once_, outer_peak_;
   Coverage forwards_;
+  std::map<int, Seconds> arrivals_;  ///< of layers' weights that have begun to come
 };
 
 }  // namespace trireme::simulate

@@ -73,6 +73,15 @@ void Lanes::await(const CopyKey& key) {
   waited_ += now_ - asked;
 }
 
+Seconds Lanes::fetch(int layer, Bytes size) {
+  const Seconds begin = std::max(now_, in_free_);
+  in_free_ = begin + size / rates_.in;
+  busy_in_ += in_free_ - begin;
+  if (record_.weights != nullptr)
+    record_.weights->push_back({{.layer = layer}, size, begin, in_free_});
+  return in_free_;
+}
+
 Seconds Lanes::next_event() const {
   Seconds next = kNever;
   if (!leaving_.empty()) next = leaving_.front().end;

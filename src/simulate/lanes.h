@@ -56,10 +56,11 @@ struct LanesPeak {
 /// come.
 class Lanes {
  public:
-  /// Where to write copies and the memory curve; either may be null.
+  /// Where to write copies and the memory curve; each may be null.
   struct Record {
     std::vector<Copy>* out = nullptr;
     std::vector<Copy>* in = nullptr;
+    std::vector<Copy>* weights = nullptr;
     std::vector<MemoryPoint>* curve = nullptr;
   };
 
@@ -84,6 +85,9 @@ class Lanes {
   void prefetch(const CopyKey& key, Bytes size);
   /// Waits until the value is there, if it is on its way in.
   void await(const CopyKey& key);
+  /// Begins the copy in of a layer's weights, which have their room on the device already, once the
+  /// lane is free; answers when it ends.
+  Seconds fetch(int layer, Bytes size);
   /// Lets time pass.
   void wait_until(Seconds time) { advance(time); }
 

@@ -116,6 +116,13 @@ Bytes optimizer_away(const Setting& setting, int rank) {
                                         : setting.optimizer_away.at(static_cast<std::size_t>(rank));
 }
 
+Bytes always_outside(const Setting& setting, const Program& program, int rank) {
+  Bytes bytes = optimizer_away(setting, rank);
+  for (std::size_t i = 1; i < setting.streamed.size(); ++i)
+    if (program.rank_of_layer[i] == rank) bytes += setting.streamed[i];
+  return bytes;
+}
+
 namespace {
 
 std::optional<std::string> head_problem(const Program& program, const Setting& setting) {
@@ -145,6 +152,9 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
   if (!setting.optimizer_away.empty() && setting.optimizer_away.size() < ranks)
     return concat("optimizer state of ", setting.optimizer_away.size(), " ranks, must be of ",
                   ranks);
+  if (!setting.streamed.empty() && setting.streamed.size() != program.rank_of_layer.size())
+    return concat("streamed weights of ", setting.streamed.size(), " layers, must be of ",
+                  program.rank_of_layer.size(), ", layer 0 among them");
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const chain::RankSpec& spec = setting.platform->ranks[rank];
     if (!(spec.speed > 0))
@@ -152,6 +162,8 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
     if (optimizer_away(setting, static_cast<int>(rank)) > Bytes(0) &&
         (spec.out.count() <= 0 || spec.in.count() <= 0))
       return concat("rank ", rank, " has optimizer state in the outer tier, but no copy lanes");
+    if (always_outside(setting, program, static_cast<int>(rank)) > Bytes(0) && spec.in.count() <= 0)
+      return concat("rank ", rank, " has weights in the outer tier, but no copy lane from there");
   }
   return std::nullopt;
 }

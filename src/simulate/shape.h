@@ -23,6 +23,9 @@ Ledger::Scope scope_of(const program::Program& program, int rank, bool trains);
 /// Of a rank, 0 where the setting has none.
 Bytes optimizer_away(const Setting& setting, int rank);
 
+/// What a rank's outer tier holds whatever its program does: optimiser state and streamed weights.
+Bytes always_outside(const Setting& setting, const program::Program& program, int rank);
+
 /// Static bytes and channel_bytes() of a rank.
 Bytes base_bytes(const Setting& setting, const program::Program& program, int rank);
 

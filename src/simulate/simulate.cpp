@@ -3,6 +3,7 @@
 #include "trireme/simulate/simulate.h"
 
 #include "engine.h"
+#include "rank_weights.h"
 #include "shape.h"
 
 #include "trireme/core/text.h"
@@ -43,7 +44,7 @@ Simulation simulate(const Program& program, const Setting& setting, Detail detai
     result.step = std::max(result.step, summary.end);
     result.ranks.push_back(std::move(summary));
     std::move(state.events.begin(), state.events.end(), std::back_inserter(result.events));
-    for (const Lane lane : {Lane::kOut, Lane::kIn}) {
+    for (const Lane lane : {Lane::kOut, Lane::kIn, Lane::kWeights}) {
       const std::vector<Event> events = copy_events(rank, lane, engine.copies(rank, lane));
       result.events.insert(result.events.end(), events.begin(), events.end());
     }
@@ -119,7 +120,11 @@ Peak peak_of(const Program& program, const Setting& setting, int rank, const Lan
   Peak result{peak.size, peak.time, peak.index, {}, {}};
   if (peak.index < actions.size()) result.action = actions[peak.index];
   Ledger ledger(*setting.chain, scope_of(program, rank, trains(program)));
-  for (std::size_t i = 0; i < peak.applied; ++i) ledger.apply(actions[i]);
+  RankWeights weights(setting, program, rank);
+  for (std::size_t i = 0; i < peak.applied; ++i) {
+    ledger.apply(actions[i]);
+    weights.after(i);
+  }
   Inventory held;
   held.add_all_but(ledger.values(), peak.coming);
   result.contents = held.lines();
@@ -131,7 +136,7 @@ Peak peak_of(const Program& program, const Setting& setting, int rank, const Lan
   const Bytes fixed = setting.static_bytes.empty()
                           ? Bytes(0)
                           : setting.static_bytes[static_cast<std::size_t>(rank)];
-  result.contents.emplace_back("static", fixed);
+  result.contents.emplace_back("static", fixed - weights.unused());
   result.contents.emplace_back("channel", channel_bytes(setting, program, rank));
   Bytes rest = peak.size;
   for (const auto& [what, size] : result.contents) rest -= size;

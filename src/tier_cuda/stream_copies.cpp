@@ -21,6 +21,11 @@ Bytes size_of(const c10::Storage& storage) {
   return Bytes(static_cast<std::int64_t>(storage.nbytes()));
 }
 
+void free_bytes(const std::vector<c10::Storage>& storages) {
+  for (const c10::Storage& storage : storages)
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
+}
+
 /// What `waits` does from here on comes after all that `goes_first` was given so far.
 void order(const c10::cuda::CUDAStream& goes_first, const c10::cuda::CUDAStream& waits) {
   c10::cuda::CUDAEvent event;
@@ -61,8 +66,7 @@ StreamCopies::Key StreamCopies::release_next() {
   leaving_.pop_front();
   Away& value = away(key);
   let_compute_wait(*value.out, out_);
-  for (const c10::Storage& storage : value.storages)
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
+  free_bytes(value.storages);
   value.is_released = true;
   return key;
 }
@@ -92,6 +96,15 @@ void StreamCopies::await(Key key) {
   let_compute_wait(*found->second.in, in_);
   for (const OuterStore::Place& place : found->second.places) store_.release(place);
   away_.erase(found);
+}
+
+void StreamCopies::await_copy(Key key) {
+  let_compute_wait(*away(key).in, in_);
+}
+
+void StreamCopies::let_go(Key key) {
+  await_copy(key);
+  free_bytes(away(key).storages);
 }
 
 void StreamCopies::abandon() noexcept {

@@ -65,7 +65,8 @@ TEST(ReadChain, ReadsEveryField) {
       "layers:\n"
       "  - {name: embed, forward_s: 1.0e-3, backward_s: 1.5ms, output_bytes: 3MiB, tape_bytes: 5,\n"
       "     forward_transient_bytes: 6, tape_transient_bytes: 7, backward_transient_bytes: 8,\n"
-      "     parameter_bytes: 9, gradient_bytes: 10, optimizer_bytes: 11, update_s: 12us}\n");
+      "     parameter_bytes: 9, gradient_bytes: 10, optimizer_bytes: 11, update_s: 12us,\n"
+      "     frozen_bytes: 4}\n");
 
   const LayerCost embed{.name = "embed",
                         .forward = Seconds(1e-3),
@@ -78,7 +79,8 @@ TEST(ReadChain, ReadsEveryField) {
                         .parameters = Bytes(9),
                         .gradients = Bytes(10),
                         .optimizer = Bytes(11),
-                        .update = Seconds(12e-6)};
+                        .update = Seconds(12e-6),
+                        .frozen = Bytes(4)};
   EXPECT_EQ(chain, (Chain{.name = "gpt-6x384", .input = Bytes(65536), .layers = {embed}}));
 }
 
@@ -122,6 +124,21 @@ TEST(ReadChain, RefusesARetapeThatIsMoreThanAForward) {
       {costs + ", retape_bytes: 8}\n", "layer 1 (a).retape_bytes needs retape_s beside it"}};
   for (const auto& [text, message] : table)
     EXPECT_THAT(refusal(kHead + text), testing::HasSubstr(message));
+}
+
+TEST(ReadChain, RefusesMoreFrozenBytesThanParameters) {
+  EXPECT_THAT(
+      refusal(kHead + "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9, "
+                      "parameter_bytes: 5, frozen_bytes: 6}\n"),
+      testing::HasSubstr("layer 1 (a).frozen_bytes is 6, must be at most parameter_bytes, "
+                         "5: it is a part of them"));
+}
+
+TEST(WeightsWindow, IsThatOfTheTwoLargest) {
+  EXPECT_EQ(weights_window({}), Bytes(0));
+  EXPECT_EQ(weights_window({Bytes(7)}), Bytes(7));
+  EXPECT_EQ(weights_window({Bytes(3), Bytes(9), Bytes(1), Bytes(9)}), Bytes(18));
+  EXPECT_EQ(weights_window({Bytes(9), Bytes(3), Bytes(4)}), Bytes(13));
 }
 
 TEST(ReadChain, TakesTheSecondarySizesForZero) {
@@ -272,7 +289,7 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
        "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, retape_s, retape_bytes, "
-       "retape_transient_bytes, retape_backward_transient_bytes)"},
+       "retape_transient_bytes, retape_backward_transient_bytes, frozen_bytes)"},
       {"  - {name: b, " + costs + ", parameters_bytes: 4}\n",
        "layer 2 (b).parameters_bytes is not a key here (did you mean 'parameter_bytes'?)"},
       {"  - {name: b, " + costs + ", gradient_bytes: -4}\n",

@@ -57,15 +57,15 @@ class Tapes(unittest.TestCase):
     """In float32, as LibTorch 2.11 leaves them behind on its CPU allocator, the same layers written
     with its operators; and backward peaks where the CPU kernels use no workspace of their own."""
 
-    def layer(self, *shape, is_first=False):
+    def layer(self, *shape, is_constant=False):
         device = Device(1, 1, item=4, parameter=4, gradient=4, optimizer=4)
-        return Layer("layer", device, Tensor(shape, 4), is_first)
+        return Layer("layer", device, Tensor(shape, 4), is_constant)
 
     def assert_tape(self, layer, measured):
         self.assertEqual(layer.fields()["tape_bytes"], measured)
 
     def test_of_a_transformer(self):
-        embedding = self.layer(128, is_first=True)
+        embedding = self.layer(128, is_constant=True)
         embedding.add_positions(embedding.embedding(embedding.input, 500, 96), 64)
         self.assert_tape(embedding, 49152)
         self.assertEqual(embedding.fields()["backward_transient_bytes"], 192000)
@@ -82,7 +82,7 @@ class Tapes(unittest.TestCase):
         self.assertEqual(mlp.fields()["backward_transient_bytes"], 344448)
 
     def test_of_image_networks(self):
-        stem = self.layer(4, 3, 32, 32, is_first=True)
+        stem = self.layer(4, 3, 32, 32, is_constant=True)
         stem.max_pool(generate.unit(stem, stem.input, 64, 7, 2))
         self.assert_tape(stem, 721408)
 

@@ -176,6 +176,8 @@ TEST(ReadPlan, GivesBackRandomPlans) {
       stage.program.first_layer = next;
       stage.program.last_layer = next + static_cast<int>(random() % 5);
       next = stage.program.last_layer + 1;
+      for (int layer = stage.program.first_layer; layer < next; ++layer)
+        if (random() % 3 == 0) stage.streamed.push_back(layer);
       for (std::size_t a = random() % 30; a > 0; --a) {
         const auto length = static_cast<std::size_t>(next - stage.program.first_layer);
         const Action action{ops[random() % ops.size()],
@@ -243,6 +245,21 @@ TEST(RequireState, RefusesMoreOfItAwayThanLayersHave) {
   stage.optimizer_away += Bytes(1);
   EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
               testing::HasSubstr("optimizer_away_bytes: found " + std::to_string(10 * layers + 1)));
+}
+
+TEST(RequireState, StreamsFrozenWeightsAlone) {
+  chain::Chain chain = chain_of(4);
+  chain.layers[2].parameters = chain.layers[2].frozen = Bytes(10);
+  chain.layers[2].name = "third";
+  Plan plan = small_plan();
+  plan.stages.back().streamed = {3};
+  EXPECT_NO_THROW(require_state(plan, chain));
+  EXPECT_EQ(streamed_weights(plan, chain),
+            (std::vector<Bytes>{Bytes(0), Bytes(0), Bytes(0), Bytes(10), Bytes(0)}));
+  EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(10));
+  chain.layers[2].frozen = Bytes(0);
+  EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
+              testing::HasSubstr("streamed: found layer 3 (third), which has no frozen weights"));
 }
 
 TEST(Digest, IsThatOfTheWholePlan) {

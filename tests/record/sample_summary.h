@@ -43,6 +43,7 @@ inline Summary sample_summary() {
                      .outside = Bytes(512 << 20),
                      .gathered = 3,
                      .optimizer_away = Bytes(64 << 20),
+                     .weights_away = Bytes(8 << 20),
                      .update = Seconds(0.0625)},
                     {.rank = 1,
                      .first_layer = 6,

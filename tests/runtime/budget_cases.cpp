@@ -174,6 +174,10 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
   for (const char* solver : {"keep_all", "recompute_all", "periodic 2", "sqrt", "revolve",
                              "min_peak", "rotor", "rotor_free", "capuchin", "offload", "pofo"})
     cases.emplace_back(chain, solver);
+  if (chain == "gpt_lora" || chain == "gpt_top")
+    for (const char* solver : {"keep_all, weights streamed", "recompute_all, weights streamed",
+                               "rotor, weights streamed", "pofo, weights streamed"})
+      cases.emplace_back(chain, solver);
   if (chain != "gpt" && chain != "gpt_lora" && chain != "gpt_bfloat16_weights" && chain != "odd")
     return cases;
   for (const char* solver :
@@ -226,6 +230,9 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
     const bool copies = dice.roll(0, 2) > 0;
     stage = simulate::RandomStage(dice, 1, subject.chain().length(), copies).make();
     if (dice.roll(0, 1) == 0) stage = program::with_retapes(std::move(stage), subject.chain());
+    std::vector<int>& streamed = plan.stages.front().streamed;
+    streamed = partition::all_to_stream(subject.chain());
+    std::erase_if(streamed, [&](int) { return dice.roll(0, 2) == 0; });
     for (int change = 0; change < kChanges; ++change) {
       const program::StageProgram before = stage;
       stage = simulate::changed(dice, std::move(stage));

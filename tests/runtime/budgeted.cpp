@@ -22,8 +22,9 @@
 namespace trireme::runtime {
 namespace {
 
-/// Ends the name of a solver whose plans have all of the optimiser's state in the outer tier.
-constexpr std::string_view kOuter = ", optimizer away";
+/// Ends the name of a solver whose plans have all of the optimiser's state in the outer tier, or
+/// all frozen weights.
+constexpr std::string_view kOuter = ", optimizer away", kStreamed = ", weights streamed";
 
 /// Rates at which the outer tier is worth thinking of: all tapes come and go in about the time that
 /// the layers take.
@@ -108,9 +109,10 @@ chain::Platform Subject::platform(Bytes budget) const {
 
 partition::Question Subject::question(const std::string& solver, Bytes budget) const {
   partition::Question question = question_of(chain_, platform(budget), model_, job_);
-  const bool moves = solver.ends_with(kOuter);
-  question.solver = solver.substr(0, solver.size() - (moves ? kOuter.size() : 0));
+  const bool moves = solver.ends_with(kOuter), streams = solver.ends_with(kStreamed);
+  question.solver = solver.substr(0, solver.find(','));
   if (moves) question.optimizer_copies = partition::kAnyTime;
+  if (streams) question.streamed = partition::all_to_stream(chain_);
   return question;
 }
 
@@ -143,6 +145,14 @@ std::string Subject::fault(const plan::Plan& plan) const {
   }
 }
 
+std::unique_ptr<StreamedWeights> Subject::streamed(const plan::Plan& plan) {
+  const std::vector<int>& layers = plan.stages.front().streamed;
+  if (layers.empty()) return nullptr;
+  const Bytes room = plan::streamed_weights(plan, chain_, 0) + Bytes(1 << 16);
+  return std::make_unique<StreamedWeights>(layers,
+                                           machine_.make_copies({.host = room, .disk = Bytes(0)}));
+}
+
 PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
                         const tier::OuterStoreOptions& store) {
   const program::Program program = plan::compile(plan);
@@ -169,8 +179,9 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
       const device::Place& place = machine_.place();
       const model::Precision precision = model::precision_of(job_.train.precision);
       const Bytes away = plan.stages.front().optimizer_away;
+      const std::unique_ptr<StreamedWeights> weights = streamed(plan);
       Stage stage(model_, layers, job_.train.seed, precision, place.device(),
-                  away > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice);
+                  away > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice, weights.get());
       Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
       StateLayout layout = lay_out_state(job_.train.optimizer, stage.parameters(), away, part);

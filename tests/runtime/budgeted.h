@@ -9,6 +9,7 @@
 #include "trireme/device/place.h"
 #include "trireme/partition/planner.h"
 #include "trireme/plan/plan.h"
+#include "trireme/runtime/streamed_weights.h"
 #include "trireme/tier/device_memory.h"
 #include "trireme/tier/outer_store.h"
 #include "trireme/tier/value_copies.h"
@@ -58,7 +59,8 @@ class Subject {
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
   /// Least budget of a solver (with ", optimizer away" at its end: with all of the optimiser's
-  /// state in the outer tier), and the budget from which on nothing is recomputed or moved.
+  /// state in the outer tier; with ", weights streamed": with all frozen weights there), and the
+  /// budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
 
@@ -77,6 +79,8 @@ class Subject {
  private:
   chain::Platform platform(Bytes budget) const;
   partition::Question question(const std::string& solver, Bytes budget) const;
+  /// Null for plans that stream no weights.
+  std::unique_ptr<StreamedWeights> streamed(const plan::Plan& plan);
 
   config::JobSpec job_;
   model::ChainModel model_;

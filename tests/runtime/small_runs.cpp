@@ -3,13 +3,30 @@
 
 #include "trireme/comm/local.h"
 #include "trireme/core/text.h"
+#include "trireme/model/kinds.h"
 #include "trireme/runtime/copies.h"
 #include "trireme/runtime/weights.h"
 #include "trireme/tier/memory.h"
 
+#include <algorithm>
 #include <mutex>
 
 namespace trireme::runtime {
+
+std::vector<int> frozen_layers(const model::ChainModel& model, int first, int last) {
+  const auto is_frozen = [](const model::Parameter& parameter) {
+    return !parameter.is_trained && parameter.tie.empty();
+  };
+  const auto has_frozen = [&](const model::Layer& layer) {
+    return std::any_of(layer.parameters().begin(), layer.parameters().end(), is_frozen);
+  };
+  const std::vector<char> of_layers = model::of_every_layer(
+      model, [&](const model::Layer& layer) { return static_cast<char>(has_frozen(layer)); });
+  std::vector<int> layers;
+  for (int i = first; i <= last; ++i)
+    if (of_layers[static_cast<std::size_t>(i - 1)] != 0) layers.push_back(i);
+  return layers;
+}
 
 Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look, const device::Place& place,
@@ -22,35 +39,37 @@ Outcome run_small(config::JobSpec job, const Split& split,
   plan.lean_tapes = job.memory.tapes == "lean";
   const DataSource data = random_data(model, job);
   const int ranks = split.replicas * plan::ranks_of(plan);
+  const auto store = [&](Bytes room) {
+    return tier::OuterStoreOptions{.host = split.to_file ? Bytes(0) : room,
+                                   .disk = split.to_file ? room : Bytes(0)};
+  };
   Outcome outcome;
   std::mutex mutex;
-  comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}},
-                  [&](comm::Channel& channel) {
-                    tier::MemoryAccount& memory = tier::MemoryAccount::open("rank");
-                    Trainer trainer({.job = job,
-                                     .model = model,
-                                     .plan = plan,
-                                     .data = data,
-                                     .channel = channel,
-                                     .memory = memory,
-                                     .place = place,
-                                     .optimizer_part = split.part,
-                                     .make_optimizer_copies =
-                                         [&split](Bytes room) {
-                                           return std::make_unique<Copies>(tier::OuterStoreOptions{
-                                               .host = split.to_file ? Bytes(0) : room,
-                                               .disk = split.to_file ? room : Bytes(0)});
-                                         },
-                                     .checkpoints = checkpoints,
-                                     .threads = 1,
-                                     .owns_process = ranks == 1,
-                                     .stop_requested = {},
-                                     .since_start = [] { return Seconds(0); }});
-                    const Outcome mine = trainer.run(channel.rank() == 0 ? observer : nullptr);
-                    const std::lock_guard lock(mutex);
-                    if (look) look(channel.rank(), trainer);
-                    if (channel.rank() == 0) outcome = mine;
-                  });
+  comm::run_local(
+      ranks, {.timeout = job.pipeline.timeout, .stop_requested = {}}, [&](comm::Channel& channel) {
+        tier::MemoryAccount& memory = tier::MemoryAccount::open("rank");
+        Trainer trainer({.job = job,
+                         .model = model,
+                         .plan = plan,
+                         .data = data,
+                         .channel = channel,
+                         .memory = memory,
+                         .place = place,
+                         .optimizer_part = split.part,
+                         .make_optimizer_copies =
+                             [&store](Bytes room) { return std::make_unique<Copies>(store(room)); },
+                         .make_weight_copies =
+                             [&store] { return std::make_unique<Copies>(store(Bytes(1 << 20))); },
+                         .checkpoints = checkpoints,
+                         .threads = 1,
+                         .owns_process = ranks == 1,
+                         .stop_requested = {},
+                         .since_start = [] { return Seconds(0); }});
+        const Outcome mine = trainer.run(channel.rank() == 0 ? observer : nullptr);
+        const std::lock_guard lock(mutex);
+        if (look) look(channel.rank(), trainer);
+        if (channel.rank() == 0) outcome = mine;
+      });
   return outcome;
 }
 

@@ -47,6 +47,68 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   EXPECT_EQ(stuck.fault->reason, "rank 0 has optimizer state in the outer tier, but no copy lanes");
 }
 
+/// Four equal layers on one rank, forward 1 s and backward 2 s, whose 10 bytes of weights come and
+/// go at `rate`.
+Simulation streamed(double rate, int micro_batches) {
+  const chain::Chain chain = chain_of(1, std::vector<Costs>(4, {1, 2, 1, 1}));
+  chain::Platform platform = free_platform(1);
+  platform.ranks[0].host = Bytes(40);
+  platform.ranks[0].in = BytesPerSecond(rate);
+  const Program program = program::lower({.stages = {program::keep_all(1, 4)},
+                                          .order = program::one_f_one_b({1, micro_batches}),
+                                          .rank_of_stage = {}});
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(20)}};
+  setting.streamed = {Bytes(0), Bytes(10), Bytes(10), Bytes(10), Bytes(10)};
+  EXPECT_FALSE(validate(program, setting));
+  return simulate(program, setting, Detail::kTimeline);
+}
+
+// Layers 1 and 2 are there from the step before, 3 and 4 come while they run, and 4 and 3 are there
+// when the order turns; then 2 and 1 come.
+TEST(Simulate, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
+  const Simulation slow = streamed(2, 1);
+  ASSERT_FALSE(slow.fault);
+  EXPECT_EQ(timeline(slow, 0),
+            "F0 0-1, F0 1-2, F0 6-7, F0 11-12, B0 12-14, B0 14-16, B0 19-21, B0 24-26");
+  EXPECT_DOUBLE_EQ(slow.step.count(), 26);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].busy.count(), 12);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].wait_for_copies.count(), 14);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].copies_in.count(), 4 * 5);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].copies_out.count(), 0);
+  EXPECT_EQ(slow.ranks[0].outer_peak, Bytes(40));
+  // A copy of a second is as long as a forward: the pipeline of copies and layers never waits.
+  EXPECT_DOUBLE_EQ(streamed(10, 1).step.count(), 12);
+  EXPECT_DOUBLE_EQ(streamed(10, 3).step.count(), 36);
+}
+
+// What copies take between two turns is the least that a micro-batch can take.
+TEST(Simulate, ManyMicroBatchesOfStreamedWeightsTakeTheirCopies) {
+  for (const int micro_batches : {1, 2, 5, 40}) {
+    const Simulation result = streamed(0.1, micro_batches);
+    const double copies = micro_batches * 4 * 100.0;
+    EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), copies);
+    EXPECT_GE(result.step.count(), copies);
+    EXPECT_LE(result.step.count(), copies + micro_batches * 12);
+  }
+}
+
+TEST(Simulate, StreamedWeightsNeedALaneAndRoom) {
+  const chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
+  chain::Platform platform = free_platform(1);
+  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+  setting.streamed = {Bytes(0), Bytes(10)};
+  EXPECT_EQ(simulate(program, setting).fault->reason,
+            "rank 0 has weights in the outer tier, but no copy lane from there");
+  platform.ranks[0].in = BytesPerSecond(1);
+  EXPECT_FALSE(simulate(program, setting).fault);
+  platform.ranks[0].host = Bytes(9);
+  EXPECT_EQ(validate(program, setting)->reason, "needs 10 bytes in the outer tier, which has 9");
+  setting.streamed = {Bytes(10)};
+  EXPECT_EQ(simulate(program, setting).fault->reason,
+            "streamed weights of 1 layers, must be of 2, layer 0 among them");
+}
+
 TEST(Simulate, EqualStagesReachTheClosedForm) {
   // Huang et al. 2019, Narayanan et al. 2021: step (m + p - 1)(f + b), bubble (p - 1)/(m + p - 1).
   constexpr double kForward = 1;

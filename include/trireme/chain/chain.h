@@ -40,6 +40,9 @@ struct LayerCost {
   /// Never more than a whole taped forward (see `capped`). Nothing: its tape is made again by a
   /// whole forward.
   std::optional<Retape> retape = std::nullopt;
+  /// Of the parameters, those that stay as they are and that no other layer has: what may lie in
+  /// the outer tier but while the layer is used.
+  Bytes frozen = {};
 
   /// What it costs to make the tape again; a whole taped forward where nothing less is known.
   Retape again() const {
@@ -72,6 +75,11 @@ struct Chain {
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
+/// What a rank holds of the frozen weights of its layers, one size each, where they come and go: as
+/// much as any two of them take, while one is used and the next one comes. No less than all of them
+/// where there are two.
+Bytes weights_window(const std::vector<Bytes>& sizes);
+
 /// Static bytes that a rank does not hold because its layers share tied weights.
 struct SharedBytes {
   Bytes weights, optimizer;
@@ -85,7 +93,8 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
 /// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes and
-/// `update_s` are 0 by default; `retape_s` may be there, and with it `retape_bytes`,
+/// `update_s` are 0 by default; `frozen_bytes`, at most `parameter_bytes`, 0 by default, and
+/// `retape_s` may be there, and with the latter `retape_bytes`,
 /// `retape_transient_bytes` and `retape_backward_transient_bytes`, by default those of the whole
 /// tape. Units are read ("3MiB", "1.5ms").
 ///

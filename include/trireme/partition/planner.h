@@ -48,7 +48,16 @@ struct Question {
   /// way in this time, as far as there is room: nothing with 0, all of it with kAnyTime. Nothing
   /// given: what makes a step fastest.
   std::optional<Seconds> optimizer_copies = Seconds(0);
+  /// Layers, ascending, whose frozen weights are in the outer tier of their rank, as far as there
+  /// is room, and come for every use. Nothing given: those that make a step fastest.
+  std::optional<std::vector<int>> streamed = std::vector<int>{};
 };
+
+/// All layers that have frozen weights.
+std::vector<int> all_to_stream(const chain::Chain& chain);
+/// Question::streamed for "device" (none), "outer" (all) and "auto".
+std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
+                                                   const chain::Chain& chain);
 
 /// Question::optimizer_copies for "device" (none), "outer" (all) and "auto".
 std::optional<Seconds> optimizer_copies_of(const std::string& place);
@@ -70,6 +79,9 @@ Answer plan(const Question& question);
 Bytes static_bytes(const Question& question, const LayerRuns& runs);
 /// The same where nothing is shared.
 Bytes static_bytes(const chain::Chain& chain, int first, int last);
+
+/// How much less of the frozen weights of these layers a rank holds that streams them.
+Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers);
 
 /// What `plan` runs on, for validator and simulator. The question must outlive it.
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan);

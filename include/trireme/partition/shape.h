@@ -38,6 +38,7 @@ struct ShapeQuestion {
   int slots = 500;
   std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
   std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
+  std::string weights = "device";  ///< where frozen ones are: see streamed_layers_of()
 };
 
 struct TriedShape {

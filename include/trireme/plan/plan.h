@@ -46,6 +46,9 @@ struct StagePlan {
   program::Mix mix = {};  ///< predicted: means over its cycle
   /// Of the optimiser's state, what is in the outer tier but for the update; not in static_bytes.
   Bytes optimizer_away = {};
+  /// Layers whose frozen weights are in the outer tier and come for every use, ascending; of these
+  /// static_bytes has what is there at a time.
+  std::vector<int> streamed = {};
 
   bool operator==(const StagePlan&) const = default;
 };
@@ -82,6 +85,14 @@ int ranks_of(const Plan& plan);
 /// Of the optimiser's state, what is in the outer tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);
 
+/// Layers whose frozen weights come for every use; by rank.
+std::vector<std::vector<int>> streamed_layers(const Plan& plan);
+/// Their bytes, by layer 0..length (0: none); empty where no stage
+/// streams any.
+std::vector<Bytes> streamed_weights(const Plan& plan, const chain::Chain& chain);
+/// Their bytes of one rank in all.
+Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank);
+
 /// Whether stage k is on rank k, for all of them.
 bool has_rank_for_each_stage(const Plan& plan);
 
@@ -104,8 +115,8 @@ std::string to_json(const Infeasible& infeasible);
 Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
-/// `forward`, `backward` must be there; nothing of the optimiser is away by default, and by
-/// default stage k is on rank k with as many micro-batches
+/// `forward`, `backward` must be there; nothing of the optimiser is away and no weights are
+/// streamed by default, and by default stage k is on rank k with as many micro-batches
 /// in flight as its schedule has. `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
 /// stages counted from 0 in the order of their layers. A stage whose micro-batches do not all run
 /// the same has `others`, a list of {"forward": ..., "backward": ...}, and `cycle`. Stages may
@@ -120,7 +131,8 @@ Plan read_plan(const io::Node& document);
 /// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
-/// Throws InputError where more of the optimiser's state is away than a stage's layers have.
+/// Throws InputError where more of the optimiser's state is away than a stage's layers have, or
+/// where a layer is streamed that has no frozen weights.
 void require_state(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers

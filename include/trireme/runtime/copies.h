@@ -29,6 +29,8 @@ class Copies final : public tier::ValueCopies {
   void prefetch(Key key) override;
   Key begin_next() override;
   void await(Key key) override;
+  void await_copy(Key key) override;
+  void let_go(Key key) override;
   void abandon() noexcept override;
   void drain() override;
   Spans take_spans() override;

@@ -100,8 +100,12 @@ class Executor {
   void finish();
   void move(const simulate::CopyPoint& point);
   void await_values(const Action& action);
+  void begin_weights(const std::vector<Action>& actions);
+  void await_weights(std::size_t index);
+  void hold_weights(std::size_t index);
+  void hold_weights(const program::HeldWeights& held);
   void offload(const Action& action);
-  Seconds finish_copies();
+  void finish_copies();
   void perform(const Action& action);
   void forward(const Action& action, Taping taping);
   void untaped(const Action& action, bool repeated);
@@ -133,6 +137,7 @@ class Executor {
   std::set<ValueStore::Key> retaped_;       ///< forwards that are run again up to their last save
   std::map<ValueStore::Key, model::Outline> outlines_;  ///< waiting for that
   const std::vector<simulate::CopyPoint>* points_ = nullptr;
+  program::WeightUses weights_;  ///< without points where all weights stay
   Recorder* recorder_ = nullptr;
   const Feed* feed_ = nullptr;
   std::int64_t step_ = 0;

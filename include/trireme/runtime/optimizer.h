@@ -52,8 +52,8 @@ class Optimizer {
   enum class Part { kValue, kFirst, kSecond };
 
   /// A look at values and moments between two steps, one at a time. Those that are away come in
-  /// parts, of which the last one goes back in the end: what stands next to each other is best
-  /// looked at one after the other.
+  /// parts, and weights that are streamed layer by layer, of which the last one goes back in the
+  /// end: what stands next to each other is best looked at one after the other.
   class Access {
    public:
     explicit Access(Optimizer& optimizer) : optimizer_(optimizer) {}

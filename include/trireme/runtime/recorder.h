@@ -29,9 +29,11 @@ class Recorder {
   device::Marks::Mark now() { return marks_->set(); }
   /// An action ran from `from` until now; `again`: a forward beyond the first.
   void ran(const program::Action& action, device::Marks::Mark from, bool again);
+  /// The weights of a layer begin to come.
+  void named_weights(int layer) { named_weights_.push_back({program::Op::kPrefetch, layer}); }
   /// The marks have settled: times are known. Once, before copies().
   void settle();
-  /// The lane's copies, in the order in which the program names them.
+  /// The lane's copies, in the order in which they were named.
   void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
 
   /// What of the run no single event tells.
@@ -58,7 +60,7 @@ class Recorder {
   device::Marks::Mark begin_ = 0;
   std::vector<Interval> times_;              ///< of events_
   std::vector<device::Marks::Mark> points_;  ///< of curve_
-  std::vector<program::Action> named_out_, named_in_;
+  std::vector<program::Action> named_out_, named_in_, named_weights_;
   std::vector<simulate::Event> events_;
   std::vector<simulate::MemoryPoint> curve_;
   Totals totals_;

@@ -9,6 +9,7 @@
 #include "trireme/model/gradient_sums.h"
 #include "trireme/model/layer.h"
 #include "trireme/model/precision.h"
+#include "trireme/runtime/streamed_weights.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -29,6 +30,7 @@ struct StageParameter {
   bool shares_value =
       false;  ///< its value is the storage of an earlier use on this rank: not stepped again
   bool is_trained = true;
+  bool is_streamed = false;  ///< its weight is here only while Stage::weights() holds its layer
   /// float32, what is trained; of a frozen one `weight`. Undefined where the optimiser has it in
   /// the outer tier.
   at::Tensor value;
@@ -46,16 +48,21 @@ class Stage {
  public:
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
   /// alone, then moves them to `device`; with kHost not the masters of weights that layers compute
-  /// with in another type, which count as nobody's until put_master(). Throws InputError where two
-  /// uses of a weight do not begin with the same values.
+  /// with in another type, which count as nobody's until put_master(). Of the layers of `weights`,
+  /// which must outlive it, frozen weights that no other layer has leave at once. Throws InputError
+  /// where two uses of a weight do not begin with the same values.
   enum class Masters { kDevice, kHost };
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
         model::Precision precision = model::Precision::kFloat32,
-        c10::Device device = c10::DeviceType::CPU, Masters masters = Masters::kDevice);
+        c10::Device device = c10::DeviceType::CPU, Masters masters = Masters::kDevice,
+        StreamedWeights* weights = nullptr);
 
   c10::Device device() const { return device_; }
   /// Where masters were when it was built.
   Masters masters() const { return masters_; }
+
+  /// Those that come and go; null: all weights stay.
+  StreamedWeights* weights() const { return weights_; }
 
   const std::vector<int>& layers() const { return numbers_; }
   /// Whether the layer after it is elsewhere: its output goes to another rank, or is the loss.
@@ -89,9 +96,12 @@ class Stage {
   /// then.
   bool shares_frozen(int number, const model::Parameter& parameter) const;
   void add_parameters(int number, const std::vector<at::Tensor>& masters);
+  bool is_streamed(int number, const model::Parameter& parameter) const;
+  void stream_weights(int number);
 
   c10::Device device_;
   Masters masters_;
+  StreamedWeights* weights_;
   std::vector<int> numbers_;
   std::map<int, std::unique_ptr<model::Layer>> layers_;
   std::map<int, std::string> names_;

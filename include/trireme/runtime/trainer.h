@@ -85,6 +85,7 @@ struct RankFigures {
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
   Bytes optimizer_away;  ///< of its optimiser's state, what was in the outer tier
+  Bytes weights_away;    ///< frozen ones that came for every use
   Bytes process;         ///< most that its process was resident with, other ranks of it included
   DeviceReserves reserves;
   Times times;
@@ -119,6 +120,8 @@ struct TrainSetup {
   /// at a time while it is updated, and copies to a store with so much room.
   Bytes optimizer_part = {};
   std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};
+  /// For plans that stream weights: copies to a store with room for this rank's.
+  std::function<std::unique_ptr<tier::ValueCopies>()> make_weight_copies = {};
   std::function<DeviceReserves()> reserves = {};  ///< asked at the end
   Checkpointing checkpoints = {};
   int threads = 1;

@@ -22,10 +22,12 @@ struct MemoryPoint {
   bool operator==(const MemoryPoint&) const = default;
 };
 
-/// What a rank's time goes on.
-enum class Lane { kCompute, kOut, kIn, kLink };
+/// What a rank's time goes on. Weights that are streamed come on the same way as other copies in;
+/// they stand on a lane of their own to be told apart.
+enum class Lane { kCompute, kOut, kIn, kWeights, kLink };
 
-/// Something that took time on a lane; on links, a message on its way to `peer`.
+/// Something that took time on a lane; on links, a message on its way to `peer`; of weights, a
+/// prefetch of their layer.
 struct Event {
   int rank = 0;
   Lane lane{};

@@ -32,6 +32,10 @@ struct Setting {
   /// goes back when the step ends: longer where these copies take longer than the update, in
   /// bytes no more than passes hold. Not among the static bytes. Empty: nothing.
   std::vector<Bytes> optimizer_away = {};
+  /// Frozen weights that are in the outer tier of their layer's rank and come for every use of the
+  /// layer, by layer 0..length; 0: none. What is there at a time, chain::weights_window(), is among
+  /// the static bytes. Empty: none.
+  std::vector<Bytes> streamed = {};
   /// The first step of a run: a receiver asks for the first output of a layer only once its turn
   /// has come, for it does not know the shape; later ones are asked for ahead.
   bool is_first_step = false;
@@ -66,10 +70,9 @@ std::string to_text(const ProgramFault& fault);
 /// - every micro-batch runs every layer, reads its loss once and, where the program trains, runs
 ///   every backward once;
 /// - the end of the step is on every rank, complete and last, or on none;
-/// - every rank stays within its budget, and its outer tier, optimiser state inside, within host +
-/// disk. A copy out frees
-/// its
-///   bytes at once here: whoever runs the program waits for copies out where bytes are short.
+/// - every rank stays within its budget, and its outer tier, optimiser state and weights inside,
+///   within host + disk. A copy out frees its bytes at once here: whoever runs the program waits
+///   for copies out where bytes are short.
 ///
 /// O(actions).
 std::optional<ProgramFault> validate(const program::Program& program, const Setting& setting);

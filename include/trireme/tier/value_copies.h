@@ -45,6 +45,12 @@ class ValueCopies {
   /// place in the outer tier.
   virtual void await(Key key) = 0;
 
+  /// Like await(), but the value's place in the outer tier stays: for values that do not change.
+  virtual void await_copy(Key key) = 0;
+  /// Frees the device bytes of a value that has begun to come and whose place stays, after all that
+  /// compute was given so far. It may be named to come back again.
+  virtual void let_go(Key key) = 0;
+
   /// Forgets everything: after an error.
   virtual void abandon() noexcept = 0;
 

@@ -1,0 +1,247 @@
+// Frozen weights in the outer tier: of which layers, and what that is worth.
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/planned.h"
+#include "support/trials.h"
+
+#include "trireme/core/error.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+namespace trireme::partition {
+namespace {
+
+/// Layers that a plan streams, over all its stages.
+std::vector<int> streamed(const plan::Plan& plan) {
+  std::vector<int> layers;
+  for (const plan::StagePlan& stage : plan.stages)
+    layers.insert(layers.end(), stage.streamed.begin(), stage.streamed.end());
+  return layers;
+}
+
+/// With frozen weights of these sizes, and a choice where they are.
+Question with_frozen(Question question, const std::vector<std::int64_t>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    question.chain.layers[i].parameters = question.chain.layers[i].frozen = Bytes(sizes[i]);
+  question.streamed = std::nullopt;
+  return question;
+}
+
+/// Eight equal layers with 10 bytes of frozen weights each.
+Question equal_frozen(int stages, double rate, std::int64_t memory) {
+  return with_frozen(with_links(equal_layers(8, stages, 3, memory), rate),
+                     std::vector<std::int64_t>(8, 10));
+}
+
+/// Random frozen weights, and an outer tier for every rank; budgets with room for some of them.
+Question small_question_with_frozen(std::mt19937& random, const Sizes& sizes) {
+  Question question = small_question(random, sizes);
+  for (chain::LayerCost& layer : question.chain.layers)
+    layer.parameters = layer.frozen = Bytes(3 * between(random, 0, 4));
+  for (chain::RankSpec& rank : question.platform.ranks) {
+    rank.memory += Bytes(between(random, 6, 24));
+    rank.host = Bytes(between(random, 10, 200));
+    rank.out = rank.in = BytesPerSecond(between(random, 1, 12));
+  }
+  question.streamed = std::nullopt;
+  return question;
+}
+
+TEST(WeightsPlace, IsTheDeviceWhereThereIsRoom) {
+  EXPECT_TRUE(streamed(planned(equal_frozen(1, 2, 1000))).empty());
+  EXPECT_TRUE(streamed(planned(equal_frozen(1, 2, 0))).empty()) << "no budget";
+}
+
+// Of 80 bytes 20 stay, and the copies of six layers each way hide behind the passes.
+TEST(WeightsPlace, KeepAllStreamsWhatIsOverItsBudget) {
+  Question question = equal_frozen(1, 100, 1000);
+  const Bytes needed = keep_all_budget(question);
+  question.solver = "keep_all";
+  question.platform.ranks[0].memory = needed - Bytes(60);
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_EQ(streamed(plan), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(plan.stages[0].static_bytes, Bytes(20));
+  EXPECT_EQ(plan.stages[0].predicted.peak, needed - Bytes(60));
+  EXPECT_DOUBLE_EQ(plan.step.count(), 3 * 8 * 3);
+  ASSERT_NE(alternative(plan, "frozen weights on the device"), nullptr);
+  EXPECT_TRUE(alternative(plan, "frozen weights on the device")->infeasible);
+
+  question.platform.ranks[0].memory -= Bytes(1);
+  EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
+  question.streamed = std::vector<int>{};
+  EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
+}
+
+TEST(WeightsPlace, FollowsTheRateOfTheLink) {
+  Question question = equal_frozen(1, 0.01, 80 + 19);
+  question.solver = "rotor";
+  EXPECT_TRUE(streamed(planned(question)).empty()) << "to run again costs less than such copies";
+  question = equal_frozen(1, 1000, 80 + 19);
+  question.solver = "rotor";
+  const plan::Plan fast = planned(question);
+  EXPECT_FALSE(streamed(fast).empty());
+  EXPECT_EQ(fast.recompute, Seconds(0));
+}
+
+TEST(WeightsPlace, OuterIsAllOfThemWhereThatSavesBytes) {
+  Question question = equal_frozen(2, 2, 0);
+  question.streamed = streamed_layers_of("outer", question.chain);
+  question.cut = std::vector<int>{3};
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_EQ(plan.stages[0].streamed, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(plan.stages[0].static_bytes, Bytes(20));
+  EXPECT_EQ(plan.stages[1].static_bytes, Bytes(20));
+  // Two layers are there at a time: of a stage of two, none would ever leave.
+  question.cut = std::vector<int>{2};
+  EXPECT_TRUE(planned(question).stages[0].streamed.empty());
+  EXPECT_EQ(planned(question).stages[0].static_bytes, Bytes(20));
+}
+
+TEST(WeightsPlace, NeedsRoomInTheOuterTierAndALaneFromThere) {
+  Question question = equal_frozen(1, 2, 0);
+  question.streamed = all_to_stream(question.chain);
+  question.platform.ranks[0].host = Bytes(64);
+  EXPECT_EQ(streamed(planned(question)).size(), 6U);
+  question.platform.ranks[0].in = BytesPerSecond(0);
+  EXPECT_TRUE(streamed(planned(question)).empty());
+}
+
+TEST(WeightsPlace, SharesTheOuterTierWithTheOptimizersState) {
+  Question question = equal_frozen(1, 2, 0);
+  for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(10);
+  question.streamed = all_to_stream(question.chain);
+  question.optimizer_copies = kAnyTime;
+  question.platform.ranks[0].host = Bytes(128);
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_EQ(streamed(plan).size(), 8U);
+  EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(128 / 16 * 15 - 80));
+}
+
+/// Every set of layers that may be streamed.
+std::vector<std::vector<int>> all_sets(const chain::Chain& chain) {
+  const std::vector<int> layers = all_to_stream(chain);
+  std::vector<std::vector<int>> sets(std::size_t{1} << layers.size());
+  for (std::size_t set = 0; set < sets.size(); ++set)
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      if ((set >> i & 1) != 0) sets[set].push_back(layers[i]);
+  return sets;
+}
+
+// The oracle: every set of layers.
+TEST(WeightsPlace, OfOneRankIsNearTheBestOfAllSetsOfLayers) {
+  std::mt19937 random(5);
+  int looked = 0, moved = 0, best = 0;
+  double sum = 0, worst = 1;
+  for (int trial = 0; trial < trials(120); ++trial) {
+    SCOPED_TRACE(trial);
+    Question question = small_question_with_frozen(
+        random, {.least_layers = 3, .least_stages = 1, .most_stages = 1});
+    question.solver = "rotor";
+    Seconds least = kAnyTime;
+    for (const std::vector<int>& set : all_sets(question.chain)) {
+      Question fixed = question;
+      fixed.streamed = set;
+      const Answer answer = partition::plan(fixed);
+      if (const auto* plan = std::get_if<plan::Plan>(&answer)) least = std::min(least, plan->step);
+    }
+    const Answer answer = partition::plan(question);
+    const auto* plan = std::get_if<plan::Plan>(&answer);
+    ASSERT_EQ(plan != nullptr, least < kAnyTime);
+    if (plan == nullptr) continue;
+    EXPECT_GE(plan->step.count(), least.count() * (1 - 1e-9));
+    ++looked;
+    if (!streamed(*plan).empty()) ++moved;
+    if (plan->step.count() <= least.count() * (1 + 1e-9)) ++best;
+    sum += plan->step / least;
+    worst = std::max(worst, plan->step / least);
+  }
+  std::printf(
+      "%d cases, %d with streamed weights, %d optimal, the mean %.3f and the worst %.3f of the "
+      "optimum\n",
+      looked, moved, best, sum / looked, worst);
+  EXPECT_GE(moved, trials(20));
+}
+
+TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
+  std::mt19937 random(6);
+  int moved = 0, saved = 0;
+  for (int trial = 0; trial < trials(60); ++trial) {
+    SCOPED_TRACE(trial);
+    const Question question =
+        small_question_with_frozen(random, {.least_layers = 4, .copies = true});
+    Question resident = question;
+    resident.streamed = std::vector<int>{};
+    const Answer answer = partition::plan(question), before = partition::plan(resident);
+    const auto* plan = std::get_if<plan::Plan>(&answer);
+    const auto* other = std::get_if<plan::Plan>(&before);
+    if (other != nullptr) {
+      ASSERT_NE(plan, nullptr);
+      EXPECT_LE(plan->step, other->step);
+    }
+    if (plan == nullptr) continue;
+    expect_sound(question, *plan);
+    if (!streamed(*plan).empty()) ++moved;
+    if (other == nullptr) ++saved;
+  }
+  std::printf("%d plans with streamed weights, %d where nothing else fits\n", moved, saved);
+  EXPECT_GE(moved, trials(8));
+}
+
+// No set of layers fits where all of them do not.
+TEST(WeightsPlace, TheLeastBudgetIsThatWithAllOfThemStreamed) {
+  std::mt19937 random(7);
+  int lacking = 0;
+  for (int trial = 0; trial < trials(80); ++trial) {
+    SCOPED_TRACE(trial);
+    Question question = small_question_with_frozen(
+        random, {.least_layers = 3, .least_stages = 1, .most_stages = 1});
+    question.solver = "rotor";
+    question.platform.ranks[0].host = Bytes(1000);
+    question.platform.ranks[0].memory = Bytes(6);
+    const Answer answer = partition::plan(question);
+    const auto* why = std::get_if<plan::Infeasible>(&answer);
+    if (why == nullptr) continue;
+    ++lacking;
+    question.platform.ranks[0].memory = why->least_budget;
+    EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
+    question.platform.ranks[0].memory -= Bytes(1);
+    for (const std::vector<int>& set : all_sets(question.chain)) {
+      question.streamed = set;
+      EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
+    }
+  }
+  EXPECT_GE(lacking, trials(40));
+}
+
+TEST(WeightsPlace, IsAdvisedWhereItWouldDo) {
+  Question question = with_frozen(equal_layers(8, 1, 3, 1000), std::vector<std::int64_t>(8, 10));
+  question.solver = "keep_all";
+  question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(30);
+  const Answer answer = partition::plan(question);
+  ASSERT_TRUE(std::holds_alternative<plan::Infeasible>(answer));
+  EXPECT_THAT(std::get<plan::Infeasible>(answer).where,
+              testing::HasSubstr("it would fit with 101 B (101 bytes) of host memory for frozen"));
+  question.platform.ranks[0].host = Bytes(101);
+  question.platform.ranks[0].out = question.platform.ranks[0].in = BytesPerSecond(1);
+  EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
+
+  question.platform.ranks[0].memory = Bytes(1);
+  EXPECT_THAT(std::get<plan::Infeasible>(partition::plan(question)).where,
+              testing::Not(testing::HasSubstr("it would fit")));
+}
+
+TEST(WeightsPlace, OfThreeNamesAndNoOther) {
+  const chain::Chain chain = with_frozen(equal_layers(4, 1, 1, 0), {0, 5, 0, 7}).chain;
+  EXPECT_EQ(streamed_layers_of("auto", chain), std::nullopt);
+  EXPECT_EQ(streamed_layers_of("device", chain), std::vector<int>{});
+  EXPECT_EQ(streamed_layers_of("outer", chain), (std::vector<int>{2, 4}));
+  EXPECT_THROW(streamed_layers_of("host", chain), LogicError);
+}
+
+}  // namespace
+}  // namespace trireme::partition

@@ -1,0 +1,168 @@
+// Frozen weights that come for every use of their layer: where they are changes no bit of what is
+// learned.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/runtime/streamed_weights.h"
+
+#include "small_runs.h"
+#include "support/temporary_folder.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/checkpoint/store.h"
+#include "trireme/core/text.h"
+#include "trireme/runtime/copies.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace trireme::runtime {
+namespace {
+
+using support::TemporaryFolder;
+
+/// Adapters beside four frozen blocks.
+config::GptSpec deep_with_adapters() {
+  config::GptSpec spec = with_adapters();
+  spec.blocks = 4;
+  return spec;
+}
+
+config::JobSpec job_of(config::ModelSpec model, const std::string& precision) {
+  config::JobSpec job = small_job(std::move(model));
+  job.train.precision = precision;
+  job.train.clip_norm = 0.5;
+  return job;
+}
+
+void expect_same(const Outcome& found, const Outcome& expected) {
+  EXPECT_EQ(found.parameters_digest, expected.parameters_digest);
+  EXPECT_EQ(found.losses_digest, expected.losses_digest);
+}
+
+TEST(StreamedWeights, GiveTheBitsOfWeightsOnTheDevice) {
+  config::LlamaSpec llama{
+      .blocks = 3, .width = 32, .heads = 4, .kv_heads = 2, .context = 16, .vocabulary = 40};
+  llama.lora_rank = 3;
+  config::GptSpec top = small_gpt();
+  top.trained = {"block1.*"};
+  for (const config::ModelSpec& model : {config::ModelSpec(deep_with_adapters()), {llama}, {top}}) {
+    for (const char* const precision : {"float32", "bfloat16", "bfloat16_weights"}) {
+      SCOPED_TRACE(precision);
+      const config::JobSpec job = job_of(model, precision);
+      const Outcome reference = run_small(job, {});
+      EXPECT_EQ(reference.ranks[0].weights_away, Bytes(0));
+      for (const bool recompute : {false, true}) {
+        for (const bool to_file : {false, true}) {
+          const Outcome run =
+              run_small(job, {.recompute = recompute, .to_file = to_file, .streams = true});
+          EXPECT_GT(run.ranks[0].weights_away, Bytes(0));
+          expect_same(run, reference);
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamedWeights, GiveTheBitsForEverySplit) {
+  const config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
+  const Outcome reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
+  for (const std::vector<int>& cut : {std::vector<int>{1}, {4}, {2, 5}}) {
+    expect_same(run_small(job, {.cut = cut, .recompute = true, .streams = true}), reference);
+    expect_same(
+        run_small(job, {.cut = cut, .mixed = true, .away = Bytes(1 << 30), .streams = true}),
+        reference);
+    expect_same(run_small(job, {.cut = cut, .schedule = "gpipe", .streams = true}), reference);
+    expect_same(run_small(job, {.cut = cut, .replicas = 2, .streams = true}), of_two);
+  }
+  expect_same(run_small(job, {.cut = {2, 4}, .ranks = {0, 1, 0}, .streams = true}), reference);
+}
+
+TEST(StreamedWeights, AreOnTheDeviceTwoLayersAtATime) {
+  for (const char* const precision : {"float32", "bfloat16_weights"}) {
+    const config::JobSpec job = job_of(deep_with_adapters(), precision);
+    std::vector<Bytes> sizes;
+    const auto look = [&](int /*rank*/, Trainer& trainer) {
+      std::map<int, std::int64_t> of_layer;
+      for (const StageParameter& parameter : trainer.stage().parameters())
+        if (parameter.is_streamed)
+          of_layer[parameter.layer] += static_cast<std::int64_t>(parameter.weight.nbytes());
+      for (const auto& [layer, bytes] : of_layer) sizes.emplace_back(bytes);
+    };
+    const Outcome held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
+    Bytes all;
+    for (const Bytes size : sizes) all += size;
+    const Bytes saved = all - chain::weights_window(sizes);
+    EXPECT_GT(saved, Bytes(0));
+    EXPECT_EQ(streamed.ranks[0].weights_away, all);
+    EXPECT_EQ(held.ranks[0].static_bytes - streamed.ranks[0].static_bytes, saved);
+    // Or more, where the peak is while smaller ones are there.
+    EXPECT_GE(held.ranks[0].peak - streamed.ranks[0].peak, saved);
+    EXPECT_LE(held.ranks[0].peak - streamed.ranks[0].peak, all);
+  }
+}
+
+// The validation's program is another one, and begins where it likes.
+TEST(StreamedWeights, ServeValidationToo) {
+  config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
+  job.train.validate_every = 1;
+  const Outcome reference = run_small(job, {}), run = run_small(job, {.streams = true});
+  expect_same(run, reference);
+  EXPECT_EQ(run.validation_loss, reference.validation_loss);
+}
+
+TEST(StreamedWeights, AreSavedAndTakenUpLikeAnyOther) {
+  config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
+  job.train.steps = 6;
+  const TemporaryFolder held, streamed;
+  const auto every_three = [](const TemporaryFolder& folder) {
+    return Checkpointing{.folder = folder.path(), .every = 3, .job = "train: {}\n", .data = ""};
+  };
+  const Outcome reference = run_small(job, {}, {}, device::cpu(), every_three(held));
+  run_small(job, {.cut = {3}, .streams = true}, {}, device::cpu(), every_three(streamed));
+  for (const char* const step : {"step-3", "step-6"}) {
+    const checkpoint::Manifest of_held = checkpoint::load_manifest(held / step),
+                               of_streamed = checkpoint::load_manifest(streamed / step);
+    ASSERT_EQ(of_held.tensors.size(), of_streamed.tensors.size());
+    for (const auto& [name, entry] : of_held.tensors)
+      EXPECT_EQ(of_streamed.tensors.at(name).digest, entry.digest) << name;
+  }
+  for (const Split& after : {Split{.cut = {2}, .streams = true}, Split{.cut = {4}},
+                             Split{.to_file = true, .streams = true}}) {
+    Checkpointing resumed;
+    resumed.resume = streamed / "step-3";
+    expect_same(run_small(job, after, {}, device::cpu(), resumed), reference);
+  }
+}
+
+TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
+  const TemporaryFolder folder;
+  config::GptSpec plain = deep_with_adapters();
+  plain.lora_rank = 0;
+  config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
+  job.weights = train_and_export(job_of(plain, "float32"), folder).weights.string();
+  expect_same(run_small(job, {.cut = {3}, .streams = true}), run_small(job, {}));
+}
+
+TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
+  StreamedWeights weights(
+      {2, 3}, std::make_unique<Copies>(tier::OuterStoreOptions{.host = Bytes(4096), .disk = {}}));
+  const at::Tensor two = at::full({64}, 2.0F), three = at::full({64}, 3.0F);
+  weights.add(2, {two});
+  weights.add(3, {three});
+  EXPECT_EQ(weights.bytes(), Bytes(512));
+  EXPECT_EQ(two.storage().data(), nullptr);
+  EXPECT_THROW(weights.await(2), LogicError);
+  EXPECT_EQ(weights.hold({{2, 3}}), (std::vector<int>{2, 3}));
+  weights.await(2);
+  EXPECT_EQ(two.sum().item<float>(), 128);
+  weights.change(3, [&] { at::Tensor(three).fill_(4); });
+  weights.close();
+  EXPECT_EQ(three.storage().data(), nullptr);
+  EXPECT_EQ(weights.hold({{3, 0}}), std::vector<int>{3});
+  weights.await(3);
+  EXPECT_EQ(three.sum().item<float>(), 256);
+  EXPECT_EQ(two.storage().data(), nullptr);
+}
+
+}  // namespace
+}  // namespace trireme::runtime
