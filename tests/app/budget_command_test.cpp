@@ -157,6 +157,55 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
   EXPECT_EQ(away(summary_of(folder)), 0);
 }
 
+TEST(Budget, FrozenWeightsInTheOuterTierTrainWhereNothingElseDoes) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder, "checkpoint: {every: 2}\n") +
+                          " --set model.blocks=6 --set model.lora_rank=2" +
+                          " --set train.precision=bfloat16_weights";
+  run_command(kTrireme + " train " + job);
+  const std::string digest = summary_of(folder)["parameters_digest"];
+  const std::string outer = " --set memory.host_budget=64MiB";
+  const std::filesystem::path trace = folder.path() / "trace.json";
+  const std::int64_t least_held = least_budget(job, outer + " --set memory.weights=device");
+  const std::int64_t least = least_budget(job, outer);
+  ASSERT_LT(least, least_held);
+  const std::string rotor = " --set plan.solver=rotor --set memory.tapes=full";
+  EXPECT_THAT(
+      run_command(kTrireme + " check " + job + rotor + budget(least_budget(job, outer + rotor)))
+          .errors,
+      HasSubstr("of host memory for frozen weights"));
+
+  for (const std::string& tier : {outer, std::string(" --set memory.disk_budget=64MiB")}) {
+    const CommandResult run =
+        run_command(kTrireme + " train " + job + tier + budget(least) +
+                    " --set checkpoint.resume=never --trace " + trace.string());
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_THAT(run.out, HasSubstr("of frozen weights in the outer tier, which come for every"));
+    const json planned = summary_of(folder);
+    EXPECT_EQ(planned["parameters_digest"], digest);
+    const json& rank = planned["ranks"][0];
+    EXPECT_GT(rank["weights_away_bytes"], 0);
+    EXPECT_GT(rank["copy_s"], 0);
+    EXPECT_LE(rank["peak_bytes"], least);
+    const double peak = rank["peak_bytes"];
+    EXPECT_NEAR(rank["predicted_peak_bytes"], peak, 0.02 * peak);
+    EXPECT_THAT(text_of(trace), HasSubstr("weights in"));
+  }
+  const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
+  EXPECT_THAT(text_of(plan), HasSubstr("\"streamed\": ["));
+  const CommandResult again = run_command(kTrireme + " train " + job + outer + budget(least) +
+                                          " --set checkpoint.resume=never --set plan.file=" + plan);
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_GT(summary_of(folder)["ranks"][0]["weights_away_bytes"], 0);
+  const CommandResult refused = run_command(kTrireme + " train " + job + outer +
+                                            " --set memory.weights=device --set plan.file=" + plan);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("has weights in the outer tier"));
+  const CommandResult elsewhere =
+      run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
+}
+
 TEST(Budget, OfStateThatWouldHaveToLeaveSaysHowMuchHostMemoryItTakes) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);

@@ -173,7 +173,10 @@ TEST(CheckJob, ABudgetIsMoreThanNothing) {
   EXPECT_EQ(refusal(kGpt + "memory: {optimizer: outer}\n"),
             "a.yaml:3: memory.optimizer is outer, but there is no outer tier: give "
             "memory.host_budget or memory.disk_budget");
-  EXPECT_EQ(refusal(kGpt + "memory: {optimizer: outer, disk_budget: 5%}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "memory: {weights: outer}\n"),
+            "a.yaml:3: memory.weights is outer, but there is no outer tier: give "
+            "memory.host_budget or memory.disk_budget");
+  EXPECT_EQ(refusal(kGpt + "memory: {optimizer: outer, weights: outer, disk_budget: 5%}\n"), kNone);
   EXPECT_EQ(refusal(kGpt + "memory: {device_budget: 0}\n"),
             "a.yaml:3: memory.device_budget is 0, must be more (auto: all that the device has)");
 }

@@ -22,6 +22,10 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
                     const GpuRun& run) {
   const runtime::DataSource data = runtime::random_data(model, job);
   const int ranks = static_cast<int>(run.plan.stages.size());
+  const auto copies_to = [&](Bytes room) {
+    return gpu.make_copies(
+        {.host = run.to_file ? Bytes(0) : room, .disk = run.to_file ? room : Bytes(0)});
+  };
   std::vector<std::vector<at::Tensor>> of_ranks(static_cast<std::size_t>(ranks));
   GpuOutcome result;
   SharedMemory shared;
@@ -48,25 +52,17 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
              .memory = *memory,
              .place = gpu,
              .copy_points = run.copies.before,
-             .make_copies =
-                 [&] {
-                   const Bytes room = run.copies.outer_peak + Bytes(1 << 20);
-                   return gpu.make_copies({.host = run.to_file ? Bytes(0) : room,
-                                           .disk = run.to_file ? room : Bytes(0)});
-                 },
+             .make_copies = [&] { return copies_to(run.copies.outer_peak + Bytes(1 << 20)); },
              .optimizer_part = run.part,
-             .make_optimizer_copies =
-                 [&](Bytes room) {
-                   return gpu.make_copies({.host = run.to_file ? Bytes(0) : room,
-                                           .disk = run.to_file ? room : Bytes(0)});
-                 },
+             .make_optimizer_copies = copies_to,
+             .make_weight_copies = [&] { return copies_to(Bytes(32 << 20)); },
              .reserves =
                  [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
              .checkpoints = run.checkpoints,
              .owns_process = ranks == 1,
              .since_start = [] { return Seconds(0); }});
         for (const runtime::StageParameter& parameter : trainer.stage().parameters()) {
-          if (!parameter.value.defined()) continue;
+          if (!parameter.value.defined() || parameter.is_streamed) continue;
           of_ranks[static_cast<std::size_t>(control.rank())].push_back(
               parameter.value.detach().cpu());
         }
