@@ -70,6 +70,7 @@ Question read_question(const PlanArguments& arguments) {
   question.slots = arguments.slots;
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
+  question.weights_at_once = std::nullopt;
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = given.value_or(rank.memory);

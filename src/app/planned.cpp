@@ -118,10 +118,11 @@ void take_up(Planned& planned) {
     stage.budget = planned.platform.ranks[rank].memory;
     // A plan that says them knows of tied weights, which the chain counts with each use.
     if (stage.static_bytes == Bytes(0))
-      stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
-                                                   stage.program.last_layer) -
-                           stage.optimizer_away -
-                           partition::saved_bytes(planned.chain, stage.streamed);
+      stage.static_bytes =
+          partition::static_bytes(planned.chain, stage.program.first_layer,
+                                  stage.program.last_layer) -
+          stage.optimizer_away -
+          partition::saved_bytes(planned.chain, stage.streamed, planned.plan.weights_at_once);
     planned.static_bytes[rank] += stage.static_bytes;
   }
 }

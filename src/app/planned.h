@@ -34,7 +34,8 @@ struct Planned {
             .platform = &on,
             .static_bytes = static_bytes,
             .optimizer_away = optimizer_away,
-            .streamed = streamed};
+            .streamed = streamed,
+            .weights_at_once = plan.weights_at_once};
   }
 };
 

@@ -213,7 +213,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
                               const partition::LayerRuns& runs) { return tied.shared(runs); },
           .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer),
-          .streamed = partition::streamed_layers_of(job.memory.weights, plan.chain)};
+          .streamed = partition::streamed_layers_of(job.memory.weights, plan.chain),
+          .weights_at_once = std::nullopt};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace trireme::chain {
@@ -71,13 +73,10 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   return sum;
 }
 
-Bytes weights_window(const std::vector<Bytes>& sizes) {
-  Bytes largest, second;
-  for (const Bytes size : sizes) {
-    second = std::max(second, std::min(largest, size));
-    largest = std::max(largest, size);
-  }
-  return largest + second;
+Bytes weights_window(std::vector<Bytes> sizes, int at_once) {
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  const auto end = sizes.begin() + std::min(std::ssize(sizes), std::ptrdiff_t{at_once});
+  return std::accumulate(sizes.begin(), end, Bytes(0));
 }
 
 Chain load_chain(const std::filesystem::path& file) {

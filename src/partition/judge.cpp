@@ -44,7 +44,7 @@ Bytes static_bytes(const Question& question, const LayerRuns& runs) {
 
 FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs) {
   if (runs.empty()) return {};
-  const StreamedBytes streamed = streamed_bytes(question.chain, streamed_of(question, rank, runs));
+  const StreamedBytes streamed = streamed_bytes(question, streamed_of(question, rank, runs));
   const Bytes away = optimizer_away(question, rank, runs);
   return {.held = static_bytes(question, runs) - away - streamed.saved,
           .optimizer_away = away,
@@ -63,12 +63,13 @@ simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
     fixed.push_back(static_bytes(question, runs[rank]) - away[rank] -
-                    streamed_bytes(question.chain, streamed[rank]).saved);
+                    saved_bytes(question.chain, streamed[rank], plan.weights_at_once));
   return {.chain = &question.chain,
           .platform = &question.platform,
           .static_bytes = std::move(fixed),
           .optimizer_away = std::move(away),
-          .streamed = plan::streamed_weights(plan, question.chain)};
+          .streamed = plan::streamed_weights(plan, question.chain),
+          .weights_at_once = plan.weights_at_once};
 }
 
 simulate::Simulation simulated(const Question& question, const plan::Plan& plan,
@@ -135,6 +136,7 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   plan.schedule = question.schedule;
   plan.solver = solver;
   plan.micro_batches = question.micro_batches;
+  plan.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
   plan.turns = std::move(placement.turns);
   std::vector<LayerRuns> runs(question.platform.ranks.size());
   for (std::size_t k = 0; k < programs.size(); ++k) {

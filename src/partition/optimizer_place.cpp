@@ -200,7 +200,7 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) 
     state += chain::optimizer_bytes(question.chain, first, last);
   if (question.shared_bytes) state -= question.shared_bytes(runs).optimizer;
   return optimizer_away(question, rank, state,
-                        streamed_bytes(question.chain, streamed_of(question, rank, runs)).outside);
+                        streamed_bytes(question, streamed_of(question, rank, runs)).outside);
 }
 
 Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside) {

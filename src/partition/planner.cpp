@@ -31,8 +31,9 @@ Answer plan_alone(const Question& question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  return question.streamed ? with_state_placed(question)
-                           : with_best_streams(question, with_state_placed);
+  if (!question.streamed) return with_best_streams(question, with_state_placed);
+  return question.weights_at_once ? with_state_placed(question)
+                                  : with_best_at_once(question, with_state_placed);
 }
 
 namespace {

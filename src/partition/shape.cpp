@@ -98,6 +98,7 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.shared_bytes = question.shared_bytes;
   asked.optimizer_copies = question.optimizer_copies;
   asked.streamed = streamed_layers_of(question.weights, asked.chain);
+  asked.weights_at_once = std::nullopt;
   const chain::Platform& whole = question.platform;
   asked.platform.channel_buffers = whole.channel_buffers;
   asked.platform.default_link = whole.default_link;

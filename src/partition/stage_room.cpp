@@ -70,7 +70,7 @@ StreamedBytes StageRoom::streamed(int stage, int first, int last) const {
   if (question_.streamed && question_.streamed->empty()) return {};
   const auto [entry, is_new] = streamed_.try_emplace({stage, first, last});
   if (is_new)
-    entry->second = streamed_bytes(question_.chain, streamed_of(question_, stage, {{first, last}}));
+    entry->second = streamed_bytes(question_, streamed_of(question_, stage, {{first, last}}));
   return entry->second;
 }
 

@@ -9,14 +9,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 namespace trireme::partition {
 namespace {
 
-/// Plans that are made between none of the layers streamed and all of them.
-constexpr int kLooks = 5;
+/// Plans that are made between none of the layers streamed and all of them, with two layers on the
+/// device at a time and then with more.
+constexpr int kLooks = 5, kLooksAtMore = 3;
+constexpr int kMoreAtOnce = 3;
 constexpr const char* kOnDevice = "frozen weights on the device";
 
 bool can_stream(const chain::RankSpec& rank) {
@@ -41,14 +44,17 @@ class Search {
 
  private:
   struct Looked {
-    int layers;
+    int layers, at_once;
     Answer answer;
 
     const plan::Plan* plan() const { return std::get_if<plan::Plan>(&answer); }
     Seconds step() const { return plan() == nullptr ? kAnyTime : plan()->step; }
   };
   const Looked& look(int layers);
-  void refine();
+  /// At plans beside the fastest one with as many layers at a time as now.
+  void refine(int looks);
+  /// The same with more of them, which all of them away leave less memory for.
+  void look_at_more();
   const Looked& fastest() const;
   /// With the optimiser's state where it is best.
   Answer settled(const Looked& best);
@@ -62,12 +68,14 @@ class Search {
 
 const Search::Looked& Search::look(int layers) {
   question_.streamed = layers_to_stream(question_.chain, layers);
-  return looked_.emplace_back(Looked{layers, plan_(question_)});
+  return looked_.emplace_back(Looked{layers, *question_.weights_at_once, plan_(question_)});
 }
 
 Answer Search::best() {
   // Beside frozen weights there is little other state: one number at a time.
   question_.optimizer_copies = optimizer_.value_or(Seconds(0));
+  const bool may_be_more = !question_.weights_at_once;
+  question_.weights_at_once = question_.weights_at_once.value_or(program::kLeastAtOnce);
   const plan::Plan* const resident = look(0).plan();
   if (resident != nullptr && keeps_everything(*resident)) return settled(looked_.front());
   if (look(all_).plan() == nullptr && !optimizer_) {
@@ -75,14 +83,26 @@ Answer Search::best() {
     looked_.pop_back();
     look(all_);
   }
-  if (looked_.back().plan() != nullptr) refine();
+  if (looked_.back().plan() != nullptr) refine(kLooks);
+  if (may_be_more && fastest().plan() != nullptr) look_at_more();
   return settled(fastest());
 }
 
-void Search::refine() {
-  for (int k = 0; k < kLooks; ++k) {
+void Search::look_at_more() {
+  const int best = fastest().layers;
+  if (best == 0) return;
+  question_.weights_at_once = kMoreAtOnce;
+  look(all_);
+  if (best != all_) look(best);
+  refine(kLooksAtMore);
+}
+
+void Search::refine(int looks) {
+  for (int k = 0; k < looks; ++k) {
     std::vector<LookedAt> steps;
-    for (const Looked& one : looked_) steps.push_back({double(one.layers), one.step()});
+    for (const Looked& one : looked_)
+      if (one.at_once == *question_.weights_at_once || one.layers == 0)
+        steps.push_back({double(one.layers), one.step()});
     const auto middle = middle_beside_fastest(std::move(steps), 2);
     if (!middle) return;
     look(static_cast<int>(std::ceil(*middle)));
@@ -104,6 +124,7 @@ Answer Search::settled(const Looked& best) {
   if (!optimizer_) {
     question_.optimizer_copies = std::nullopt;
     question_.streamed = layers_to_stream(question_.chain, best.layers);
+    question_.weights_at_once = best.at_once;
     answer = plan_(question_);
   }
   auto* const chosen = std::get_if<plan::Plan>(&answer);
@@ -131,7 +152,8 @@ Bytes most_outside(const chain::Chain& chain, const plan::Plan& plan) {
 /// "; it would fit with so much host memory"; empty where that would not be enough.
 std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
   question.streamed = all_to_stream(question.chain);
-  const Bytes all = with_margin(streamed_bytes(question.chain, *question.streamed).outside +
+  question.weights_at_once = program::kLeastAtOnce;
+  const Bytes all = with_margin(streamed_bytes(question, *question.streamed).outside +
                                 chain::optimizer_bytes(question.chain, 1, question.chain.length()));
   for (chain::RankSpec& rank : question.platform.ranks) {
     rank.host = std::max(rank.host, all);
@@ -183,21 +205,22 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
       layers.push_back(*layer);
     }
   }
-  return streamed_bytes(question.chain, layers).saved > Bytes(0) ? layers : std::vector<int>{};
+  return streamed_bytes(question, layers).saved > Bytes(0) ? layers : std::vector<int>{};
 }
 
-Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers) {
-  return streamed_bytes(chain, layers).saved;
-}
-
-StreamedBytes streamed_bytes(const chain::Chain& chain, const std::vector<int>& layers) {
+Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once) {
   std::vector<Bytes> sizes;
+  for (const int layer : layers) sizes.push_back(chain.layer(layer).frozen);
+  return std::accumulate(sizes.begin(), sizes.end(), Bytes(0)) -
+         chain::weights_window(sizes, at_once);
+}
+
+StreamedBytes streamed_bytes(const Question& question, const std::vector<int>& layers) {
   Bytes all;
-  for (const int layer : layers) {
-    sizes.push_back(chain.layer(layer).frozen);
-    all += sizes.back();
-  }
-  return {.outside = all, .saved = all - chain::weights_window(sizes)};
+  for (const int layer : layers) all += question.chain.layer(layer).frozen;
+  return {.outside = all,
+          .saved = saved_bytes(question.chain, layers,
+                               question.weights_at_once.value_or(program::kLeastAtOnce))};
 }
 
 std::vector<int> layers_to_stream(const chain::Chain& chain, int count) {
@@ -222,10 +245,22 @@ std::vector<int> layers_to_stream(const chain::Chain& chain, int count) {
   return chosen;
 }
 
+Answer with_best_at_once(Question question, const std::function<Answer(const Question&)>& plan) {
+  question.weights_at_once = program::kLeastAtOnce;
+  Answer few = plan(question);
+  const auto* const with_few = std::get_if<plan::Plan>(&few);
+  if (with_few == nullptr || plan::streamed_weights(*with_few, question.chain).empty()) return few;
+  question.weights_at_once = kMoreAtOnce;
+  Answer more = plan(question);
+  const auto* const with_more = std::get_if<plan::Plan>(&more);
+  return with_more != nullptr && with_more->step < with_few->step ? more : few;
+}
+
 Answer with_best_streams(const Question& question,
                          const std::function<Answer(const Question&)>& plan) {
   Question asked = question;
   asked.streamed = std::vector<int>{};
+  asked.weights_at_once = program::kLeastAtOnce;
   const bool has_frozen = !all_to_stream(question.chain).empty();
   Answer answer = has_frozen && has_lanes(question) ? Search(question, plan).best() : plan(asked);
   auto* const infeasible = std::get_if<plan::Infeasible>(&answer);

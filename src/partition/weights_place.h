@@ -22,12 +22,15 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
 struct StreamedBytes {
   Bytes outside, saved;
 };
-StreamedBytes streamed_bytes(const chain::Chain& chain, const std::vector<int>& layers);
+StreamedBytes streamed_bytes(const Question& question, const std::vector<int>& layers);
 
 /// `count` of the layers that have frozen weights: of unequal ones the smaller, which need less of
 /// the device while they come, of equal ones evenly spread, so that copies have the layers between
 /// them to hide behind.
 std::vector<int> layers_to_stream(const chain::Chain& chain, int count);
+
+/// For a question without weights_at_once: the faster of its plans with two and with three.
+Answer with_best_at_once(Question question, const std::function<Answer(const Question&)>& plan);
 
 /// For a question without `streamed`: `plan` is asked for plans with some, several times; the
 /// fastest of them.

@@ -64,6 +64,9 @@ Plan read_plan(const io::Node& document) {
   plan.micro_batches = static_cast<int>(map.required("micro_batches").integer(1, kMaxMicroBatches));
   if (const auto tapes = map.optional("tapes"))
     plan.lean_tapes = tapes->choice({"full", "lean"}) == "lean";
+  if (const auto count = map.optional("weights_at_once"))
+    plan.weights_at_once =
+        static_cast<int>(count->integer(program::kLeastAtOnce, chain::kMaxLayers));
   if (const auto predicted = map.optional("predicted")) read_prediction(plan, *predicted);
   const io::Node stages = map.required("stages");
   const auto turns = map.optional("turns");

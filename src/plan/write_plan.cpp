@@ -44,6 +44,9 @@ std::string to_json(const Plan& plan) {
       "},\n \"schedule\": ", io::json_text(plan.schedule),
       ",\n \"solver\": ", io::json_text(plan.solver), ",\n \"micro_batches\": ", plan.micro_batches,
       plan.lean_tapes ? ",\n \"tapes\": \"lean\"" : "",
+      plan.weights_at_once == program::kLeastAtOnce
+          ? ""
+          : concat(",\n \"weights_at_once\": ", plan.weights_at_once),
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
       ", \"bubble\": ", number(plan.bubble), ", \"recompute_s\": ", number(plan.recompute.count()),
       "},\n \"stages\": ", block(stages),

@@ -2,6 +2,7 @@
 #include "trireme/program/weight_uses.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace trireme::program {
 namespace {
@@ -12,13 +13,14 @@ struct Use {
   std::size_t last = 0;  ///< action
 };
 
-/// The next use from `from` on, round and round, and the one after it that is of another layer.
-HeldWeights held_for(const std::vector<Use>& uses, std::size_t from) {
+/// Of the uses from `from` on, round and round, the layers of the first ones.
+HeldWeights held_for(const std::vector<Use>& uses, std::size_t from, int at_once) {
   HeldWeights held;
-  const auto layer_at = [&](std::size_t i) { return uses[i % uses.size()].layer; };
-  held.layers[0] = layer_at(from);
-  for (std::size_t i = from; i < from + uses.size() && held.layers[1] == 0; ++i)
-    if (layer_at(i) != held.layers[0]) held.layers[1] = layer_at(i);
+  for (std::size_t i = from; i < from + uses.size(); ++i) {
+    if (std::cmp_equal(held.layers.size(), at_once)) break;
+    const int layer = uses[i % uses.size()].layer;
+    if (!held.has(layer)) held.layers.push_back(layer);
+  }
   return held;
 }
 
@@ -28,7 +30,8 @@ bool uses_weights(Op op) {
   return is_forward(op) || op == Op::kBackward;
 }
 
-WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<bool>& is_streamed) {
+WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<bool>& is_streamed,
+                       int at_once) {
   WeightUses result;
   result.points.resize(actions.size());
   std::vector<Use> uses;
@@ -44,9 +47,9 @@ WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<boo
   for (std::size_t k = 0; k < uses.size(); ++k) {
     WeightUses::Point& point = result.points[uses[k].last];
     point.ends_use = true;
-    point.held = held_for(uses, k + 1);
+    point.held = held_for(uses, k + 1, at_once);
   }
-  result.first = held_for(uses, 0);
+  result.first = held_for(uses, 0, at_once);
   return result;
 }
 

@@ -144,8 +144,7 @@ void Executor::begin_weights(const std::vector<Action>& actions) {
   StreamedWeights* const weights = parts_.stage.weights();
   if (weights == nullptr) return;
   weights->settle();  // what came between two runs is of no interest
-  const int last = parts_.stage.layers().back();
-  weights_ = program::weight_uses(actions, weights->flags(last));
+  weights_ = weights->uses(actions, parts_.stage.layers().back());
   hold_weights(weights_.first);
 }
 

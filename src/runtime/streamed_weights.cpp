@@ -18,8 +18,9 @@ Bytes size_of(const std::vector<c10::Storage>& storages) {
 
 }  // namespace
 
-StreamedWeights::StreamedWeights(std::vector<int> layers, std::unique_ptr<tier::ValueCopies> copies)
-    : copies_(std::move(copies)) {
+StreamedWeights::StreamedWeights(std::vector<int> layers, int at_once,
+                                 std::unique_ptr<tier::ValueCopies> copies)
+    : at_once_(at_once), copies_(std::move(copies)) {
   for (const int layer : layers) storages_[layer];
 }
 
@@ -55,23 +56,25 @@ Bytes StreamedWeights::bytes() const {
 Bytes StreamedWeights::window() const {
   std::vector<Bytes> sizes;
   for (const auto& [layer, storages] : storages_) sizes.push_back(size_of(storages));
-  return chain::weights_window(sizes);
+  return chain::weights_window(sizes, at_once_);
 }
 
-std::vector<bool> StreamedWeights::flags(int last) const {
-  std::vector<bool> flags(static_cast<std::size_t>(last) + 1);
-  for (const auto& [layer, storages] : storages_) flags.at(static_cast<std::size_t>(layer)) = true;
-  return flags;
+program::WeightUses StreamedWeights::uses(const std::vector<program::Action>& actions,
+                                          int last) const {
+  std::vector<bool> is_streamed(static_cast<std::size_t>(last) + 1);
+  for (const auto& [layer, storages] : storages_)
+    is_streamed.at(static_cast<std::size_t>(layer)) = true;
+  return program::weight_uses(actions, is_streamed, at_once_);
 }
 
 std::vector<int> StreamedWeights::hold(const program::HeldWeights& held) {
   close();
   for (const int layer : here_.layers)
-    if (layer != 0 && !held.has(layer)) copies_->let_go(key(layer));
+    if (!held.has(layer)) copies_->let_go(key(layer));
   const tier::TagScope tag(tier::Tag::kParameters);
   std::vector<int> coming;
   for (const int layer : held.layers) {
-    if (layer == 0 || here_.has(layer)) continue;
+    if (here_.has(layer)) continue;
     copies_->prefetch(key(layer));
     copies_->begin_next();
     coming.push_back(layer);
@@ -92,7 +95,7 @@ tier::ValueCopies::Spans StreamedWeights::settle() {
 
 void StreamedWeights::bring(int layer) {
   if (changed_ == layer) return;
-  hold({{layer, 0}});
+  hold({{layer}});
   await(layer);
 }
 

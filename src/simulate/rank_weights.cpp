@@ -13,8 +13,9 @@ RankWeights::RankWeights(const Setting& setting, const program::Program& program
     if (program.rank_of_layer[i] != rank) sizes_[i] = Bytes(0);
     is_streamed.push_back(sizes_[i] > Bytes(0));
   }
-  uses_ = program::weight_uses(program.ranks[static_cast<std::size_t>(rank)], is_streamed);
-  window_ = chain::weights_window(sizes_);
+  uses_ = program::weight_uses(program.ranks[static_cast<std::size_t>(rank)], is_streamed,
+                               setting.weights_at_once);
+  window_ = chain::weights_window(sizes_, setting.weights_at_once);
   hold(uses_.first);
 }
 
@@ -22,7 +23,7 @@ std::vector<int> RankWeights::after(std::size_t action) {
   if (uses_.points.empty() || !uses_.points[action].ends_use) return {};
   std::vector<int> coming;
   for (const int layer : uses_.points[action].held.layers)
-    if (layer != 0 && !held_.has(layer)) coming.push_back(layer);
+    if (!held_.has(layer)) coming.push_back(layer);
   hold(uses_.points[action].held);
   return coming;
 }
@@ -30,8 +31,7 @@ std::vector<int> RankWeights::after(std::size_t action) {
 void RankWeights::hold(const program::HeldWeights& held) {
   held_ = held;
   unused_ = window_;
-  for (const int layer : held.layers)
-    if (layer != 0) unused_ -= size(layer);
+  for (const int layer : held.layers) unused_ -= size(layer);
 }
 
 }  // namespace trireme::simulate

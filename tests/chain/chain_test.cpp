@@ -134,11 +134,12 @@ TEST(ReadChain, RefusesMoreFrozenBytesThanParameters) {
                          "5: it is a part of them"));
 }
 
-TEST(WeightsWindow, IsThatOfTheTwoLargest) {
-  EXPECT_EQ(weights_window({}), Bytes(0));
-  EXPECT_EQ(weights_window({Bytes(7)}), Bytes(7));
-  EXPECT_EQ(weights_window({Bytes(3), Bytes(9), Bytes(1), Bytes(9)}), Bytes(18));
-  EXPECT_EQ(weights_window({Bytes(9), Bytes(3), Bytes(4)}), Bytes(13));
+TEST(WeightsWindow, IsThatOfTheLargest) {
+  EXPECT_EQ(weights_window({}, 2), Bytes(0));
+  EXPECT_EQ(weights_window({Bytes(7)}, 2), Bytes(7));
+  EXPECT_EQ(weights_window({Bytes(3), Bytes(9), Bytes(1), Bytes(9)}, 2), Bytes(18));
+  EXPECT_EQ(weights_window({Bytes(9), Bytes(3), Bytes(4)}, 2), Bytes(13));
+  EXPECT_EQ(weights_window({Bytes(9), Bytes(3), Bytes(4), Bytes(1)}, 3), Bytes(16));
 }
 
 TEST(ReadChain, TakesTheSecondarySizesForZero) {

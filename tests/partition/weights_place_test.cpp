@@ -193,6 +193,31 @@ TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
   EXPECT_GE(saved, trials(4));
 }
 
+// Large layers and small ones in turns: while a small one runs, the large one after it does not
+// come in time, unless it began to while the large one before was used.
+TEST(WeightsPlace, MoreLayersAtATimeHideCopiesOfUnequalOnes) {
+  Question question =
+      with_frozen(with_links(equal_layers(8, 1, 3, 0), 20), {10, 30, 10, 30, 10, 30, 10, 30});
+  for (const bool outer : {true, false}) {
+    if (outer) question.streamed = all_to_stream(question.chain);
+    const auto step = [&](std::optional<int> at_once) {
+      question.weights_at_once = at_once;
+      return planned(question).step;
+    };
+    question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(60);
+    const Seconds two = step(2), three = step(3), best = step(std::nullopt);
+    EXPECT_LE(best, std::min(two, three));
+    const plan::Plan plan = planned(question);
+    expect_sound(question, plan);
+    if (outer) {
+      EXPECT_LT(three, two);
+      EXPECT_EQ(plan.weights_at_once, 3);
+      EXPECT_EQ(plan.stages[0].static_bytes, Bytes(90));
+    }
+    question.streamed = std::nullopt;
+  }
+}
+
 // No set of layers fits where all of them do not.
 TEST(WeightsPlace, TheLeastBudgetIsThatWithAllOfThemStreamed) {
   std::mt19937 random(7);

@@ -108,6 +108,7 @@ TEST(ToJson, OfAnInfeasibleJobIsADocumentOfItsOwn) {
 
 TEST(ReadPlan, GivesBackWhatWasWritten) {
   Plan plan = small_plan();
+  plan.weights_at_once = static_cast<int>(2 + random() % 3);
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
   plan.lean_tapes = true;
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);

@@ -233,6 +233,7 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
     std::vector<int>& streamed = plan.stages.front().streamed;
     streamed = partition::all_to_stream(subject.chain());
     std::erase_if(streamed, [&](int) { return dice.roll(0, 2) == 0; });
+    plan.weights_at_once = dice.roll(2, 4);
     for (int change = 0; change < kChanges; ++change) {
       const program::StageProgram before = stage;
       stage = simulate::changed(dice, std::move(stage));

@@ -149,7 +149,7 @@ std::unique_ptr<StreamedWeights> Subject::streamed(const plan::Plan& plan) {
   const std::vector<int>& layers = plan.stages.front().streamed;
   if (layers.empty()) return nullptr;
   const Bytes room = plan::streamed_weights(plan, chain_, 0) + Bytes(1 << 16);
-  return std::make_unique<StreamedWeights>(layers,
+  return std::make_unique<StreamedWeights>(layers, plan.weights_at_once,
                                            machine_.make_copies({.host = room, .disk = Bytes(0)}));
 }
 

@@ -95,6 +95,7 @@ struct Split {
   Bytes away = {}, part = Bytes(4096);
   bool to_file = false;
   bool streams = false;  ///< frozen weights that no other layer has, there as well
+  int at_once = 2;       ///< of so many layers weights are here
 };
 
 /// Of layers first..last, those that have frozen weights of their own.
@@ -107,6 +108,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   plan.schedule = split.schedule;
   plan.micro_batches = config::micro_batches(job);
   plan.turns = split.turns;
+  plan.weights_at_once = split.at_once;
   int first = 1;
   std::vector<int> ends = split.cut;
   ends.push_back(model.length());

@@ -75,6 +75,9 @@ TEST(StreamedWeights, GiveTheBitsForEverySplit) {
     expect_same(run_small(job, {.cut = cut, .replicas = 2, .streams = true}), of_two);
   }
   expect_same(run_small(job, {.cut = {2, 4}, .ranks = {0, 1, 0}, .streams = true}), reference);
+  for (const int at_once : {3, 5, 100})
+    expect_same(run_small(job, {.recompute = at_once == 3, .streams = true, .at_once = at_once}),
+                reference);
 }
 
 TEST(StreamedWeights, AreOnTheDeviceTwoLayersAtATime) {
@@ -91,7 +94,7 @@ TEST(StreamedWeights, AreOnTheDeviceTwoLayersAtATime) {
     const Outcome held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
     Bytes all;
     for (const Bytes size : sizes) all += size;
-    const Bytes saved = all - chain::weights_window(sizes);
+    const Bytes saved = all - chain::weights_window(sizes, 2);
     EXPECT_GT(saved, Bytes(0));
     EXPECT_EQ(streamed.ranks[0].weights_away, all);
     EXPECT_EQ(held.ranks[0].static_bytes - streamed.ranks[0].static_bytes, saved);
@@ -145,7 +148,7 @@ TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
 
 TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
   StreamedWeights weights(
-      {2, 3}, std::make_unique<Copies>(tier::OuterStoreOptions{.host = Bytes(4096), .disk = {}}));
+      {2, 3}, 2, std::make_unique<Copies>(tier::OuterStoreOptions{.host = Bytes(4096), .disk = {}}));
   const at::Tensor two = at::full({64}, 2.0F), three = at::full({64}, 3.0F);
   weights.add(2, {two});
   weights.add(3, {three});
@@ -158,7 +161,7 @@ TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
   weights.change(3, [&] { at::Tensor(three).fill_(4); });
   weights.close();
   EXPECT_EQ(three.storage().data(), nullptr);
-  EXPECT_EQ(weights.hold({{3, 0}}), std::vector<int>{3});
+  EXPECT_EQ(weights.hold({{3}}), std::vector<int>{3});
   weights.await(3);
   EXPECT_EQ(three.sum().item<float>(), 256);
   EXPECT_EQ(two.storage().data(), nullptr);

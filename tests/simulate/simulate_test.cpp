@@ -49,7 +49,7 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
 
 /// Four equal layers on one rank, forward 1 s and backward 2 s, whose 10 bytes of weights come and
 /// go at `rate`.
-Simulation streamed(double rate, int micro_batches) {
+Simulation streamed(double rate, int micro_batches, int at_once = 2) {
   const chain::Chain chain = chain_of(1, std::vector<Costs>(4, {1, 2, 1, 1}));
   chain::Platform platform = free_platform(1);
   platform.ranks[0].host = Bytes(40);
@@ -57,7 +57,8 @@ Simulation streamed(double rate, int micro_batches) {
   const Program program = program::lower({.stages = {program::keep_all(1, 4)},
                                           .order = program::one_f_one_b({1, micro_batches}),
                                           .rank_of_stage = {}});
-  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(20)}};
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(10) * at_once}};
+  setting.weights_at_once = at_once;
   setting.streamed = {Bytes(0), Bytes(10), Bytes(10), Bytes(10), Bytes(10)};
   EXPECT_FALSE(validate(program, setting));
   return simulate(program, setting, Detail::kTimeline);
@@ -79,6 +80,17 @@ TEST(Simulate, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
   // A copy of a second is as long as a forward: the pipeline of copies and layers never waits.
   EXPECT_DOUBLE_EQ(streamed(10, 1).step.count(), 12);
   EXPECT_DOUBLE_EQ(streamed(10, 3).step.count(), 36);
+}
+
+// A third layer is there from the step before, and one that begins to come earlier is there
+// earlier.
+TEST(Simulate, MoreStreamedWeightsAtOnceComeEarlier) {
+  const Simulation three = streamed(2, 1, 3);
+  ASSERT_FALSE(three.fault);
+  EXPECT_EQ(timeline(three, 0),
+            "F0 0-1, F0 1-2, F0 2-3, F0 6-7, B0 7-9, B0 9-11, B0 11-13, B0 14-16");
+  EXPECT_EQ(three.ranks[0].peak.size, Bytes(30 + 4 + 1 + 1));
+  EXPECT_DOUBLE_EQ(streamed(2, 1, 4).step.count(), 12);
 }
 
 // What copies take between two turns is the least that a micro-batch can take.

@@ -75,10 +75,9 @@ struct Chain {
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
-/// What a rank holds of the frozen weights of its layers, one size each, where they come and go: as
-/// much as any two of them take, while one is used and the next one comes. No less than all of them
-/// where there are two.
-Bytes weights_window(const std::vector<Bytes>& sizes);
+/// What a rank holds of the frozen weights of its layers, one size each, where they come and go and
+/// those of `at_once` layers are there at a time: as much as any so many of them take.
+Bytes weights_window(std::vector<Bytes> sizes, int at_once);
 
 /// Static bytes that a rank does not hold because its layers share tied weights.
 struct SharedBytes {

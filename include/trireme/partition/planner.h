@@ -51,6 +51,9 @@ struct Question {
   /// Layers, ascending, whose frozen weights are in the outer tier of their rank, as far as there
   /// is room, and come for every use. Nothing given: those that make a step fastest.
   std::optional<std::vector<int>> streamed = std::vector<int>{};
+  /// Of these layers, the weights of so many are on a rank's device at a time; nothing given: two
+  /// or three, what makes a step faster.
+  std::optional<int> weights_at_once = program::kLeastAtOnce;
 };
 
 /// All layers that have frozen weights.
@@ -81,7 +84,7 @@ Bytes static_bytes(const Question& question, const LayerRuns& runs);
 Bytes static_bytes(const chain::Chain& chain, int first, int last);
 
 /// How much less of the frozen weights of these layers a rank holds that streams them.
-Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers);
+Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once);
 
 /// What `plan` runs on, for validator and simulator. The question must outlive it.
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan);

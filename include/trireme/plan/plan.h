@@ -7,6 +7,7 @@
 #include "trireme/io/node.h"
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/weight_uses.h"
 
 #include <filesystem>
 #include <optional>
@@ -68,6 +69,8 @@ struct Plan {
   std::string solver;             ///< who made it
   int micro_batches = 1;
   bool lean_tapes = false;  ///< `memory.tapes` of the job, with whose costs it was made
+  /// Of the layers that a rank streams, the weights of so many are on its device at a time.
+  int weights_at_once = program::kLeastAtOnce;
   Seconds step{0};
   double bubble = 0;
   Seconds recompute{0};           ///< of one step, summed over ranks

@@ -1,7 +1,7 @@
 // When a rank needs the weights of layers that it does not hold all the time.
 //
 // Such weights are frozen: they lie in the outer tier and are copied to the device for every run of
-// uses of their layer, while the layer before it is used. A rank then holds those of two layers at
+// uses of their layer, while layers before it are used. A rank then holds those of a few layers at
 // a time, whatever its program.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -9,7 +9,6 @@
 #include "trireme/program/action.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 namespace trireme::program {
@@ -17,12 +16,13 @@ namespace trireme::program {
 /// Whether an action of that kind computes with its layer's weights.
 bool uses_weights(Op op);
 
-/// The layers whose weights are on the device, or on their way there; 0 for none.
+/// The layers whose weights are on the device, or on their way there, in the order of their next
+/// uses.
 struct HeldWeights {
-  std::array<int, 2> layers{};
+  std::vector<int> layers;
 
   bool has(int layer) const {
-    return layer != 0 && std::find(layers.begin(), layers.end(), layer) != layers.end();
+    return std::find(layers.begin(), layers.end(), layer) != layers.end();
   }
   bool operator==(const HeldWeights&) const = default;
 };
@@ -38,9 +38,14 @@ struct WeightUses {
   std::vector<Point> points;  ///< by action
 };
 
-/// `is_streamed[i]`: whether the weights of layer i of 1..L come and go. The layer of the next use
-/// and that of the one after are held, in this order; after the last use, those of the first ones:
-/// what is there then is there when the actions begin again.
-WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<bool>& is_streamed);
+/// Layers whose weights are on the device at a time, if nobody says more: that of the use at hand,
+/// and the next one.
+inline constexpr int kLeastAtOnce = 2;
+
+/// `is_streamed[i]`: whether the weights of layer i of 1..L come and go. Those of the next
+/// `at_once` layers to be used are held, fewer where there are fewer; after the last use, those of
+/// the first ones: what is there then is there when the actions begin again.
+WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<bool>& is_streamed,
+                       int at_once = kLeastAtOnce);
 
 }  // namespace trireme::program

@@ -16,13 +16,14 @@
 
 namespace trireme::runtime {
 
-/// Made and used by one thread, in whose memory weights count while they are here: those of two
+/// Made and used by one thread, in whose memory weights count while they are here: those of a few
 /// layers at a time, once all were added. A tensor that stands in such a weight's storage, a tape's
 /// too, has bytes only while the weight is here.
 class StreamedWeights {
  public:
-  /// Those of `layers`, by `copies`, which nobody else uses and which have room for all of them.
-  StreamedWeights(std::vector<int> layers, std::unique_ptr<tier::ValueCopies> copies);
+  /// Those of `layers`, of which `at_once` are here at a time, by `copies`, which nobody else uses
+  /// and which have room for all of them.
+  StreamedWeights(std::vector<int> layers, int at_once, std::unique_ptr<tier::ValueCopies> copies);
   ~StreamedWeights();
   StreamedWeights(const StreamedWeights&) = delete;
   StreamedWeights& operator=(const StreamedWeights&) = delete;
@@ -35,8 +36,8 @@ class StreamedWeights {
   /// In the outer tier, and what is here at a time.
   Bytes bytes() const;
   Bytes window() const;
-  /// By layer 0..`last`, as program::weight_uses() asks.
-  std::vector<bool> flags(int last) const;
+  /// When those of layers up to `last` are needed.
+  program::WeightUses uses(const std::vector<program::Action>& actions, int last) const;
 
   /// What compute was given so far has used what is here: these stay or begin to come, others go.
   /// The layers that begin to come.
@@ -56,6 +57,7 @@ class StreamedWeights {
  private:
   static tier::ValueCopies::Key key(int layer);
 
+  int at_once_;
   std::unique_ptr<tier::ValueCopies> copies_;
   std::map<int, std::vector<c10::Storage>> storages_;  ///< by layer; without any until added
   program::HeldWeights here_;

@@ -8,6 +8,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/core/units.h"
 #include "trireme/program/action.h"
+#include "trireme/program/weight_uses.h"
 
 #include <cstddef>
 #include <optional>
@@ -36,6 +37,7 @@ struct Setting {
   /// layer, by layer 0..length; 0: none. What is there at a time, chain::weights_window(), is among
   /// the static bytes. Empty: none.
   std::vector<Bytes> streamed = {};
+  int weights_at_once = program::kLeastAtOnce;  ///< of so many layers
   /// The first step of a run: a receiver asks for the first output of a layer only once its turn
   /// has come, for it does not know the shape; later ones are asked for ahead.
   bool is_first_step = false;
