@@ -20,6 +20,8 @@ namespace {
 /// device at a time and then with more.
 constexpr int kLooks = 5, kLooksAtMore = 3;
 constexpr int kMoreAtOnce = 3;
+/// A step that takes no longer than that of one without waits is not worth a further look.
+constexpr double kNearIdeal = 1.005;
 constexpr const char* kOnDevice = "frozen weights on the device";
 
 bool can_stream(const chain::RankSpec& rank) {
@@ -56,7 +58,8 @@ class Search {
   /// The same with more of them, which all of them away leave less memory for.
   void look_at_more();
   const Looked& fastest() const;
-  /// With the optimiser's state where it is best.
+  bool is_near_ideal() const { return fastest().step() <= ideal_step(question_) * kNearIdeal; }
+  /// With all of the optimiser's state away where that is faster.
   Answer settled(const Looked& best);
 
   Question question_;
@@ -84,7 +87,7 @@ Answer Search::best() {
     look(all_);
   }
   if (looked_.back().plan() != nullptr) refine(kLooks);
-  if (may_be_more && fastest().plan() != nullptr) look_at_more();
+  if (may_be_more && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
   return settled(fastest());
 }
 
@@ -98,7 +101,7 @@ void Search::look_at_more() {
 }
 
 void Search::refine(int looks) {
-  for (int k = 0; k < looks; ++k) {
+  for (int k = 0; k < looks && !is_near_ideal(); ++k) {
     std::vector<LookedAt> steps;
     for (const Looked& one : looked_)
       if (one.at_once == *question_.weights_at_once || one.layers == 0)
@@ -121,11 +124,13 @@ const Search::Looked& Search::fastest() const {
 
 Answer Search::settled(const Looked& best) {
   Answer answer = best.answer;
-  if (!optimizer_) {
-    question_.optimizer_copies = std::nullopt;
+  if (!optimizer_ && best.plan() != nullptr && has_no_copies(question_) && !is_near_ideal()) {
+    question_.optimizer_copies = kAnyTime;
     question_.streamed = layers_to_stream(question_.chain, best.layers);
     question_.weights_at_once = best.at_once;
-    answer = plan_(question_);
+    const Answer other = plan_(question_);
+    const auto* const away = std::get_if<plan::Plan>(&other);
+    if (away != nullptr && away->step < best.step()) answer = other;
   }
   auto* const chosen = std::get_if<plan::Plan>(&answer);
   if (chosen == nullptr || plan::streamed_weights(*chosen, question_.chain).empty()) return answer;

@@ -148,7 +148,8 @@ TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
 
 TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
   StreamedWeights weights(
-      {2, 3}, 2, std::make_unique<Copies>(tier::OuterStoreOptions{.host = Bytes(4096), .disk = {}}));
+      {2, 3}, 2,
+      std::make_unique<Copies>(tier::OuterStoreOptions{.host = Bytes(4096), .disk = {}}));
   const at::Tensor two = at::full({64}, 2.0F), three = at::full({64}, 3.0F);
   weights.add(2, {two});
   weights.add(3, {three});
