@@ -17,8 +17,9 @@ namespace trireme::partition {
 namespace {
 
 /// Plans that are made between none of the layers streamed and all of them, with two layers on the
-/// device at a time and then with more.
-constexpr int kLooks = 5, kLooksAtMore = 3;
+/// device at a time and then with more; fewer for questions of more than so many layers x stages,
+/// which take seconds each.
+constexpr int kLooks = 5, kLooksAtMore = 3, kLooksAtLarge = 2, kLarge = 2000;
 constexpr int kMoreAtOnce = 3;
 /// A step that takes no longer than that of one without waits is not worth a further look.
 constexpr double kNearIdeal = 1.005;
@@ -31,6 +32,13 @@ bool can_stream(const chain::RankSpec& rank) {
 bool has_lanes(const Question& question) {
   const auto end = question.platform.ranks.begin() + question.stages;
   return std::any_of(question.platform.ranks.begin(), end, can_stream);
+}
+
+/// Whether nothing is run twice, and nothing is away.
+bool has_no_price(const plan::Plan& plan) {
+  const std::vector<Bytes> away = plan::optimizer_away(plan);
+  return keeps_everything(plan) &&
+         std::count(away.begin(), away.end(), Bytes(0)) == std::ssize(away);
 }
 
 /// Plans by how many layers are streamed.
@@ -75,19 +83,20 @@ const Search::Looked& Search::look(int layers) {
 }
 
 Answer Search::best() {
-  // Beside frozen weights there is little other state: one number at a time.
-  question_.optimizer_copies = optimizer_.value_or(Seconds(0));
   const bool may_be_more = !question_.weights_at_once;
   question_.weights_at_once = question_.weights_at_once.value_or(program::kLeastAtOnce);
   const plan::Plan* const resident = look(0).plan();
-  if (resident != nullptr && keeps_everything(*resident)) return settled(looked_.front());
+  if (resident != nullptr && (has_no_price(*resident) || is_near_ideal())) return *resident;
+  // Beside weights that are streamed, the place of the optimiser's state is chosen last.
+  question_.optimizer_copies = optimizer_.value_or(Seconds(0));
   if (look(all_).plan() == nullptr && !optimizer_) {
     question_.optimizer_copies = kAnyTime;
     looked_.pop_back();
     look(all_);
   }
-  if (looked_.back().plan() != nullptr) refine(kLooks);
-  if (may_be_more && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
+  const bool is_large = question_.chain.length() * question_.stages > kLarge;
+  if (looked_.back().plan() != nullptr) refine(is_large ? kLooksAtLarge : kLooks);
+  if (may_be_more && !is_large && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
   return settled(fastest());
 }
 
@@ -124,7 +133,8 @@ const Search::Looked& Search::fastest() const {
 
 Answer Search::settled(const Looked& best) {
   Answer answer = best.answer;
-  if (!optimizer_ && best.plan() != nullptr && has_no_copies(question_) && !is_near_ideal()) {
+  const bool may_move = !optimizer_ && has_no_copies(question_) && best.layers > 0;
+  if (may_move && best.plan() != nullptr && !is_near_ideal()) {
     question_.optimizer_copies = kAnyTime;
     question_.streamed = layers_to_stream(question_.chain, best.layers);
     question_.weights_at_once = best.at_once;

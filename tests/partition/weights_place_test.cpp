@@ -122,6 +122,32 @@ TEST(WeightsPlace, SharesTheOuterTierWithTheOptimizersState) {
   EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(128 / 16 * 15 - 80));
 }
 
+// Where the state of what is trained is most of what is in the way, it goes alone, as it would if
+// no weights could.
+TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
+  std::mt19937 random(8);
+  int away = 0;
+  for (int trial = 0; trial < trials(60); ++trial) {
+    SCOPED_TRACE(trial);
+    Question question = small_question_with_frozen(
+        random, {.least_layers = 3, .least_stages = 1, .most_stages = 2});
+    for (chain::LayerCost& layer : question.chain.layers)
+      layer.optimizer = Bytes(between(random, 0, 12));
+    question.optimizer_copies = std::nullopt;
+    Question resident = question;
+    resident.streamed = std::vector<int>{};
+    const Answer answer = partition::plan(question), before = partition::plan(resident);
+    const auto* plan = std::get_if<plan::Plan>(&answer);
+    const auto* other = std::get_if<plan::Plan>(&before);
+    if (plan != nullptr) expect_sound(question, *plan);
+    if (other == nullptr) continue;
+    ASSERT_NE(plan, nullptr);
+    EXPECT_LE(plan->step, other->step);
+    if (plan::optimizer_away(*other).front() > Bytes(0)) ++away;
+  }
+  EXPECT_GE(away, trials(10));
+}
+
 /// Every set of layers that may be streamed.
 std::vector<std::vector<int>> all_sets(const chain::Chain& chain) {
   const std::vector<int> layers = all_to_stream(chain);

@@ -90,8 +90,7 @@ std::vector<Bytes> optimizer_away(const Plan& plan);
 
 /// Layers whose frozen weights come for every use; by rank.
 std::vector<std::vector<int>> streamed_layers(const Plan& plan);
-/// Their bytes, by layer 0..length (0: none); empty where no stage
-/// streams any.
+/// Their bytes, by layer 0..length (0: none); empty where no stage streams any.
 std::vector<Bytes> streamed_weights(const Plan& plan, const chain::Chain& chain);
 /// Their bytes of one rank in all.
 Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank);
