@@ -170,22 +170,25 @@ void Executor::finish_copies() {
     for (const auto& span : of_lane)
       busy += Seconds(std::chrono::duration<double>(span.end - span.begin).count());
   };
+  Recorder::Totals totals;
   if (StreamedWeights* const weights = parts_.stage.weights()) {
     const tier::ValueCopies::Spans spans = weights->settle();
     add(spans.in);
     if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeights, spans.in);
+    totals.outer_peak = weights->bytes();
   }
-  if (parts_.copies == nullptr) return;
-  parts_.copies->drain();
-  const tier::ValueCopies::Spans spans = parts_.copies->take_spans();
-  add(spans.out);
-  add(spans.in);
-  if (recorder_ == nullptr) return;
-  recorder_->copies(simulate::Lane::kOut, spans.out);
-  recorder_->copies(simulate::Lane::kIn, spans.in);
-  recorder_->ended({.copy_wait = result_.times.copy_wait,
-                    .moved = parts_.copies->take_moved(),
-                    .outer_peak = parts_.copies->outer_peak()});
+  if (parts_.copies != nullptr) {
+    parts_.copies->drain();
+    const tier::ValueCopies::Spans spans = parts_.copies->take_spans();
+    add(spans.out);
+    add(spans.in);
+    totals.moved = parts_.copies->take_moved();
+    totals.outer_peak += parts_.copies->outer_peak();
+    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kOut, spans.out);
+    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kIn, spans.in);
+  }
+  totals.copy_wait = result_.times.copy_wait;
+  if (recorder_ != nullptr) recorder_->ended(totals);
 }
 
 void Executor::perform(const Action& action) {

@@ -120,7 +120,8 @@ Result Capuchin::run() {
 // What a state needs is said of whole tapes; where retapes need less, it may still fit.
 Result Capuchin::leanest_or_reason(const State& state) const {
   const std::vector<CopyPart> all = parts(state.policy);
-  if (auto solution = judged_with_copies(problem_, copy_program(problem_, all).program))
+  auto solution = judged_with_copies(problem_, copy_program(problem_, all).program);
+  if (solution && fits_with_instant_copies(problem_, solution->program))
     return *std::move(solution);
   return infeasible_with_copies(problem_, all);
 }

@@ -18,6 +18,8 @@
 namespace trireme::solve {
 namespace {
 
+constexpr BytesPerSecond kInstant{std::numeric_limits<double>::infinity()};
+
 using program::Action;
 using program::Op;
 using program::StageProgram;
@@ -87,12 +89,15 @@ std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram 
                   .moved = replay.moved};
 }
 
+bool fits_with_instant_copies(const Problem& problem, const StageProgram& program) {
+  const simulate::CopyLanes lanes{.out = kInstant, .in = kInstant, .budget = {}};
+  return simulate::replay(*problem.chain, program, lanes).peak <= problem.budget;
+}
+
 plan::Infeasible infeasible_with_copies(const Problem& problem,
                                         const std::vector<CopyPart>& leanest) {
   Problem instant = problem;
-  if (instant.link) {
-    instant.link->out = instant.link->in = BytesPerSecond(std::numeric_limits<double>::infinity());
-  }
+  if (instant.link) instant.link->out = instant.link->in = kInstant;
   return infeasible(instant, copy_program(problem, leanest).program);
 }
 

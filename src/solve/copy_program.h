@@ -44,6 +44,10 @@ CopyProgram copy_program(const Problem& problem, const std::vector<CopyPart>& pa
 /// or the outer tier all the same.
 std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program);
 
+/// Whether a program keeps the budget if its copies take no time, too: what the validator asks,
+/// which knows no rates.
+bool fits_with_instant_copies(const Problem& problem, const program::StageProgram& program);
+
 /// Why no program of a kind fits whose leanest one these parts are: what they need with copies that
 /// take no time.
 plan::Infeasible infeasible_with_copies(const Problem& problem,

@@ -57,6 +57,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
     plan.chain_name = model_.name;
     plan.schedule = dice.roll(0, 4) == 0 ? "gpipe" : "1f1b";
     plan.micro_batches = config::micro_batches(job_);
+    plan.weights_at_once = dice.roll(2, 3);
     for (program::StageProgram& program :
          simulate::random_stages(dice, chain_, stages, /*copies=*/true)) {
       plan::StagePlan stage;
@@ -68,6 +69,8 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                      .cycle = {0, 1, dice.roll(0, 1)}};
       stage.program = std::move(program);
       stage.optimizer_away = Bytes(std::max(0, dice.roll(-10'000, 20'000)));
+      for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+        if (chain_.layer(i).frozen > Bytes(0) && dice.roll(0, 2) > 0) stage.streamed.push_back(i);
       plan.stages.push_back(std::move(stage));
     }
     if (dice.roll(0, 1) == 0) change(plan, [&](plan::Plan& other) { share_ranks(dice, other); });
@@ -142,17 +145,14 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                .memory = tier::MemoryAccount::open("rank"),
                .copy_points =
                    simulate::copy_points(program, setting, timeline, channel.rank()).before,
-               .make_copies =
-                   [] {
-                     return std::make_unique<Copies>(tier::OuterStoreOptions{
-                         .host = Bytes(64 << 20), .disk = Bytes(0), .checksums = true});
-                   },
+               .make_copies = copies_to_memory,
                .optimizer_part = Bytes(3000),
                .make_optimizer_copies =
                    [](Bytes room) {
                      return std::make_unique<Copies>(
                          tier::OuterStoreOptions{.host = room, .disk = Bytes(0)});
                    },
+               .make_weight_copies = copies_to_memory,
                .checkpoints = checkpoints,
                .owns_process = ranks == 1,
                .stop_requested = {},
@@ -162,6 +162,11 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
           if (channel.rank() == 0) outcome = mine;
         });
     return outcome;
+  }
+
+  static std::unique_ptr<tier::ValueCopies> copies_to_memory() {
+    return std::make_unique<Copies>(
+        tier::OuterStoreOptions{.host = Bytes(64 << 20), .disk = Bytes(0), .checksums = true});
   }
 
   config::JobSpec job_ = small_job(GetParam().model);
