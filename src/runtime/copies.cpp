@@ -2,18 +2,12 @@
 #include "trireme/runtime/copies.h"
 
 #include "trireme/core/error.h"
-
-#include <c10/core/Allocator.h>
+#include "trireme/tier/storage_bytes.h"
 
 #include <utility>
 
 namespace trireme::runtime {
 namespace {
-
-void free_bytes(const std::vector<c10::Storage>& storages) {
-  for (const c10::Storage& storage : storages)
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
-}
 
 std::span<std::byte> bytes_of(const c10::Storage& storage) {
   return {static_cast<std::byte*>(storage.mutable_data()), storage.nbytes()};
@@ -63,7 +57,7 @@ Copies::Key Copies::release_next() {
   Away& value = away(key);
   out_.wait(value.written);
   leaving_.pop_front();
-  free_bytes(value.storages);
+  tier::free_bytes(value.storages);
   return key;
 }
 
@@ -79,8 +73,7 @@ Copies::Key Copies::begin_next() {
   for (const c10::Storage& storage : value.storages) {
     ensure(storage.data() == nullptr || storage.nbytes() == 0,
            "a copy out is let go of before its copy in");
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
-        c10::GetAllocator(storage.device_type())->allocate(storage.nbytes()));
+    tier::take_bytes(storage);
   }
   value.read = in_.post([this, &value] {
     for (std::size_t i = 0; i < value.storages.size(); ++i)
@@ -103,7 +96,7 @@ void Copies::await_copy(Key key) {
 
 void Copies::let_go(Key key) {
   await_copy(key);
-  free_bytes(away(key).storages);
+  tier::free_bytes(away(key).storages);
 }
 
 void Copies::abandon() noexcept {

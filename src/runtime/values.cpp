@@ -3,6 +3,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/tier/storage_bytes.h"
 
 #include <algorithm>
 
@@ -15,10 +16,6 @@ Held take(std::map<ValueStore::Key, Held>& from, ValueStore::Key key, const char
   ensure(!node.empty(),
          concat(what, " ", key.layer, " of micro-batch ", key.micro_batch, " is held"));
   return std::move(node.mapped());
-}
-
-void let_go(const c10::Storage& storage) {
-  storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
 }
 
 void free_owner(void* context) {
@@ -129,7 +126,7 @@ void ValueStore::disconnect(Key key, const model::Values& output) {
         std::any_of(output.begin(), output.end(), [&](const at::Tensor& value) {
           return value.storage().unsafeGetStorageImpl() == view.storage().unsafeGetStorageImpl();
         });
-    if (is_of_output || stands_on_another(view.storage())) let_go(view.storage());
+    if (is_of_output || stands_on_another(view.storage())) tier::free_bytes(view.storage());
   }
 }
 

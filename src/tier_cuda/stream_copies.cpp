@@ -4,9 +4,9 @@
 #include "file_lane.h"
 
 #include "trireme/core/error.h"
+#include "trireme/tier/storage_bytes.h"
 #include "trireme/tier_cuda/cuda_calls.h"
 
-#include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
@@ -19,11 +19,6 @@ namespace {
 
 Bytes size_of(const c10::Storage& storage) {
   return Bytes(static_cast<std::int64_t>(storage.nbytes()));
-}
-
-void free_bytes(const std::vector<c10::Storage>& storages) {
-  for (const c10::Storage& storage : storages)
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
 }
 
 /// What `waits` does from here on comes after all that `goes_first` was given so far.
@@ -82,10 +77,7 @@ StreamCopies::Key StreamCopies::begin_next() {
   Away& value = away(key);
   ensure(value.is_released, "a copy out is let go of before its copy in");
   const c10::cuda::CUDAGuard on_device(device_);
-  for (const c10::Storage& storage : value.storages) {
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
-        c10::GetAllocator(c10::DeviceType::CUDA)->allocate(storage.nbytes()));
-  }
+  for (const c10::Storage& storage : value.storages) take_bytes(storage);
   value.in = copy(value, in_);
   return key;
 }
