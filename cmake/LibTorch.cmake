@@ -1,6 +1,6 @@
 # LibTorch by hand-written imported targets: find_package(Torch) of a CUDA wheel demands a CUDA toolkit at configure time.
 # In: TRIREME_LIBTORCH, a folder that holds torch/lib (a wheel's site-packages) or lib (an unpacked zip).
-# Out: trireme_torch (libtorch_cpu, libc10, includes as SYSTEM) and trireme_torch_pch (the one precompiled header).
+# Out: trireme_torch (libtorch_cpu, libc10, includes as SYSTEM) and trireme_torch_pch (with its precompiled header).
 if(NOT TRIREME_LIBTORCH)
   set(TRIREME_LIBTORCH ${PROJECT_SOURCE_DIR}/.deps/libtorch)
 endif()
@@ -40,9 +40,6 @@ endforeach()
 # RPATH, not RUNPATH: it also covers what LibTorch itself needs (libcudart of a CUDA wheel).
 target_link_options(trireme_torch INTERFACE -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined)
 
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/torch_pch.cpp CONTENT "")  # written once: a touch would rebuild its users
-add_library(trireme_torch_pch OBJECT ${PROJECT_BINARY_DIR}/torch_pch.cpp)
-target_link_libraries(trireme_torch_pch PRIVATE trireme_torch trireme_warnings trireme_sanitize)
-target_precompile_headers(trireme_torch_pch PRIVATE
-  <ATen/ATen.h> <torch/csrc/autograd/engine.h> <torch/csrc/autograd/variable.h> <torch/csrc/autograd/custom_function.h>
-  <string> <vector> <map> <optional> <functional> <memory>)
+# Without the headers of autograd: GCC instantiates again, in every source, the templates that a precompiled header uses, which
+# for these takes as long as for all the rest. The few sources that differentiate include them.
+trireme_add_pch(trireme_torch_pch HEADERS <ATen/ATen.h> <ATen/core/grad_mode.h> USES trireme_torch)

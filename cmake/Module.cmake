@@ -35,14 +35,9 @@ function(trireme_add_module name)
   if(M_TORCH)
     target_link_libraries(trireme_${name} PUBLIC trireme_torch)
     target_precompile_headers(trireme_${name} REUSE_FROM trireme_torch_pch)
+  else()
+    target_precompile_headers(trireme_${name} REUSE_FROM trireme_std_pch)
   endif()
-endfunction()
-
-# An executable with a shared precompiled header, which was made with -fPIC where CMake gives executables -fPIE.
-function(trireme_use_pch target pch)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${target} PRIVATE -fPIC)
-  target_precompile_headers(${target} REUSE_FROM ${pch})
 endfunction()
 
 # Everything that a target reaches through PUBLIC and PRIVATE links, aliases resolved.

@@ -4,6 +4,8 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
+#include <ATen/core/grad_mode.h>
+
 namespace trireme::model {
 
 at::Tensor Layer::add_parameter(std::string name, const at::Tensor& initial, std::string tie) {

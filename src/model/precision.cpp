@@ -6,6 +6,7 @@
 #include "trireme/model/layer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace trireme::model {
 

@@ -2,6 +2,7 @@
 #include "trireme/model/update.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <optional>
 

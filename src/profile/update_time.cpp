@@ -4,6 +4,7 @@
 #include "trireme/model/update.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <chrono>

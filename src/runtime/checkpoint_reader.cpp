@@ -10,6 +10,7 @@
 #include "trireme/core/text.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 

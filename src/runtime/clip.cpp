@@ -2,6 +2,7 @@
 #include "trireme/runtime/clip.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 

@@ -10,6 +10,7 @@
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <chrono>
 #include <utility>

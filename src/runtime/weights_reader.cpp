@@ -9,6 +9,7 @@
 #include "trireme/core/text.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstddef>

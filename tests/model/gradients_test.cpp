@@ -3,6 +3,7 @@
 #include "built.h"
 #include "small_chains.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 namespace trireme::model {
