@@ -7,6 +7,7 @@
 #include "simulate_command.h"
 
 #include "trireme/core/error.h"
+#include "trireme/io/file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -49,9 +50,11 @@ int run_pure(int argc, const char* const* argv) {
   add_check(app, check_arguments);
   try {
     app.parse(argc, argv);
-    if (app.got_subcommand("plan")) return plan(plan_arguments);
-    if (app.got_subcommand("simulate")) return simulate_plan(simulate_arguments);
-    return check(check_arguments);
+    const int code = app.got_subcommand("plan")       ? plan(plan_arguments)
+                     : app.got_subcommand("simulate") ? simulate_plan(simulate_arguments)
+                                                      : check(check_arguments);
+    io::require_written(std::cout, "standard output");
+    return code;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kWrongUse;
   } catch (const InputError& error) {

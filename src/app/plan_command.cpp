@@ -14,6 +14,7 @@
 #include "trireme/report/text.h"
 #include "trireme/solve/solve.h"
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -59,6 +60,20 @@ int plan(const PlanArguments& arguments) {
 
 namespace {
 
+void require_outer_tier(const PlanArguments& arguments, const chain::Platform& platform) {
+  const auto has_one = [](const chain::RankSpec& rank) {
+    return rank.host + rank.disk > Bytes(0) && rank.out > BytesPerSecond(0) &&
+           rank.in > BytesPerSecond(0);
+  };
+  if (std::any_of(platform.ranks.begin(), platform.ranks.end(), has_one)) return;
+  for (const auto& [option, place] :
+       {std::pair{"--optimizer", arguments.optimizer}, {"--weights", arguments.weights}})
+    if (place == "outer")
+      throw InputError(concat(option,
+                              ": is outer, but no rank has an outer tier: give a --platform with "
+                              "host or disk bytes and the rates of copies, out and in"));
+}
+
 Question read_question(const PlanArguments& arguments) {
   Question question;
   question.chain = chain::load_chain(arguments.chain);
@@ -71,6 +86,7 @@ Question read_question(const PlanArguments& arguments) {
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   question.weights_at_once = std::nullopt;
+  require_outer_tier(arguments, question.platform);
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = given.value_or(rank.memory);
@@ -88,9 +104,12 @@ Question read_question(const PlanArguments& arguments) {
 }
 
 int plan_for_ranks(const PlanArguments& arguments) {
+  if (arguments.solver == "all")
+    throw InputError("--solver all: is for one stage, but --ranks chooses their number");
   PlanArguments whole = arguments;
   whole.stages = arguments.ranks;
   chain::Platform platform = read_platform(whole);
+  require_outer_tier(arguments, platform);
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : platform.ranks) rank.memory = given.value_or(rank.memory);
   const partition::ShapeQuestion question = shape_question(arguments, std::move(platform));

@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <ostream>
 #include <system_error>
 #include <utility>
 
@@ -82,6 +83,11 @@ void require_writable(const fs::path& file) {
     if (!fs::is_directory(place, ignored)) fail_write(file, ENOTDIR);
   }
   if (::access(place.c_str(), W_OK) != 0) fail_write(file, errno);
+}
+
+void require_written(std::ostream& out, const std::string& name) {
+  errno = 0;
+  if (!out.flush()) fail_write(name, errno == 0 ? EIO : errno);
 }
 
 std::vector<fs::path> expand(const std::string& pattern) {

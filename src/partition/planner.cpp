@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/planner.h"
 
+#include "one_stage.h"
 #include "optimizer_place.h"
 #include "pipeline.h"
 #include "weights_place.h"
@@ -10,6 +11,7 @@
 #include "trireme/partition/tried.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace trireme::partition {
@@ -21,35 +23,51 @@ bool is_joint(const std::string& solver) {
 }
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
-/// Of a question with `streamed`.
-Answer with_state_placed(const Question& question);
-/// Of a question with optimizer_copies, too.
+/// Of a question with `streamed` and optimizer_copies.
 Answer planned(const Question& question);
 Answer plan_alone(const Question& question);
+/// The best of the plans by `planner` with optimizer's state and frozen weights where they may be.
+Answer with_best_places(const Question& question,
+                        const std::function<Answer(const Question&)>& planner);
+Question one_by_one(Question question);
 
 }  // namespace
 
 Answer plan(const Question& question) {
   require_sound(question);
+  return with_best_places(question, planned);
+}
+
+Tried try_alone(const Question& question, const std::string& solver) {
+  require_sound(question);
+  return try_to(solver, [&] {
+    return with_best_places(one_by_one(question),
+                            [&](const Question& placed) { return answer_alone(placed, solver); });
+  });
+}
+
+namespace {
+
+Answer with_best_places(const Question& question,
+                        const std::function<Answer(const Question&)>& planner) {
+  const auto with_state_placed = [&](const Question& asked) {
+    return asked.optimizer_copies ? planner(asked) : with_best_copies(asked, planner);
+  };
   if (!question.streamed) return with_best_streams(question, with_state_placed);
   return question.weights_at_once ? with_state_placed(question)
                                   : with_best_at_once(question, with_state_placed);
 }
 
-namespace {
-
-Answer with_state_placed(const Question& question) {
-  return question.optimizer_copies ? planned(question) : with_best_copies(question, planned);
+/// One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the
+/// same.
+Question one_by_one(Question question) {
+  question.schedule = "1f1b";
+  return question;
 }
 
 Answer planned(const Question& question) {
   if (question.stages > 1 || is_joint(question.solver)) return plan_pipeline(question);
-  if (question.schedule == "1f1b") return plan_alone(question);
-  // One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the
-  // same.
-  Question one_by_one = question;
-  one_by_one.schedule = "1f1b";
-  return plan_alone(one_by_one);
+  return plan_alone(one_by_one(question));
 }
 
 void require_sound(const Question& question) {

@@ -31,10 +31,10 @@ Bytes moved(const plan::Plan& plan);
 
 }  // namespace
 
-Tried try_solver(const Question& question, const std::string& solver) {
+Tried try_to(const std::string& solver, const std::function<Answer()>& solve) {
   Tried tried{.solver = solver, .answer = {}, .refused = {}};
   try {
-    Answer found = answer_alone(question, solver);
+    Answer found = solve();
     if (auto* plan = std::get_if<plan::Plan>(&found)) tried.answer = std::move(*plan);
     if (auto* infeasible = std::get_if<plan::Infeasible>(&found))
       tried.answer = std::move(*infeasible);
@@ -42,6 +42,10 @@ Tried try_solver(const Question& question, const std::string& solver) {
     tried.refused = error.what();
   }
   return tried;
+}
+
+Tried try_solver(const Question& question, const std::string& solver) {
+  return try_to(solver, [&] { return answer_alone(question, solver); });
 }
 
 std::vector<std::string> quick_solvers(const Question& question) {

@@ -164,6 +164,47 @@ TEST(PlanCommand, ComparesAllSolvers) {
   EXPECT_THAT(result.out, testing::ContainsRegex("keep_all +- .* 18 B\n"));
 }
 
+TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
+  const std::string files = std::string(" --chain ") + TRIREME_SOURCE_DIR +
+                            "/configs/chains/gpt2-124m.yaml --platform " + TRIREME_SOURCE_DIR +
+                            "/configs/platforms/pcie-24-8.yaml --memory 6GiB";
+  const auto step = [&](const std::string& options) {
+    const CommandResult result = run_command(kTrireme + " plan" + files + " --json" + options);
+    EXPECT_EQ(result.exit_code, 0) << options << result.errors;
+    return json::parse(result.out)["predicted"]["step_s"].get<double>();
+  };
+
+  const double named = step(" --solver recompute_all");
+  EXPECT_LE(step(" --solver all"), named);
+  EXPECT_EQ(step(" --solver recompute_all --schedule gpipe"), named);
+}
+
+TEST(PlanCommand, ComparesSolversAlsoUnderGpipe) {
+  const PlanFolder files;
+  const std::string options = "--memory 18 --micro-batches 2 --solver all";
+
+  const CommandResult result = plan(files, options + " --schedule gpipe");
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, testing::ContainsRegex("keep_all +[0-9.]+ s .* 18 B"));
+}
+
+TEST(PlanCommand, WantsAnOuterTierForWhatIsToLieThere) {
+  const PlanFolder files;
+  for (const std::string option : {"--optimizer", "--weights"}) {
+    const CommandResult result = plan(files, "--memory 18 " + option + " outer");
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.errors, HasSubstr(option + ": is outer, but no rank has an outer tier"));
+  }
+}
+
+TEST(PlanCommand, FailsWhereItsAnswerDoesNotArrive) {
+  const PlanFolder files;
+  const CommandResult result = plan(files, "--memory 18 --json > /dev/full");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("standard output"));
+}
+
 class LeastBudget : public testing::TestWithParam<std::string> {};
 
 TEST_P(LeastBudget, WorksAndNothingLessDoes) {

@@ -202,6 +202,8 @@ TEST(PlanRanks, NeedsABatchAndWhatWasMeasured) {
   const StageFolder files;
 
   EXPECT_EQ(files.plan("--ranks 4 --batch 8").exit_code, 2);
+  EXPECT_THAT(files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --solver all").errors,
+              HasSubstr("--solver all: is for one stage"));
   EXPECT_EQ(files.plan("--batch 8").exit_code, 2);
   EXPECT_EQ(files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --stages 3").exit_code, 2);
   EXPECT_EQ(files.plan("--ranks 4 --batch 8 --micro-batch-size 1 --memory 3").exit_code, 3);

@@ -6,6 +6,7 @@
 #include "trireme/core/units.h"
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ void write_file(const std::filesystem::path& file, std::string_view content);
 /// Throws Error where write_file() would, as far as can be told without writing: a command that
 /// takes minutes asks before it begins. Empty: none is to be written.
 void require_writable(const std::filesystem::path& file);
+
+/// Throws Error where what was written to `out`, which the message calls `name`, did not arrive.
+void require_written(std::ostream& out, const std::string& name);
 
 /// Existing files (no folders) that match a shell pattern (`*`, `?`, `[..]` in any component),
 /// sorted; a path without such characters, or one that exists as written, stands for itself.

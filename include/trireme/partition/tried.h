@@ -4,6 +4,7 @@
 
 #include "trireme/partition/planner.h"
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,8 +21,13 @@ struct Tried {
   const plan::Infeasible* infeasible() const { return std::get_if<plan::Infeasible>(&answer); }
 };
 
+/// What `solve` answers; refused where it throws InputError.
+Tried try_to(const std::string& solver, const std::function<Answer()>& solve);
 /// One solver's own answer to the question, whatever question.solver says; no alternatives.
 Tried try_solver(const Question& question, const std::string& solver);
+/// For one stage. The same with the optimizer's state and frozen weights where they are best, as
+/// plan() has it. Throws InputError where the question contradicts itself.
+Tried try_alone(const Question& question, const std::string& solver);
 
 /// For one stage. Solvers to ask when nobody is named: all that take seconds, and those that move
 /// values only where the rank can.
