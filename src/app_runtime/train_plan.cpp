@@ -122,10 +122,10 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
   result.streamed = plan::streamed_weights(result.plan, result.chain, rank);
+  result.state_away = setting.optimizer_away[mine];
   // Between the last pass and the next step's first one, there is what passes take.
-  const Bytes held = setting.static_bytes[mine] + simulate::channel_bytes(setting, program, rank);
   result.optimizer_part =
-      std::min(kLargestPart, (result.predicted_peaks[mine] - held - kOfUpdate) / 3);
+      std::min(kLargestPart, (result.predicted_peaks[mine] - result.copies.idle - kOfUpdate) / 3);
   return result;
 }
 
@@ -269,18 +269,27 @@ tier::OuterStoreOptions without(tier::OuterStoreOptions whole,
   return whole;
 }
 
+/// For `bytes` in pieces, which are rounded up to whole cache lines; but what is to be `beside`
+/// them keeps its place.
+Bytes room_for(Bytes bytes, Bytes slack, const tier::OuterStoreOptions& store, Bytes beside) {
+  const Bytes rest = store.host + store.disk - beside - beside / 64;
+  return std::min(bytes + bytes / 32 + slack, std::max(bytes, rest));
+}
+
 void open_stores(const config::JobSpec& job, TrainPlan& plan) {
   const tier::OuterStoreOptions whole = outer_store_of(job);
   const program::Program program = plan::compile(plan.plan);
   const bool has_copies =
       std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies);
-  const Bytes moved = plan.copies.outer_peak;
-  // Pieces are rounded up to whole cache lines.
-  const Bytes room = has_copies ? moved + moved / 32 + Bytes(1 << 20) : Bytes(0);
-  plan.outer_store = part_of(whole, room);
+  const Bytes moved = has_copies ? room_for(plan.copies.outer_peak, Bytes(1 << 20), whole,
+                                            plan.streamed + plan.state_away)
+                                 : Bytes(0);
+  plan.outer_store = part_of(whole, moved);
   const tier::OuterStoreOptions rest = without(whole, plan.outer_store);
-  const Bytes weights = plan.streamed;
-  plan.weights_store = part_of(rest, weights + weights / 32 + Bytes(1 << 16));
+  const Bytes weights = plan.streamed > Bytes(0)
+                            ? room_for(plan.streamed, Bytes(1 << 16), rest, plan.state_away)
+                            : Bytes(0);
+  plan.weights_store = part_of(rest, weights);
   plan.optimizer_store = without(rest, plan.weights_store);
 }
 

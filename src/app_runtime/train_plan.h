@@ -30,8 +30,9 @@ struct TrainPlan {
   /// Of the weights that this rank streams: how many bytes, and where.
   Bytes streamed;
   tier::OuterStoreOptions weights_store;
-  /// Of the optimiser's state, where this rank has some away: most bytes that there are for it, and
-  /// what one of three parts may take on the device.
+  /// Of the optimiser's state, where this rank has some away: how many bytes, most bytes that there
+  /// are for it, and what one of three parts may take on the device.
+  Bytes state_away;
   tier::OuterStoreOptions optimizer_store;
   Bytes optimizer_part;
 

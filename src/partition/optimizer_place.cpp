@@ -44,13 +44,24 @@ Seconds copies_of(const Question& question, const plan::Plan& plan) {
   return longest;
 }
 
+/// Of a rank's static bytes, those that the weights of streamed layers come into.
+Bytes window_of(const Question& question, const plan::Plan& plan, const std::vector<int>& layers) {
+  std::vector<Bytes> sizes;
+  for (const int layer : layers) sizes.push_back(question.chain.layer(layer).frozen);
+  return chain::weights_window(std::move(sizes), plan.weights_at_once);
+}
+
 /// What each rank has left of its budget. Where values are on their way out, room is time: such a
-/// rank has none.
+/// rank has none. Of the bytes for streamed weights none are left, even if a step never needs all:
+/// validation holds other layers together.
 std::vector<Bytes> room_of(const Question& question, const plan::Plan& plan) {
   std::vector<Bytes> room(question.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
     room[static_cast<std::size_t>(stage.rank)] =
         stage.budget == Bytes(0) ? kUnlimited : stage.budget - stage.predicted.peak;
+  const std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
+  for (std::size_t rank = 0; rank < streamed.size(); ++rank)
+    room[rank] -= window_of(question, plan, streamed[rank]);
   for (const plan::StagePlan& stage : plan.stages)
     if (stage.predicted.offloaded > Bytes(0)) room[static_cast<std::size_t>(stage.rank)] = Bytes(0);
   return room;

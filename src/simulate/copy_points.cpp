@@ -61,6 +61,8 @@ class Walk {
   CopyPoint step(const Action& action, std::size_t index);
   Bytes peak() const { return peak_; }
   Bytes outer_peak() const { return outer_peak_; }
+  /// Without a value of any pass.
+  Bytes idle() const { return base_ - weights_.unused(); }
 
  private:
   void release_ended(Seconds now, CopyPoint& point);
@@ -188,6 +190,7 @@ CopyPoints copy_points(const program::Program& program, const Setting& setting,
     points.before.push_back(walk.step(actions[i], i));
   points.peak = walk.peak();
   points.outer_peak = walk.outer_peak();
+  points.idle = walk.idle();
   return points;
 }
 

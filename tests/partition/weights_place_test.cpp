@@ -147,6 +147,28 @@ TEST(WeightsPlace, SharesTheOuterTierWithTheOptimizersState) {
   EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(128 / 16 * 15 - 80));
 }
 
+// A step never holds the first and the last layer together; validation does, between its last
+// forward and the next first one.
+TEST(WeightsPlace, LeavesValidationItsBytesWhereStateComesBack) {
+  int plans = 0;
+  for (std::int64_t memory = 100; memory < 300; ++memory) {
+    SCOPED_TRACE(memory);
+    Question question =
+        with_frozen(with_links(equal_layers(8, 1, 3, memory), 2), {50, 2, 2, 2, 2, 2, 2, 50});
+    for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(10);
+    question.streamed = all_to_stream(question.chain);
+    question.optimizer_copies = std::nullopt;
+    question.platform.ranks[0].host = Bytes(1000);
+    const Answer answer = partition::plan(question);
+    const auto* const plan = std::get_if<plan::Plan>(&answer);
+    if (plan == nullptr) continue;
+    ++plans;
+    const Bytes of_last = question.chain.output(7) + question.chain.output(8);
+    EXPECT_LE(plan->stages[0].static_bytes + of_last, Bytes(memory));
+  }
+  EXPECT_GE(plans, 100);
+}
+
 // Where the state of what is trained is most of what is in the way, it goes alone, as it would if
 // no weights could.
 TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {

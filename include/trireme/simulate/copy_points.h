@@ -32,6 +32,7 @@ struct CopyPoints {
   std::vector<CopyPoint> before;  ///< by action
   Bytes peak;        ///< most bytes held if copies happen so, static and channel inside
   Bytes outer_peak;  ///< in the outer tier, until what came back was read
+  Bytes idle;        ///< held between the last action and the next step's first one
 };
 
 /// Copies out are let go of before the first action that the simulation begins after their end, or
