@@ -56,58 +56,70 @@ at::Tensor log_likelihood(at::Tensor& logits_NV, const at::Tensor& target_N, boo
   return of_target_N1.sum();
 }
 
+/// Whose gradients are asked for: a frozen head has none, and it would be the largest of all.
+struct Wanted {
+  bool x = false, weight = false;
+
+  bool any() const { return x || weight; }
+};
+
 /// All rows at once; the products of the backward wait for it.
 struct WholeLoss : torch::autograd::Function<WholeLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
                             const at::Tensor& weight_VC, const at::Tensor& target_N,
-                            bool needs_gradients) {
+                            Wanted wanted) {
     const at::ScalarType type = product_type(x_NC);
     const at::Tensor x = x_NC.to(type), weight = weight_VC.to(type);
     at::Tensor logits = at::matmul(x, weight.t());
-    at::Tensor loss = log_likelihood(logits, target_N, needs_gradients);
-    if (needs_gradients) context->save_for_backward({x, weight, logits});
+    at::Tensor loss = log_likelihood(logits, target_N, wanted.any());
+    if (wanted.any())
+      context->save_for_backward(
+          {wanted.weight ? x : at::Tensor(), wanted.x ? weight : at::Tensor(), logits});
     return loss.div_(-static_cast<double>(x.size(0)));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &g = saved[2];
-    const at::Tensor scale = gradients[0] / static_cast<double>(x.size(0));
-    return {at::matmul(g, weight).mul_(scale), at::matmul(g.t(), x * scale), {}, {}};
+    const at::Tensor scale = gradients[0] / static_cast<double>(g.size(0));
+    return {weight.defined() ? at::matmul(g, weight).mul_(scale) : at::Tensor(),
+            x.defined() ? at::matmul(g.t(), x * scale) : at::Tensor(),
+            {},
+            {}};
   }
 };
 
 struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
                             const at::Tensor& weight_VC, const at::Tensor& target_N,
-                            std::int64_t chunks, bool needs_gradients) {
+                            std::int64_t chunks, Wanted wanted) {
     const at::ScalarType type = product_type(x_NC), sums = sum_type(x_NC);
     const std::int64_t rows = x_NC.size(0), part = (rows + chunks - 1) / chunks;
     const double share = 1.0 / static_cast<double>(rows);
     const at::Tensor weight = weight_VC.to(type);
     at::Tensor likelihood = at::zeros({}, x_NC.options().dtype(sums));
     at::Tensor x_gradient, weight_gradient;
-    if (needs_gradients) {
-      x_gradient = at::empty_like(x_NC);
-      weight_gradient = at::zeros_like(weight_VC, weight_VC.options().dtype(sums));
-    }
+    if (wanted.x) x_gradient = at::empty_like(x_NC);
+    if (wanted.weight) weight_gradient = at::zeros_like(weight_VC, weight_VC.options().dtype(sums));
     for (std::int64_t begin = 0; begin < rows; begin += part) {
       const std::int64_t count = std::min(part, rows - begin);
       const at::Tensor x = x_NC.narrow(0, begin, count).to(type);
       at::Tensor logits = at::matmul(x, weight.t());
-      likelihood.add_(log_likelihood(logits, target_N.narrow(0, begin, count), needs_gradients));
-      if (!needs_gradients) continue;
+      likelihood.add_(log_likelihood(logits, target_N.narrow(0, begin, count), wanted.any()));
       const at::Tensor& g = logits;
-      x_gradient.narrow(0, begin, count).copy_(at::matmul(g, weight).mul_(share));
-      weight_gradient.add_(at::matmul(g.t(), x * share));
+      if (wanted.x) x_gradient.narrow(0, begin, count).copy_(at::matmul(g, weight).mul_(share));
+      if (wanted.weight) weight_gradient.add_(at::matmul(g.t(), x * share));
     }
-    if (needs_gradients) context->save_for_backward({x_gradient, weight_gradient});
+    if (wanted.any()) context->save_for_backward({x_gradient, weight_gradient});
     return likelihood.mul_(-share);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    return {saved[0] * gradients[0], saved[1] * gradients[0], {}, {}, {}};
+    const auto scaled = [&](const at::Tensor& gradient) {
+      return gradient.defined() ? gradient * gradients[0] : gradient;
+    };
+    return {scaled(saved[0]), scaled(saved[1]), {}, {}, {}};
   }
 };
 
@@ -115,11 +127,12 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
 
 at::Tensor linear_cross_entropy(const at::Tensor& x_NC, const at::Tensor& weight_VC,
                                 const at::Tensor& target_N, int chunks) {
-  const bool needs_gradients = at::GradMode::is_enabled();
+  const bool differentiates = at::GradMode::is_enabled();
+  const Wanted wanted{.x = differentiates && x_NC.requires_grad(),
+                      .weight = differentiates && weight_VC.requires_grad()};
   if (chunks > 1)
-    return ChunkedLoss::apply(x_NC, weight_VC, target_N, std::int64_t{chunks}, needs_gradients);
-  if (is_narrow(product_type(x_NC)))
-    return WholeLoss::apply(x_NC, weight_VC, target_N, needs_gradients);
+    return ChunkedLoss::apply(x_NC, weight_VC, target_N, std::int64_t{chunks}, wanted);
+  if (is_narrow(product_type(x_NC))) return WholeLoss::apply(x_NC, weight_VC, target_N, wanted);
   return at::cross_entropy_loss(at::linear(x_NC, weight_VC), target_N);
 }
 

@@ -130,5 +130,29 @@ TEST(LinearCrossEntropy, KeepsTheGradientOfACertainTarget) {
   EXPECT_NEAR(weight.grad()[0][0].item<double>(), -missing, missing / 100);
 }
 
+/// A frozen head's gradient would be as large as the head.
+TEST(LinearCrossEntropy, OfAFrozenHeadKeepsAndGivesNoGradientOfIt) {
+  const at::Generator from = at::detail::createCPUGenerator(3);
+  const at::Tensor values = at::empty({40, 8}).normal_(0, 1, from).to(at::kBFloat16);
+  const at::Tensor head = at::empty({60, 8}).normal_(0, 1, from).to(at::kBFloat16);
+  const at::Tensor target = at::empty({40}, at::kLong).random_(0, 60, from);
+  for (const int chunks : {1, 4}) {
+    SCOPED_TRACE(chunks);
+    const at::Tensor x = values.detach().clone().requires_grad_();
+    const at::Tensor frozen_x = values.detach().clone().requires_grad_();
+    const at::Tensor trained = head.detach().clone().requires_grad_();
+    const at::Tensor frozen = head.detach().clone();
+    linear_cross_entropy(x, trained, target, chunks).backward();
+    linear_cross_entropy(frozen_x, frozen, target, chunks).backward();
+    EXPECT_TRUE(at::equal(frozen_x.grad(), x.grad()));
+    EXPECT_FALSE(frozen.grad().defined());
+
+    const at::Tensor alone = head.detach().clone().requires_grad_();
+    linear_cross_entropy(values, alone, target, chunks).backward();
+    EXPECT_TRUE(at::equal(alone.grad(), trained.grad()));
+    EXPECT_FALSE(linear_cross_entropy(values, frozen, target, chunks).requires_grad());
+  }
+}
+
 }  // namespace
 }  // namespace trireme::model
