@@ -68,7 +68,11 @@ class PinnedStaging final : public comm::HostCopies {
         out_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)),
         blocks_(std::make_shared<Blocks>()) {}
 
-  bool is_device_memory(const void* data) const override { return tier::is_device_memory(data); }
+  bool is_device_memory(const void* data) const override {
+    // A question to the driver makes a context on the thread's device, which at first is number 0.
+    const c10::cuda::CUDAGuard on_device(device_);
+    return tier::is_device_memory(data);
+  }
   std::shared_ptr<std::byte> take(std::size_t size) override { return blocks_->take(size); }
 
   std::unique_ptr<Copy> out(std::byte* to, comm::ConstBytes from) override {
