@@ -13,6 +13,8 @@
 #include "trireme/io/pieces.h"
 #include "trireme/runtime/weights.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -93,7 +95,9 @@ std::string write_values(const SavedRun& run, const ExportArguments& arguments,
 /// As one file, or as a folder; returns what is in it.
 std::vector<std::string> write(const SavedRun& run, const ExportArguments& arguments, Bytes& size) {
   const fs::path output = plain_name(arguments.output);
-  const fs::path draft = output.string() + ".draft";
+  // Hidden and of this process alone: nothing of the user's has that name.
+  const fs::path draft =
+      output.parent_path() / concat(".", output.filename().string(), ".", ::getpid(), ".draft");
   fs::remove_all(draft);
   fs::create_directories(draft);
   try {

@@ -60,6 +60,17 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   }
 }
 
+/// Files that a run writes and that no run has written, for there is no job.yaml.
+void require_nothing_to_lose(const std::filesystem::path& folder) {
+  for (const char* const file : {"plan.json", "chain.yaml", "platform.yaml", "metrics.jsonl",
+                                 "summary.json", "report.html"}) {
+    if (std::filesystem::exists(folder / file))
+      throw InputError(concat("report.directory: ", folder.string(), " has a ", file,
+                              ", but is no earlier run's folder, and the run would overwrite it: "
+                              "give the run another one"));
+  }
+}
+
 }  // namespace
 
 std::filesystem::path plain_name(const std::filesystem::path& folder) {
@@ -104,6 +115,7 @@ std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path&
                               " cannot be renamed to ", moved->string(), ": ", failure.message(),
                               "; move it away, or give this run another folder"));
   }
+  if (!moved) require_nothing_to_lose(folder);
   fs::create_directories(name);
   return moved;
 }

@@ -19,6 +19,7 @@
 #include "trireme/core/text.h"
 #include "trireme/data/dataset.h"
 #include "trireme/device/cuda_library.h"
+#include "trireme/io/file.h"
 #include "trireme/runtime/links.h"
 #include "trireme/runtime/trainer.h"
 #include "trireme/runtime/weights.h"
@@ -268,6 +269,7 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();
   tier::install_cpu_allocator();
   try {
+    for (const std::string& file : {arguments.report, arguments.trace}) io::require_writable(file);
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
     const auto dataset = open_data(job, model);

@@ -10,6 +10,7 @@
 #include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
 
+#include <optional>
 #include <set>
 #include <type_traits>
 
@@ -98,10 +99,11 @@ void require_same(const io::Node& section, const ModelSpec& read, const ModelSpe
   const io::Node theirs = io::parse(model_lines(weights), "the weights");
   for (const auto& [key, node] : section.entries()) {
     if (key == kWeights || key == kAdapters || kFree.contains(key)) continue;
-    const io::Node there = *theirs.find(key);
-    if (mine.find(key)->to_yaml() != there.to_yaml())
+    const std::optional<io::Node> there = theirs.find(key);
+    if (!there) node.fail(concat("is ", node.found(), ", but the weights have none: leave it out"));
+    if (mine.find(key)->to_yaml() != there->to_yaml())
       node.fail(
-          concat("is ", node.found(), ", but the weights have ", there.found(), ": leave it out"));
+          concat("is ", node.found(), ", but the weights have ", there->found(), ": leave it out"));
   }
 }
 

@@ -125,6 +125,7 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   for (const Unit& unit : kUnits) {
     if (unit.name != parsed->second) continue;
     const double bytes = parsed->first * unit.factor;
+    if (unit.factor == 1 && bytes != std::floor(bytes)) return std::nullopt;  // meant as a share?
     if (!(bytes >= 0) || bytes > static_cast<double>(kMost)) return std::nullopt;
     return Bytes(static_cast<std::int64_t>(std::llround(bytes)));
   }

@@ -75,6 +75,31 @@ TEST(TrainCommand, LeavesAFolderAloneThatIsNoRuns) {
   EXPECT_EQ(text_of(folder.path() / "mine" / "job.yaml"), "my own");
 }
 
+TEST(TrainCommand, DoesNotOverwriteFilesThatNoRunHasWritten) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  std::filesystem::create_directories(folder.path() / "mine");
+  folder.file("mine/chain.yaml", "my own");
+
+  const CommandResult run = run_command(
+      kTrireme + " train " + job + " --set report.directory=" + (folder.path() / "mine").string());
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("has a chain.yaml, but is no earlier run's folder"));
+  EXPECT_EQ(text_of(folder.path() / "mine" / "chain.yaml"), "my own");
+}
+
+TEST(TrainCommand, SaysBeforeItTrainsThatATraceCannotBeWritten) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+
+  const CommandResult run = run_command(kTrireme + " train " + job + " --trace " + job + "/trace");
+
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.errors, HasSubstr("/trace"));
+  EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
+}
+
 TEST(TrainCommand, TakesAFolderWithASlashAtItsEndAgain) {
   const TemporaryFolder folder;
   const std::string train = kTrireme + " train " + small_job(folder) +

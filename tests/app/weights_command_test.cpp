@@ -33,6 +33,11 @@ class SavedRun : public testing::Test {
     return nlohmann::json::parse(text_of(run / "summary.json"))["parameters_digest"];
   }
 
+  void expect_no_drafts() const {
+    for (const auto& entry : std::filesystem::directory_iterator(own_.path()))
+      EXPECT_NE(entry.path().extension(), ".draft") << entry.path();
+  }
+
   static std::unique_ptr<TemporaryFolder> folder_;
   TemporaryFolder own_;
   std::string out_ = (own_.path() / "model").string();
@@ -179,14 +184,22 @@ TEST_F(SavedRun, IsExportedIntoOneFileOfAnotherTypeFromAnEarlierStep) {
   ASSERT_EQ(exported.exit_code, 0) << exported.errors;
   EXPECT_THAT(exported.out, HasSubstr("/step-2 to " + file));
   EXPECT_THAT(text_of(file), HasSubstr(R"("transformer.wte.weight":{"dtype":"BF16")"));
-  EXPECT_FALSE(std::filesystem::exists(file + ".draft"));
+  expect_no_drafts();
 }
 
 TEST_F(SavedRun, IsExportedIntoAFolderThatIsNamedWithASlash) {
   const CommandResult exported = trireme("export " + run() + " -o " + out_ + "/");
   EXPECT_EQ(exported.exit_code, 0) << exported.errors;
   EXPECT_TRUE(std::filesystem::exists(out_ + "/config.json"));
-  EXPECT_FALSE(std::filesystem::exists(out_ + "/.draft"));
+  expect_no_drafts();
+}
+
+TEST_F(SavedRun, IsExportedBesideAFolderThatIsCalledADraft) {
+  std::filesystem::create_directories(out_ + ".draft");
+  own_.file("model.draft/mine", "mine");
+  const CommandResult exported = trireme("export " + run() + " -o " + out_);
+  EXPECT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_EQ(text_of(out_ + ".draft/mine"), "mine");
 }
 
 TEST_F(SavedRun, IsNotExportedOverWhatIsThere) {
@@ -218,7 +231,7 @@ TEST_F(SavedRun, ThatIsDamagedLeavesNothingBehind) {
   EXPECT_EQ(exported.exit_code, 2);
   EXPECT_THAT(exported.errors, HasSubstr("is not what was written: the file is damaged"));
   EXPECT_FALSE(std::filesystem::exists(out_));
-  EXPECT_FALSE(std::filesystem::exists(out_ + ".draft"));
+  expect_no_drafts();
 }
 
 TEST_F(SavedRun, WithoutCheckpointsSaysWhatIsMissing) {

@@ -51,6 +51,14 @@ TEST_F(Weights, LeaveContextDropoutAndGrainToTheJob) {
   EXPECT_EQ(spec.grain, "fine");
 }
 
+TEST_F(Weights, WithoutScaledPositionsRefuseAJobsOwn) {
+  io::write_file(folder_ / "config.json",
+                 R"({"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2,
+                     "num_hidden_layers": 2, "intermediate_size": 64, "vocab_size": 500})");
+  EXPECT_THAT(input_error([&] { job_with(", rope_factor: 4, rope_scaling: linear"); }),
+              HasSubstr("rope_factor is 4, but the weights have none: leave it out"));
+}
+
 TEST_F(Weights, MayHaveAdaptersBesideThem) {
   const auto spec = std::get<GptSpec>(
       job_with(", lora_rank: 4, lora_alpha: 8, lora_targets: [qkv], trained: [\"*lora*\"]").model);

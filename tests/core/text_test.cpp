@@ -101,6 +101,8 @@ TEST(ParseBytes, RefusesWhatIsNoSize) {
                            "8192PiB",
                            "99999999999999999999",
                            "--1",
+                           "0.4",
+                           "1.5 B",
                            "1 2"}) {
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
   }
