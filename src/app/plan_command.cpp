@@ -61,17 +61,16 @@ int plan(const PlanArguments& arguments) {
 namespace {
 
 void require_outer_tier(const PlanArguments& arguments, const chain::Platform& platform) {
-  const auto has_one = [](const chain::RankSpec& rank) {
-    return rank.host + rank.disk > Bytes(0) && rank.out > BytesPerSecond(0) &&
-           rank.in > BytesPerSecond(0);
-  };
-  if (std::any_of(platform.ranks.begin(), platform.ranks.end(), has_one)) return;
-  for (const auto& [option, place] :
-       {std::pair{"--optimizer", arguments.optimizer}, {"--weights", arguments.weights}})
-    if (place == "outer")
+  const auto require = [&](const char* option, const std::string& place, const char* rates,
+                           bool (*has_one)(const chain::RankSpec&)) {
+    if (place == "outer" && std::none_of(platform.ranks.begin(), platform.ranks.end(), has_one))
       throw InputError(concat(option,
                               ": is outer, but no rank has an outer tier: give a --platform with "
-                              "host or disk bytes and the rates of copies, out and in"));
+                              "host or disk bytes and the rates of copies, ",
+                              rates));
+  };
+  require("--optimizer", arguments.optimizer, "out and in", partition::can_move_state);
+  require("--weights", arguments.weights, "in", partition::can_stream);
 }
 
 Question read_question(const PlanArguments& arguments) {
@@ -104,8 +103,6 @@ Question read_question(const PlanArguments& arguments) {
 }
 
 int plan_for_ranks(const PlanArguments& arguments) {
-  if (arguments.solver == "all")
-    throw InputError("--solver all: is for one stage, but --ranks chooses their number");
   PlanArguments whole = arguments;
   whole.stages = arguments.ranks;
   chain::Platform platform = read_platform(whole);

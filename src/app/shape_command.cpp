@@ -14,6 +14,8 @@ partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::P
         "micro-batch with which the chain was measured");
   if (arguments.sweep > 0 || !arguments.cut.empty())
     throw InputError("--ranks: chooses the number of stages; --cut and --sweep need a fixed one");
+  if (arguments.solver == "all")
+    throw InputError("--solver all: is for one stage, but --ranks chooses their number");
   partition::ShapeQuestion question;
   question.chain_at = [chain = chain::load_chain(arguments.chain),
                        measured_at = arguments.measured_at](int micro_batch) {

@@ -114,8 +114,9 @@ std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path&
       throw InputError(concat("report.directory: the earlier run in ", folder.string(),
                               " cannot be renamed to ", moved->string(), ": ", failure.message(),
                               "; move it away, or give this run another folder"));
+  } else {
+    require_nothing_to_lose(name);
   }
-  if (!moved) require_nothing_to_lose(folder);
   fs::create_directories(name);
   return moved;
 }

@@ -183,10 +183,7 @@ NcclLink* NcclChannel::find(const Link& link) const {
 NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) const {
   // Without a link, `control` takes it.
   NcclLink* const found = data.empty() ? nullptr : find(link);
-  if (found == nullptr) return nullptr;
-  // A question to the driver makes a context on the thread's device, which at first is number 0.
-  const c10::cuda::CUDAGuard on_device(device_);
-  return tier::is_device_memory(data.data()) ? found : nullptr;
+  return found != nullptr && tier::is_device_memory(data.data(), device_) ? found : nullptr;
 }
 
 std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePtr& message) {

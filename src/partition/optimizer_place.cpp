@@ -29,9 +29,7 @@ BytesPerSecond copy_rate(const chain::RankSpec& rank) {
 
 bool has_lanes(const Question& question) {
   const auto end = question.platform.ranks.begin() + question.stages;
-  return std::any_of(question.platform.ranks.begin(), end, [](const chain::RankSpec& rank) {
-    return copy_rate(rank) > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
-  });
+  return std::any_of(question.platform.ranks.begin(), end, can_move_state);
 }
 
 /// Of the rank that takes longest.
@@ -44,13 +42,6 @@ Seconds copies_of(const Question& question, const plan::Plan& plan) {
   return longest;
 }
 
-/// Of a rank's static bytes, those that the weights of streamed layers come into.
-Bytes window_of(const Question& question, const plan::Plan& plan, const std::vector<int>& layers) {
-  std::vector<Bytes> sizes;
-  for (const int layer : layers) sizes.push_back(question.chain.layer(layer).frozen);
-  return chain::weights_window(std::move(sizes), plan.weights_at_once);
-}
-
 /// What each rank has left of its budget. Where values are on their way out, room is time: such a
 /// rank has none. Of the bytes for streamed weights none are left, even if a step never needs all:
 /// validation holds other layers together.
@@ -61,7 +52,8 @@ std::vector<Bytes> room_of(const Question& question, const plan::Plan& plan) {
         stage.budget == Bytes(0) ? kUnlimited : stage.budget - stage.predicted.peak;
   const std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
   for (std::size_t rank = 0; rank < streamed.size(); ++rank)
-    room[rank] -= window_of(question, plan, streamed[rank]);
+    room[rank] -= plan::streamed_weights(plan, question.chain, static_cast<int>(rank)) -
+                  saved_bytes(question.chain, streamed[rank], plan.weights_at_once);
   for (const plan::StagePlan& stage : plan.stages)
     if (stage.predicted.offloaded > Bytes(0)) room[static_cast<std::size_t>(stage.rank)] = Bytes(0);
   return room;
@@ -198,6 +190,10 @@ bool keeps_everything(const plan::Plan& plan) {
 
 Bytes with_margin(Bytes away) {
   return away + away / 15 + Bytes(16);
+}
+
+bool can_move_state(const chain::RankSpec& rank) {
+  return copy_rate(rank) > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
 }
 
 bool has_no_copies(const Question& question) {

@@ -25,10 +25,6 @@ constexpr int kMoreAtOnce = 3;
 constexpr double kNearIdeal = 1.005;
 constexpr const char* kOnDevice = "frozen weights on the device";
 
-bool can_stream(const chain::RankSpec& rank) {
-  return rank.in > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
-}
-
 bool has_lanes(const Question& question) {
   const auto end = question.platform.ranks.begin() + question.stages;
   return std::any_of(question.platform.ranks.begin(), end, can_stream);
@@ -190,6 +186,10 @@ std::string advice(Question question, const std::function<Answer(const Question&
 }
 
 }  // namespace
+
+bool can_stream(const chain::RankSpec& rank) {
+  return rank.in > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
+}
 
 std::vector<int> all_to_stream(const chain::Chain& chain) {
   std::vector<int> layers;

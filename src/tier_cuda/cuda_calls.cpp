@@ -4,6 +4,8 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
+#include <c10/cuda/CUDAGuard.h>
+
 namespace trireme::tier {
 
 void check(cudaError_t status, std::string_view call) {
@@ -12,7 +14,8 @@ void check(cudaError_t status, std::string_view call) {
   throw DeviceError(concat(call, ": ", cudaGetErrorString(status)));
 }
 
-bool is_device_memory(const void* data) {
+bool is_device_memory(const void* data, c10::DeviceIndex device) {
+  const c10::cuda::CUDAGuard on_device(device);
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
     (void)cudaGetLastError();

@@ -69,9 +69,7 @@ class PinnedStaging final : public comm::HostCopies {
         blocks_(std::make_shared<Blocks>()) {}
 
   bool is_device_memory(const void* data) const override {
-    // A question to the driver makes a context on the thread's device, which at first is number 0.
-    const c10::cuda::CUDAGuard on_device(device_);
-    return tier::is_device_memory(data);
+    return tier::is_device_memory(data, device_);
   }
   std::shared_ptr<std::byte> take(std::size_t size) override { return blocks_->take(size); }
 

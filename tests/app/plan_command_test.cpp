@@ -205,6 +205,19 @@ TEST(PlanCommand, FailsWhereItsAnswerDoesNotArrive) {
   EXPECT_THAT(result.errors, HasSubstr("standard output"));
 }
 
+TEST(PlanCommand, TakesAnOuterTierThatIsOnlyReadForWeights) {
+  const PlanFolder files;
+  const std::string with =
+      " --platform " + files.folder.file("platform.yaml",
+                                         "format: trireme-platform/1\n"
+                                         "ranks:\n  - {memory_bytes: 18, host_bytes: 1KiB, "
+                                         "in_bytes_per_s: 10}\n");
+  EXPECT_EQ(plan(files, with + " --weights outer").exit_code, 0);
+  const CommandResult result = plan(files, with + " --optimizer outer");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("no rank has an outer tier"));
+}
+
 class LeastBudget : public testing::TestWithParam<std::string> {};
 
 TEST_P(LeastBudget, WorksAndNothingLessDoes) {

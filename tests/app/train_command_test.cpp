@@ -64,29 +64,18 @@ TEST(TrainCommand, KeepsAnEarlierRun) {
 TEST(TrainCommand, LeavesAFolderAloneThatIsNoRuns) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);
-  std::filesystem::create_directories(folder.path() / "mine");
-  folder.file("mine/job.yaml", "my own");
+  for (const std::string file : {"job.yaml", "chain.yaml"}) {
+    const std::filesystem::path mine = folder.path() / ("with-" + file);
+    std::filesystem::create_directories(mine);
+    folder.file("with-" + file + "/" + file, "my own");
 
-  const CommandResult run = run_command(
-      kTrireme + " train " + job + " --set report.directory=" + (folder.path() / "mine/").string());
+    const CommandResult run =
+        run_command(kTrireme + " train " + job + " --set report.directory=" + (mine / "").string());
 
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.errors, HasSubstr("has a job.yaml, but is no earlier run's folder"));
-  EXPECT_EQ(text_of(folder.path() / "mine" / "job.yaml"), "my own");
-}
-
-TEST(TrainCommand, DoesNotOverwriteFilesThatNoRunHasWritten) {
-  const TemporaryFolder folder;
-  const std::string job = small_job(folder);
-  std::filesystem::create_directories(folder.path() / "mine");
-  folder.file("mine/chain.yaml", "my own");
-
-  const CommandResult run = run_command(
-      kTrireme + " train " + job + " --set report.directory=" + (folder.path() / "mine").string());
-
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.errors, HasSubstr("has a chain.yaml, but is no earlier run's folder"));
-  EXPECT_EQ(text_of(folder.path() / "mine" / "chain.yaml"), "my own");
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.errors, HasSubstr("has a " + file + ", but is no earlier run's folder"));
+    EXPECT_EQ(text_of(mine / file), "my own");
+  }
 }
 
 TEST(TrainCommand, SaysBeforeItTrainsThatATraceCannotBeWritten) {

@@ -56,6 +56,11 @@ struct Question {
   std::optional<int> weights_at_once = program::kLeastAtOnce;
 };
 
+/// Whether the rank has an outer tier, and copies from there: frozen weights can come and go.
+bool can_stream(const chain::RankSpec& rank);
+/// The same with copies both ways: the optimizer's state can.
+bool can_move_state(const chain::RankSpec& rank);
+
 /// All layers that have frozen weights.
 std::vector<int> all_to_stream(const chain::Chain& chain);
 /// Question::streamed for "device" (none), "outer" (all) and "auto".
