@@ -28,7 +28,8 @@ std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
   return bytes;
 }
 
-/// Large ones first, as long as they are not too much; what is left to the smallest that covers it.
+/// Large ones first, as long as they are not too much; what is left to the smallest that covers it,
+/// for which those stay that are then not needed: what is too much is less than any that is away.
 std::vector<bool> chosen(const std::vector<std::int64_t>& bytes, std::int64_t away) {
   std::vector<std::size_t> by_size(bytes.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
@@ -45,7 +46,14 @@ std::vector<bool> chosen(const std::vector<std::int64_t>& bytes, std::int64_t aw
       last = i;
     }
   }
-  if (away > 0 && last) is_away[*last] = true;
+  if (away == 0 || !last) return is_away;
+  std::int64_t too_much = bytes[*last] - away;
+  for (const std::size_t i : by_size) {
+    if (!is_away[i] || bytes[i] > too_much) continue;
+    is_away[i] = false;
+    too_much -= bytes[i];
+  }
+  is_away[*last] = true;
   return is_away;
 }
 
