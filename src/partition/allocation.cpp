@@ -104,10 +104,16 @@ void Enumeration::extend(std::size_t normals, int specials) {
   const bool may_be_special = grown_.ranks.empty() || grown_.ranks.back() != special_;
   for (const bool special : {false, true}) {
     if (special ? !may_be_special : normals == normal_.size()) continue;
+    const std::size_t with = normals + (special ? 0 : 1);
+    const int left = static_cast<int>(normal_.size() - with);
+    const bool lacks_special = !special && specials == 0;
+    // Behind the last stage that there can be, none may lack layers, and no layer a stage.
+    const int first_end = special && left == 0 ? layers_ : begin;
+    const int last_end = layers_ - left - (lacks_special ? 1 : 0);
     grown_.ranks.push_back(special ? special_ : normal_[normals]);
-    for (int last = begin; last <= layers_; ++last) {
+    for (int last = first_end; last <= last_end; ++last) {
       grown_.ends.push_back(last);
-      extend(normals + (special ? 0 : 1), specials + (special ? 1 : 0));
+      extend(with, specials + (special ? 1 : 0));
       grown_.ends.pop_back();
     }
     grown_.ranks.pop_back();

@@ -66,8 +66,9 @@ Question one_by_one(Question question) {
 }
 
 Answer planned(const Question& question) {
-  if (question.stages > 1 || is_joint(question.solver)) return plan_pipeline(question);
-  return plan_alone(one_by_one(question));
+  if (question.stages > 1) return plan_pipeline(question);
+  const Question alone = one_by_one(question);
+  return is_joint(alone.solver) ? plan_pipeline(alone) : plan_alone(alone);
 }
 
 void require_sound(const Question& question) {

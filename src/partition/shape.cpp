@@ -17,6 +17,8 @@ int rank_of(const Shape& shape, int replica, int stage) {
   return replica * shape.stages + stage;
 }
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
+/// No step is faster: ranks do all the work, and a micro-batch is in one layer at a time.
+Seconds least_step(Question question);
 
 }  // namespace
 
@@ -32,10 +34,12 @@ std::vector<Shape> shapes_of(const ShapeQuestion& question) {
     if (stages != question.stages.value_or(stages)) continue;
     if (replicas != question.replicas.value_or(replicas)) continue;
     const int share = question.batch / replicas;
-    for (int size = 1; size <= share; ++size) {
-      if (share % size != 0 || size != question.micro_batch.value_or(size)) continue;
-      if (share / size != question.micro_batches.value_or(share / size)) continue;
-      shapes.push_back({stages, replicas, size, share / size});
+    for (int count = std::min(share, plan::kMaxMicroBatches); count >= 1; --count) {
+      if (share % count != 0) continue;
+      const int size = share / count;
+      if (size != question.micro_batch.value_or(size)) continue;
+      if (count != question.micro_batches.value_or(count)) continue;
+      shapes.push_back({stages, replicas, size, count});
     }
   }
   if (shapes.empty())
@@ -55,7 +59,7 @@ ShapeAnswer choose_shape(const ShapeQuestion& question) {
     if (is_new) entry->second = question.chain_at(shape.micro_batch);
     if (shape.stages > entry->second.length()) continue;
     TriedShape tried{.shape = shape, .answer = {}};
-    tried.least = ideal_step(question_of(question, shape, entry->second));
+    tried.least = least_step(question_of(question, shape, entry->second));
     answer.tried.push_back(std::move(tried));
   }
   if (answer.tried.empty())
@@ -215,6 +219,16 @@ chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
           .out = std::min(a.out, b.out),
           .in = std::min(a.in, b.in),
           .speed = std::min(a.speed, b.speed)};
+}
+
+Seconds least_step(Question question) {
+  const Seconds of_all = ideal_step(question);
+  double fastest = 0;
+  for (const chain::RankSpec& rank : question.platform.ranks)
+    fastest = std::max(fastest, rank.speed);
+  question.platform = chain::uniform_platform(1, Bytes(0));
+  question.stages = question.micro_batches = 1;
+  return std::max(of_all, ideal_step(question) / fastest);
 }
 
 }  // namespace

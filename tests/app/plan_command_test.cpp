@@ -165,7 +165,7 @@ TEST(PlanCommand, ComparesAllSolvers) {
 }
 
 TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
-  const std::string files = std::string(" --chain ") + TRIREME_SOURCE_DIR +
+  const std::string files = std::string(" --slots 50 --chain ") + TRIREME_SOURCE_DIR +
                             "/configs/chains/gpt2-124m.yaml --platform " + TRIREME_SOURCE_DIR +
                             "/configs/platforms/pcie-24-8.yaml --memory 6GiB";
   const auto step = [&](const std::string& options) {
@@ -177,6 +177,24 @@ TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
   const double named = step(" --solver recompute_all");
   EXPECT_LE(step(" --solver all"), named);
   EXPECT_EQ(step(" --solver recompute_all --schedule gpipe"), named);
+}
+
+// One stage waits for nobody, whatever is asked for.
+TEST(PlanCommand, HoldsOneMicroBatchAtATimeOnOneStage) {
+  const PlanFolder files;
+  for (const std::string solver : {"auto", "joint", "adapipe"}) {
+    const std::string options = "--memory 18 --micro-batches 4 --solver " + solver;
+    EXPECT_EQ(step_of(files, options + " --schedule gpipe"), step_of(files, options)) << solver;
+  }
+}
+
+// Ways of which most are dead ends: what is left is one layer a stage.
+TEST(PlanCommand, PlansNearlyAsManyStagesAsLayers) {
+  const std::string chain =
+      std::string(" --chain ") + TRIREME_SOURCE_DIR + "/configs/chains/gpt2-124m.yaml";
+  const CommandResult result = run_command("timeout 60 " + kTrireme + " plan" + chain +
+                                           " --stages 25 --micro-batches 2 --memory 24GiB --json");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
 }
 
 TEST(PlanCommand, ComparesSolversAlsoUnderGpipe) {
