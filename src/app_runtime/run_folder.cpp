@@ -60,6 +60,21 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   }
 }
 
+/// The working folder or one around it is not the run's own: the next run would rename it.
+void require_own(const std::filesystem::path& folder) {
+  std::error_code failure;
+  const auto real = std::filesystem::weakly_canonical(plain_name(folder), failure);
+  const auto working = std::filesystem::current_path(failure);
+  for (auto around = working;; around = around.parent_path()) {
+    if (around == real)
+      throw InputError(concat("report.directory: ", folder.string(), " holds the working folder ",
+                              working.string(),
+                              ", which the next run would rename: give the run a "
+                              "folder of its own, such as runs/NAME"));
+    if (!around.has_relative_path()) return;
+  }
+}
+
 /// Files that a run writes and that no run has written, for there is no job.yaml.
 void require_nothing_to_lose(const std::filesystem::path& folder) {
   for (const char* const file : {"plan.json", "chain.yaml", "platform.yaml", "metrics.jsonl",
@@ -98,6 +113,7 @@ FolderLock::~FolderLock() {
 
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
+  require_own(folder);
   const fs::path name = plain_name(folder);
   std::optional<fs::path> moved;
   if (fs::exists(name / "job.yaml")) {

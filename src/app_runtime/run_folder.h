@@ -38,8 +38,8 @@ class FolderLock {
 };
 
 /// Makes the folder. One that holds an earlier run is renamed to FOLDER.1, .2, ...; returns that
-/// name if so. Throws InputError where it holds something else that a run would overwrite, or
-/// cannot be renamed.
+/// name if so. Throws InputError where it holds the working folder or something else that a run
+/// would overwrite, or cannot be renamed.
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
 
 /// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and

@@ -78,6 +78,20 @@ TEST(TrainCommand, LeavesAFolderAloneThatIsNoRuns) {
   }
 }
 
+TEST(TrainCommand, TakesNoFolderThatTheUserIsIn) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  for (const std::string directory : {".", ".."}) {
+    const CommandResult run =
+        run_command("mkdir -p '" + (folder.path() / "in").string() + "' && cd '" +
+                    (folder.path() / "in").string() + "' && " + kTrireme + " train " + job +
+                    " --set report.directory=" + directory);
+
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.errors, HasSubstr("holds the working folder"));
+  }
+}
+
 TEST(TrainCommand, SaysBeforeItTrainsThatATraceCannotBeWritten) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);
