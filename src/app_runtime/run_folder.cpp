@@ -62,17 +62,15 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
 
 /// The working folder or one around it is not the run's own: the next run would rename it.
 void require_own(const std::filesystem::path& folder) {
-  std::error_code failure;
-  const auto real = std::filesystem::weakly_canonical(plain_name(folder), failure);
-  const auto working = std::filesystem::current_path(failure);
-  for (auto around = working;; around = around.parent_path()) {
-    if (around == real)
-      throw InputError(concat("report.directory: ", folder.string(), " holds the working folder ",
-                              working.string(),
-                              ", which the next run would rename: give the run a "
-                              "folder of its own, such as runs/NAME"));
-    if (!around.has_relative_path()) return;
-  }
+  std::error_code ignored;
+  const auto working = std::filesystem::current_path(ignored);
+  const auto from_folder =
+      working.lexically_relative(std::filesystem::weakly_canonical(plain_name(folder), ignored));
+  if (from_folder.empty() || *from_folder.begin() == "..") return;
+  throw InputError(concat("report.directory: ", folder.string(), " holds the working folder ",
+                          working.string(),
+                          ", which the next run would rename: give the run a "
+                          "folder of its own, such as runs/NAME"));
 }
 
 /// Files that a run writes and that no run has written, for there is no job.yaml.

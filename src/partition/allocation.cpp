@@ -21,12 +21,13 @@ class Enumeration {
       : layers_(layers), normal_(std::move(normal)), special_(special) {}
 
   std::vector<Allocation> all() {
-    extend(0, 0);
+    extend(0, false);
     return std::move(found_);
   }
 
  private:
-  void extend(std::size_t normals, int specials);
+  /// With so many normal stages and perhaps special ones so far, by all that can become whole.
+  void extend(std::size_t normals, bool has_special);
 
   int layers_;
   std::vector<int> normal_;
@@ -95,25 +96,22 @@ double least_step(const StageRoom& room, const Allocation& allocation) {
 
 namespace {
 
-void Enumeration::extend(std::size_t normals, int specials) {
+void Enumeration::extend(std::size_t normals, bool has_special) {
   const int begin = grown_.ends.empty() ? 1 : grown_.ends.back() + 1;
-  if (begin > layers_) {
-    if (normals == normal_.size() && specials > 0) found_.push_back(grown_);
-    return;
-  }
+  if (begin > layers_) return found_.push_back(grown_);
   const bool may_be_special = grown_.ranks.empty() || grown_.ranks.back() != special_;
   for (const bool special : {false, true}) {
     if (special ? !may_be_special : normals == normal_.size()) continue;
     const std::size_t with = normals + (special ? 0 : 1);
+    const bool has_one = has_special || special;
+    // Stages that must still come need a layer each; where none can come, no layer is left.
     const int left = static_cast<int>(normal_.size() - with);
-    const bool lacks_special = !special && specials == 0;
-    // Behind the last stage that there can be, none may lack layers, and no layer a stage.
     const int first_end = special && left == 0 ? layers_ : begin;
-    const int last_end = layers_ - left - (lacks_special ? 1 : 0);
+    const int last_end = layers_ - left - (has_one ? 0 : 1);
     grown_.ranks.push_back(special ? special_ : normal_[normals]);
     for (int last = first_end; last <= last_end; ++last) {
       grown_.ends.push_back(last);
-      extend(with, specials + (special ? 1 : 0));
+      extend(with, has_one);
       grown_.ends.pop_back();
     }
     grown_.ranks.pop_back();

@@ -18,7 +18,7 @@ int rank_of(const Shape& shape, int replica, int stage) {
 }
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
 /// No step is faster: ranks do all the work, and a micro-batch is in one layer at a time.
-Seconds least_step(Question question);
+Seconds shortest_step(Question question);
 
 }  // namespace
 
@@ -59,7 +59,7 @@ ShapeAnswer choose_shape(const ShapeQuestion& question) {
     if (is_new) entry->second = question.chain_at(shape.micro_batch);
     if (shape.stages > entry->second.length()) continue;
     TriedShape tried{.shape = shape, .answer = {}};
-    tried.least = least_step(question_of(question, shape, entry->second));
+    tried.least = shortest_step(question_of(question, shape, entry->second));
     answer.tried.push_back(std::move(tried));
   }
   if (answer.tried.empty())
@@ -221,14 +221,14 @@ chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
           .speed = std::min(a.speed, b.speed)};
 }
 
-Seconds least_step(Question question) {
+Seconds shortest_step(Question question) {
   const Seconds of_all = ideal_step(question);
-  double fastest = 0;
-  for (const chain::RankSpec& rank : question.platform.ranks)
-    fastest = std::max(fastest, rank.speed);
-  question.platform = chain::uniform_platform(1, Bytes(0));
+  std::vector<chain::RankSpec>& ranks = question.platform.ranks;
+  std::iter_swap(ranks.begin(),
+                 std::max_element(ranks.begin(), ranks.end(),
+                                  [](const auto& a, const auto& b) { return a.speed < b.speed; }));
   question.stages = question.micro_batches = 1;
-  return std::max(of_all, ideal_step(question) / fastest);
+  return std::max(of_all, ideal_step(question));
 }
 
 }  // namespace

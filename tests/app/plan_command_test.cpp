@@ -188,15 +188,6 @@ TEST(PlanCommand, HoldsOneMicroBatchAtATimeOnOneStage) {
   }
 }
 
-// Ways of which most are dead ends: what is left is one layer a stage.
-TEST(PlanCommand, PlansNearlyAsManyStagesAsLayers) {
-  const std::string chain =
-      std::string(" --chain ") + TRIREME_SOURCE_DIR + "/configs/chains/gpt2-124m.yaml";
-  const CommandResult result = run_command("timeout 60 " + kTrireme + " plan" + chain +
-                                           " --stages 25 --micro-batches 2 --memory 24GiB --json");
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-}
-
 TEST(PlanCommand, ComparesSolversAlsoUnderGpipe) {
   const PlanFolder files;
   const std::string options = "--memory 18 --micro-batches 2 --solver all";

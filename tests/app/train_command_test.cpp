@@ -81,11 +81,11 @@ TEST(TrainCommand, LeavesAFolderAloneThatIsNoRuns) {
 TEST(TrainCommand, TakesNoFolderThatTheUserIsIn) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);
+  const std::filesystem::path working = folder.path() / "in";
+  std::filesystem::create_directories(working);
   for (const std::string directory : {".", ".."}) {
-    const CommandResult run =
-        run_command("mkdir -p '" + (folder.path() / "in").string() + "' && cd '" +
-                    (folder.path() / "in").string() + "' && " + kTrireme + " train " + job +
-                    " --set report.directory=" + directory);
+    const CommandResult run = run_command("cd '" + working.string() + "' && " + kTrireme +
+                                          " train " + job + " --set report.directory=" + directory);
 
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_THAT(run.errors, HasSubstr("holds the working folder"));

@@ -291,6 +291,11 @@ TEST(Allocations, AreAsManyAsCounted) {
   }
 }
 
+// Grown without a look ahead, nearly all ways are dead ends: minutes for these few.
+TEST(Allocations, OfNearlyAsManyRanksAsLayersAreListedDirectly) {
+  EXPECT_EQ(static_cast<double>(every_allocation(26, 25, 0).size()), count_allocations(26, 25));
+}
+
 /// The heaviest rank's time for one micro-batch if nothing is run twice.
 double heaviest(const StageRoom& room, const Allocation& allocation) {
   std::vector<double> loads(static_cast<std::size_t>(room.stages()), 0);
