@@ -42,6 +42,7 @@ int check(const CheckArguments& arguments) {
   const std::string format = format_of(arguments.file);
   const bool is_plan = format.starts_with("trireme-plan/");
   if (!format.empty()) refuse(!arguments.settings.empty(), "--set", "a job");
+  if (!format.empty()) refuse(arguments.resolved, "--resolved", "a job");
   if (is_plan || (format.empty() && !arguments.chain.empty())) return check_plan(arguments);
   refuse(!arguments.chain.empty(), "--chain", "a plan");
   refuse(!arguments.platform.empty(), "--platform", "a plan");

@@ -76,6 +76,9 @@ void require_outer_tier(const PlanArguments& arguments, const chain::Platform& p
 Question read_question(const PlanArguments& arguments) {
   Question question;
   question.chain = chain::load_chain(arguments.chain);
+  if (arguments.stages > question.chain.length())
+    throw InputError(concat("--stages: is ", arguments.stages, ", but ", arguments.chain, " has ",
+                            question.chain.length(), " layers: a stage has at least one"));
   question.platform = read_platform(arguments);
   question.stages = arguments.stages;
   question.micro_batches = arguments.micro_batches;
@@ -89,12 +92,16 @@ Question read_question(const PlanArguments& arguments) {
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = given.value_or(rank.memory);
-  Bytes& memory = question.platform.ranks.front().memory;
-  if (memory > Bytes(0) || given) return question;
+  const std::vector<chain::RankSpec>& ranks = question.platform.ranks;
+  const bool has_budget = std::any_of(ranks.begin(), ranks.end(), [](const chain::RankSpec& rank) {
+    return rank.memory > Bytes(0);
+  });
+  if (has_budget || given) return question;
   if (arguments.stages > 1) {
     std::cerr << "no memory given: nothing has to be run twice or moved\n";
     return question;
   }
+  Bytes& memory = question.platform.ranks.front().memory;
   memory = partition::keep_all_budget(question);
   if (arguments.sweep == 0)
     std::cerr << "no memory given: taking what keep_all needs, " << report::exact_text(memory)

@@ -9,6 +9,7 @@
 #include "trireme/io/file.h"
 #include "trireme/report/sweep.h"
 #include "trireme/report/text.h"
+#include "trireme/solve/solve.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -56,6 +57,10 @@ namespace {
 
 std::vector<Tried> first_answers(const PlanArguments& arguments, partition::Question question) {
   const bool named = arguments.solver != "auto" && arguments.solver != "all";
+  const std::vector<std::string> all = solve::solver_names();
+  if (named && std::find(all.begin(), all.end(), arguments.solver) == all.end())
+    throw InputError(concat("--sweep: is for one stage, but --solver ", arguments.solver,
+                            " plans several: name one of ", join(all, ", ")));
   const std::vector<std::string> solvers =
       named ? std::vector<std::string>{arguments.solver} : partition::quick_solvers(question);
   if (!named) tell_left_out(question);

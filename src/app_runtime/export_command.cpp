@@ -2,7 +2,7 @@
 #include "export_command.h"
 
 #include "launch.h"
-#include "run_folder.h"
+#include "own_folder.h"
 #include "saved_run.h"
 
 #include "trireme/config/adapters.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job_data.h"
 
+#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
+#include "trireme/core/text.h"
 
 #include <string>
 
@@ -43,6 +45,11 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
     if (!files || message.rfind(key, 0) != 0) throw;
     throw InputError(files->where() + message.substr(key.size()));
   }
+}
+
+std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset) {
+  const std::string files = model::files_digest(job.model);
+  return files.empty() ? dataset.digest() : digest(concat(dataset.digest(), files));
 }
 
 }  // namespace trireme::app

@@ -7,11 +7,15 @@
 #include "trireme/model/chain.h"
 
 #include <memory>
+#include <string>
 
 namespace trireme::app {
 
 /// Throws InputError; one about its files says where the job names them.
 std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
                                          const model::ChainModel& model);
+
+/// Of all examples, and of the files that the model's layers are read from where there are some.
+std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset);
 
 }  // namespace trireme::app

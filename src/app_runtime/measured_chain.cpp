@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measured_chain.h"
 
-#include "run_folder.h"
+#include "own_folder.h"
 #include "signals.h"
 
 #include "trireme/comm/rounds.h"

@@ -31,6 +31,13 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
 /// What decides a run's numbers, by keys: "train.batch" is "16".
 using Numbers = std::map<std::string, std::string>;
 Numbers numbers_of(const io::Node& job);
+/// What a checkpoint has beside its tensors.
+struct Header {
+  Numbers job;
+  checkpoint::Manifest manifest;
+};
+/// Throws InputError with a way out where it cannot be read, or where files are cut.
+Header header_of(const fs::path& folder);
 /// "train.batch: 16, there 32", one for each difference.
 std::vector<std::string> differences(Numbers here, const Numbers& there);
 
@@ -84,30 +91,22 @@ namespace {
 std::optional<Resumption> found_by(const config::JobSpec& job, const std::string& data,
                                    const RankContext& context, std::ostream& out) {
   const bool must = job.checkpoint.resume == "must";
-  std::vector<checkpoint::Found> all =
+  const std::vector<checkpoint::Found> all =
       checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
   if (job.checkpoint.resume == "never") return std::nullopt;
-  // One of the last step, and no summary: the crash came between the two.
-  if (!must && all.size() > 1 && all.back().step >= job.train.steps) all.pop_back();
   if (all.empty()) {
     if (must)
       job.fail("checkpoint.resume", concat("is must, but there is no checkpoint in ",
                                            checkpoints_folder(job.report.directory).string()));
     return std::nullopt;
   }
-  if (!must && fs::exists(fs::path(job.report.directory) / "summary.json")) return std::nullopt;
+  const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json");
+  if (!must && has_ended) return std::nullopt;
   const auto& [folder, step] = all.back();
-  const Numbers there = numbers_of(io::load(checkpoint::job_file(folder)));
-  for (const std::string& key : {kMicroBatch, kOptimizer})
-    if (!there.contains(key))
-      throw InputError(
-          concat(checkpoint::job_file(folder).string(), ": has no ", key,
-                 ", must be the resolved job of the checkpoint: it was changed since; remove ",
-                 folder.string(), " to go on from the one before it"));
+  const auto [there, manifest] = header_of(folder);
   const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
   std::vector<std::string> different = differences(here, there);
-  const checkpoint::Manifest manifest = checkpoint::load_manifest(folder);
-  if (manifest.data != data) different.emplace_back("the data set's content");
+  if (manifest.data != data) different.emplace_back("the content of data files or model.files");
   if (!different.empty() && !must)
     job.fail("checkpoint.resume",
              concat("is auto, but the run in ", job.report.directory,
@@ -124,12 +123,30 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
   if (manifest.threads != context.threads)
     out << "note: not as in the checkpoint: threads per rank: " << context.threads << ", there "
         << manifest.threads << "; numbers may differ in their last bits\n";
-  if (step >= job.train.steps)
+  // One of the last step, and no summary: the stop came between the two.
+  if (step > job.train.steps || (step == job.train.steps && has_ended))
     job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
                                    " steps behind it: nothing is left to train"));
   out << "goes on from " << folder.string() << "\n";
   return Resumption{
       .checkpoint = folder, .step = step, .micro_batch = std::stoi(there.at(kMicroBatch))};
+}
+
+Header header_of(const fs::path& folder) {
+  try {
+    Header header{.job = numbers_of(io::load(checkpoint::job_file(folder))),
+                  .manifest = checkpoint::load_manifest(folder)};
+    for (const std::string& key : {kMicroBatch, kOptimizer})
+      if (!header.job.contains(key))
+        throw InputError(concat(checkpoint::job_file(folder).string(), ": has no ", key,
+                                ", must be the resolved job of the checkpoint"));
+    if (const auto file = checkpoint::incomplete_file(header.manifest, folder))
+      throw InputError(concat(file->string(), ": is not here with all its bytes"));
+    return header;
+  } catch (const Error& error) {
+    throw InputError(concat(error.what(), "; the checkpoint was changed or is damaged: remove ",
+                            folder.string(), " to go on from the one before it"));
+  }
 }
 
 Numbers numbers_of(const io::Node& job) {

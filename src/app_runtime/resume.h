@@ -24,14 +24,15 @@ struct Resumption {
 /// Of a run's folder.
 std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 
-/// Every rank; rank 0 looks. `data` is the data set's digest. With `checkpoint.resume`:
+/// Every rank; rank 0 looks. `data` is content_digest(). With `checkpoint.resume`:
 /// - never: none.
 /// - auto: the newest one of the run folder, where the run in it has not ended (has no
 ///   summary.json). Throws InputError if it is of a job with other numbers: another model, data or
 ///   training; a size of micro-batches that is open differs from none.
 /// - must: the newest one. What is different is told on `out`. Throws InputError if there is none.
 ///
-/// Throws InputError where no step is left to train.
+/// Throws InputError where no step is left to train, unless only the summary is missing, and where
+/// the checkpoint is damaged.
 std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
                                         const RankContext& context, std::ostream& out);
 

@@ -9,13 +9,7 @@
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/run_page.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -60,80 +54,7 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   }
 }
 
-/// The working folder or one around it is not the run's own: the next run would rename it.
-void require_own(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  const auto working = std::filesystem::current_path(ignored);
-  const auto from_folder =
-      working.lexically_relative(std::filesystem::weakly_canonical(plain_name(folder), ignored));
-  if (from_folder.empty() || *from_folder.begin() == "..") return;
-  throw InputError(concat("report.directory: ", folder.string(), " holds the working folder ",
-                          working.string(),
-                          ", which the next run would rename: give the run a "
-                          "folder of its own, such as runs/NAME"));
-}
-
-/// Files that a run writes and that no run has written, for there is no job.yaml.
-void require_nothing_to_lose(const std::filesystem::path& folder) {
-  for (const char* const file : {"plan.json", "chain.yaml", "platform.yaml", "metrics.jsonl",
-                                 "summary.json", "report.html"}) {
-    if (std::filesystem::exists(folder / file))
-      throw InputError(concat("report.directory: ", folder.string(), " has a ", file,
-                              ", but is no earlier run's folder, and the run would overwrite it: "
-                              "give the run another one"));
-  }
-}
-
 }  // namespace
-
-std::filesystem::path plain_name(const std::filesystem::path& folder) {
-  const std::filesystem::path name = std::filesystem::absolute(folder).lexically_normal();
-  return name.filename().empty() ? name.parent_path() : name;
-}
-
-FolderLock::FolderLock(const std::filesystem::path& folder) {
-  const std::filesystem::path run = plain_name(folder);
-  const std::filesystem::path file =
-      run.parent_path() / concat(".", run.filename().string(), ".lock");
-  std::error_code ignored;
-  std::filesystem::create_directories(run.parent_path(), ignored);
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-    return;  // where there can be no lock, there is none
-  ::close(std::exchange(descriptor_, -1));
-  throw InputError(concat("report.directory: another run is in ", folder.string(),
-                          ": wait for its end, or give this one a folder of its own"));
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder) {
-  namespace fs = std::filesystem;
-  require_own(folder);
-  const fs::path name = plain_name(folder);
-  std::optional<fs::path> moved;
-  if (fs::exists(name / "job.yaml")) {
-    if (!fs::exists(name / "metrics.jsonl") || !fs::exists(name / "plan.json"))
-      throw InputError(concat("report.directory: ", folder.string(),
-                              " has a job.yaml, but is no earlier run's folder: give the run "
-                              "another one"));
-    int number = 1;
-    while (fs::exists(fs::path(concat(name.string(), ".", number)))) ++number;
-    moved = concat(name.string(), ".", number);
-    std::error_code failure;
-    fs::rename(name, *moved, failure);
-    if (failure)
-      throw InputError(concat("report.directory: the earlier run in ", folder.string(),
-                              " cannot be renamed to ", moved->string(), ": ", failure.message(),
-                              "; move it away, or give this run another folder"));
-  } else {
-    require_nothing_to_lose(name);
-  }
-  fs::create_directories(name);
-  return moved;
-}
 
 RunFolder::RunFolder(const Parts& parts)
     : job_(parts.job),

@@ -1,4 +1,4 @@
-// The run's folder, and the observer that fills it: only the speaking rank has one.
+// The observer that fills the run's folder: only the speaking rank has one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,27 +20,6 @@
 #include <ostream>
 
 namespace trireme::app {
-
-/// Absolute, and without the last slash of "runs/quickstart/".
-std::filesystem::path plain_name(const std::filesystem::path& folder);
-
-/// While it lives, no other run takes the folder (by a file beside it, .FOLDER.lock). Throws
-/// InputError if another run has it.
-class FolderLock {
- public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
-
-/// Makes the folder. One that holds an earlier run is renamed to FOLDER.1, .2, ...; returns that
-/// name if so. Throws InputError where it holds the working folder or something else that a run
-/// would overwrite, or cannot be renamed.
-std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
 
 /// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and
 /// platform.yaml), metrics.jsonl, TensorBoard events and

@@ -6,6 +6,7 @@
 #include "job_platform.h"
 #include "launch.h"
 #include "mpi_launch.h"
+#include "own_folder.h"
 #include "resume.h"
 #include "run_folder.h"
 #include "signals.h"
@@ -99,7 +100,7 @@ struct Run {
   const config::JobSpec& job;
   const model::ChainModel& model;
   const data::Dataset& dataset;
-  const std::string& data_digest;  ///< which takes the reading of all of it
+  const std::string& content;  ///< content_digest(), which takes the reading of all data
 };
 
 /// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
@@ -132,7 +133,7 @@ runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resu
                                      .every = run.job.checkpoint.every,
                                      .keep = run.job.checkpoint.keep,
                                      .job = config::to_yaml(run.job),
-                                     .data = run.data_digest};
+                                     .data = run.content};
   if (resumed) checkpoints.resume = resumed->checkpoint;
   return checkpoints;
 }
@@ -218,20 +219,21 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
 }
 
 void train_rank(const Run& run, const RankContext& context) {
-  require_same_everywhere(context.channel, run.job, run.data_digest);
+  require_same_everywhere(context.channel, run.job, run.content);
   std::ostream& out = words_of(run);
   std::optional<FolderLock> lock;
   const auto take_folder = [&] {
     if (context.channel.rank() == 0) lock.emplace(run.job.report.directory);
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
-  const std::optional<Resumption> resumed = resumption_of(run.job, run.data_digest, context, out);
-  const auto look_at_model = [&] {
+  const std::optional<Resumption> resumed = resumption_of(run.job, run.content, context, out);
+  const auto look = [&] {  // at what would be noticed after minutes of planning
     if (context.channel.rank() != 0) return;
+    if (!resumed) require_takeable(run.job.report.directory);
     model::require_trained(run.model, run.job);
     if (!run.job.weights.empty() && !resumed) runtime::require_weights(run.model, run.job);
   };
-  comm::work_beside_rounds(context.channel, look_at_model, "look at the model");
+  comm::work_beside_rounds(context.channel, look, "look at the run's folder and model");
   config::JobSpec job = run.job;
   if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;
   const SettledJob settled = with_shape(job, run.model, context, context.channel.size(), out);
@@ -241,7 +243,7 @@ void train_rank(const Run& run, const RankContext& context) {
                  .job = settled.job,
                  .model = run.model,
                  .dataset = run.dataset,
-                 .data_digest = run.data_digest},
+                 .content = run.content},
                 placed, settled.costs, resumed);
 }
 
@@ -273,12 +275,12 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
     const model::ChainModel model = model::make_model(job.model, own);
     const auto dataset = open_data(job, model);
-    const std::string data_digest = dataset->digest();
+    const std::string content = content_digest(job, *dataset);
     const Run run{.arguments = arguments,
                   .job = job,
                   .model = model,
                   .dataset = *dataset,
-                  .data_digest = data_digest};
+                  .content = content};
     return launch(job, [&](const RankContext& context) { train_rank(run, context); });
   } catch (...) {
     return exit_code_of_current_exception(is_speaker(), "");

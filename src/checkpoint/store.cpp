@@ -45,18 +45,6 @@ std::vector<fs::path> folders_in(const fs::path& root) {
   return folders;
 }
 
-/// Every file of the manifest is there with all its bytes.
-void require_files(const Manifest& manifest, const fs::path& folder) {
-  for (const auto& [file, end] : file_ends(manifest)) {
-    std::error_code none;
-    const fs::path path = folder / file;
-    if (!fs::exists(path, none) || Bytes(static_cast<std::int64_t>(fs::file_size(path))) != end)
-      throw Error(concat(path.string(), ": was written by another rank and is not here with its ",
-                         end.count(),
-                         " bytes: report.directory must be on a file system that all ranks share"));
-  }
-}
-
 }  // namespace
 
 std::vector<Found> Store::complete() const {
@@ -88,7 +76,10 @@ void Store::begin(std::int64_t step) const {
 
 void Store::publish(const Manifest& manifest, const std::string& job) const {
   const fs::path folder = draft(manifest.step);
-  require_files(manifest, folder);
+  if (const auto file = incomplete_file(manifest, folder))
+    throw Error(concat(file->string(),
+                       ": was written by another rank and is not here with all its bytes: "
+                       "report.directory must be on a file system that all ranks share"));
   io::write_file(job_file(folder), job);
   io::write_file(manifest_file(folder), to_json(manifest));
   remove_folder(place(manifest.step));
@@ -114,6 +105,15 @@ std::map<std::string, Bytes> file_ends(const Manifest& manifest) {
   for (const auto& [name, entry] : manifest.tensors)
     ends[entry.file] = std::max(ends[entry.file], entry.offset + entry.size);
   return ends;
+}
+
+std::optional<fs::path> incomplete_file(const Manifest& manifest, const fs::path& folder) {
+  for (const auto& [file, end] : file_ends(manifest)) {
+    std::error_code failure;
+    const auto size = fs::file_size(folder / file, failure);
+    if (failure || !std::cmp_equal(size, end.count())) return folder / file;
+  }
+  return std::nullopt;
 }
 
 fs::path manifest_file(const fs::path& folder) {

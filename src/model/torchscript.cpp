@@ -3,6 +3,7 @@
 // Modules run without the graph executor's own differentiation, whose nodes would keep tensors that
 // no tape sees: every operator is recorded as if it had been called from here.
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
 namespace trireme::model {
 namespace {
@@ -81,6 +83,15 @@ ChainModel make_torchscript(const config::TorchScriptSpec& spec) {
                             }});
   }
   return model;
+}
+
+std::string files_digest(const config::ModelSpec& spec) {
+  const auto* const script = std::get_if<config::TorchScriptSpec>(&spec);
+  if (script == nullptr) return {};
+  std::string all;
+  for (const fs::path& file : files_of(*script))
+    all += concat(file.stem().string(), ' ', digest(io::read_file(file)), '\n');
+  return digest(all);
 }
 
 namespace {

@@ -155,22 +155,52 @@ Answer Search::fastest() const {
   return chosen;
 }
 
-/// "; it would fit with so much host memory"; empty where that would not be enough.
+Question with_host(Question question, Bytes host) {
+  for (chain::RankSpec& rank : question.platform.ranks) rank.host = std::max(rank.host, host);
+  return question;
+}
+
+/// Amounts of host memory that a plan may do with, ascending.
+std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan) {
+  const auto most_away = [](const plan::Plan& some, auto&& beside) {
+    const std::vector<Bytes> state = plan::optimizer_away(some);
+    Bytes most;
+    for (std::size_t rank = 0; rank < state.size(); ++rank)
+      most = std::max(most, state[rank] + beside(rank));
+    return most;
+  };
+  const auto weights = [&](std::size_t rank) {
+    return plan::streamed_weights(plan, question.chain, static_cast<int>(rank));
+  };
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kSummary);
+  const auto values_too = [&](std::size_t rank) {
+    return weights(rank) + simulation.ranks[rank].outer_peak;
+  };
+  return {with_margin(most_away(with_room_used(question, plan), weights)),
+          with_margin(most_away(plan, weights)), with_margin(most_away(plan, values_too))};
+}
+
+/// What a plan has in the outer tier: "frozen weights and the optimizer's state".
+std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
+  const std::vector<Bytes> state = plan::optimizer_away(plan);
+  const auto has_some = [](Bytes bytes) { return bytes > Bytes(0); };
+  std::vector<std::string> parts;
+  if (!plan::streamed_weights(plan, chain).empty()) parts.emplace_back("frozen weights");
+  if (std::any_of(state.begin(), state.end(), has_some))
+    parts.emplace_back("the optimizer's state");
+  if (std::any_of(plan.stages.begin(), plan.stages.end(),
+                  [&](const plan::StagePlan& one) { return has_some(one.predicted.offloaded); }))
+    parts.emplace_back("activations");
+  return join(parts, " and ");
+}
+
+/// For a question that nothing answers.
 std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
   const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
   question.optimizer_copies = kAnyTime;
-  for (chain::RankSpec& rank : question.platform.ranks) {
-    rank.host = std::max(rank.host, with_margin(state));
+  for (chain::RankSpec& rank : question.platform.ranks)
     if (copy_rate(rank) == BytesPerSecond(0)) rank.out = rank.in = BytesPerSecond(1e9);
-  }
-  const Answer answer = plan(question);
-  const auto* const found = std::get_if<plan::Plan>(&answer);
-  if (found == nullptr) return "";
-  Bytes most;
-  for (const Bytes away : plan::optimizer_away(with_room_used(question, *found)))
-    most = std::max(most, with_margin(away));
-  return concat("; it would fit with ", to_text(most), " (", most.count(),
-                " bytes) of host memory for the optimizer's state");
+  return host_advice(question, with_margin(state), plan);
 }
 
 }  // namespace
@@ -223,6 +253,23 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
 
 Bytes outer_room(const chain::RankSpec& rank, Bytes outside) {
   return std::max(Bytes(0), rank.host + rank.disk - outside - outside / 64);
+}
+
+std::string host_advice(const Question& question, Bytes host,
+                        const std::function<Answer(const Question&)>& plan) {
+  const Question generous = with_host(question, host);
+  const Answer answer = plan(generous);
+  const auto* const found = std::get_if<plan::Plan>(&answer);
+  if (found == nullptr) return "";
+  Bytes enough = host;
+  for (const Bytes size : outer_sizes(generous, *found)) {
+    if (size >= host || std::holds_alternative<plan::Infeasible>(plan(with_host(question, size))))
+      continue;
+    enough = size;
+    break;
+  }
+  return concat("; it would fit with ", to_text(enough), " (", enough.count(),
+                " bytes) of host memory for ", outer_text(question.chain, *found));
 }
 
 Answer with_best_copies(const Question& question,

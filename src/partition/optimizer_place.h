@@ -10,6 +10,7 @@
 #include "trireme/partition/planner.h"
 
 #include <functional>
+#include <string>
 
 namespace trireme::partition {
 
@@ -32,6 +33,12 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
 /// What a rank's outer tier has left for outputs and tapes beside so much of state and weights,
 /// which may stand in several pieces.
 Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
+
+/// For a question that nothing answers, with rates of copies: "; it would fit with so much host
+/// memory for ...", an amount of at most `host` bytes on every rank with which `plan` was found to
+/// answer it. Empty where `host` bytes are not enough.
+std::string host_advice(const Question& question, Bytes host,
+                        const std::function<Answer(const Question&)>& plan);
 
 /// For a question without optimizer_copies: `plan` is asked for plans with some, several times; the
 /// fastest of them.

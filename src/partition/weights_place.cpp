@@ -150,39 +150,20 @@ Answer Search::settled(const Looked& best) {
   return answer;
 }
 
-/// Most bytes in the outer tier of a rank: weights and the optimiser's state.
-Bytes most_outside(const chain::Chain& chain, const plan::Plan& plan) {
-  const std::vector<Bytes> state = plan::optimizer_away(plan);
-  Bytes most;
-  for (std::size_t rank = 0; rank < state.size(); ++rank)
-    most =
-        std::max(most, state[rank] + plan::streamed_weights(plan, chain, static_cast<int>(rank)));
-  return with_margin(most);
-}
-
-/// "; it would fit with so much host memory"; empty where that would not be enough.
+/// For a question that nothing answers.
 std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
   question.streamed = all_to_stream(question.chain);
   question.weights_at_once = program::kLeastAtOnce;
   const Bytes all = with_margin(streamed_bytes(question, *question.streamed).outside +
                                 chain::optimizer_bytes(question.chain, 1, question.chain.length()));
-  for (chain::RankSpec& rank : question.platform.ranks) {
-    rank.host = std::max(rank.host, all);
+  for (chain::RankSpec& rank : question.platform.ranks)
     if (rank.in == BytesPerSecond(0)) rank.out = rank.in = BytesPerSecond(1e9);
-  }
   const bool may_move = question.optimizer_copies != Seconds(0);
-  const auto said = [&](Seconds optimizer_copies, const char* of_what) -> std::string {
-    question.optimizer_copies = optimizer_copies;
-    const Answer answer = plan(question);
-    const auto* const found = std::get_if<plan::Plan>(&answer);
-    if (found == nullptr) return "";
-    const Bytes most = most_outside(question.chain, *found);
-    return concat("; it would fit with ", to_text(most), " (", most.count(),
-                  " bytes) of host memory for ", of_what);
-  };
-  const std::string alone = said(Seconds(0), "frozen weights");
+  question.optimizer_copies = Seconds(0);
+  const std::string alone = host_advice(question, all, plan);
   if (!alone.empty() || !may_move) return alone;
-  return said(kAnyTime, "frozen weights and the optimizer's state");
+  question.optimizer_copies = kAnyTime;
+  return host_advice(question, all, plan);
 }
 
 }  // namespace

@@ -35,15 +35,18 @@ std::string dependencies(const config::JobSpec& job, int threads, const std::str
   const io::Node resolved = io::parse(config::to_yaml(drawn), "job");
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
+  const std::string files = model::files_digest(job.model);
   const bool deterministic = job.device == "cuda" && job.train.deterministic;
-  return concat(
-      "format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
-      "\nprocessor: ", processor_name(), "\nthreads: ", threads,
-      device == device::cpu().describe() ? "" : "\ndevice: " + device,
-      "\nmicro_batch: ", job.train.micro_batch.value(), "\nprecision: ", job.train.precision,
-      job.memory.tapes == "lean" ? "\ntapes: lean" : "",
-      deterministic ? "\nkernels: deterministic" : "", "\noptimizer: ", optimizer.kind,
-      has_momentum ? " with momentum" : "", "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
+  return concat("format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
+                "\nprocessor: ", processor_name(), "\nthreads: ", threads,
+                device == device::cpu().describe() ? "" : "\ndevice: " + device,
+                "\nmicro_batch: ", job.train.micro_batch.value(),
+                "\nprecision: ", job.train.precision,
+                job.memory.tapes == "lean" ? "\ntapes: lean" : "",
+                deterministic ? "\nkernels: deterministic" : "", "\noptimizer: ", optimizer.kind,
+                has_momentum ? " with momentum" : "", job.train.clip_norm > 0 ? "\nclips: yes" : "",
+                files.empty() ? "" : "\nfiles: " + files, "\nmodel:\n",
+                resolved.find("model")->to_yaml(), "\n");
 }
 
 std::optional<Stored> find_stored(const config::JobSpec& job, int threads,

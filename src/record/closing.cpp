@@ -40,8 +40,10 @@ std::string percent(double share);
 std::string closing_text(const Summary& summary) {
   std::string text = line("steps", steps(summary));
   text += losses(summary);
-  text += throughput(summary);
-  text += line("bubble", percent(summary.bubble));
+  if (summary.steps > summary.resumed_after) {
+    text += throughput(summary);
+    text += line("bubble", percent(summary.bubble));
+  }
   if (!summary.ranks.empty())
     text += concat("\n", memory_table(summary), "\n", time_table(summary), moved_state(summary),
                    reserves(summary));
@@ -59,6 +61,8 @@ std::string line(std::string_view label, std::string_view text) {
 }
 
 std::string steps(const Summary& summary) {
+  if (summary.steps == summary.resumed_after)
+    return concat(summary.steps, ", all of them before this start");
   const std::string time =
       concat(" in ", to_text(summary.total), ", the first after ", to_text(summary.to_first_step));
   if (summary.resumed_after == 0) return concat(summary.steps, time);

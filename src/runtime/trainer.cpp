@@ -180,6 +180,8 @@ Outcome Trainer::run(Observer* observer) {
   const auto account = my.setup.memory.enter();
   const config::TrainSpec& train = my.setup.job.train;
   if (observer != nullptr) observer->started(my.setup.since_start());
+  // Its last step was saved and told, its summary was not.
+  if (my.steps_done == train.steps && my.evaluation) my.validation_loss = my.validate();
   while (my.steps_done < train.steps) {
     my.train_step(my.steps_done++);
     const bool validates = my.evaluation && my.is_due(train.validate_every);

@@ -118,14 +118,45 @@ TEST_F(Resuming, AnotherKindOfOptimizerIsRefusedAlsoByMust) {
 }
 
 TEST_F(Resuming, ACrashBehindTheLastCheckpointIsMadeGood) {
-  train("--set checkpoint.every=2 --set train.steps=6");
-  const nlohmann::json before = summary_of(run_);
-  std::filesystem::remove(run_ / "summary.json");
+  for (const std::string keep : {"1", "2"}) {
+    const std::string settings =
+        "--set checkpoint.every=2 --set train.steps=6 --set checkpoint.keep=" + keep;
+    train(settings);
+    const nlohmann::json before = summary_of(run_);
+    const std::string metrics = text_of(run_ / "metrics.jsonl");
+    std::filesystem::remove(run_ / "summary.json");
 
-  const CommandResult run = train("--set checkpoint.every=2 --set train.steps=6");
+    const CommandResult run = train(settings);
 
-  EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_EQ(summary_of(run_)["losses_digest"], before["losses_digest"]);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_THAT(run.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-6").string()));
+    EXPECT_THAT(run.out, HasSubstr("6, all of them before this start"));
+    for (const char* same :
+         {"steps", "parameters_digest", "losses_digest", "train_loss", "validation_loss"})
+      EXPECT_EQ(summary_of(run_)[same], before[same]) << same;
+    EXPECT_EQ(text_of(run_ / "metrics.jsonl"), metrics);
+    EXPECT_TRUE(std::filesystem::exists(run_ / "report.html"));
+  }
+}
+
+TEST_F(Resuming, ADamagedCheckpointSaysWhatToRemove) {
+  const std::string settings = "--set checkpoint.every=3 --set train.steps=9 ";
+  for (const std::string file : {"manifest.json", "job.yaml", "rank-0.safetensors"}) {
+    train(settings + "--set checkpoint.resume=never --set checkpoint.keep=3");
+    std::filesystem::remove(run_ / "summary.json");
+    const std::filesystem::path newest = run_ / "checkpoints" / "step-9";
+    std::filesystem::resize_file(newest / file, 20);
+
+    const CommandResult run = train(settings);
+    std::filesystem::remove_all(newest);
+    const CommandResult without = train(settings);
+
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.errors, HasSubstr((newest / file).string()));
+    EXPECT_THAT(run.errors, HasSubstr("remove " + newest.string() + " to go on from the one"));
+    EXPECT_EQ(without.exit_code, 0) << without.errors;
+    EXPECT_EQ(summary_of(run_)["resumed_after_steps"], 6);
+  }
 }
 
 TEST_F(Resuming, OtherFilesAreAnotherJob) {
@@ -144,7 +175,7 @@ TEST_F(Resuming, OtherFilesAreAnotherJob) {
   const CommandResult run = train(settings);
 
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.errors, HasSubstr("the data set's content"));
+  EXPECT_THAT(run.errors, HasSubstr("the content of data files"));
 }
 
 TEST_F(Resuming, NeverBeginsAnewAndKeepsTheEarlierRun) {

@@ -10,6 +10,7 @@ namespace trireme {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kTrireme = TRIREME_BINARY;
 
@@ -90,6 +91,40 @@ TEST(TrainCommand, TakesNoFolderThatTheUserIsIn) {
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_THAT(run.errors, HasSubstr("holds the working folder"));
   }
+}
+
+TEST(TrainCommand, SaysBeforeItPlansThatItsFolderCannotBeMade) {
+  const TemporaryFolder folder;
+  const std::string in_the_way = folder.file("file", "a file");
+  std::filesystem::create_symlink(folder.path() / "nothing", folder.path() / "link");
+  for (const std::string& directory :
+       {in_the_way, in_the_way + "/run", (folder.path() / "link").string()}) {
+    const CommandResult run =
+        run_command(kTrireme + " train " + small_job(folder) +
+                    " --set memory.device_budget=40MiB --set report.directory=" + directory);
+
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.errors, HasSubstr("report.directory: " + directory + " cannot be made"));
+    EXPECT_THAT(run.out, Not(HasSubstr("profile")));
+  }
+  EXPECT_EQ(text_of(in_the_way), "a file");
+}
+
+TEST(TrainCommand, KeepsTheEarlierRunOfTheFolderThatALinkNames) {
+  const TemporaryFolder folder;
+  const std::filesystem::path there = folder.path() / "there", link = folder.path() / "link";
+  std::filesystem::create_directories(there);
+  std::filesystem::create_symlink(there, link);
+  const std::string train =
+      kTrireme + " train " + small_job(folder) + " --set report.directory=" + link.string();
+  run_command(train);
+
+  const CommandResult again = run_command(train);
+
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::exists(there / "summary.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "there.1" / "summary.json"));
 }
 
 TEST(TrainCommand, SaysBeforeItTrainsThatATraceCannotBeWritten) {

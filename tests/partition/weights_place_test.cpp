@@ -342,5 +342,42 @@ TEST(WeightsPlace, OfThreeNamesAndNoOther) {
   EXPECT_THROW(streamed_layers_of("host", chain), LogicError);
 }
 
+/// "(N bytes) of host memory" in an answer that nothing fits.
+std::optional<Bytes> advised_host(const Answer& answer) {
+  const auto* const why = std::get_if<plan::Infeasible>(&answer);
+  if (why == nullptr) return std::nullopt;
+  const std::size_t end = why->where.find(" bytes) of host memory");
+  if (end == std::string::npos) return std::nullopt;
+  return Bytes(std::stoll(why->where.substr(why->where.rfind('(', end) + 1)));
+}
+
+TEST(WeightsPlace, AnAdvisedAmountOfHostMemoryIsEnough) {
+  std::mt19937 random(29);
+  int advised = 0;
+  for (int trial = 0; trial < trials(400); ++trial) {
+    SCOPED_TRACE(trial);
+    Question question = small_question_with_frozen(
+        random, {.least_layers = 2, .least_stages = 1, .most_stages = 2});
+    for (chain::LayerCost& layer : question.chain.layers)
+      layer.optimizer = Bytes(between(random, 0, 6));
+    question.optimizer_copies = std::nullopt;
+    for (chain::RankSpec& rank : question.platform.ranks) {
+      rank.memory = Bytes(between(random, 4, 40));
+      rank.host = Bytes(between(random, 0, 8));
+    }
+    const std::optional<Bytes> host = advised_host(partition::plan(question));
+    if (!host) continue;
+    ++advised;
+    for (chain::RankSpec& rank : question.platform.ranks) {
+      rank.host = std::max(rank.host, *host);
+      if (rank.in == BytesPerSecond(0)) rank.in = BytesPerSecond(1e9);
+      if (rank.out == BytesPerSecond(0)) rank.out = BytesPerSecond(1e9);
+    }
+    EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question))) << host->count();
+  }
+  std::printf("%d advised\n", advised);
+  EXPECT_GE(advised, trials(40));
+}
+
 }  // namespace
 }  // namespace trireme::partition

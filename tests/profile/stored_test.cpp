@@ -68,6 +68,7 @@ TEST(Dependencies, AreWhateverChangesTheCosts) {
   EXPECT_NE(with([](auto& job) { job.train.micro_batch = 1; }), base);
   EXPECT_NE(with([](auto& job) { job.train.precision = "bfloat16"; }), base);
   EXPECT_NE(with([](auto& job) { job.train.optimizer.kind = "sgd"; }), base);
+  EXPECT_NE(with([](auto& job) { job.train.clip_norm = job.train.clip_norm > 0 ? 0 : 1; }), base);
   EXPECT_NE(with([](auto& job) { job.model = config::MlpSpec{.inputs = 5, .widths = {6}}; }), base);
   EXPECT_NE(with([](auto& job) { job.model = config::GptSpec{}; }), base);
 }

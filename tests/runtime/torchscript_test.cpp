@@ -173,5 +173,22 @@ TEST(TorchScript, OfOtherFilesIsRefused) {
               HasSubstr("would both be layer 'layer0'"));
 }
 
+TEST(TorchScript, OfOtherFilesAreOtherByTheirDigest) {
+  const auto scripts = [](const std::string& name, const std::string& code) {
+    const TemporaryFolder folder;
+    save_script({.code = code, .parameters = {}}, folder / name);
+    config::TorchScriptSpec script;
+    script.files = {(folder / "*.pt").string()};
+    return model::files_digest(script);
+  };
+  const std::string one = "def forward(self, x):\n    return torch.gelu(x)\n";
+  const std::string other = "def forward(self, x):\n    return torch.relu(x)\n";
+
+  EXPECT_EQ(scripts("a.pt", one), scripts("a.pt", one));
+  EXPECT_NE(scripts("a.pt", one), scripts("a.pt", other));
+  EXPECT_NE(scripts("a.pt", one), scripts("b.pt", one));
+  EXPECT_EQ(model::files_digest(config::MlpSpec{}), "");
+}
+
 }  // namespace
 }  // namespace trireme::runtime

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ class Store {
 
 /// Where the files of a manifest end, by name: the bytes of each when it is whole.
 std::map<std::string, Bytes> file_ends(const Manifest& manifest);
+
+/// A file of the manifest that is not there with all its bytes, if there is one.
+std::optional<std::filesystem::path> incomplete_file(const Manifest& manifest,
+                                                     const std::filesystem::path& folder);
 
 /// Of a checkpoint's folder: what makes it one.
 std::filesystem::path manifest_file(const std::filesystem::path& folder);

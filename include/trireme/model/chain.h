@@ -87,6 +87,10 @@ using ModelRegistry = std::map<std::string, ModelFactory>;
 /// The chain of a job. Throws InputError for a kind that neither Trireme nor `own` knows.
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own = {});
 
+/// Of the names and bytes of the files that a spec's layers are read from; empty where there are
+/// none. Throws InputError where they cannot be read.
+std::string files_digest(const config::ModelSpec& spec);
+
 /// What the layer of this number, 1..L, owes to the one before it.
 InputGradient input_gradient(const ChainModel& model, int number);
 

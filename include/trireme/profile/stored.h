@@ -13,9 +13,10 @@
 
 namespace trireme::profile {
 
-/// Everything that measured costs depend on, as text: model, micro-batch size, precision,
-/// optimiser, threads, LibTorch, processor, device, and the program itself (its digest: layers of
-/// its own may have changed). `device`: what Place::describe() says.
+/// Everything that measured costs depend on, as text: model with the files of its layers,
+/// micro-batch size, precision, optimiser, whether gradients are clipped, threads, LibTorch,
+/// processor, device, and the program itself (its digest: layers of its own may have changed).
+/// `device`: what Place::describe() says.
 std::string dependencies(const config::JobSpec& job, int threads,
                          const std::string& device = device::cpu().describe());
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "own_folder.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& folder, const std::string& what) {
+  throw InputError(concat("report.directory: ", folder.string(), " ", what));
+}
+
+bool is_there(const fs::path& file) {
+  std::error_code none;
+  return fs::exists(file, none);
+}
+
+/// Its name behind all links.
+fs::path real_name(const fs::path& folder) {
+  std::error_code failure;
+  fs::path real = fs::weakly_canonical(plain_name(folder), failure);
+  return failure ? plain_name(folder) : real;
+}
+
+bool holds_earlier_run(const fs::path& name) {
+  return is_there(name / "job.yaml") && is_there(name / "metrics.jsonl") &&
+         is_there(name / "plan.json");
+}
+
+/// The working folder or one around it is not the run's own: the next run would rename it.
+void require_own(const fs::path& folder) {
+  std::error_code ignored;
+  const auto working = fs::current_path(ignored);
+  const auto from_folder = working.lexically_relative(real_name(folder));
+  if (from_folder.empty() || *from_folder.begin() == "..") return;
+  fail(folder, concat("holds the working folder ", working.string(),
+                      ", which the next run would rename: give the run a folder of its own, such "
+                      "as runs/NAME"));
+}
+
+/// Files that a run writes and that no run has written.
+void require_nothing_to_lose(const fs::path& folder) {
+  const fs::path name = real_name(folder);
+  if (holds_earlier_run(name)) return;
+  for (const char* const file : {"job.yaml", "plan.json", "chain.yaml", "platform.yaml",
+                                 "metrics.jsonl", "summary.json", "report.html"}) {
+    if (is_there(name / file))
+      fail(folder, concat("has a ", file,
+                          ", but is no earlier run's folder, and the run would overwrite it: give "
+                          "the run another one"));
+  }
+}
+
+/// What must be written to: the folder or the nearest one around it that is there; of a folder that
+/// must be renamed the one around it.
+void require_writable(const fs::path& folder) {
+  fs::path place = real_name(folder);
+  if (holds_earlier_run(place)) place = place.parent_path();
+  while (!is_there(place) && !fs::is_symlink(place) && place.has_relative_path())
+    place = place.parent_path();
+  std::error_code none;
+  if (fs::is_directory(place, none) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
+  const std::string reason = !is_there(place)                 ? "is a link to nothing"
+                             : !fs::is_directory(place, none) ? "is no folder"
+                                                              : std::strerror(EACCES);
+  fail(folder, concat("cannot be made or written (", place.string(), ": ", reason,
+                      "): give the run another one"));
+}
+
+}  // namespace
+
+fs::path plain_name(const fs::path& folder) {
+  const fs::path name = fs::absolute(folder).lexically_normal();
+  return name.filename().empty() ? name.parent_path() : name;
+}
+
+FolderLock::FolderLock(const fs::path& folder) {
+  const fs::path run = real_name(folder);
+  const fs::path file = run.parent_path() / concat(".", run.filename().string(), ".lock");
+  std::error_code ignored;
+  fs::create_directories(run.parent_path(), ignored);
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return;  // where there can be no lock, there is none
+  ::close(std::exchange(descriptor_, -1));
+  throw InputError(concat("report.directory: another run is in ", folder.string(),
+                          ": wait for its end, or give this one a folder of its own"));
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void require_takeable(const fs::path& folder) {
+  require_own(folder);
+  require_nothing_to_lose(folder);
+  require_writable(folder);
+}
+
+std::optional<fs::path> prepare_folder(const fs::path& folder) {
+  require_takeable(folder);
+  const fs::path name = real_name(folder);
+  std::optional<fs::path> moved;
+  std::error_code failure;
+  if (holds_earlier_run(name)) {
+    int number = 1;
+    while (is_there(concat(name.string(), ".", number))) ++number;
+    moved = concat(name.string(), ".", number);
+    fs::rename(name, *moved, failure);
+    if (failure)
+      fail(folder, concat("holds an earlier run and cannot be renamed to ", moved->string(), ": ",
+                          failure.message(), "; move it away, or give this run another folder"));
+  }
+  fs::create_directories(name, failure);
+  if (failure)
+    fail(folder, concat("cannot be made: ", failure.message(), "; give the run another one"));
+  return moved;
+}
+
+}  // namespace trireme::app

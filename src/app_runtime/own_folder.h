@@ -1,0 +1,35 @@
+// How a run takes its folder: no other has it meanwhile, and nothing in it is lost.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace trireme::app {
+
+/// Absolute, and without the last slash of "runs/quickstart/".
+std::filesystem::path plain_name(const std::filesystem::path& folder);
+
+/// While it lives, no other run takes the folder (by a file beside it, .FOLDER.lock). Throws
+/// InputError if another run has it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// Changes nothing. Throws InputError, about report.directory, where a run that begins could not
+/// have the folder: it holds the working folder or something that the run would overwrite, or
+/// neither it nor the earlier run's new name can be written.
+void require_takeable(const std::filesystem::path& folder);
+
+/// Makes the folder. One that holds an earlier run is renamed to FOLDER.1, .2, ...; returns that
+/// name if so. Of a link, all this is done to what it names. Throws as require_takeable().
+std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
+
+}  // namespace trireme::app
