@@ -77,8 +77,8 @@ Question read_question(const PlanArguments& arguments) {
   Question question;
   question.chain = chain::load_chain(arguments.chain);
   if (arguments.stages > question.chain.length())
-    throw InputError(concat("--stages: is ", arguments.stages, ", but ", arguments.chain, " has ",
-                            question.chain.length(), " layers: a stage has at least one"));
+    throw InputError(concat("--stages: is ", arguments.stages, ", but the chain has ",
+                            question.chain.length(), " layers and every stage needs one"));
   question.platform = read_platform(arguments);
   question.stages = arguments.stages;
   question.micro_batches = arguments.micro_batches;

@@ -147,6 +147,7 @@ TEST(CheckCommand, RefusesOptionsOfOtherKinds) {
   EXPECT_EQ(check(files.chain + " --chain " + files.chain).exit_code, 2);
   EXPECT_EQ(check(files.make_plan() + " --set a.b=1 --chain " + files.chain).exit_code, 2);
   EXPECT_EQ(check(files.chain + " --set a.b=1").exit_code, 2);
+  EXPECT_EQ(check(files.chain + " --resolved").exit_code, 2);
 }
 
 }  // namespace

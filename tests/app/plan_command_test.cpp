@@ -325,6 +325,7 @@ INSTANTIATE_TEST_SUITE_P(
     Options, PlanWrongUse,
     testing::Values(WrongUse{"Stages", "--stages 6",
                              "the chain has 5 layers and every stage needs one"},
+                    WrongUse{"ABillionStages", "--stages 1000000000", "the chain has 5 layers"},
                     WrongUse{"Solver", "--solver rotr", "did you mean 'rotor'?"},
                     WrongUse{"Argument", "--solver 'periodic x'", "expected 'periodic k'"},
                     WrongUse{"Memory", "--memory 12GX", "must be a size such as 12GiB"},

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 /// Eight layers with f = 1, b = 2, outputs of 1 and tapes of 3 bytes after an input of one.
 std::string equal_layers_text() {
@@ -171,6 +172,33 @@ TEST(PlanStages, RefusesWhatIsForOneStage) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.errors, HasSubstr("is for one stage"));
   }
+}
+
+TEST(PlanStages, SaysThatNoMemoryWasGivenOnlyWhereNoRankHasSome) {
+  const StageFolder files;
+  const auto errors = [&](const std::string& memory) {
+    const std::string platform = files.folder.file(
+        "platform.yaml",
+        "format: trireme-platform/1\nranks: [{memory_bytes: 0}, {memory_bytes: " + memory + "}]\n");
+    return files.plan("--stages 2 --platform " + platform).errors;
+  };
+
+  EXPECT_THAT(errors("0"), HasSubstr("no memory given"));
+  EXPECT_THAT(errors("100000"), Not(HasSubstr("no memory given")));
+}
+
+TEST(PlanRanks, RefusesABatchWhoseBytesCannotBeCounted) {
+  const StageFolder files;
+
+  files.folder.file("chain.yaml",
+                    "format: trireme-chain/1\nname: large\ninput_bytes: 1\nlayers:\n"
+                    "  - {name: a, forward_s: 1, backward_s: 2, output_bytes: 0, tape_bytes: "
+                    "1048575}\n");
+
+  const CommandResult result = files.plan("--ranks 2 --batch 2147483647 --micro-batch-size 1");
+
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("--batch: is 2147483647, must be at most 1073741824"));
 }
 
 TEST(PlanRanks, ChoosesStagesReplicasAndMicroBatches) {

@@ -71,6 +71,8 @@ TEST(SweepCommand, ExcludesWhatIsForOnePlan) {
   for (const std::string option : {"--memory 14", "-o plan.json", "--report plan.html"})
     EXPECT_EQ(sweep(files, "--sweep 3 " + option).exit_code, 2) << option;
   EXPECT_EQ(sweep(files, "--sweep 1").exit_code, 2);
+  EXPECT_THAT(sweep(files, "--sweep 3 --solver joint").errors,
+              HasSubstr("--solver joint plans several"));
 }
 
 }  // namespace
