@@ -16,6 +16,11 @@
 namespace trireme::data {
 namespace {
 
+constexpr int kInks = 4;
+
+/// Red, green and blue of cyan, magenta, yellow and black.
+std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool is_inverted);
+
 class JpegReader {
  public:
   JpegReader();
@@ -30,6 +35,8 @@ class JpegReader {
   std::int64_t width() const { return image_.output_width; }
   std::int64_t height() const { return image_.output_height; }
   std::int64_t channels() const { return image_.output_components; }
+  /// Adobe's programs write CMYK with 255 for no ink.
+  bool is_inverted() const { return image_.saw_Adobe_marker != 0; }
   const char* message() const { return message_.data(); }
 
  private:
@@ -54,6 +61,9 @@ Picture decode_jpeg(std::span<const std::byte> bytes, std::string_view name) {
   std::vector<std::uint8_t> pixels(
       static_cast<std::size_t>(reader.channels() * reader.height() * reader.width()));
   if (!reader.read_rows(pixels.data())) fail();
+  if (reader.channels() == kInks)
+    return from_interleaved(colours_of(pixels, reader.is_inverted()), 3, reader.height(),
+                            reader.width());
   return from_interleaved(pixels, reader.channels(), reader.height(), reader.width());
 }
 
@@ -72,7 +82,9 @@ bool JpegReader::begin(std::span<const std::byte> bytes) {
   image_.client_data = this;
   jpeg_mem_src(&image_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&image_, TRUE);
-  image_.out_color_space = image_.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
+  const J_COLOR_SPACE space = image_.jpeg_color_space;
+  const bool has_inks = space == JCS_CMYK || space == JCS_YCCK;
+  image_.out_color_space = has_inks ? JCS_CMYK : space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_calc_output_dimensions(&image_);
   return true;
 }
@@ -87,6 +99,19 @@ bool JpegReader::read_rows(std::uint8_t* into) {
   }
   jpeg_finish_decompress(&image_);
   return true;
+}
+
+std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool is_inverted) {
+  std::vector<std::uint8_t> colours;
+  colours.reserve(inks.size() / kInks * 3);
+  const auto without_ink = [&](std::size_t place) {
+    return is_inverted ? inks[place] : 255 - inks[place];
+  };
+  for (std::size_t pixel = 0; pixel < inks.size(); pixel += kInks)
+    for (std::size_t c = 0; c < 3; ++c)
+      colours.push_back(
+          static_cast<std::uint8_t>((without_ink(pixel + c) * without_ink(pixel + 3) + 127) / 255));
+  return colours;
 }
 
 void JpegReader::jump(j_common_ptr image) {

@@ -31,6 +31,7 @@ Picture decode_png(std::span<const std::byte> bytes, std::string_view name) {
   const std::int64_t width = png.image.width, height = png.image.height;
   require_size(width, height, name);
   const bool is_colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
+  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as 8 bits are, where the file says nothing
   png.image.format = is_colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(png.image));
   const png_color white{.red = 255, .green = 255, .blue = 255};

@@ -16,12 +16,14 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace trireme::model {
 namespace {
@@ -36,8 +38,12 @@ class ScriptLayer final : public Layer {
   Values forward(const Values& input, const Context& context) override;
 
  private:
-  void adopt(jit::Module module, const std::string& prefix,
-             std::map<const void*, at::Tensor>& known);
+  /// A value of the module and what the layer has in its place.
+  struct Adopted {
+    std::string name;
+    at::Tensor theirs, mine;
+  };
+  void adopt(jit::Module module, const std::string& prefix, std::vector<Adopted>& known);
   at::Tensor adopted(const std::string& name, const at::Tensor& value, bool is_trained);
   Values run(const std::vector<c10::IValue>& arguments, const Context& context);
   c10::IValue call(const std::vector<c10::IValue>& arguments);
@@ -52,6 +58,10 @@ class ScriptLayer final : public Layer {
 };
 
 jit::Module load(const fs::path& file);
+/// Whether they are one value under two names.
+bool is_same(const at::Tensor& a, const at::Tensor& b);
+/// Whether writing to one may change the other.
+bool share_bytes(const at::Tensor& a, const at::Tensor& b);
 /// Whether what a block of operators gives depends on a generator.
 bool is_random(jit::Block& block);
 bool is_random(const jit::Module& module);
@@ -118,20 +128,25 @@ std::vector<fs::path> files_of(const config::TorchScriptSpec& spec) {
 
 ScriptLayer::ScriptLayer(fs::path file, bool is_last)
     : file_(std::move(file)), is_last_(is_last), module_(load(file_)) {
-  std::map<const void*, at::Tensor> known;
+  std::vector<Adopted> known;
   adopt(module_, "", known);
   is_random_ = is_random(module_);
 }
 
-/// Puts the layer's own parameters and buffers into the module's places.
+/// Puts the layer's own parameters and buffers into the module's places. Several may be parts of
+/// one storage, as those of an LSTM are.
 void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
-                        std::map<const void*, at::Tensor>& known) {
+                        std::vector<Adopted>& known) {
   const auto take = [&](const std::string& name, const at::Tensor& value, bool is_trained) {
-    const void* const storage = value.storage().data();
-    const auto before = known.find(storage);
-    const bool is_shared = storage != nullptr && before != known.end();
-    const at::Tensor mine = is_shared ? before->second : adopted(prefix + name, value, is_trained);
-    known.emplace(storage, mine);
+    const auto before = std::find_if(known.begin(), known.end(), [&](const Adopted& one) {
+      return share_bytes(one.theirs, value);
+    });
+    if (before != known.end() && !is_same(before->theirs, value))
+      fail(concat(prefix, name, " has some of its bytes from ", before->name,
+                  ": give it bytes of its own before the module is saved, with .clone()"));
+    const at::Tensor mine =
+        before != known.end() ? before->mine : adopted(prefix + name, value.clone(), is_trained);
+    known.push_back({prefix + name, value, mine});
     module.setattr(name, mine);
   };
   for (const auto& parameter : module.named_parameters(/*recurse=*/false))
@@ -140,6 +155,24 @@ void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
     take(buffer.name, buffer.value, false);
   for (const auto& child : module.named_children())
     adopt(child.value, concat(prefix, child.name, "."), known);
+}
+
+bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  return a.data_ptr() == b.data_ptr() && a.scalar_type() == b.scalar_type() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+bool share_bytes(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  const auto end_of = [](const at::Tensor& value) {
+    std::int64_t last = 0;
+    for (std::int64_t i = 0; i < value.dim(); ++i) last += (value.size(i) - 1) * value.stride(i);
+    return static_cast<const char*>(value.data_ptr()) + (last + 1) * value.itemsize();
+  };
+  const auto begin_of = [](const at::Tensor& value) {
+    return static_cast<const char*>(value.data_ptr());
+  };
+  return begin_of(a) < end_of(b) && begin_of(b) < end_of(a);
 }
 
 at::Tensor ScriptLayer::adopted(const std::string& name, const at::Tensor& value, bool is_trained) {

@@ -57,7 +57,7 @@ std::string jpeg_of(const std::string& pixels, int channels) {
   jpeg_mem_dest(&image, &buffer, &size);
   image.image_width = image.image_height = kSide;
   image.input_components = channels;
-  image.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  image.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&image);
   jpeg_set_quality(&image, 100, TRUE);
   jpeg_start_compress(&image, TRUE);
@@ -92,6 +92,43 @@ TEST(Png, IsReadExactly) {
   EXPECT_LT(distance_to_gradient(png_of(gradient(3), PNG_FORMAT_RGB), 3), 1e-3);
   EXPECT_LT(distance_to_gradient(png_of(gradient(1), PNG_FORMAT_GRAY), 1), 1e-3);
   EXPECT_LT(distance_to_gradient(png_of(gradient(1), PNG_FORMAT_GRAY), 3), 1e-3);
+}
+
+/// Of 16 bits per value, v of the gradient as v / 255 of them, without a word on what they mean.
+std::string png_of_16_bits() {
+  const auto append = [](png_structp png, png_bytep bytes, size_t count) {
+    static_cast<std::string*>(png_get_io_ptr(png))
+        ->append(reinterpret_cast<const char*>(bytes), count);
+  };
+  std::string file;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(png, &file, append, [](png_structp) {});
+  png_set_IHDR(png, info, kSide, kSide, 16, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  const std::string pixels = gradient(3);
+  for (std::size_t y = 0; y < kSide; ++y) {
+    std::string row;
+    for (const char value : pixels.substr(y * kSide * 3, kSide * 3)) row.append(2, value);
+    png_write_row(png, reinterpret_cast<png_const_bytep>(row.data()));
+  }
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return file;
+}
+
+TEST(Png, Of16BitsIsReadAsTheSameWith8Bits) {
+  EXPECT_LT(distance_to_gradient(png_of_16_bits(), 3), 1e-3);
+}
+
+// (255 - ink) (255 - black) / 255; libjpeg writes Adobe's marker, by which 255 is no ink.
+TEST(Jpeg, OfInksIsReadAsColours) {
+  std::string inks;
+  const std::string colours = gradient(3);
+  for (std::size_t pixel = 0; pixel < colours.size(); pixel += 3)
+    inks += colours.substr(pixel, 3) + '\xff';
+  EXPECT_LT(distance_to_gradient(jpeg_of(inks, 4), 3), 4);
 }
 
 TEST(Png, IsComposedOnWhite) {

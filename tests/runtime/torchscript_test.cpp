@@ -107,6 +107,30 @@ TEST(TorchScript, TrainsAWeightOfTwoUsesInOneLayerOnce) {
   EXPECT_EQ(layer->parameters().size(), 1U);
 }
 
+// Weights of an LSTM that was on a GPU are parts of one storage.
+TEST(TorchScript, KeepsPartsOfOneStorageApart) {
+  const TemporaryFolder folder;
+  const at::Tensor all = at::arange(64, at::kFloat);
+  const auto layer_with = [&](const at::Tensor& a, const at::Tensor& b) {
+    config::TorchScriptSpec spec;
+    save_script({.code = "def forward(self, x):\n    return x * self.a + self.b\n",
+                 .parameters = {},
+                 .buffers = {{"a", a}, {"b", b}}},
+                folder / "layer.pt");
+    spec.files = {(folder / "layer.pt").string()};
+    spec.takes = "vectors";
+    return model::make_model(spec).layers[0].build(model::Seeds(1, 1));
+  };
+
+  const auto apart = layer_with(all.slice(0, 0, 32), all.slice(0, 32, 64));
+  ASSERT_EQ(apart->buffers().size(), 2U);
+  EXPECT_TRUE(at::equal(apart->buffers()[0].value, all.slice(0, 0, 32)));
+  EXPECT_TRUE(at::equal(apart->buffers()[1].value, all.slice(0, 32, 64)));
+  EXPECT_EQ(layer_with(all, all)->buffers().size(), 1U);
+  EXPECT_THAT(input_error([&] { layer_with(all.slice(0, 0, 40), all.slice(0, 24, 64)); }),
+              HasSubstr("layer.pt: b has some of its bytes from a"));
+}
+
 /// What a chain says whose third layer has this code.
 std::string refusal_of(const Script& script) {
   const TemporaryFolder folder;
