@@ -64,11 +64,18 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
 
 namespace {
 
+/// As if a job had said it.
+void require_ranges(ModelSpec spec, const std::filesystem::path& config) {
+  read_keys(io::parse(model_lines(spec), concat(config.string(), ", in this job's words")), spec);
+}
+
 std::optional<ModelSpec> said_by(const std::string& weights) {
   std::error_code none;
   const std::filesystem::path config = std::filesystem::path(weights) / kHuggingFaceFile;
   if (weights.empty() || !std::filesystem::exists(config, none)) return std::nullopt;
-  return read_huggingface(io::load(config, kMaxConfig));
+  ModelSpec spec = read_huggingface(io::load(config, kMaxConfig));
+  require_ranges(spec, config);
+  return spec;
 }
 
 ModelSpec built_in(const std::string& kind, const io::Node& section) {

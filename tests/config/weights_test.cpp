@@ -124,5 +124,11 @@ TEST(RopeScaling, HasTheKeysOfItsKind) {
               HasSubstr("rope_original_context is not a key here"));
 }
 
+TEST_F(Weights, HaveTheSizesThatAJobMayHave) {
+  io::write_file(folder_ / "config.json",
+                 R"({"model_type": "gpt2", "n_layer": 100000000, "n_embd": 32, "n_head": 2})");
+  EXPECT_THAT(input_error([&] { job_with(""); }), HasSubstr("blocks is 100000000, must be"));
+}
+
 }  // namespace
 }  // namespace trireme::config
