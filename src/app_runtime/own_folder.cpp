@@ -68,9 +68,9 @@ void require_nothing_to_lose(const fs::path& folder) {
 void require_writable(const fs::path& folder) {
   fs::path place = real_name(folder);
   if (holds_earlier_run(place)) place = place.parent_path();
-  while (!is_there(place) && !fs::is_symlink(place) && place.has_relative_path())
-    place = place.parent_path();
   std::error_code none;
+  while (!is_there(place) && !fs::is_symlink(place, none) && place.has_relative_path())
+    place = place.parent_path();
   if (fs::is_directory(place, none) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
   const std::string reason = !is_there(place)                 ? "is a link to nothing"
                              : !fs::is_directory(place, none) ? "is no folder"

@@ -145,7 +145,9 @@ Header header_of(const fs::path& folder) {
     return header;
   } catch (const Error& error) {
     throw InputError(concat(error.what(), "; the checkpoint was changed or is damaged: remove ",
-                            folder.string(), " to go on from the one before it"));
+                            folder.string(),
+                            " to go on from the one before it, or to begin anew where it is the "
+                            "only one"));
   }
 }
 
