@@ -122,8 +122,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
 at::Tensor remade(Values sources, const Context& context,
                   std::function<at::Tensor(const Values& sources)> make) {
   at::Tensor value = make(sources);
-  if (context.lean_tapes && value.requires_grad())
-    RemakingScope::stand_in(value, std::move(sources), std::move(make));
+  if (context.lean_tapes) RemakingScope::stand_in(value, std::move(sources), std::move(make));
   return value;
 }
 

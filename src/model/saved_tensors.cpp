@@ -168,7 +168,7 @@ std::unique_ptr<SavedVariableHooks> RemakingScope::hooks() {
 
 void RemakingScope::stand_in(const at::Tensor& value, Values sources, Make make) {
   if (current_remaking == nullptr) return;
-  StandIn made{value.detach(), {}, std::move(make), {version_of(value)}};
+  StandIn made{value.storage().getWeakStorageImpl(), {}, std::move(make), {version_of(value)}};
   for (const at::Tensor& source : sources) {
     if (source.storage().is_alias_of(value.storage())) return;
     made.sources.push_back(source.detach());
@@ -180,7 +180,7 @@ void RemakingScope::stand_in(const at::Tensor& value, Values sources, Make make)
 const RemakingScope::StandIn* RemakingScope::find(const at::Tensor& tensor) const {
   if (!tensor.has_storage()) return nullptr;
   const auto is_of = [&](const StandIn& stand_in) {
-    return stand_in.value.storage().is_alias_of(tensor.storage());
+    return stand_in.value._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl();
   };
   const auto found = std::find_if(stand_ins_.begin(), stand_ins_.end(), is_of);
   if (found == stand_ins_.end()) return nullptr;

@@ -65,7 +65,7 @@ class RemakingScope final : public SavingScope {
  public:
   using Make = std::function<at::Tensor(const Values& sources)>;
   struct StandIn {
-    at::Tensor value;
+    c10::weak_intrusive_ptr<c10::StorageImpl> value;  ///< which goes as if there were no stand-in
     Values sources;
     Make make;
     std::vector<std::uint32_t> versions = {};  ///< of value and sources when it was made

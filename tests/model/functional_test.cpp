@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <map>
+
 namespace trireme::model {
 namespace {
 
@@ -84,6 +86,43 @@ TEST(Remade, IsMadeAgainForTheBackwardAndNotKept) {
     EXPECT_EQ(layer.made, lean ? 2 : 1);
     gradients.push_back(layer.weight.grad());
   }
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+}
+
+/// A product with a frozen weight that is cast for it, whose cast nobody holds behind it.
+class FrozenProduct final : public Layer {
+ public:
+  FrozenProduct() {
+    train_only([](const Parameter&) { return false; });
+  }
+  Values forward(const Values& input, const Context& run) override {
+    const at::Tensor x = input[0].to(at::kBFloat16);
+    at::Tensor cast =
+        remade({weight}, run, [](const Values& sources) { return sources[0].to(at::kBFloat16); });
+    const auto storage = cast.storage().getWeakStorageImpl();
+    Values output{at::mm(x, cast)};
+    cast.reset();
+    is_gone = storage.expired();
+    return output;
+  }
+  bool is_gone = false;
+  at::Tensor weight = add_parameter("weight", at::eye(8));
+};
+
+TEST(Remade, LeavesOutCastsOfFrozenWeightsAndLetsThemGoAtOnce) {
+  std::map<bool, std::size_t> bytes;
+  Values gradients;
+  for (const bool lean : {false, true}) {
+    FrozenProduct layer;
+    Context run = context();
+    run.lean_tapes = lean;
+    Tape tape = taped_forward(layer, {at::ones({4, 8})}, run, Precision::kFloat32,
+                              InputGradient::kNeeded, TapeUse::kMayMove);
+    EXPECT_EQ(layer.is_gone, lean);
+    for (const c10::Storage& storage : tape.storages) bytes[lean] += storage.nbytes();
+    gradients.push_back(backward(std::move(tape), {at::ones({4, 8}, at::kBFloat16)}).at(0));
+  }
+  EXPECT_EQ(bytes[false] - bytes[true], 8U * 8 * 2);
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
 }
 
