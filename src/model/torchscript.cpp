@@ -138,6 +138,8 @@ ScriptLayer::ScriptLayer(fs::path file, bool is_last)
 void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
                         std::vector<Adopted>& known) {
   const auto take = [&](const std::string& name, const at::Tensor& value, bool is_trained) {
+    const auto is_mine = [&](const Adopted& one) { return one.mine.is_same(value); };
+    if (std::any_of(known.begin(), known.end(), is_mine)) return;  // a module under two names
     const auto before = std::find_if(known.begin(), known.end(), [&](const Adopted& one) {
       return share_bytes(one.theirs, value);
     });

@@ -11,6 +11,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/api/module.h>
 
 namespace trireme::runtime {
 namespace {
@@ -105,6 +106,25 @@ TEST(TorchScript, TrainsAWeightOfTwoUsesInOneLayerOnce) {
               folder / "layer0.pt");
   const auto layer = model::make_model(spec).layers[0].build(model::Seeds(1, 1));
   EXPECT_EQ(layer->parameters().size(), 1U);
+}
+
+TEST(TorchScript, TrainsAModuleOfTwoNamesOnce) {
+  const TemporaryFolder folder;
+  torch::jit::Module part("part"), whole("whole");
+  part.register_parameter("w", at::eye(32).requires_grad_(), false);
+  whole.register_attribute("training", c10::BoolType::get(), true);
+  whole.register_module("a", part);
+  whole.register_module("b", part);
+  whole.define("def forward(self, x):\n    return torch.linear(x * self.a.w[0], self.b.w)\n");
+  whole.save((folder / "layer.pt").string());
+  config::TorchScriptSpec spec;
+  spec.files = {(folder / "layer.pt").string()};
+  spec.takes = "vectors";
+
+  const auto layer = model::make_model(spec).layers[0].build(model::Seeds(1, 1));
+
+  ASSERT_EQ(layer->parameters().size(), 1U);
+  EXPECT_EQ(layer->parameters()[0].name, "a.w");
 }
 
 // Weights of an LSTM that was on a GPU are parts of one storage.
