@@ -7,12 +7,14 @@
 #include "simulate_command.h"
 
 #include "trireme/core/error.h"
+#include "trireme/core/out_of_memory.h"
 #include "trireme/io/file.h"
 
 #include <CLI/CLI.hpp>
 
 #include <iostream>
 #include <limits>
+#include <new>
 #include <string>
 
 namespace trireme::app {
@@ -60,6 +62,9 @@ int run_pure(int argc, const char* const* argv) {
   } catch (const InputError& error) {
     std::cerr << "trireme: " << error.what() << "\n";
     return kWrongUse;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "trireme: " << kOutOfMemory << "\n";
+    return kFailed;
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << error.what() << "\n";
     return kFailed;

@@ -7,6 +7,7 @@
 
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
+#include "trireme/core/out_of_memory.h"
 #include "trireme/core/text.h"
 
 #include <c10/util/Exception.h>
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -139,6 +141,9 @@ int exit_code_of_current_exception(bool speak, const std::string& prefix) {
     return 1;
   } catch (const c10::Error& error) {
     say(error.what_without_backtrace());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    say(kOutOfMemory);
     return 1;
   } catch (const std::exception& error) {
     say(error.what());

@@ -126,12 +126,17 @@ void require_no_folder(const fs::path& file, const fs::file_status& status) {
 }
 
 fs::path target_of(const fs::path& file) {
+  constexpr int kMostLinks = 40;  // as Linux
   std::error_code failure;
-  if (!fs::is_symlink(fs::symlink_status(file, failure))) return file;
   // What stands behind /dev/stdout may have no path of its own.
   if (fs::is_other(fs::status(file, failure))) return file;
-  fs::path target = fs::weakly_canonical(file, failure);
-  if (failure) fail_write(file, failure.value());
+  fs::path target = file;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, failure)); ++links) {
+    if (links == kMostLinks) fail_write(file, ELOOP);
+    const fs::path next = fs::read_symlink(target, failure);
+    if (failure) fail_write(file, failure.value());
+    target = target.parent_path() / next;
+  }
   return target;
 }
 

@@ -113,6 +113,20 @@ TEST(WriteFile, FollowsASymbolicLink) {
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
 }
 
+TEST(WriteFile, MakesWhatALinkNames) {
+  const TemporaryFolder folder;
+  fs::create_symlink("second", folder / "first");
+  fs::create_symlink("real", folder / "second");
+  fs::create_symlink("circle", folder / "circle");
+
+  write_file(folder / "first", "new");
+
+  EXPECT_TRUE(fs::is_symlink(folder / "first"));
+  EXPECT_TRUE(fs::is_symlink(folder / "second"));
+  EXPECT_EQ(read_file(folder / "real"), "new");
+  EXPECT_THROW(write_file(folder / "circle", "new"), Error);
+}
+
 TEST(WriteFile, WritesIntoADeviceItself) {
   EXPECT_NO_THROW(write_file("/dev/null", "x"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
