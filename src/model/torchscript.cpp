@@ -44,7 +44,8 @@ class ScriptLayer final : public Layer {
     at::Tensor theirs, mine;
   };
   void adopt(jit::Module module, const std::string& prefix, std::vector<Adopted>& known);
-  at::Tensor adopted(const std::string& name, const at::Tensor& value, bool is_trained);
+  at::Tensor adopted_parameter(const std::string& name, const at::Tensor& value,
+                               bool stays_float32);
   Values run(const std::vector<c10::IValue>& arguments, const Context& context);
   c10::IValue call(const std::vector<c10::IValue>& arguments);
   [[noreturn]] void fail(const std::string& message) const {
@@ -137,6 +138,8 @@ ScriptLayer::ScriptLayer(fs::path file, bool is_last)
 /// one storage, as those of an LSTM are.
 void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
                         std::vector<Adopted>& known) {
+  // A batch norm's scale and shift have the type of its statistics.
+  const bool is_norm = module.hasattr("running_mean");
   const auto take = [&](const std::string& name, const at::Tensor& value, bool is_trained) {
     const auto is_mine = [&](const Adopted& one) { return one.mine.is_same(value); };
     if (std::any_of(known.begin(), known.end(), is_mine)) return;  // a module under two names
@@ -146,8 +149,11 @@ void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
     if (before != known.end() && !is_same(before->theirs, value))
       fail(concat(prefix, name, " has some of its bytes from ", before->name,
                   ": give it bytes of its own before the module is saved, with .clone()"));
-    const at::Tensor mine =
-        before != known.end() ? before->mine : adopted(prefix + name, value.clone(), is_trained);
+    const auto own = [&] {
+      return is_trained ? adopted_parameter(prefix + name, value.clone(), is_norm)
+                        : add_buffer(prefix + name, value.clone());
+    };
+    const at::Tensor mine = before != known.end() ? before->mine : own();
     known.push_back({prefix + name, value, mine});
     module.setattr(name, mine);
   };
@@ -177,12 +183,12 @@ bool share_bytes(const at::Tensor& a, const at::Tensor& b) {
   return begin_of(a) < end_of(b) && begin_of(b) < end_of(a);
 }
 
-at::Tensor ScriptLayer::adopted(const std::string& name, const at::Tensor& value, bool is_trained) {
-  if (!is_trained) return add_buffer(name, value);
+at::Tensor ScriptLayer::adopted_parameter(const std::string& name, const at::Tensor& value,
+                                          bool stays_float32) {
   if (value.scalar_type() != at::kFloat)
     fail(concat("parameter ", name, " is ", value.scalar_type(),
                 ", must be Float: save the module after .float(); train.precision lowers it"));
-  return add_parameter(name, value);
+  return stays_float32 ? add_float32_parameter(name, value) : add_parameter(name, value);
 }
 
 Values ScriptLayer::forward(const Values& input, const Context& context) {

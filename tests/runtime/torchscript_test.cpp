@@ -108,6 +108,26 @@ TEST(TorchScript, TrainsAWeightOfTwoUsesInOneLayerOnce) {
   EXPECT_EQ(layer->parameters().size(), 1U);
 }
 
+TEST(TorchScript, HasBatchNormsInFloat32BesideWeightsInBfloat16) {
+  const TemporaryFolder folder;
+  config::JobSpec job = small_job(save_scripts(folder.path()));
+  job.train.precision = "bfloat16_weights";
+  save_script({.code = "def forward(self, x, before):\n"
+                       "    return torch.batch_norm(x, self.weight, self.bias, self.running_mean, "
+                       "self.running_var, self.training, 0.1, 1e-5, False), before\n",
+               .parameters = {{"weight", at::ones({32})}, {"bias", at::zeros({32})}},
+               .buffers = {{"running_mean", at::zeros({32})}, {"running_var", at::ones({32})}}},
+              folder / "layer2.pt");
+  const auto layer = model::make_model(job.model).layers[2].build(model::Seeds(1, 3));
+  for (const model::Parameter& parameter : layer->parameters())
+    EXPECT_TRUE(parameter.stays_float32) << parameter.name;
+
+  const Outcome one = run_small(job, {}), two = run_small(job, {.cut = {2}});
+
+  EXPECT_EQ(one.losses_digest, two.losses_digest);
+  EXPECT_EQ(one.parameters_digest, two.parameters_digest);
+}
+
 TEST(TorchScript, TrainsAModuleOfTwoNamesOnce) {
   const TemporaryFolder folder;
   torch::jit::Module part("part"), whole("whole");
