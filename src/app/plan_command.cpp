@@ -76,9 +76,6 @@ void require_outer_tier(const PlanArguments& arguments, const chain::Platform& p
 Question read_question(const PlanArguments& arguments) {
   Question question;
   question.chain = chain::load_chain(arguments.chain);
-  if (arguments.stages > question.chain.length())
-    throw InputError(concat("--stages: is ", arguments.stages, ", but the chain has ",
-                            question.chain.length(), " layers and every stage needs one"));
   question.platform = read_platform(arguments);
   question.stages = arguments.stages;
   question.micro_batches = arguments.micro_batches;
@@ -132,7 +129,9 @@ int plan_for_ranks(const PlanArguments& arguments) {
 }
 
 chain::Platform read_platform(const PlanArguments& arguments) {
-  if (arguments.platform.empty()) return chain::uniform_platform(arguments.stages, Bytes(0));
+  // More stages than a chain has layers are refused by the planner.
+  if (arguments.platform.empty())
+    return chain::uniform_platform(std::min(arguments.stages, chain::kMaxLayers), Bytes(0));
   chain::Platform platform = chain::load_platform(arguments.platform);
   const auto stages = static_cast<std::size_t>(arguments.stages);
   if (platform.ranks.size() < stages)

@@ -57,10 +57,9 @@ namespace {
 
 std::vector<Tried> first_answers(const PlanArguments& arguments, partition::Question question) {
   const bool named = arguments.solver != "auto" && arguments.solver != "all";
-  const std::vector<std::string> all = solve::solver_names();
-  if (named && std::find(all.begin(), all.end(), arguments.solver) == all.end())
+  if (partition::is_joint(arguments.solver))
     throw InputError(concat("--sweep: is for one stage, but --solver ", arguments.solver,
-                            " plans several: name one of ", join(all, ", ")));
+                            " plans several: name one of ", join(solve::solver_names(), ", ")));
   const std::vector<std::string> solvers =
       named ? std::vector<std::string>{arguments.solver} : partition::quick_solvers(question);
   if (!named) tell_left_out(question);

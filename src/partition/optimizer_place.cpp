@@ -160,24 +160,26 @@ Question with_host(Question question, Bytes host) {
   return question;
 }
 
-/// Amounts of host memory that a plan may do with, ascending.
+/// Of the rank with most: state and weights that are in its outer tier all the time.
+Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
+  const std::vector<Bytes> state = plan::optimizer_away(plan);
+  Bytes most;
+  for (std::size_t rank = 0; rank < state.size(); ++rank)
+    most =
+        std::max(most, state[rank] + plan::streamed_weights(plan, chain, static_cast<int>(rank)));
+  return most;
+}
+
+/// Amounts of host memory that a plan may do with, ascending; the last one holds all that it moves.
 std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan) {
-  const auto most_away = [](const plan::Plan& some, auto&& beside) {
-    const std::vector<Bytes> state = plan::optimizer_away(some);
-    Bytes most;
-    for (std::size_t rank = 0; rank < state.size(); ++rank)
-      most = std::max(most, state[rank] + beside(rank));
-    return most;
-  };
-  const auto weights = [&](std::size_t rank) {
-    return plan::streamed_weights(plan, question.chain, static_cast<int>(rank));
-  };
   const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kSummary);
-  const auto values_too = [&](std::size_t rank) {
-    return weights(rank) + simulation.ranks[rank].outer_peak;
-  };
-  return {with_margin(most_away(with_room_used(question, plan), weights)),
-          with_margin(most_away(plan, weights)), with_margin(most_away(plan, values_too))};
+  Bytes all;
+  for (const simulate::RankResult& rank : simulation.ranks) all = std::max(all, rank.outer_peak);
+  std::vector<Bytes> sizes;
+  for (const Bytes size : {most_away(question.chain, with_room_used(question, plan)),
+                           most_away(question.chain, plan), all})
+    if (sizes.empty() || with_margin(size) > sizes.back()) sizes.push_back(with_margin(size));
+  return sizes;
 }
 
 /// What a plan has in the outer tier: "frozen weights and the optimizer's state".

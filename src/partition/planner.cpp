@@ -17,10 +17,6 @@
 namespace trireme::partition {
 namespace {
 
-bool is_joint(const std::string& solver) {
-  const std::vector<std::string>& names = joint_solver_names();
-  return std::find(names.begin(), names.end(), solver.substr(0, solver.find(' '))) != names.end();
-}
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
 /// Of a question with `streamed` and optimizer_copies.
@@ -36,6 +32,11 @@ Question one_by_one(Question question);
 Answer plan(const Question& question) {
   require_sound(question);
   return with_best_places(question, planned);
+}
+
+bool is_joint(const std::string& solver) {
+  const std::vector<std::string>& names = joint_solver_names();
+  return std::find(names.begin(), names.end(), solver.substr(0, solver.find(' '))) != names.end();
 }
 
 Tried try_alone(const Question& question, const std::string& solver) {

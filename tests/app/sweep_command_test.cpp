@@ -73,6 +73,16 @@ TEST(SweepCommand, ExcludesWhatIsForOnePlan) {
   EXPECT_EQ(sweep(files, "--sweep 1").exit_code, 2);
   EXPECT_THAT(sweep(files, "--sweep 3 --solver joint").errors,
               HasSubstr("--solver joint plans several"));
+  EXPECT_THAT(sweep(files, "--sweep 3 --solver rotr").errors, HasSubstr("did you mean 'rotor'?"));
+}
+
+TEST(SweepCommand, TakesASolverWithAnArgument) {
+  const PlanFolder files;
+
+  const CommandResult result = sweep(files, "--sweep 3 --solver 'periodic 2'");
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("periodic 2"));
 }
 
 }  // namespace

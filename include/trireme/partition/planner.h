@@ -78,6 +78,8 @@ using Answer = std::variant<plan::Plan, plan::Infeasible>;
 /// layer keep or recompute), "uniform N" (N layers at a time are run again, 2 if not given), "block
 /// N" (the first N layers of every stage are run again, one by one).
 const std::vector<std::string>& joint_solver_names();
+/// Whether a solver is one of them, with its argument or without.
+bool is_joint(const std::string& solver);
 
 /// Throws InputError for an unknown solver, a cut that does not fit the chain, or a chain that a
 /// solver cannot take.
