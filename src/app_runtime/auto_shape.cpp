@@ -65,6 +65,7 @@ std::string words_for(const partition::Shape& shape);
 SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model,
                       const RankContext& context, int ranks, std::ostream& out) {
   SettledJob settled{.job = job};
+  if (model.has_batch_norm) config::require_micro_batch(job);
   if (!config::has_open_shape(job)) return settled;
   require_solver(job);
   partition::ShapeQuestion question = question_of(job, context, ranks);

@@ -66,18 +66,23 @@ runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& d
                                .micro_batch = job.train.micro_batch.value()};
   const int per_replica = validation_micro_batches(job, dataset);
   const int total = per_replica * job.pipeline.replicas.value();
-  const auto trained = [&dataset, shape](std::int64_t step, int m) {
-    return data::train_micro_batch(dataset, shape, step, m);
+  const auto input = [&dataset, shape](std::int64_t step, int m) {
+    return model::Values{data::train_micro_batch(dataset, shape, step, m).input};
   };
-  const auto validated = [&dataset, examples = shape.micro_batch, total](int m) {
-    return data::validation_micro_batch(dataset, examples, m, total);
+  const auto target = [&dataset, shape](std::int64_t step, int m) {
+    return model::Values{data::train_target(dataset, shape, step, m)};
   };
-  return {.input = [trained](std::int64_t step,
-                             int m) { return model::Values{trained(step, m).input}; },
-          .target = [trained](std::int64_t step,
-                              int m) { return model::Values{trained(step, m).target}; },
-          .validation_input = [validated](int m) { return model::Values{validated(m).input}; },
-          .validation_target = [validated](int m) { return model::Values{validated(m).target}; },
+  const std::int64_t examples = shape.micro_batch;
+  const auto validation_input = [&dataset, examples, total](int m) {
+    return model::Values{data::validation_micro_batch(dataset, examples, m, total).input};
+  };
+  const auto validation_target = [&dataset, examples, total](int m) {
+    return model::Values{data::validation_target(dataset, examples, m, total)};
+  };
+  return {.input = input,
+          .target = target,
+          .validation_input = validation_input,
+          .validation_target = validation_target,
           .validation_micro_batches = per_replica};
 }
 

@@ -68,10 +68,7 @@ void check_batch(const JobSpec& job) {
 }
 
 void check_shape(const JobSpec& job) {
-  if (!job.train.micro_batch && has_batch_norm(job.model))
-    job.fail("train.micro_batch",
-             "is auto, must be a number for a model with batch norm: means are taken over one "
-             "micro-batch, so that its size is part of the model");
+  if (has_batch_norm(job.model)) require_micro_batch(job);
   if (has_open_shape(job) && !job.plan.file.empty())
     job.fail("plan.file", concat("is ", job.plan.file,
                                  ", which is made for one shape: pipeline.replicas and "

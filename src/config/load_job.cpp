@@ -48,6 +48,13 @@ bool has_open_shape(const JobSpec& job) {
   return !job.pipeline.replicas || !job.train.micro_batch;
 }
 
+void require_micro_batch(const JobSpec& job) {
+  if (job.train.micro_batch) return;
+  job.fail("train.micro_batch",
+           "is auto, must be a number for a model with batch norm: means are taken over one "
+           "micro-batch, so that its size is part of the model");
+}
+
 int micro_batches(const JobSpec& job) {
   return job.train.batch / (job.train.micro_batch.value() * job.pipeline.replicas.value());
 }

@@ -15,6 +15,12 @@ std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const Exam
 /// What a kind of data gives; empty: there is no such kind.
 std::string input_of(const std::string& kind);
 
+std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index) {
+  ensure(index >= 0 && (index + 1) * shape.micro_batch <= shape.batch,
+         "the micro-batch is one of the step's");
+  return step * shape.batch + index * shape.micro_batch;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const ExampleShape& shape,
@@ -39,14 +45,22 @@ std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const Exampl
 
 MicroBatch train_micro_batch(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
                              std::int64_t index) {
-  ensure(index >= 0 && (index + 1) * shape.micro_batch <= shape.batch,
-         "the micro-batch is one of the step's");
-  return dataset.train(step * shape.batch + index * shape.micro_batch, shape.micro_batch);
+  return dataset.train(first_of(shape, step, index), shape.micro_batch);
+}
+
+at::Tensor train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                        std::int64_t index) {
+  return dataset.train_target(first_of(shape, step, index), shape.micro_batch);
 }
 
 MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
                                   std::int64_t micro_batches) {
   return dataset.validation(index * examples, examples, micro_batches * examples);
+}
+
+at::Tensor validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
+                             std::int64_t micro_batches) {
+  return dataset.validation_target(index * examples, examples, micro_batches * examples);
 }
 
 namespace {

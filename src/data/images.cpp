@@ -40,6 +40,9 @@ class ImagesDataset final : public NumberedExamples {
  protected:
   MicroBatch empty(std::int64_t examples) const override { return empty_images(examples, shape_); }
   void fill(std::int64_t place, std::int64_t row, MicroBatch& batch) const override;
+  void fill_target(std::int64_t place, std::int64_t row, MicroBatch& batch) const override {
+    batch.target.data_ptr<std::int64_t>()[row] = source_->label(image(place));
+  }
 
  private:
   std::int64_t image(std::int64_t place) const {
@@ -95,7 +98,7 @@ void ImagesDataset::fill(std::int64_t place, std::int64_t row, MicroBatch& batch
   for (const std::array<float, 256>& level : levels_) {
     for (std::int64_t i = 0; i < picture.height * picture.width; ++i) *pixel++ = level[*value++];
   }
-  batch.target.data_ptr<std::int64_t>()[row] = source_->label(image(place));
+  fill_target(place, row, batch);
 }
 
 void ImagesDataset::set_levels() {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace trireme::data {
 
@@ -27,14 +28,20 @@ class NumberedExamples : public Dataset {
   std::int64_t validation_examples() const override { return validation_; }
 
   MicroBatch train(std::int64_t first, std::int64_t count) const override {
-    return make(count, [&](std::int64_t row) { return sampler_.draw(first + row).index; });
+    return make(train_places(first, count), &NumberedExamples::fill);
   }
 
   MicroBatch validation(std::int64_t first, std::int64_t count, std::int64_t total) const override {
-    ensure(validation_ > 0, "there is a validation part");
-    return make(count, [&](std::int64_t row) {
-      return train_ + evenly_spaced(first + row, total, validation_);
-    });
+    return make(validation_places(first, count, total), &NumberedExamples::fill);
+  }
+
+  at::Tensor train_target(std::int64_t first, std::int64_t count) const override {
+    return make(train_places(first, count), &NumberedExamples::fill_target).target;
+  }
+
+  at::Tensor validation_target(std::int64_t first, std::int64_t count,
+                               std::int64_t total) const override {
+    return make(validation_places(first, count, total), &NumberedExamples::fill_target).target;
   }
 
   std::optional<UnigramLoss> unigram_loss() const override { return std::nullopt; }
@@ -42,15 +49,37 @@ class NumberedExamples : public Dataset {
  protected:
   virtual MicroBatch empty(std::int64_t examples) const = 0;
   virtual void fill(std::int64_t example, std::int64_t row, MicroBatch& batch) const = 0;
+  /// The target at least.
+  virtual void fill_target(std::int64_t example, std::int64_t row, MicroBatch& batch) const {
+    fill(example, row, batch);
+  }
 
   ExampleShape shape_;
 
  private:
-  template <class ExampleOf>
-  MicroBatch make(std::int64_t count, const ExampleOf& example_of) const {
-    ensure(count >= 1, "a micro-batch has at least one example");
-    MicroBatch batch = empty(count);
-    for (std::int64_t row = 0; row < count; ++row) fill(example_of(row), row, batch);
+  using Fill = void (NumberedExamples::*)(std::int64_t, std::int64_t, MicroBatch&) const;
+
+  std::vector<std::int64_t> train_places(std::int64_t first, std::int64_t count) const {
+    std::vector<std::int64_t> places;
+    for (std::int64_t row = 0; row < count; ++row)
+      places.push_back(sampler_.draw(first + row).index);
+    return places;
+  }
+
+  std::vector<std::int64_t> validation_places(std::int64_t first, std::int64_t count,
+                                              std::int64_t total) const {
+    ensure(validation_ > 0, "there is a validation part");
+    std::vector<std::int64_t> places;
+    for (std::int64_t row = 0; row < count; ++row)
+      places.push_back(train_ + evenly_spaced(first + row, total, validation_));
+    return places;
+  }
+
+  MicroBatch make(const std::vector<std::int64_t>& places, Fill fill_one) const {
+    ensure(!places.empty(), "a micro-batch has at least one example");
+    MicroBatch batch = empty(static_cast<std::int64_t>(places.size()));
+    for (std::size_t row = 0; row < places.size(); ++row)
+      (this->*fill_one)(places[row], static_cast<std::int64_t>(row), batch);
     return batch;
   }
 

@@ -44,8 +44,7 @@ class ScriptLayer final : public Layer {
     at::Tensor theirs, mine;
   };
   void adopt(jit::Module module, const std::string& prefix, std::vector<Adopted>& known);
-  at::Tensor adopted_parameter(const std::string& name, const at::Tensor& value,
-                               bool stays_float32);
+  at::Tensor adopted_parameter(const std::string& name, const at::Tensor& value, bool is_of_norm);
   Values run(const std::vector<c10::IValue>& arguments, const Context& context);
   c10::IValue call(const std::vector<c10::IValue>& arguments);
   [[noreturn]] void fail(const std::string& message) const {
@@ -58,7 +57,17 @@ class ScriptLayer final : public Layer {
   bool is_random_ = false;
 };
 
-jit::Module load(const fs::path& file);
+/// What can be said of a layer from its file, without its values.
+struct Contents {
+  bool has_trained = false, has_frozen = false, has_batch_norm = false;
+};
+
+jit::Module load(const fs::path& file, c10::Device device = at::kCPU);
+Contents contents_of(const fs::path& file);
+/// Whether a module's scale and shift have the type of its statistics.
+bool is_batch_norm(const jit::Module& module) {
+  return module.hasattr("running_mean");
+}
 /// Whether they are one value under two names.
 bool is_same(const at::Tensor& a, const at::Tensor& b);
 /// Whether writing to one may change the other.
@@ -85,14 +94,24 @@ ChainModel make_torchscript(const config::TorchScriptSpec& spec) {
     model.input_size = model.image.size();
   }
   const std::vector<fs::path> files = files_of(spec);
+  bool is_trained_so_far = false;
   for (const fs::path& file : files) {
+    const Contents contents = contents_of(file);
     const bool is_last = file == files.back();
     model.layers.push_back({.name = file.stem().string(),
                             .work = static_cast<double>(fs::file_size(file)),
                             .build = [file, is_last](const Seeds&) -> std::unique_ptr<Layer> {
                               return std::make_unique<ScriptLayer>(file, is_last);
-                            }});
+                            },
+                            .has_frozen = contents.has_frozen,
+                            .ends_backward = !is_trained_so_far});
+    is_trained_so_far = is_trained_so_far || contents.has_trained;
+    model.has_batch_norm = model.has_batch_norm || contents.has_batch_norm;
   }
+  if (!is_trained_so_far)
+    throw InputError(
+        "model.files: no layer has a parameter that needs a gradient, so that nothing would be "
+        "trained: save modules whose parameters have requires_grad");
   return model;
 }
 
@@ -119,6 +138,9 @@ std::vector<fs::path> files_of(const config::TorchScriptSpec& spec) {
     if (!fs::is_regular_file(file))
       throw InputError(concat("model.files: ", file.string(), " is no file"));
     const auto [known, is_new] = names.emplace(file.stem().string(), file);
+    if (!is_new && known->second == file)
+      throw InputError(
+          concat("model.files: ", file.string(), " is named by two patterns: a file is one layer"));
     if (!is_new)
       throw InputError(concat("model.files: ", known->second.string(), " and ", file.string(),
                               " would both be layer '", known->first,
@@ -131,6 +153,11 @@ ScriptLayer::ScriptLayer(fs::path file, bool is_last)
     : file_(std::move(file)), is_last_(is_last), module_(load(file_)) {
   std::vector<Adopted> known;
   adopt(module_, "", known);
+  train_only([&](const Parameter& parameter) {
+    return std::any_of(known.begin(), known.end(), [&](const Adopted& one) {
+      return one.mine.is_same(parameter.value) && one.theirs.requires_grad();
+    });
+  });
   is_random_ = is_random(module_);
 }
 
@@ -138,9 +165,8 @@ ScriptLayer::ScriptLayer(fs::path file, bool is_last)
 /// one storage, as those of an LSTM are.
 void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
                         std::vector<Adopted>& known) {
-  // A batch norm's scale and shift have the type of its statistics.
-  const bool is_norm = module.hasattr("running_mean");
-  const auto take = [&](const std::string& name, const at::Tensor& value, bool is_trained) {
+  const bool is_norm = is_batch_norm(module);
+  const auto take = [&](const std::string& name, const at::Tensor& value, bool is_parameter) {
     const auto is_mine = [&](const Adopted& one) { return one.mine.is_same(value); };
     if (std::any_of(known.begin(), known.end(), is_mine)) return;  // a module under two names
     const auto before = std::find_if(known.begin(), known.end(), [&](const Adopted& one) {
@@ -150,15 +176,15 @@ void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
       fail(concat(prefix, name, " has some of its bytes from ", before->name,
                   ": give it bytes of its own before the module is saved, with .clone()"));
     const auto own = [&] {
-      return is_trained ? adopted_parameter(prefix + name, value.clone(), is_norm)
-                        : add_buffer(prefix + name, value.clone());
+      return is_parameter ? adopted_parameter(prefix + name, value, is_norm)
+                          : add_buffer(prefix + name, value.clone());
     };
     const at::Tensor mine = before != known.end() ? before->mine : own();
     known.push_back({prefix + name, value, mine});
     module.setattr(name, mine);
   };
   for (const auto& parameter : module.named_parameters(/*recurse=*/false))
-    take(parameter.name, parameter.value, parameter.value.requires_grad());
+    take(parameter.name, parameter.value, parameter.value.is_floating_point());
   for (const auto& buffer : module.named_buffers(/*recurse=*/false))
     take(buffer.name, buffer.value, false);
   for (const auto& child : module.named_children())
@@ -184,11 +210,13 @@ bool share_bytes(const at::Tensor& a, const at::Tensor& b) {
 }
 
 at::Tensor ScriptLayer::adopted_parameter(const std::string& name, const at::Tensor& value,
-                                          bool stays_float32) {
-  if (value.scalar_type() != at::kFloat)
+                                          bool is_of_norm) {
+  const bool is_float32 = value.scalar_type() == at::kFloat;
+  if (value.requires_grad() && !is_float32)
     fail(concat("parameter ", name, " is ", value.scalar_type(),
                 ", must be Float: save the module after .float(); train.precision lowers it"));
-  return stays_float32 ? add_float32_parameter(name, value) : add_parameter(name, value);
+  const bool stays = is_of_norm || !is_float32;  // a frozen one may be in any type, and keeps it
+  return stays ? add_float32_parameter(name, value.clone()) : add_parameter(name, value.clone());
 }
 
 Values ScriptLayer::forward(const Values& input, const Context& context) {
@@ -244,13 +272,23 @@ c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
   }
 }
 
-jit::Module load(const fs::path& file) {
+jit::Module load(const fs::path& file, c10::Device device) {
   try {
-    return jit::load(file.string(), at::kCPU);
+    return jit::load(file.string(), device);
   } catch (const c10::Error& error) {
     throw InputError(concat(file.string(), ": is not a module saved by torch.jit.save: ",
                             split(error.what_without_backtrace(), '\n').front()));
   }
+}
+
+Contents contents_of(const fs::path& file) {
+  const jit::Module module = load(file, at::kMeta);
+  Contents contents;
+  for (const at::Tensor& parameter : module.parameters())
+    (parameter.requires_grad() ? contents.has_trained : contents.has_frozen) = true;
+  for (const jit::Module& part : module.modules())
+    contents.has_batch_norm = contents.has_batch_norm || is_batch_norm(part);
+  return contents;
 }
 
 bool is_random(const jit::Module& module) {

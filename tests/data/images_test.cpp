@@ -77,6 +77,25 @@ TEST(Pnm, SaysWhatIsWrong) {
   EXPECT_THAT(refusal(""), HasSubstr("the file is empty"));
 }
 
+TEST(Images, AreNotReadForTheirTargets) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 8; ++i) {
+    write_gray(folder / "cats" / concat(i, ".pgm"), 10);
+    write_gray(folder / "dogs" / concat(i, ".pgm"), 30);
+  }
+  config::DataSpec spec = images(folder / "*" / "*.pgm");
+  spec.validation_fraction = 0.25;
+  const auto dataset = open_dataset(spec, image_shape(1, 4, 4, 2), 1);
+  const at::Tensor trained = train_micro_batch(*dataset, {6, 3}, 1, 1).target;
+  const at::Tensor validated = validation_micro_batch(*dataset, 2, 1, 2).target;
+  for (const char* const name : {"cats", "dogs"})
+    for (int i = 0; i < 8; ++i) std::filesystem::remove(folder / name / concat(i, ".pgm"));
+
+  EXPECT_TRUE(at::equal(train_target(*dataset, {6, 3}, 1, 1), trained));
+  EXPECT_TRUE(at::equal(validation_target(*dataset, 2, 1, 2), validated));
+  EXPECT_THAT(input_error([&] { dataset->train(0, 1); }), HasSubstr(".pgm"));
+}
+
 TEST(Images, AreOfTheClassThatTheirFolderNames) {
   const TemporaryFolder folder;
   for (int i = 0; i < 3; ++i) {

@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <functional>
 #include <iostream>
+#include <list>
 
 namespace trireme::runtime {
 namespace {
@@ -95,6 +98,17 @@ Chain shipped(std::string name, const config::ModelSpec& spec, int micro_batch,
           }};
 }
 
+std::unique_ptr<Subject> scripted(
+    const std::function<config::TorchScriptSpec(const std::filesystem::path&)>& save,
+    const std::string& precision, Machine& machine) {
+  static std::list<support::TemporaryFolder> files;
+  config::JobSpec job = small_job(save(files.emplace_back().path()));
+  job.train.micro_batch = 64;
+  job.train.batch = 128;
+  job.train.precision = precision;
+  return std::make_unique<Subject>(model::make_model(job.model), job, machine);
+}
+
 std::vector<Chain> all_chains() {
   const config::GptSpec gpt{.blocks = 3,
                             .width = 64,
@@ -140,12 +154,9 @@ std::vector<Chain> all_chains() {
       shipped("mlp_batch_norm", mlp, 64),
       {"odd",
        [odd](Machine& machine) { return std::make_unique<Subject>(odd_model(), odd, machine); }},
-      {"torchscript", [](Machine& machine) {
-         static const support::TemporaryFolder files;
-         config::JobSpec job = small_job(save_scripts(files.path()));
-         job.train.micro_batch = 64;
-         job.train.batch = 128;
-         return std::make_unique<Subject>(model::make_model(job.model), job, machine);
+      {"torchscript", [](Machine& machine) { return scripted(save_scripts, "float32", machine); }},
+      {"torchscript_frozen", [](Machine& machine) {
+         return scripted(save_frozen_scripts, "bfloat16_weights", machine);
        }}};
 }
 
@@ -174,7 +185,7 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
   for (const char* solver : {"keep_all", "recompute_all", "periodic 2", "sqrt", "revolve",
                              "min_peak", "rotor", "rotor_free", "capuchin", "offload", "pofo"})
     cases.emplace_back(chain, solver);
-  if (chain == "gpt_lora" || chain == "gpt_top")
+  if (chain == "gpt_lora" || chain == "gpt_top" || chain == "torchscript_frozen")
     for (const char* solver : {"keep_all, weights streamed", "recompute_all, weights streamed",
                                "rotor, weights streamed", "pofo, weights streamed"})
       cases.emplace_back(chain, solver);

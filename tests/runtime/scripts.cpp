@@ -7,6 +7,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <functional>
+
 namespace trireme::runtime {
 namespace {
 
@@ -29,19 +31,42 @@ def forward(self, x, before, target):
     return torch.cross_entropy_loss(torch.linear(x + before, self.weight, self.bias), target)
 )";
 
+/// With what `change` makes of layers 0, 1 and 3.
+config::TorchScriptSpec save_scripts(const std::filesystem::path& folder,
+                                     const std::function<void(Script&)>& change);
+
 }  // namespace
 
 void save_script(const Script& script, const std::filesystem::path& file) {
   torch::jit::Module module("layer");
   module.register_attribute("training", c10::BoolType::get(), true);
   for (const auto& [name, value] : script.parameters)
-    module.register_parameter(name, value.detach().clone().requires_grad_(), false);
+    module.register_parameter(name, value.detach().clone().requires_grad_(!script.is_frozen),
+                              false);
   for (const auto& [name, value] : script.buffers) module.register_buffer(name, value);
   module.define(script.code);
   module.save(file.string());
 }
 
 config::TorchScriptSpec save_scripts(const std::filesystem::path& folder) {
+  return save_scripts(folder, [](Script&) {});
+}
+
+config::TorchScriptSpec save_frozen_scripts(const std::filesystem::path& folder) {
+  return save_scripts(folder, [](Script& lower) { lower.is_frozen = true; });
+}
+
+config::TorchScriptSpec save_constant_scripts(const std::filesystem::path& folder) {
+  return save_scripts(folder, [](Script& lower) {
+    lower.buffers.insert(lower.buffers.begin(), lower.parameters.begin(), lower.parameters.end());
+    lower.parameters.clear();
+  });
+}
+
+namespace {
+
+config::TorchScriptSpec save_scripts(const std::filesystem::path& folder,
+                                     const std::function<void(Script&)>& change) {
   config::TorchScriptSpec spec;
   spec.takes = "vectors";
   spec.inputs = kWidth;
@@ -56,9 +81,11 @@ config::TorchScriptSpec save_scripts(const std::filesystem::path& folder) {
                   .parameters = {{"weight", at::empty({out, kWidth}).normal_(0, 0.2, from)},
                                  {"bias", at::zeros({out})}}};
     if (i > 0 && i < 4) script.buffers = {{"mean", at::zeros({kWidth})}};
+    if (i == 0 || i == 1 || i == 3) change(script);
     save_script(script, folder / concat("layer", i, ".pt"));
   }
   return spec;
 }
 
+}  // namespace
 }  // namespace trireme::runtime

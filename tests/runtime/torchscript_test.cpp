@@ -128,6 +128,67 @@ TEST(TorchScript, HasBatchNormsInFloat32BesideWeightsInBfloat16) {
   EXPECT_EQ(one.parameters_digest, two.parameters_digest);
 }
 
+TEST(TorchScript, HasFrozenParametersWhereNoneNeedsAGradient) {
+  const TemporaryFolder folder;
+  const model::ChainModel chain = model::make_model(save_frozen_scripts(folder.path()));
+  const std::vector<bool> frozen = {true, true, false, true, false};
+  const std::vector<bool> ends = {true, true, true, false, false};
+  for (std::size_t i = 0; i < frozen.size(); ++i) {
+    EXPECT_EQ(chain.layers[i].has_frozen, frozen[i]) << i;
+    EXPECT_EQ(chain.layers[i].ends_backward, ends[i]) << i;
+    const auto layer = chain.layers[i].build(model::Seeds(1, static_cast<int>(i) + 1));
+    ASSERT_EQ(layer->parameters().size(), 2U) << i;
+    for (const model::Parameter& parameter : layer->parameters()) {
+      EXPECT_EQ(parameter.is_trained, !frozen[i]) << i;
+      EXPECT_EQ(parameter.value.requires_grad(), !frozen[i]) << i;
+    }
+  }
+}
+
+// What is frozen is a constant: the same values as buffers give the same losses.
+TEST(TorchScript, TrainsBesideFrozenParametersAsBesideConstants) {
+  const TemporaryFolder folder, constants;
+  const config::JobSpec job = small_job(save_frozen_scripts(folder.path()));
+  const config::JobSpec other = small_job(save_constant_scripts(constants.path()));
+  const std::string reference = run_small(other, {}).losses_digest;
+
+  EXPECT_EQ(run_small(job, {}).losses_digest, reference);
+  EXPECT_EQ(run_small(job, {.cut = {2}, .recompute = true}).losses_digest, reference);
+  EXPECT_EQ(run_small(job, {.cut = {1, 4}, .streams = true}).losses_digest, reference);
+}
+
+TEST(TorchScript, LowersFrozenParametersToo) {
+  const TemporaryFolder folder;
+  config::JobSpec job = small_job(save_frozen_scripts(folder.path()));
+  job.train.precision = "bfloat16_weights";
+
+  const Outcome one = run_small(job, {}), two = run_small(job, {.cut = {2}, .streams = true});
+
+  EXPECT_EQ(one.losses_digest, two.losses_digest);
+  EXPECT_EQ(one.parameters_digest, two.parameters_digest);
+}
+
+TEST(TorchScript, WithNothingToTrainIsRefused) {
+  const TemporaryFolder folder;
+  config::TorchScriptSpec spec = save_frozen_scripts(folder.path());
+  spec.files = {(folder / "layer[013].pt").string()};
+  EXPECT_THAT(input_error([&] { model::make_model(spec); }),
+              HasSubstr("model.files: no layer has a parameter that needs a gradient"));
+}
+
+TEST(TorchScript, SaysThatItHasBatchNorms) {
+  const TemporaryFolder folder;
+  const config::TorchScriptSpec spec = save_scripts(folder.path());
+  EXPECT_FALSE(model::make_model(spec).has_batch_norm);
+  torch::jit::Module norm("norm"), whole("whole");
+  norm.register_buffer("running_mean", at::zeros({32}));
+  whole.register_attribute("training", c10::BoolType::get(), true);
+  whole.register_module("a", norm);
+  whole.define("def forward(self, x, before):\n    return x - self.a.running_mean, before\n");
+  whole.save((folder / "layer2.pt").string());
+  EXPECT_TRUE(model::make_model(spec).has_batch_norm);
+}
+
 TEST(TorchScript, TrainsAModuleOfTwoNamesOnce) {
   const TemporaryFolder folder;
   torch::jit::Module part("part"), whole("whole");
@@ -154,7 +215,7 @@ TEST(TorchScript, KeepsPartsOfOneStorageApart) {
   const auto layer_with = [&](const at::Tensor& a, const at::Tensor& b) {
     config::TorchScriptSpec spec;
     save_script({.code = "def forward(self, x):\n    return x * self.a + self.b\n",
-                 .parameters = {},
+                 .parameters = {{"w", at::ones({1})}},
                  .buffers = {{"a", a}, {"b", b}}},
                 folder / "layer.pt");
     spec.files = {(folder / "layer.pt").string()};
@@ -233,6 +294,10 @@ TEST(TorchScript, OfOtherFilesIsRefused) {
   EXPECT_THAT(input_error([&] { model::make_model(spec); }),
               HasSubstr("model.files: nothing matches"));
   spec.files = {(folder / "layer0.pt").string(), (folder / "layer*.pt").string()};
+  EXPECT_THAT(input_error([&] { model::make_model(spec); }),
+              HasSubstr("layer0.pt is named by two patterns: a file is one layer"));
+  io::write_file(folder / "other" / "layer0.pt", "");
+  spec.files = {(folder / "layer0.pt").string(), (folder / "other" / "layer0.pt").string()};
   EXPECT_THAT(input_error([&] { model::make_model(spec); }),
               HasSubstr("would both be layer 'layer0'"));
 }

@@ -297,6 +297,9 @@ std::string to_yaml(const JobSpec& job);
 /// can be planned.
 bool has_open_shape(const JobSpec& job);
 
+/// Throws InputError where the size of micro-batches is auto. For models with batch norm.
+void require_micro_batch(const JobSpec& job);
+
 /// Micro-batches per step and replica: batch / (micro_batch x replicas), neither of them auto.
 int micro_batches(const JobSpec& job);
 

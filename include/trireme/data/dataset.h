@@ -54,6 +54,15 @@ class Dataset {
   virtual MicroBatch validation(std::int64_t first, std::int64_t count,
                                 std::int64_t total) const = 0;
 
+  /// The targets of these alone, the same; images are not read for them.
+  virtual at::Tensor train_target(std::int64_t first, std::int64_t count) const {
+    return train(first, count).target;
+  }
+  virtual at::Tensor validation_target(std::int64_t first, std::int64_t count,
+                                       std::int64_t total) const {
+    return validation(first, count, total).target;
+  }
+
   /// Nothing where there is no validation part, or no text. Of a part with more than 2^26 tokens,
   /// evenly spaced stretches are counted.
   virtual std::optional<UnigramLoss> unigram_loss() const = 0;
@@ -102,9 +111,14 @@ struct BatchShape {
 /// Micro-batch `index` (0..batch / micro_batch - 1, counted over all replicas) of `step` (from 0).
 MicroBatch train_micro_batch(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
                              std::int64_t index);
+/// Its target alone.
+at::Tensor train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                        std::int64_t index);
 
 /// Micro-batch `index` of `micro_batches` of `examples` examples each: one validation.
 MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
                                   std::int64_t micro_batches);
+at::Tensor validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
+                             std::int64_t micro_batches);
 
 }  // namespace trireme::data

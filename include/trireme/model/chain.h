@@ -72,6 +72,9 @@ struct ChainModel {
   std::int64_t input_size = 0;
   std::int64_t classes = 0;
   ImageShape image = {};  ///< of images only
+  /// Losses depend on which examples share a micro-batch, so that a job must say its size. Of
+  /// layers that Trireme does not know (from files, or an own factory's); it knows its own.
+  bool has_batch_norm = false;
 
   int length() const { return static_cast<int>(layers.size()); }
   /// Sizes of one example's input, without the B in front.
