@@ -208,16 +208,18 @@ void add_simulate(CLI::App& app, SimulateArguments& arguments) {
 void add_check(CLI::App& app, CheckArguments& arguments) {
   CLI::App& command = *app.add_subcommand(
       "check",
-      "Read a job, plan, chain or platform strictly and say what would come of it; change nothing");
+      "Read a job, plan, chain or platform strictly and say what would come of it; train nothing");
   command.add_option("file", arguments.file, "A job, chain or platform (YAML), or a plan (JSON)")
       ->required();
   command
       .add_option("--set", arguments.settings,
                   "Of a job, replace one value: section.key=value (may be repeated)")
       ->allow_extra_args(false);
-  command.add_flag("--resolved", arguments.resolved,
-                   "Of a job, only print it with all defaults written out; else it is measured and "
-                   "planned (options then: -o plan.json, --report plan.html)");
+  command.add_flag(
+      "--resolved", arguments.resolved,
+      "Of a job, only print it with all defaults written out; else it is measured (what "
+      "was measured is kept in .profiles) and planned (options then: -o plan.json, --report "
+      "plan.html)");
   command.add_option("--chain", arguments.chain, "Of a plan, the chain that it is for");
   command.add_option("--platform", arguments.platform, "Of a plan, what it is to run on");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");

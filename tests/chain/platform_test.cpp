@@ -148,6 +148,8 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
       {kTwoRanks + "link: {}\n", "3: link is not a key here (did you mean 'links'?)"},
       {kTwoRanks + "links: {default: {bytes_per_s: 1}, latency_s: 1}\n",
        "3: links.latency_s is not a key here (known: default, overrides)"},
+      {kTwoRanks + "links: {bytes_per_s: 1, latency_s: 1e308}\n",
+       "3: links.latency_s is 1e308, must be at most 1e+09 s"},
       {kTwoRanks + "links: {latency_s: 1us}\n",
        "3: links.latency_s is 1us, must be 0 where bytes_per_s is 0 or missing: that is a free "
        "link"},
