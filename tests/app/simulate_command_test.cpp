@@ -54,6 +54,46 @@ TEST(SimulateCommand, AgreesWithTheClosedFormOf1F1B) {
   EXPECT_EQ(document["bubble"], 0.25);
 }
 
+// The weights of layers 1, 2 and 4 are streamed, 2 at once: stage 3 adds nothing to what stage 1
+// keeps on their rank, whether the plan says so or leaves it out.
+TEST(SimulateCommand, CountsTheWeightsOfARanksStagesTogether) {
+  const TemporaryFolder folder;
+  const std::string frozen = ", parameter_bytes: 1000, frozen_bytes: 1000";
+  std::string layers;
+  for (int i = 1; i <= 4; ++i)
+    layers += "  - {name: l" + std::to_string(i) +
+              ", forward_s: 1, backward_s: 2, output_bytes: 10, tape_bytes: 20" +
+              (i == 3 ? "" : frozen) + "}\n";
+  const std::string chain = folder.file(
+      "chain.yaml", "format: trireme-chain/1\nname: four\ninput_bytes: 1\nlayers:\n" + layers);
+  const std::string platform = folder.file(
+      "platform.yaml",
+      "format: trireme-platform/1\nranks:\n"
+      "  - {memory_bytes: 2100, host_bytes: 1MiB, out_bytes_per_s: 1000, in_bytes_per_s: 1000}\n"
+      "  - {memory_bytes: 2100}\n");
+  const auto peak_with = [&](const std::string& first, const std::string& third) {
+    const std::string plan = folder.file(
+        "plan.json", R"({"format": "trireme-plan/1", "chain": {"name": "four", "digest": ")" +
+                         chain::digest(chain::load_chain(chain)) +
+                         R"("}, "schedule": "gpipe", "micro_batches": 1, "stages": [
+ {"layers": [1, 2], "rank": 0, "streamed": [1, 2], )" +
+                         first + R"("forward": [["forward_tape", 1], ["forward_tape", 2]],
+  "backward": [["backward", 2], ["backward", 1]]},
+ {"layers": [3, 3], "rank": 1, "forward": [["forward_tape", 3]], "backward": [["backward", 3]]},
+ {"layers": [4, 4], "rank": 0, "streamed": [4], )" +
+                         third +
+                         R"("forward": [["forward_tape", 4]], "backward": [["backward", 4]]}],
+ "turns": [{"rank": 0, "stages": [0, 2, 2, 0]}]})");
+    const CommandResult result = run_command(kTrireme + " simulate " + plan + " --chain " + chain +
+                                             " --platform " + platform + " --json");
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return json::parse(result.out)["ranks"][0]["peak_bytes"].get<int>();
+  };
+  const int said = peak_with(R"("static_bytes": 2000, )", R"("static_bytes": 0, )");
+  EXPECT_GT(said, 2000);
+  EXPECT_EQ(peak_with("", ""), said);
+}
+
 TEST(SimulateCommand, PrintsATableOfRanksAndTheirPeaks) {
   const TwoStages files;
 
