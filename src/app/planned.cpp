@@ -113,25 +113,20 @@ void take_up(Planned& planned) {
   planned.static_bytes.resize(ranks);
   planned.optimizer_away = plan::optimizer_away(planned.plan);
   planned.streamed = plan::streamed_weights(planned.plan, planned.chain);
-  // A plan that says them knows of tied weights, which the chain counts with each use. One stage of
-  // a rank may add nothing: whether they are said shows in all of them.
-  std::vector<bool> are_said(ranks);
-  for (const plan::StagePlan& stage : planned.plan.stages)
-    if (stage.static_bytes > Bytes(0)) are_said[static_cast<std::size_t>(stage.rank)] = true;
   std::vector<std::vector<int>> streamed(ranks);
   for (plan::StagePlan& stage : planned.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     stage.budget = planned.platform.ranks[rank].memory;
-    if (!are_said[rank]) {
-      const auto saved = [&] {  // the stages of a rank take turns with one place for weights
-        return partition::saved_bytes(planned.chain, streamed[rank], planned.plan.weights_at_once);
-      };
-      const Bytes before = saved();
-      streamed[rank].insert(streamed[rank].end(), stage.streamed.begin(), stage.streamed.end());
+    const auto saved = [&] {  // the stages of a rank take turns with one place for weights
+      return partition::saved_bytes(planned.chain, streamed[rank], planned.plan.weights_at_once);
+    };
+    const Bytes before = saved();
+    streamed[rank].insert(streamed[rank].end(), stage.streamed.begin(), stage.streamed.end());
+    // A plan that says them knows of tied weights, which the chain counts with each use.
+    if (stage.static_bytes == Bytes(0))
       stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
                                                    stage.program.last_layer) -
                            stage.optimizer_away - (saved() - before);
-    }
     planned.static_bytes[rank] += stage.static_bytes;
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/chain.h"
 
+#include "read_time.h"
+
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 
@@ -14,7 +16,6 @@ namespace trireme::chain {
 namespace {
 
 constexpr std::string_view kFormat = "trireme-chain/1";
-/// Thirty years: sums over any chain stay finite and exact enough.
 constexpr Seconds kMaxTime{1e9};
 constexpr Bytes kMaxSum{std::int64_t{1} << 62};
 
@@ -51,12 +52,18 @@ constexpr std::array<RetapeSize, 3> kRetapeSizes{
 
 LayerCost read_layer(const io::Node& node, int number);
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
-Seconds read_time(const io::Node& node);
 /// Adds the sizes of a layer to `sum`; throws InputError when that gets too large to count with.
 void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
 
 }  // namespace
+
+Seconds read_time(const io::Node& node) {
+  const Seconds time = node.seconds();
+  if (time > kMaxTime)
+    node.fail(concat("is ", node.found(), ", must be at most ", to_text(kMaxTime.count()), " s"));
+  return time;
+}
 
 Retape capped(Retape retape, const LayerCost& layer) {
   retape.time = std::min(retape.time, layer.forward);
@@ -166,13 +173,6 @@ std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
     time->fail(concat("is ", time->found(), ", must be at most forward_s, ",
                       to_text(layer.forward.count()), ": it is a part of a forward"));
   return retape;
-}
-
-Seconds read_time(const io::Node& node) {
-  const Seconds time = node.seconds();
-  if (time > kMaxTime)
-    node.fail(concat("is ", node.found(), ", must be at most ", to_text(kMaxTime.count()), " s"));
-  return time;
 }
 
 void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/platform.h"
 
+#include "read_time.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -24,9 +26,6 @@ BytesPerSecond read_rate(const io::Node& node);
 
 std::string rank_line(const RankSpec& rank);
 std::string link_text(const LinkSpec& link);
-
-/// Sums of as many times as there are must be numbers.
-constexpr Seconds kMostLatency{1e9};
 
 }  // namespace
 
@@ -145,10 +144,7 @@ LinkSpec read_link(io::MapReader& map) {
   LinkSpec link;
   if (const auto rate = map.optional("bytes_per_s")) link.rate = read_rate(*rate);
   const auto latency = map.optional("latency_s");
-  if (latency) link.latency = latency->seconds();
-  if (link.latency > kMostLatency)
-    latency->fail(
-        concat("is ", latency->found(), ", must be at most ", to_text(kMostLatency.count()), " s"));
+  if (latency) link.latency = read_time(*latency);
   if (link.latency > Seconds(0) && link.rate == BytesPerSecond(0))
     latency->fail(concat("is ", latency->found(),
                          ", must be 0 where bytes_per_s is 0 or missing: that is a free link"));

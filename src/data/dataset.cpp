@@ -15,11 +15,8 @@ std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const Exam
 /// What a kind of data gives; empty: there is no such kind.
 std::string input_of(const std::string& kind);
 
-std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index) {
-  ensure(index >= 0 && (index + 1) * shape.micro_batch <= shape.batch,
-         "the micro-batch is one of the step's");
-  return step * shape.batch + index * shape.micro_batch;
-}
+/// The first example of a micro-batch.
+std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index);
 
 }  // namespace
 
@@ -64,6 +61,12 @@ at::Tensor validation_target(const Dataset& dataset, std::int64_t examples, std:
 }
 
 namespace {
+
+std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index) {
+  ensure(index >= 0 && (index + 1) * shape.micro_batch <= shape.batch,
+         "the micro-batch is one of the step's");
+  return step * shape.batch + index * shape.micro_batch;
+}
 
 std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const ExampleShape& shape,
                                         std::int64_t seed) {

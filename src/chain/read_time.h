@@ -1,0 +1,13 @@
+// Times in the files of chains and platforms.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+#include "trireme/io/node.h"
+
+namespace trireme::chain {
+
+/// Throws InputError for more than thirty years: sums over any chain stay finite and exact enough.
+Seconds read_time(const io::Node& node);
+
+}  // namespace trireme::chain
