@@ -61,7 +61,7 @@ std::optional<plan::Infeasible> over_budget(const Planned& planned,
     const simulate::RankResult& result = simulation.ranks[rank];
     const chain::RankSpec& spec = planned.platform.ranks[rank];
     const bool device = spec.memory > Bytes(0) && result.peak.size > spec.memory;
-    if (device || result.outer_peak > spec.host + spec.disk)
+    if (device || result.outer_peak > spec.outer())
       return overflow(planned, static_cast<int>(rank), result);
   }
   return std::nullopt;
@@ -159,7 +159,7 @@ plan::Infeasible overflow(const Planned& planned, int rank, const simulate::Rank
     return infeasible;
   }
   infeasible.needed = infeasible.least_budget = result.outer_peak;
-  infeasible.available = spec.host + spec.disk;
+  infeasible.available = spec.outer();
   infeasible.where = "in its outer tier";
   return infeasible;
 }

@@ -253,9 +253,9 @@ void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
     }
     const Bytes outer = copies[rank].outer_peak + setting.optimizer_away[rank] +
                         plan::streamed_weights(plan.plan, plan.chain, stage.rank);
-    if (outer > spec.host + spec.disk) {
+    if (outer > spec.outer()) {
       over.needed = over.least_budget = outer;
-      over.available = spec.host + spec.disk;
+      over.available = spec.outer();
       over.where = "this plan in the outer tier, memory.host_budget and memory.disk_budget";
       throw DoesNotFit(over);
     }

@@ -50,10 +50,10 @@ constexpr std::array<RetapeSize, 3> kRetapeSizes{
      {"retape_backward_transient_bytes", &Retape::backward_transient,
       &LayerCost::backward_transient, "backward_transient_bytes + tape_bytes - retape_bytes"}}};
 
-LayerCost read_layer(const io::Node& node, int number);
+/// Adds the layer's sizes to `sum`; throws InputError when that gets too large to count with.
+LayerCost read_layer(const io::Node& node, int number, Bytes& sum);
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
-/// Adds the sizes of a layer to `sum`; throws InputError when that gets too large to count with.
-void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node);
+void add(Bytes& sum, Bytes size, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
 
 }  // namespace
@@ -104,10 +104,8 @@ Chain read_chain(const io::Node& document) {
     layers.fail(concat("has ", nodes.size(), " layers, must have from 1 to ", kMaxLayers));
   chain.layers.reserve(nodes.size());
   Bytes sum = chain.input;
-  for (const io::Node& node : nodes) {
-    chain.layers.push_back(read_layer(node, chain.length() + 1));
-    add_sizes(sum, chain.layers.back(), node);
-  }
+  for (const io::Node& node : nodes)
+    chain.layers.push_back(read_layer(node, chain.length() + 1, sum));
   return chain;
 }
 
@@ -124,13 +122,14 @@ std::string digest(const Chain& chain) {
   for (LayerCost& layer : nameless.layers) {
     layer.name.clear();
     for (const auto& [key, field] : kTimes) layer.*field += Seconds(0);  // -0 becomes 0
+    if (layer.retape) layer.retape->time += Seconds(0);
   }
   return trireme::digest(to_yaml(nameless));
 }
 
 namespace {
 
-LayerCost read_layer(const io::Node& node, int number) {
+LayerCost read_layer(const io::Node& node, int number, Bytes& sum) {
   const std::string place = concat("layer ", number);
   LayerCost layer;
   layer.name = io::MapReader(node.called(place)).required("name").text();
@@ -142,8 +141,14 @@ LayerCost read_layer(const io::Node& node, int number) {
   for (const auto& [key, field] : kOptionalSizes) {
     if (const auto size = map.optional(key)) layer.*field = size->bytes();
   }
+  for (const auto& [key, field] : kRequiredSizes) add(sum, layer.*field, node);
+  for (const auto& [key, field] : kOptionalSizes) add(sum, layer.*field, node);
   if (const auto time = map.optional(kUpdate.first)) layer.update = read_time(*time);
   layer.retape = read_retape(map, layer);
+  if (layer.retape) {
+    add(sum, layer.retape->tape_transient, node);
+    add(sum, layer.retape->backward_transient, node);
+  }
   if (const auto size = map.optional(kFrozen)) {
     layer.frozen = size->bytes();
     if (layer.frozen > layer.parameters)
@@ -175,17 +180,10 @@ std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
   return retape;
 }
 
-void add_sizes(Bytes& sum, const LayerCost& layer, const io::Node& node) {
-  const auto add = [&](Bytes size) {
-    if (size > kMaxSum - sum)
-      node.fail("brings the sum of all sizes to more than 4 EiB, must be less to count with");
-    sum += size;
-  };
-  for (const auto& [key, field] : kRequiredSizes) add(layer.*field);
-  for (const auto& [key, field] : kOptionalSizes) add(layer.*field);
-  if (!layer.retape) return;
-  add(layer.retape->tape_transient);
-  add(layer.retape->backward_transient);
+void add(Bytes& sum, Bytes size, const io::Node& node) {
+  if (size > kMaxSum - sum)
+    node.fail("brings the sum of all sizes to more than 4 EiB, must be less to count with");
+  sum += size;
 }
 
 std::string layer_line(const LayerCost& layer) {

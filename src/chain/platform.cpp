@@ -7,6 +7,7 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,6 +16,8 @@ namespace trireme::chain {
 namespace {
 
 constexpr std::string_view kFormat = "trireme-platform/1";
+constexpr double kMinRate = 1e-6, kMaxRate = 1e18;
+constexpr Bytes kMaxOuter{std::int64_t{1} << 62};
 
 RankSpec read_rank(const io::Node& node);
 void read_links(Platform& platform, const io::Node& node);
@@ -96,6 +99,8 @@ RankSpec read_rank(const io::Node& node) {
   rank.memory = map.required("memory_bytes").bytes();
   if (const auto host = map.optional("host_bytes")) rank.host = host->bytes();
   if (const auto disk = map.optional("disk_bytes")) rank.disk = disk->bytes();
+  if (rank.disk > kMaxOuter - rank.host)
+    node.fail("has more than 4 EiB of host memory and disk, must have less to count with");
   if (const auto out = map.optional("out_bytes_per_s")) rank.out = read_rate(*out);
   if (const auto in = map.optional("in_bytes_per_s")) rank.in = read_rate(*in);
   if (const auto speed = map.optional("speed")) rank.speed = speed->number(1e-6, 1e6);
@@ -152,18 +157,26 @@ LinkSpec read_link(io::MapReader& map) {
 }
 
 BytesPerSecond read_rate(const io::Node& node) {
-  const bool has_unit = node.kind() == io::Node::Kind::kScalar && node.text().ends_with("/s");
-  if (!has_unit) {
-    const double rate = node.number(0, 1e18);
-    if (rate > 0 && rate < 1e-6)
-      node.fail(concat("is ", node.found(), ", must be 0 (none) or at least 1e-6 bytes a second"));
-    return BytesPerSecond(rate);
+  double rate = 0;
+  if (node.kind() == io::Node::Kind::kScalar && node.text().ends_with("/s")) {
+    // "0.4kB/s" are 400 bytes a second: as a size it could only be whole bytes.
+    const std::string text = node.text();
+    const char* const end = text.data() + text.size() - 2;
+    const auto [unit, error] = std::from_chars(text.data(), end, rate);
+    const auto bytes = parse_bytes(concat("1", std::string(unit, end)));
+    if (error != std::errc() || !(rate >= 0) || unit == end || !bytes)
+      node.fail(concat("is ", node.found(), ", must be a rate such as 12e9 or 12GB/s"));
+    rate *= static_cast<double>(bytes->count());
+  } else {
+    rate = node.number(0, kMaxRate);
   }
-  std::string size = node.text();
-  size.resize(size.size() - 2);
-  const std::optional<Bytes> bytes = parse_bytes(size);
-  if (!bytes) node.fail(concat("is ", node.found(), ", must be a rate such as 12e9 or 12GB/s"));
-  return BytesPerSecond(static_cast<double>(bytes->count()));
+  if (rate > kMaxRate)
+    node.fail(
+        concat("is ", node.found(), ", must be at most ", to_text(kMaxRate), " bytes a second"));
+  if (rate > 0 && rate < kMinRate)
+    node.fail(concat("is ", node.found(), ", must be 0 (none) or at least ", to_text(kMinRate),
+                     " bytes a second"));
+  return BytesPerSecond(rate);
 }
 
 std::string rank_line(const RankSpec& rank) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/plan/plan.h"
 
-#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
@@ -114,10 +113,6 @@ int in_flight(const Plan& plan, std::size_t stage) {
   if (plan.schedule == "gpipe") return plan.micro_batches;
   if (plan.stages[stage].in_flight > 0) return plan.stages[stage].in_flight;
   return std::min(static_cast<int>(plan.stages.size() - stage), plan.micro_batches);
-}
-
-std::string digest(const Plan& plan) {
-  return trireme::digest(to_json(plan));
 }
 
 }  // namespace trireme::plan

@@ -15,6 +15,7 @@ using program::Action;
 using program::Op;
 
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+constexpr Bytes kMaxFixed{std::int64_t{1} << 62};
 
 /// What is predicted for a whole plan; nothing has to be.
 void read_prediction(Plan& plan, const io::Node& node);
@@ -102,13 +103,26 @@ std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
 
   std::vector<StagePlan> stages;
   int next = 1;
+  Bytes fixed;
   for (auto& [stage, place] : unsorted) {
+    for (const Bytes bytes : {stage.static_bytes, stage.optimizer_away}) {
+      if (bytes > kMaxFixed - fixed)
+        place.fail(concat("brings static_bytes and optimizer_away_bytes to more than ",
+                          kMaxFixed.count(), " in all, must be less to count with"));
+      fixed += bytes;
+    }
     if (stage.program.first_layer != next)
       place.fail_at("layers",
                     concat("begins with ", stage.program.first_layer, ", must begin with ", next,
                            ": stages follow each other without gaps from layer 1"));
     next = stage.program.last_layer + 1;
     if (stage.rank < 0) stage.rank = static_cast<int>(stages.size());
+    if (stage.rank >= chain::kMaxRanks)
+      place.fail(concat("is stage ", stages.size(), " on a rank of its own, there are at most ",
+                        chain::kMaxRanks));
+    if (plan.schedule == "gpipe" && stage.in_flight > 0 && stage.in_flight != plan.micro_batches)
+      place.fail_at("in_flight", concat("is ", stage.in_flight, ", must be ", plan.micro_batches,
+                                        " or left out: gpipe has all micro-batches in flight"));
     if (stage.in_flight < 1)
       stage.in_flight = usual_in_flight(plan, stages.size(), unsorted.size());
     stages.push_back(std::move(stage));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/weight_uses.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 namespace trireme::program {
@@ -44,6 +46,9 @@ WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<boo
     uses.back().last = i;
   }
   if (uses.empty()) return result;
+  std::set<int> layers;
+  for (const Use& use : uses) layers.insert(use.layer);
+  at_once = static_cast<int>(std::min(std::size_t(at_once), layers.size()));
   for (std::size_t k = 0; k < uses.size(); ++k) {
     WeightUses::Point& point = result.points[uses[k].last];
     point.ends_use = true;

@@ -26,6 +26,13 @@ std::string message_name(const Action& action);
 Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     : program_(program), setting_(setting), detail_(detail), streams_(program, setting) {
   const bool training = trains(program);
+  std::vector<Seconds> update(program.ranks.size());
+  std::vector<Bytes> optimizer(program.ranks.size());
+  for (int i = 1; i <= program.layers; ++i) {
+    const auto rank = static_cast<std::size_t>(program.rank_of_layer[static_cast<std::size_t>(i)]);
+    update[rank] += setting.chain->layer(i).update;
+    optimizer[rank] += setting.chain->layer(i).optimizer;
+  }
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
     const chain::RankSpec& spec = setting.platform->ranks[static_cast<std::size_t>(rank)];
     Execution::Setup setup;
@@ -33,6 +40,8 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     setup.lanes = {spec.out, spec.in, {}};
     if (spec.memory > Bytes(0)) setup.lanes.budget = spec.memory;
     setup.base = base_bytes(setting, program, rank);
+    setup.update = update[static_cast<std::size_t>(rank)];
+    setup.optimizer = optimizer[static_cast<std::size_t>(rank)];
     setup.optimizer_away = optimizer_away(setting, rank);
     setup.outside = always_outside(setting, program, rank);
     setup.speed = spec.speed;
@@ -43,7 +52,6 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
                       .in = &records_.back()->in,
                       .weights = &records_.back()->weights,
                       .curve = &records_.back()->curve};
-    bases_.push_back(setup.base);
     ranks_.push_back(std::make_unique<RankState>(*setting.chain, setup));
   }
 }
@@ -140,11 +148,12 @@ bool Engine::goes_on(RankState& state, Stream& stream, bool may, Turn& turn) {
 }
 
 // A stage's output is sent from where its tape keeps it. Of the messages that are under way, the
-// one that the receiver has asked for is gone from here.
+// one that the receiver has asked for is gone from here. What another rank has, the ledger refuses.
 bool Engine::takes_from_messages(int rank, const Action& action) const {
   if (action.op != Op::kOffload && action.op != Op::kOffloadTape) return false;
-  const auto above = static_cast<std::size_t>(action.layer) + 1;
-  return above < program_.rank_of_layer.size() && program_.rank_of_layer[above] != rank;
+  const auto layer = static_cast<std::size_t>(action.layer);
+  return layer >= 1 && layer + 1 < program_.rank_of_layer.size() &&
+         program_.rank_of_layer[layer] == rank && program_.rank_of_layer[layer + 1] != rank;
 }
 
 const Stream& Engine::stream_of(int rank, const Action& action) const {

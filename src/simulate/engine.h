@@ -44,8 +44,6 @@ class Engine {
   std::optional<ProgramFault> run(Watch* watch);
 
   const std::vector<std::unique_ptr<RankState>>& ranks() const { return ranks_; }
-  /// Bytes that a rank holds all the time.
-  Bytes base(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
   const std::vector<Copy>& copies(int rank, Lane lane) const;
   std::vector<MemoryPoint>& curve(int rank) {
     return records_[static_cast<std::size_t>(rank)]->curve;
@@ -82,7 +80,6 @@ class Engine {
   Streams streams_;
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<std::unique_ptr<RankState>> ranks_;
-  std::vector<Bytes> bases_;
   std::vector<int> ready_;
 };
 

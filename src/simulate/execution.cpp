@@ -30,16 +30,21 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   lanes_.at(index);
   take_time(action);
   await_values(action);
+  leave_outer_tier(action);
   await_weights(index);
   const CopyKey key = program::moved_value(action);
   const auto [during, after] = outcome.effect;
   const Bytes running = base() + during;
   at_once_ = running;
+  most_at_once_ = std::max(most_at_once_, at_once_);
   if (out) {
     lanes_.offload(key, during - after);
-    outer_peak_ = std::max(outer_peak_, ledger_.outer());
+    outer_peak_ = std::max(outer_peak_, ledger_.outer() + returning_bytes_);
   } else if (in) {
-    lanes_.prefetch(key, key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer));
+    const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
+    returning_.emplace(key, size);
+    returning_bytes_ += size;
+    lanes_.prefetch(key, size);
   } else {
     const std::vector<int> coming = setup_.weights.after(index);
     lanes_.run(running, base() + after, last_duration_);
@@ -68,12 +73,8 @@ void Execution::take_time(const Action& action) {
 
 // What is away comes, is updated and leaves in parts, all three at a time.
 void Execution::take_update_time() {
-  Bytes state;
-  for (int i = setup_.scope.first_layer; i <= setup_.scope.last_layer; ++i) {
-    last_duration_ += chain_.layer(i).update / setup_.speed;
-    state += chain_.layer(i).optimizer;
-  }
-  const Bytes away = setup_.optimizer_away;
+  last_duration_ = setup_.update / setup_.speed;
+  const Bytes state = setup_.optimizer, away = setup_.optimizer_away;
   if (away == Bytes(0)) return;
   const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
   state_out_ = away / setup_.lanes.out;
@@ -85,6 +86,16 @@ void Execution::take_update_time() {
 void Execution::await_values(const Action& action) {
   if (!lanes_.copies_in()) return;
   program::for_each_need(action, [&](const CopyKey& key) { lanes_.await(key); });
+}
+
+void Execution::leave_outer_tier(const Action& action) {
+  if (returning_.empty()) return;
+  program::for_each_need(action, [&](const CopyKey& key) {
+    const auto back = returning_.find(key);
+    if (back == returning_.end()) return;
+    returning_bytes_ -= back->second;
+    returning_.erase(back);
+  });
 }
 
 void Execution::await_weights(std::size_t index) {

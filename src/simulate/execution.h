@@ -26,7 +26,9 @@ class Execution {
     Lanes::Record record;
     Bytes base;              ///< held all the time beside the ledger's values
     double speed = 1.0;      ///< a layer takes its time / speed
-    Bytes optimizer_away{};  ///< as in Setting
+    Seconds update{0};       ///< of the rank's own layers, at speed 1
+    Bytes optimizer{};       ///< state of the same layers
+    Bytes optimizer_away{};  ///< of it, as in Setting
     Bytes outside{};         ///< in the outer tier all the time
     RankWeights weights = {};
   };
@@ -50,9 +52,11 @@ class Execution {
   /// Bytes while the last action ran if all copies were instant: what no timing can lessen or wait
   /// for, base inside.
   Bytes at_once() const { return at_once_; }
+  /// The most of it so far.
+  Bytes most_at_once() const { return most_at_once_; }
   Bytes outer_peak() const { return outer_peak_ + setup_.outside; }
-  /// In the outer tier now.
-  Bytes outer() const { return ledger_.outer() + setup_.outside; }
+  /// In the outer tier now: what comes back keeps its place there until an action needs it.
+  Bytes outer() const { return ledger_.outer() + returning_bytes_ + setup_.outside; }
   const Lanes& lanes() const { return lanes_; }
   const Ledger& ledger() const { return ledger_; }
   const Coverage& forwards() const { return forwards_; }
@@ -61,6 +65,7 @@ class Execution {
   void take_time(const program::Action& action);
   void take_update_time();
   void await_values(const program::Action& action);
+  void leave_outer_tier(const program::Action& action);
   void await_weights(std::size_t index);
   void fetch_weights(const std::vector<int>& coming);
   /// What is there all the time, streamed weights as they are now.
@@ -73,7 +78,8 @@ class Execution {
   Seconds busy_, recompute_, last_duration_, last_wait_;
   Seconds state_out_, state_in_, state_wait_, weights_wait_;
   bool last_again_ = false;
-  Bytes at_once_, outer_peak_;
+  Bytes at_once_, most_at_once_, outer_peak_, returning_bytes_;
+  std::map<CopyKey, Bytes> returning_;  ///< named, and not needed yet
   Coverage forwards_;
   std::map<int, Seconds> arrivals_;  ///< of layers' weights that have begun to come
 };

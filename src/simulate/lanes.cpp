@@ -67,7 +67,15 @@ void Lanes::prefetch(const CopyKey& key, Bytes size) {
 void Lanes::await(const CopyKey& key) {
   const auto is_key = [&](const Copy& copy) { return copy.key == key; };
   const Seconds asked = now_;
-  while (std::any_of(coming_.begin(), coming_.end(), is_key)) happen(next_event());
+  while (std::any_of(coming_.begin(), coming_.end(), is_key)) {
+    // Compute waits for it, so nobody makes room any more once all copies out have ended.
+    if (no_room_ && leaving_.empty()) {
+      now_ = std::max({now_, coming_.front().begin, in_free_});
+      begin_copy_in(Room::kAtAnyPrice);
+    } else {
+      happen(next_event());
+    }
+  }
   const auto arriving = std::find_if(arriving_.begin(), arriving_.end(), is_key);
   if (arriving != arriving_.end()) advance(Seconds(arriving->end));
   waited_ += now_ - asked;
@@ -98,7 +106,7 @@ void Lanes::happen(Seconds time) {
     no_room_ = false;
     sample();
   } else {
-    begin_copy_in();
+    begin_copy_in(Room::kNeeded);
   }
 }
 
@@ -108,13 +116,10 @@ void Lanes::advance(Seconds time) {
   now_ = std::max(now_, time);
 }
 
-void Lanes::begin_copy_in() {
+void Lanes::begin_copy_in(Room room) {
   const Copy waiting = coming_.front();
-  // Only copies out can make room by themselves: without any, waiting would be for ever.
-  if (rates_.budget && !leaving_.empty() && total() + waiting.size > *rates_.budget) {
-    no_room_ = true;
-    return;
-  }
+  no_room_ = room == Room::kNeeded && rates_.budget && total() + waiting.size > *rates_.budget;
+  if (no_room_) return;
   in_free_ = now_ + waiting.size / rates_.in;
   coming_.pop();
   coming_bytes_ -= waiting.size;

@@ -95,7 +95,9 @@ class Lanes {
   Seconds next_event() const;
   void happen(Seconds time);
   void advance(Seconds time);
-  void begin_copy_in();
+  /// With kAtAnyPrice also without room.
+  enum class Room { kNeeded, kAtAnyPrice };
+  void begin_copy_in(Room room);
   void set_level(Bytes level);
   void sample();
   Bytes total() const { return level_ + leaving_bytes_ - coming_bytes_; }

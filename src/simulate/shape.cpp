@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace trireme::simulate {
 
@@ -41,6 +42,23 @@ Bytes channel_bytes(const Setting& setting, const Program& program, int rank) {
       bytes += std::ceil(2 * buffers * static_cast<double>(setting.chain->output(i).count()));
   }
   return Bytes(static_cast<Bytes::rep>(bytes));
+}
+
+std::optional<std::string> too_large(const chain::Chain& chain, const chain::Platform& platform,
+                                     int micro_batches, Bytes fixed) {
+  constexpr double kMost = 0x1p61;
+  const auto size = [](Bytes bytes) { return static_cast<double>(bytes.count()); };
+  double values = size(chain.input), outputs = 0;
+  for (const chain::LayerCost& layer : chain.layers) {
+    outputs += size(layer.output);
+    values += 2 * size(layer.output) + size(layer.tape) + size(layer.forward_transient) +
+              size(layer.tape_transient) + size(layer.backward_transient);
+  }
+  const double most = values * micro_batches + 4 * platform.channel_buffers * outputs + size(fixed);
+  if (most < kMost) return std::nullopt;
+  return concat("chain '", chain.name, "' with ", micro_batches, " micro-batches and ",
+                trireme::to_text(platform.channel_buffers), " channel buffers: may hold ",
+                trireme::to_text(most / 0x1p60), " EiB, must be less than 2 to count with");
 }
 
 std::string to_text(const ProgramFault& fault) {
@@ -141,6 +159,10 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
     if (rank < 0 || static_cast<std::size_t>(rank) >= ranks)
       return concat("layer ", i, " is on rank ", rank, " of ", ranks);
   }
+  const Bytes fixed =
+      std::accumulate(setting.static_bytes.begin(), setting.static_bytes.end(), Bytes(0));
+  if (auto reason = too_large(*setting.chain, *setting.platform, program.micro_batches, fixed))
+    return reason;
   if (program.rank_of_layer[0] != program.rank_of_layer[1])
     return concat("the input is loaded on rank ", program.rank_of_layer[0], ", must be on rank ",
                   program.rank_of_layer[1], " of layer 1");

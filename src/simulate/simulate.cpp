@@ -66,6 +66,7 @@ RankResult summary_of(const RankState& state) {
   result.copies_out = execution.copies_out();
   result.copies_in = execution.copies_in();
   result.end = execution.now();
+  result.at_once = execution.most_at_once();
   result.outer_peak = execution.outer_peak();
   result.moved = execution.lanes().moved();
   return result;

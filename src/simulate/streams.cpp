@@ -10,14 +10,6 @@ namespace trireme::simulate {
 
 using program::Op;
 
-bool is_send(Op op) {
-  return op == Op::kSendOutput || op == Op::kSendGradient;
-}
-
-bool is_receive(Op op) {
-  return op == Op::kReceiveInput || op == Op::kReceiveGradient;
-}
-
 Streams::Streams(const program::Program& program, const Setting& setting)
     : capacity_(static_cast<std::size_t>(setting.channel_capacity)),
       is_first_step_(setting.is_first_step),

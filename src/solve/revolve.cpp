@@ -9,6 +9,7 @@
 #include "solvers.h"
 
 #include "trireme/core/error.h"
+#include "trireme/plan/plan.h"
 
 #include <algorithm>
 #include <optional>
@@ -25,7 +26,11 @@ class Reversal {
  public:
   explicit Reversal(program::StageProgram& program)
       : list_(&program.forward), backward_(&program.backward) {}
-  void reverse(int first, int last, int slots);
+  /// Layers first..last, whose input is kept, with `slots` for it and others.
+  struct Part {
+    int first, last, slots;
+  };
+  void reverse(Part all);
 
  private:
   void add(Op op, int layer) { list_->push_back({op, layer, 0}); }
@@ -69,23 +74,31 @@ std::int64_t revolve_forwards(int steps, int slots) {
 
 program::StageProgram revolve_program(int first, int last, int slots) {
   program::StageProgram program{.first_layer = first, .last_layer = last};
-  Reversal(program).reverse(first, last, slots);
+  Reversal(program).reverse({first, last, slots});
   return program;
 }
 
 namespace {
 
-void Reversal::reverse(int first, int last, int slots) {
-  while (first < last) {
+// What is left to reverse is on a stack of its own: as deep as there are slots, which may be more
+// than a thread's stack has room for.
+void Reversal::reverse(Part all) {
+  std::vector<Part> left{all};
+  while (!left.empty()) {
+    const auto [first, last, slots] = left.back();
+    left.pop_back();
+    if (first == last) {
+      tape_and_turn(first);
+      continue;
+    }
     const int advance = slots == 1 ? last - first : best_advance(last - first + 1, slots);
     for (int i = first; i < first + advance; ++i) {
       add(i == first ? Op::kForwardKeep : Op::kForward, i);
     }
+    left.push_back({first, first + advance - 1, slots});
     // With one slot the input at the end of the advance is used at once and kept by nobody.
-    reverse(first + advance, last, std::max(1, slots - 1));
-    last = first + advance - 1;
+    left.push_back({first + advance, last, std::max(1, slots - 1)});
   }
-  tape_and_turn(first);
 }
 
 void Reversal::tape_and_turn(int layer) {
@@ -95,14 +108,15 @@ void Reversal::tape_and_turn(int layer) {
 }
 
 // All of them on a chain of usual length; on a longer one all small ones, then ever fewer, and none
-// whose program would not fit in memory.
+// whose program no plan file has room for; a slot for every layer in any case.
 std::vector<int> slots_to_try(int steps) {
   constexpr int kUsualLength = 1024, kSmall = 64;
-  constexpr std::int64_t kMostForwards = 10'000'000;
   std::vector<int> tried;
   for (int slots = steps; slots >= 1;
        slots -= steps <= kUsualLength ? 1 : std::max(1, slots / kSmall)) {
-    if (revolve_forwards(steps, slots) <= kMostForwards) tried.push_back(slots);
+    // Beside them as many tapes and backwards as there are steps.
+    if (slots == steps || revolve_forwards(steps, slots) + 2 * steps <= plan::kMaxActions)
+      tried.push_back(slots);
   }
   return tried;
 }

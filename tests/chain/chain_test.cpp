@@ -126,6 +126,13 @@ TEST(ReadChain, RefusesARetapeThatIsMoreThanAForward) {
     EXPECT_THAT(refusal(kHead + text), testing::HasSubstr(message));
 }
 
+TEST(ReadChain, LooksAtItsSumsBeforeARetapesBounds) {
+  EXPECT_THAT(refusal(kHead + "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, "
+                              "tape_bytes: 4096PiB, tape_transient_bytes: 4096PiB, retape_s: 1, "
+                              "retape_bytes: 0}\n"),
+              testing::HasSubstr("brings the sum of all sizes to more than 4 EiB"));
+}
+
 TEST(ReadChain, RefusesMoreFrozenBytesThanParameters) {
   EXPECT_THAT(
       refusal(kHead + "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9, "

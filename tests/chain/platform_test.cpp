@@ -51,6 +51,11 @@ TEST(ReadPlatform, ReadsEveryField) {
                                 .channel_buffers = 1.5}));
 }
 
+TEST(ReadPlatform, TakesRatesBelowAWholeByteOfTheirUnit) {
+  EXPECT_EQ(read(kTwoRanks + "links: {bytes_per_s: 0.0004kB/s}\n").default_link.rate,
+            BytesPerSecond(0.4));
+}
+
 TEST(ReadPlatform, TakesOneFlatLinkForAll) {
   const Platform platform = read(kTwoRanks + "links: {bytes_per_s: 100, latency_s: 1}\n");
 
@@ -141,6 +146,13 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
        "3: ranks[0].out_bytes_per_s is -1, must be a number from 0 to 1e+18"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: x/s}\n",
        "3: ranks[0].in_bytes_per_s is x/s, must be a rate such as 12e9 or 12GB/s"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: 1e-9B/s}\n",
+       "3: ranks[0].in_bytes_per_s is 1e-9B/s, must be 0 (none) or at least 1e-06 bytes a second"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: 1e9PB/s}\n",
+       "3: ranks[0].in_bytes_per_s is 1e9PB/s, must be at most 1e+18 bytes a second"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, host_bytes: 4096PiB, "
+       "disk_bytes: 1}\n",
+       "3: ranks[0] has more than 4 EiB of host memory and disk, must have less to count with"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, disc_bytes: 1}\n",
        "3: ranks[0].disc_bytes is not a key here (did you mean 'disk_bytes'?)"},
       {kTwoRanks + "channel_buffers: -1\n",

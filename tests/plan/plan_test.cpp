@@ -118,6 +118,7 @@ TEST(ReadPlan, GivesBackEmptyListsAndNames) {
   Plan plan = small_plan();
   plan.chain_name = plan.solver = "";
   plan.schedule = "gpipe";
+  plan.stages[1].in_flight = 2;
   plan.alternatives.clear();
   plan.stages[1].program.backward.clear();
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
@@ -155,7 +156,7 @@ TEST(ReadPlan, GivesBackTurns) {
 TEST(ReadPlan, GivesBackRandomPlans) {
   std::mt19937_64 random(3);
   const auto size = [&] {
-    return Bytes(static_cast<std::int64_t>(random() >> (2 + random() % 60)));
+    return Bytes(static_cast<std::int64_t>(random() >> (5 + random() % 57)));
   };
   const auto time = [&] { return Seconds(static_cast<double>(random()) * 0x1p-60); };
   const std::vector<Op> ops{Op::kForward, Op::kForwardKeep, Op::kForwardTape, Op::kBackward,
@@ -261,15 +262,6 @@ TEST(RequireState, StreamsFrozenWeightsAlone) {
   chain.layers[2].frozen = Bytes(0);
   EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
               testing::HasSubstr("streamed: found layer 3 (third), which has no frozen weights"));
-}
-
-TEST(Digest, IsThatOfTheWholePlan) {
-  Plan plan = small_plan();
-  const std::string before = digest(plan);
-
-  EXPECT_EQ(digest(small_plan()), before);
-  plan.stages[1].program.backward.pop_back();
-  EXPECT_NE(digest(plan), before);
 }
 
 /// One layer per stage, everything kept.

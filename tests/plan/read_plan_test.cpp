@@ -67,6 +67,10 @@ TEST(ReadPlan, KeepsAllMicroBatchesInFlightInGpipe) {
   std::string text = with_stages(stage("1, 2") + ", " + stage("3, 3"));
   text.replace(text.find("1f1b"), 4, "gpipe");
   EXPECT_EQ(read(text).stages[1].in_flight, 3);
+  text.replace(text.find("\"layers\": [1, 2]"), 16, "\"layers\": [1, 2], \"in_flight\": 2");
+  EXPECT_THAT(support::input_error([&] { read(text); }),
+              testing::HasSubstr("in_flight is 2, must be 3 or left out: gpipe has all "
+                                 "micro-batches in flight"));
 }
 
 TEST(ReadPlan, SortsStagesByTheirLayers) {

@@ -68,6 +68,9 @@ TEST(WeightUses, OfLayersThatStayAreNone) {
 TEST(WeightUses, OfOneLayerNeedNoSecond) {
   const std::vector<Action> actions = one_stage(keep_all(1, 3), 2);
   EXPECT_EQ(weight_uses(actions, {false, false, true, false}).first.layers, std::vector{2});
+  // And as many as there are do for more at a time: nothing more is looked for, round and round.
+  const std::vector<Action> many = one_stage(keep_all(1, 3), 50'000);
+  EXPECT_EQ(weight_uses(many, {false, false, true, false}, 3).first.layers, std::vector{2});
 }
 
 /// What has to hold of any list of actions, found by walking over all of it twice.

@@ -249,6 +249,25 @@ TEST(ReplayCopies, CopyInWaitsForRoomToo) {
       sound(chain, program, {BytesPerSecond(10), BytesPerSecond(10), Bytes(35)}).time.count(), 12);
 }
 
+// Tape 2 comes 4..14. Tape 1 would come then, while backward 4 runs, 4..19, which leaves no room
+// for it beside tapes 2 and 3; so it comes 19..29.
+TEST(ReplayCopies, CopyInWaitsForTheEndOfAnActionToo) {
+  const chain::Chain chain =
+      chain_of(0, {{1, 1, 0, 10}, {1, 1, 0, 10}, {1, 1, 0, 10}, {1, 15, 0, 10, 0, 0, 100}});
+  const auto program = stage(1, 4,
+                             "forward_tape 1, forward_tape 2, offload_tape 1, forward_tape 3, "
+                             "offload_tape 2, forward_tape 4",
+                             "prefetch_tape 2, prefetch_tape 1, backward 4, backward 3, "
+                             "backward 2, backward 1");
+  const Replay replay = sound(chain, program, {BytesPerSecond(100), BytesPerSecond(1), Bytes(135)});
+  EXPECT_EQ(replay.peak, Bytes(2 * 10 + 100 + 10));
+  EXPECT_DOUBLE_EQ(replay.time.count(), 31);  // backward 2 reads x[1], in tape 1
+  // With room for it, it is there at 24.
+  const Replay roomy = sound(chain, program, {BytesPerSecond(100), BytesPerSecond(1), Bytes(140)});
+  EXPECT_EQ(roomy.peak, Bytes(140));
+  EXPECT_DOUBLE_EQ(roomy.time.count(), 26);
+}
+
 TEST(ReplayCopies, NeedTheirLanes) {
   const auto program = stage(1, 3, kCopyForward, kCopyBackward);
   EXPECT_EQ(fault_of(tens(), program),

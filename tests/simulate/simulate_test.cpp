@@ -47,6 +47,22 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   EXPECT_EQ(stuck.fault->reason, "rank 0 has optimizer state in the outer tier, but no copy lanes");
 }
 
+// Layers 1 and 3 on rank 1, layer 2 on rank 2, none on rank 0.
+TEST(Simulate, UpdatesOfARankAreThoseOfItsOwnLayers) {
+  chain::Chain chain = chain_of(1, std::vector<Costs>(3, {1, 2, 1, 1}));
+  chain.layers[0].update = chain.layers[2].update = Seconds(100);
+  chain.layers[1].update = Seconds(1000);
+  program::Lowering lowering{
+      {program::keep_all(1, 1), program::keep_all(2, 2), program::keep_all(3, 3)},
+      program::one_f_one_b({3, 1})};
+  lowering.rank_of_stage = {1, 2, 1};
+  const Simulation result = run(program::lower(lowering), chain, free_platform(3));
+
+  EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 0);
+  EXPECT_DOUBLE_EQ(result.ranks[1].busy.count(), 2 * 3 + 2 * 100);
+  EXPECT_DOUBLE_EQ(result.ranks[2].busy.count(), 3 + 1000);
+}
+
 /// Four equal layers on one rank, forward 1 s and backward 2 s, whose 10 bytes of weights come and
 /// go at `rate`.
 Simulation streamed(double rate, int micro_batches, int at_once = 2) {

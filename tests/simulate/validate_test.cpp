@@ -185,6 +185,7 @@ TEST(Validate, RefusesActionsThatCannotBeHere) {
   EXPECT_THAT(with_action("1 | 0:send_output 1"), HasSubstr("layer 1 is on rank 0"));
   EXPECT_THAT(with_action("0 | 0:send_output 2"), HasSubstr("passes between no two layers"));
   EXPECT_THAT(with_action("0 | 0:clip 1"), HasSubstr("clip is of layer 0 alone"));
+  EXPECT_THAT(with_action("1 | 0:offload 0"), HasSubstr("output 0 is not of 1..2"));
 }
 
 TEST(Validate, RefusesHeadsThatDoNotFit) {
@@ -269,6 +270,36 @@ TEST(Validate, BoundsTheOuterTier) {
             "rank 0, action 4 (0:offload_tape 1): needs 100 bytes in the outer tier, which has 99");
   platform.ranks[0].out = BytesPerSecond(0);
   EXPECT_THAT(verdict(program, chain, platform), HasSubstr("there is no copy lane"));
+}
+
+// What comes back has a copy in either place until it was read.
+TEST(Validate, CountsTheOuterTierUntilWhatComesBackIsRead) {
+  const Program program = program::lower(
+      {{stage(1, 3, "forward_tape 1, forward_tape 2, offload_tape 1, forward_tape 3",
+              "prefetch_tape 1, offload_tape 2, prefetch_tape 2, backward 3, backward 2, "
+              "backward 1")},
+       program::one_f_one_b({1, 1})});
+  chain::Platform platform = open_platform(1);
+  platform.ranks[0].host = Bytes(200);
+  EXPECT_EQ(verdict(program, even_chain(3), platform), "proven");
+  platform.ranks[0].host = Bytes(199);
+  EXPECT_THAT(verdict(program, even_chain(3), platform),
+              HasSubstr("offload_tape 2): needs 200 bytes in the outer tier, which has 199"));
+}
+
+TEST(Validate, RefusesSizesThatItCannotCountWith) {
+  const auto verdict_with = [](int micro_batches, double buffers) {
+    chain::Chain chain = even_chain(1);
+    chain.layers[0].tape = Bytes(std::int64_t{1} << 50);
+    chain::Platform platform = open_platform(1);
+    platform.channel_buffers = buffers;
+    chain.layers[0].output = Bytes(std::int64_t{1} << (buffers > 0 ? 52 : 10));
+    return verdict(program::lower({{program::keep_all(1, 1)}, program::gpipe({1, micro_batches})}),
+                   chain, platform);
+  };
+  EXPECT_EQ(verdict_with(1000, 0), "proven");
+  EXPECT_THAT(verdict_with(2048, 0), HasSubstr("may hold 2.00"));
+  EXPECT_THAT(verdict_with(1, 1000), HasSubstr("must be less than 2 to count with"));
 }
 
 TEST(Validate, CopiesStandInOrder) {

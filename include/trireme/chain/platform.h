@@ -19,6 +19,9 @@ struct RankSpec {
   BytesPerSecond in{0};   ///< outer tier to device
   double speed = 1.0;     ///< relative: a layer takes forward / speed
 
+  /// All of the outer tier.
+  Bytes outer() const { return host + disk; }
+
   bool operator==(const RankSpec&) const = default;
 };
 
@@ -65,7 +68,7 @@ inline constexpr int kMaxRanks = 65'536;
 
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
 /// one flat default. Only `memory_bytes` must be there; units are read ("24GiB", "12GB/s", "5us").
-/// Throws InputError with file, line, rank and field.
+/// Throws InputError with file, line, rank and field; also for an outer tier over 4 EiB.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

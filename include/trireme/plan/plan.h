@@ -104,11 +104,13 @@ bool has_mixes(const Plan& plan);
 /// Of a stage (0-based): what the plan says, or as many as its schedule has.
 int in_flight(const Plan& plan, std::size_t stage);
 
-/// Most micro-batches of a plan file.
+/// Most micro-batches of a plan file, and most actions of a program in one: with more of them it
+/// has more values than a document may have.
 inline constexpr int kMaxMicroBatches = 100'000;
+inline constexpr std::int64_t kMaxActions = 1'000'000;
 
 /// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p for stages in the
-/// order of their layers.
+/// order of their layers with numbers in flight of their own.
 std::string to_json(const Plan& plan);
 /// The document that says why there is no plan: {"infeasible": {...}}.
 std::string to_json(const Infeasible& infeasible);
@@ -140,8 +142,5 @@ void require_state(const Plan& plan, const chain::Chain& chain);
 /// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers
 /// in flight do not fit together.
 program::Program compile(const Plan& plan);
-
-/// Digest of the file's content.
-std::string digest(const Plan& plan);
 
 }  // namespace trireme::plan

@@ -59,6 +59,8 @@ struct RankResult {
   Seconds copies_out, copies_in;  ///< busy time of the copy lanes
   Seconds end;                    ///< its last action
   Peak peak;
+  Bytes at_once;                   ///< most that an action needs if all copies are instant: what
+                                   ///< no rate of copies can lessen, and validate() looks at
   Bytes outer_peak;                ///< in the outer tier, optimiser state inside
   Bytes moved;                     ///< offloaded in all
   std::vector<MemoryPoint> curve;  ///< with Detail::kTimeline

@@ -47,6 +47,11 @@ struct Setting {
 /// input and gradient of every cut at which the rank stands (docs: memory model).
 Bytes channel_bytes(const Setting& setting, const program::Program& program, int rank);
 
+/// Why sizes are too many to count with, nothing if they are not: all values of all micro-batches
+/// held at once, beside `fixed` bytes and channel buffers, must stay below 2 EiB.
+std::optional<std::string> too_large(const chain::Chain& chain, const chain::Platform& platform,
+                                     int micro_batches, Bytes fixed);
+
 /// What is wrong with a program, and where.
 struct ProgramFault {
   int rank = -1;          ///< -1: of the program as a whole
@@ -74,7 +79,8 @@ std::string to_text(const ProgramFault& fault);
 /// - the end of the step is on every rank, complete and last, or on none;
 /// - every rank stays within its budget, and its outer tier, optimiser state and weights inside,
 ///   within host + disk. A copy out frees its bytes at once here: whoever runs the program waits
-///   for copies out where bytes are short.
+///   for copies out where bytes are short. A copy in has its bytes from where it is named on, and
+///   keeps its place in the outer tier until an action needs the value.
 ///
 /// O(actions).
 std::optional<ProgramFault> validate(const program::Program& program, const Setting& setting);
