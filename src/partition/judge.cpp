@@ -176,6 +176,10 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   return result;
 }
 
+Bytes needed(const simulate::RankResult& rank) {
+  return std::max(rank.peak.size, rank.at_once);
+}
+
 void require_valid(const Question& question, const plan::Plan& plan) {
   const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
   ensure(!fault, fault ? simulate::to_text(*fault) : "");

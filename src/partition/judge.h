@@ -46,6 +46,10 @@ struct Placement {
 std::optional<Judged> judged(const Question& question, const std::string& solver,
                              std::vector<program::StageProgram> programs, Placement placement);
 
+/// What a rank must have: the simulator's peak, and what the validator looks at, which may be more
+/// where a copy in waits for room.
+Bytes needed(const simulate::RankResult& rank);
+
 /// Throws LogicError with the validator's reason if the plan may not run or is over a budget.
 void require_valid(const Question& question, const plan::Plan& plan);
 

@@ -59,15 +59,21 @@ class Mixer {
   StageOptions options_;
 };
 
-bool is_simple(const plan::Plan& plan);
 /// `count` of `size` places, as evenly as can be.
 std::vector<int> cycle_of(int size, int count);
 
 }  // namespace
 
+bool can_be_mixed(const plan::Plan& plan) {
+  const bool moves = std::any_of(
+      plan.stages.begin(), plan.stages.end(),
+      [](const plan::StagePlan& stage) { return stage.predicted.offloaded > Bytes(0); });
+  return plan.recompute > Seconds(0) && plan::has_rank_for_each_stage(plan) && plan.turns.empty() &&
+         !moves && !plan::has_mixes(plan);
+}
+
 std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
                                               const plan::Plan& plan) {
-  if (plan.recompute == Seconds(0) || !is_simple(plan)) return std::nullopt;
   if (room.question().schedule != "1f1b") return Mixer(room, policy, plan).faster();
   Question question = room.question();
   question.in_flight.clear();
@@ -167,13 +173,6 @@ Judged Mixer::judge() const {
 Bytes Mixer::over(const Judged& judged, std::size_t k) const {
   const Bytes memory = room_.question().platform.ranks[k].memory;
   return memory == Bytes(0) ? Bytes(0) : judged.simulation.ranks[k].peak.size - memory;
-}
-
-bool is_simple(const plan::Plan& plan) {
-  const bool moves = std::any_of(
-      plan.stages.begin(), plan.stages.end(),
-      [](const plan::StagePlan& stage) { return stage.predicted.offloaded > Bytes(0); });
-  return plan::has_rank_for_each_stage(plan) && plan.turns.empty() && !moves;
 }
 
 std::vector<int> cycle_of(int size, int count) {

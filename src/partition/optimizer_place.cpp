@@ -225,7 +225,7 @@ Bytes with_margin(Bytes away) {
 }
 
 bool can_move_state(const chain::RankSpec& rank) {
-  return copy_rate(rank) > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
+  return copy_rate(rank) > BytesPerSecond(0) && rank.outer() > Bytes(0);
 }
 
 bool has_no_copies(const Question& question) {
@@ -246,7 +246,7 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
   // As with_margin() has it.
-  const Bytes room = std::max(Bytes(0), (spec.host + spec.disk) / 16 * 15 - beside);
+  const Bytes room = std::max(Bytes(0), spec.outer() / 16 * 15 - beside);
   const Bytes most = std::min(state, room);
   const double by_time = question.optimizer_copies->count() * copy_rate(spec).count();
   return by_time < static_cast<double>(most.count()) ? Bytes(static_cast<std::int64_t>(by_time))
@@ -254,7 +254,7 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
 }
 
 Bytes outer_room(const chain::RankSpec& rank, Bytes outside) {
-  return std::max(Bytes(0), rank.host + rank.disk - outside - outside / 64);
+  return std::max(Bytes(0), rank.outer() - outside - outside / 64);
 }
 
 std::string host_advice(const Question& question, Bytes host,

@@ -4,9 +4,12 @@
 #include "advice.h"
 #include "cut_search.h"
 #include "fewer_in_flight.h"
+#include "found.h"
+#include "joint_copies.h"
 #include "judge.h"
 #include "madpipe.h"
 #include "mixed_programs.h"
+#include "optimizer_place.h"
 #include "plan_builder.h"
 #include "shortage.h"
 #include "stage_policy.h"
@@ -28,8 +31,7 @@ namespace {
 /// Cuts that are simulated per policy: of the one that is asked for, and of the others.
 constexpr int kCuts = 12;
 constexpr int kOtherCuts = 3;
-/// Cuts tried with copies. The last stage's are searched, which takes no time up to kFewLayers.
-constexpr int kCopyCuts = 16;
+/// Chains for which searches take no time.
 constexpr int kFewLayers = 32;
 /// Uniform policies that are looked at closely, and the one that is named where none fits.
 constexpr std::size_t kSizes = 2;
@@ -37,9 +39,8 @@ constexpr const char* kUniform = "uniform 2";
 constexpr const char* kMadpipe = "madpipe";
 /// Layers x stages up to which it takes seconds.
 constexpr int kMostForSharing = 2000;
-/// Least gain that counts, relative; and of several stages on a rank, which wait for one another
-/// wherever times are not what was measured: more than the simulator knows.
-constexpr double kGain = 1e-9;
+/// Least gain of several stages on a rank, relative: they wait for one another wherever times are
+/// not what was measured, more than the simulator knows.
 constexpr double kGainOfSharing = 0.02;
 
 class Pipeline {
@@ -56,24 +57,20 @@ class Pipeline {
   void consider(const std::string& name, int most);
   /// The same with the best of all uniform policies, for each of the two cuts.
   void consider_uniform();
-  struct Found {
-    std::optional<plan::Plan> plan;
-    Cut cut;  ///< of the plan; of the last one tried if there is none
-    /// Keeps the faster plan; whether that is `other`.
-    bool take(std::optional<plan::Plan> other, const Cut& from);
-  };
   /// The fastest plan on one of these cuts.
   Found best_of(const std::string& name, const std::vector<Cut>& cuts);
-  /// The fastest with copies that is found; nothing where they cannot help.
-  Found with_copies(const Found& plain, const std::vector<Cut>& cuts);
   /// The best plan's cut with as many in flight as its stages need, where that is faster.
   void consider_in_flight();
   /// The best plan with several programs per stage, where that is faster.
   void consider_mixed();
+  /// Solvers that move and run again at once, which take long; where there is something to gain.
+  void consider_movers();
   /// One rank with several stages, where that is enough faster than the best so far.
   void consider_madpipe();
+  /// The same from scratch, faster than the best of `joint` and what takes no time: what is found
+  /// depends on what it has to be faster than, and shall be what is found by that name.
+  std::optional<plan::Plan> shared_plan();
   void add(const std::string& label, const std::string& name, const Found& found);
-  std::vector<Cut> cuts_for_copies(const std::vector<Cut>& cuts);
   bool can_copy() const;
   /// Whether ranks with several stages are thought of without being asked for. More stages send
   /// more messages and look better than they are where those are free; and large questions take
@@ -97,6 +94,7 @@ class Pipeline {
   };
   std::map<std::string, Lacking> without_plan_;  // by label
   std::set<Cut> good_cuts_;                      // of policies looked at so far
+  double joint_step_ = kNever;                   // of joint, and of what is looked at beside it
 };
 
 /// Too slow to be asked about every stage that a cut could make.
@@ -105,6 +103,18 @@ bool is_costly(const std::string& name) {
     if (name.starts_with(solver)) return true;
   }
   return false;
+}
+
+/// Of those whose labels begin with one of these.
+double least_step(const std::vector<Tried>& tried, const std::vector<std::string>& labels) {
+  double least = kNever;
+  for (const Tried& one : tried) {
+    const bool counts = std::any_of(labels.begin(), labels.end(), [&](const std::string& label) {
+      return one.solver.starts_with(label);
+    });
+    if (counts && one.plan() != nullptr) least = std::min(least, one.plan()->step.count());
+  }
+  return least;
 }
 
 /// Whether the policy is asked with the ranks' links: always, never, or both.
@@ -126,18 +136,22 @@ Answer Pipeline::answer() {
   const std::string named = open || spread ? "joint" : question_.solver;
   builder_.policy(named);  // throws if there is none
   if (named == "joint") fits_ = fits(room_, builder_.policy(named));
-  for (const char* const other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
-    const bool instant = other == std::string("keep_all") || other == std::string("recompute_all");
-    if (other == named || (other == std::string("offload") && !can_copy())) continue;
-    if (open || instant) consider(other, kOtherCuts);
+  for (const std::string other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
+    const bool instant = other == "keep_all" || other == "recompute_all";
+    const bool moves = other == "offload";
+    if (other == named || (moves && !can_copy())) continue;
+    if (open || instant)
+      consider(other, moves && room_.layers() <= kFewLayers ? kCuts : kOtherCuts);
   }
   if (open) consider_uniform();
   const std::size_t others = tried_.size();
   consider(named, kCuts);
   std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
   if (named == "joint") consider_in_flight();
-  if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
+  joint_step_ = least_step(tried_, {"keep_all", "recompute_all", "joint"});
+  if (open) consider_movers();
   if (named == "joint" && !spread) consider_mixed();
+  if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
   // One rank has nothing to share: there madpipe is joint.
   if (spread && room_.stages() > 1) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
   const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
@@ -182,7 +196,7 @@ void Pipeline::consider(const std::string& name, int most) {
     if (const auto own = fitting_cut(room_, builder_.policy(name))) best = best_of(name, {*own});
   }
   if (name == "joint" && can_copy()) {
-    Found copied = with_copies(best, cuts);
+    Found copied = joint_with_copies(room_, builder_, best, cuts);
     if (copied.plan && (!best.plan || copied.plan->step < best.plan->step)) {
       add(label, name, copied);
       add("joint without copies", name, best);
@@ -240,13 +254,28 @@ void Pipeline::consider_in_flight() {
 }
 
 void Pipeline::consider_mixed() {
-  const Tried* const best = question_.solver == "auto" ? fastest(tried_) : &tried_.front();
-  if (best == nullptr || best->plan() == nullptr) return;
-  auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best->plan());
+  const plan::Plan* best = nullptr;
+  for (const Tried& one : tried_) {
+    const plan::Plan* const plan = one.plan();
+    if (plan != nullptr && can_be_mixed(*plan) && (best == nullptr || plan->step < best->step))
+      best = plan;
+    if (question_.solver != "auto") break;
+  }
+  if (best == nullptr) return;
+  auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best);
   if (!plan) return;
   plan->solver = "joint";
   Tried tried{.solver = "joint, mixed programs", .answer = *std::move(plan), .refused = {}};
   tried_.insert(tried_.begin(), std::move(tried));
+}
+
+void Pipeline::consider_movers() {
+  if (!can_copy() || room_.layers() > kFewLayers) return;
+  for (const char* const name : {"capuchin", "pofo"}) {
+    const Tried* const best = fastest(tried_);
+    if (best != nullptr && keeps_everything(*best->plan())) return;
+    consider(name, kCuts);
+  }
 }
 
 // What contiguous stages can do, one rank with several can too: their plan stands in where nothing
@@ -255,12 +284,9 @@ void Pipeline::consider_mixed() {
 void Pipeline::consider_madpipe() {
   if (question_.cut || !question_.in_flight.empty()) return;
   const Tried* const best = fastest(tried_);
-  const bool fits = best != nullptr && best->plan() != nullptr;
-  auto plan =
-      madpipe_plan(room_, builder_.policy("joint"), fits ? best->plan()->step.count() : kNever,
-                   question_.solver == kMadpipe ? 0 : kGainOfSharing);
+  auto plan = shared_plan();
   const bool is_faster = plan.has_value();
-  if (!plan && fits) plan = *best->plan();
+  if (!plan && best != nullptr) plan = *best->plan();
   if (!plan) {
     add_without_plan(kMadpipe, "joint", std::nullopt);
     return;
@@ -272,9 +298,21 @@ void Pipeline::consider_madpipe() {
   plan->solver = alone ? "joint" : kMadpipe;
   tried.answer = *std::move(plan);
   tried_.push_back(std::move(tried));
+  if (alone) consider_mixed();
 }
 
-Pipeline::Found Pipeline::best_of(const std::string& name, const std::vector<Cut>& cuts) {
+std::optional<plan::Plan> Pipeline::shared_plan() {
+  StagePolicy& policy = builder_.policy("joint");
+  const Tried* const best = fastest(tried_);
+  const double least = best != nullptr ? best->plan()->step.count() : kNever;
+  auto plan = madpipe_plan(room_, policy, joint_step_, 0);
+  if (!plan || question_.solver == kMadpipe) return plan;
+  const double handicap = plan::has_rank_for_each_stage(*plan) ? 0 : kGainOfSharing;
+  if (plan->step.count() * (1 + handicap) < least) return plan;
+  return madpipe_plan(room_, policy, least, kGainOfSharing);
+}
+
+Found Pipeline::best_of(const std::string& name, const std::vector<Cut>& cuts) {
   Found found;
   const bool copies = can_copy() && always_copies(name);
   for (const Cut& cut : cuts) {
@@ -307,73 +345,6 @@ void Pipeline::add_without_plan(const std::string& label, const std::string& nam
                                 const std::optional<Cut>& cut) {
   tried_.push_back({.solver = label, .answer = {}, .refused = {}});
   without_plan_[label] = {name, cut};
-}
-
-// From the better of two cuts: moves a layer away from the slowest stage, to either side, while the
-// step gets shorter.
-Pipeline::Found Pipeline::with_copies(const Found& plain, const std::vector<Cut>& cuts) {
-  Found found;
-  CutSearch search(room_, builder_.policy("joint"));
-  int left = kCopyCuts;
-  const auto improve = [&](const Cut& cut) {
-    const Seconds least(search.ideal_step(cut));
-    const bool hopeless = (plain.plan && least >= plain.plan->step * (1 - kGain)) ||
-                          (found.plan && least >= found.plan->step * (1 - kGain));
-    if (hopeless || left-- <= 0) return false;
-    return found.take(builder_.built("joint", cut, How::kCopies), cut);
-  };
-  for (const Cut& cut : cuts_for_copies(cuts)) improve(cut);
-  const bool quick = found.plan && found.plan->stages.back().program.last_layer -
-                                           found.plan->stages.back().program.first_layer <
-                                       kFewLayers;
-  for (bool better = quick && !question_.cut; better;) {
-    better = false;
-    const std::vector<plan::StagePlan>& stages = found.plan->stages;
-    const auto time = [](const plan::StagePlan& stage) {
-      return stage.predicted.forward + stage.predicted.backward;
-    };
-    const auto slowest = static_cast<std::size_t>(
-        std::max_element(stages.begin(), stages.end(),
-                         [&](const auto& a, const auto& b) { return time(a) < time(b); }) -
-        stages.begin());
-    const int first = stages[slowest].program.first_layer;
-    if (stages[slowest].program.last_layer == first) break;
-    Cut less_at_end = found.cut, less_at_begin = found.cut;
-    if (slowest + 1 < stages.size()) {
-      --less_at_end[slowest];
-      better = improve(less_at_end);
-    }
-    if (!better && slowest > 0) {
-      ++less_at_begin[slowest - 1];
-      better = improve(less_at_begin);
-    }
-  }
-  if (!found.plan) return found;
-  // Where copies are not worth it, recomputation that hides behind a wait may be.
-  if (const auto other = builder_.built("joint", found.cut, How::kChosen))
-    found.plan = builder_.mixed(*std::move(found.plan), *other);
-  return found;
-}
-
-// Copies take long to plan, so only the best cut without them is looked at, and where copies may
-// spare all recomputation, the best one that keeps everything without a budget.
-std::vector<Cut> Pipeline::cuts_for_copies(const std::vector<Cut>& cuts) {
-  std::vector<Cut> few(cuts.begin(), cuts.begin() + std::min<std::ptrdiff_t>(1, std::ssize(cuts)));
-  if (question_.cut) return few;
-  Question rich = question_;
-  for (chain::RankSpec& rank : rich.platform.ranks) rank.memory = Bytes(0);
-  const StageRoom room(rich);
-  for (Cut& cut : CutSearch(room, builder_.policy("keep_all")).candidates(1)) {
-    if (std::find(few.begin(), few.end(), cut) == few.end()) few.push_back(std::move(cut));
-  }
-  return few;
-}
-
-bool Pipeline::Found::take(std::optional<plan::Plan> other, const Cut& from) {
-  if (!other || (plan && plan->step <= other->step * (1 + kGain))) return false;
-  plan = std::move(other);
-  cut = from;
-  return true;
 }
 
 bool Pipeline::can_copy() const {

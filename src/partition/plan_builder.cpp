@@ -56,9 +56,9 @@ std::optional<plan::Plan> PlanBuilder::within_budgets(const std::string& name,
   for (std::size_t k = 0; k < stages; ++k) {
     const chain::RankSpec& rank = question.platform.ranks[k];
     const simulate::RankResult& ran = result.simulation.ranks[k];
-    fits = fits && ran.outer_peak <= rank.host + rank.disk;
-    if (rank.memory == Bytes(0) || ran.peak.size <= rank.memory) continue;
-    if (over != nullptr) (*over)[k] = ran.peak.size - rank.memory;
+    fits = fits && ran.outer_peak <= rank.outer();
+    if (rank.memory == Bytes(0) || needed(ran) <= rank.memory) continue;
+    if (over != nullptr) (*over)[k] = needed(ran) - rank.memory;
     fits = false;
   }
   if (!fits) return std::nullopt;
@@ -68,15 +68,16 @@ std::optional<plan::Plan> PlanBuilder::within_budgets(const std::string& name,
 std::optional<std::vector<program::StageProgram>> PlanBuilder::fastest_programs(
     const std::string& name, const Cut& cut, const std::vector<Bytes>& less, bool copies) {
   std::vector<program::StageProgram> programs;
-  int first = 1;
+  const auto first = [&](std::size_t k) { return k == 0 ? 1 : cut[k - 1] + 1; };
+  for (std::size_t k = 0; k < cut.size(); ++k)
+    if (!room_.may_fit(static_cast<int>(k), first(k), cut[k])) return std::nullopt;
   for (std::size_t k = 0; k < cut.size(); ++k) {
-    StageQuestion asked = room_.asked(static_cast<int>(k), first, cut[k], copies);
+    StageQuestion asked = room_.asked(static_cast<int>(k), first(k), cut[k], copies);
     asked.memory -= less[k];
     std::optional<program::StageProgram> program;
     if (asked.memory >= Bytes(0)) program = policy(name).program(asked);
     if (!program) return std::nullopt;
     programs.push_back(*std::move(program));
-    first = cut[k] + 1;
   }
   return programs;
 }

@@ -78,6 +78,10 @@ void require_sound(const Question& question) {
     throw InputError(
         concat("schedule: found '", question.schedule, "', expected '1f1b' or 'gpipe'"));
   ensure(question.micro_batches >= 1, "a step has a micro-batch");
+  if (const auto reason =
+          simulate::too_large(question.chain, question.platform, question.micro_batches,
+                              static_bytes(question.chain, 1, layers)))
+    throw InputError(*reason);
   if (question.stages < 1 || question.stages > layers)
     throw InputError(concat("stages: found ", question.stages, ", but the chain has ", layers,
                             " layers and every stage needs one; use 1 to ", layers));

@@ -164,7 +164,7 @@ std::vector<Bytes> SharedPlans::over_budgets(const simulate::Simulation& simulat
   std::vector<Bytes> over(static_cast<std::size_t>(room_.stages()));
   for (std::size_t rank = 0; rank < over.size(); ++rank) {
     const Bytes memory = room_.question().platform.ranks[rank].memory;
-    if (memory > Bytes(0)) over[rank] = simulation.ranks[rank].peak.size - memory;
+    if (memory > Bytes(0)) over[rank] = needed(simulation.ranks[rank]) - memory;
   }
   return over;
 }

@@ -5,6 +5,7 @@
 #include "optimizer_place.h"
 #include "weights_place.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace trireme::partition {
@@ -17,19 +18,29 @@ std::size_t at(int i) {
 }  // namespace
 
 StageRoom::StageRoom(const Question& question)
-    : question_(question), static_(1), optimizer_(1), work_(1, 0), forward_(1, 0) {
+    : question_(question), static_(1), optimizer_(1), work_(1, 0), forward_(1, 0), least_(1) {
   for (int k = 0; k + 1 < question.stages; ++k) links_.push_back(question.platform.link(k, k + 1));
   for (const chain::LayerCost& layer : question.chain.layers) {
     static_.push_back(static_.back() + layer.parameters + layer.gradients + layer.optimizer);
     optimizer_.push_back(optimizer_.back() + layer.optimizer);
     forward_.push_back(forward_.back() + layer.forward.count());
     work_.push_back(work_.back() + (layer.forward + layer.backward).count());
+    const chain::Retape again = layer.again();
+    const Bytes tape =
+        std::min(layer.tape + layer.backward_transient, again.tape + again.backward_transient);
+    const int i = static_cast<int>(least_.size());
+    least_.push_back(question.chain.output(i - 1) + tape + layer.output);
   }
 }
 
 Bytes StageRoom::memory(int stage, int first, int last) const {
   const Bytes memory = question_.platform.ranks[at(stage)].memory;
   return memory == Bytes(0) ? kUnlimited : memory - fixed(stage, first, last) - waiting(last);
+}
+
+bool StageRoom::may_fit(int stage, int first, int last) const {
+  return memory(stage, first, last) >=
+         *std::max_element(least_.begin() + first, least_.begin() + last + 1);
 }
 
 // With GPipe every micro-batch's loss is read before the first backward, and the gradient of x[L]

@@ -27,6 +27,8 @@ class StageRoom {
   /// What a stage that ends with the chain holds for micro-batches between its passes, beside what
   /// their programs keep.
   Bytes waiting(int last) const;
+  /// Whether that is enough for the backward of each layer by itself, which all programs have.
+  bool may_fit(int stage, int first, int last) const;
   /// With `copies` the rank's link is inside.
   StageQuestion asked(int stage, int first, int last, bool copies = false) const;
 
@@ -60,6 +62,7 @@ class StageRoom {
   std::vector<Bytes> static_;           // sums
   std::vector<Bytes> optimizer_;        // sums, inside static_
   std::vector<double> work_, forward_;  // sums, at speed 1
+  std::vector<Bytes> least_;            // by layer: what its backward needs
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // asked for so far: layers are built for it
   mutable std::map<std::tuple<int, int, int>, StreamedBytes> streamed_;  // likewise

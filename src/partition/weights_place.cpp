@@ -169,7 +169,7 @@ std::string advice(Question question, const std::function<Answer(const Question&
 }  // namespace
 
 bool can_stream(const chain::RankSpec& rank) {
-  return rank.in > BytesPerSecond(0) && rank.host + rank.disk > Bytes(0);
+  return rank.in > BytesPerSecond(0) && rank.outer() > Bytes(0);
 }
 
 std::vector<int> all_to_stream(const chain::Chain& chain) {
@@ -190,7 +190,7 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (!question.streamed || question.streamed->empty() || !can_stream(spec)) return {};
   // As with_margin() has it.
-  Bytes room = (spec.host + spec.disk) / 16 * 15;
+  Bytes room = spec.outer() / 16 * 15;
   std::vector<int> layers;
   for (const auto& [first, last] : runs) {
     auto layer = std::lower_bound(question.streamed->begin(), question.streamed->end(), first);

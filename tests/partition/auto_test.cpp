@@ -1,0 +1,75 @@
+// What nobody names a solver for: the best of all that there are.
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/planned.h"
+#include "support/trials.h"
+
+#include "trireme/solve/solve.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace trireme::partition {
+namespace {
+
+/// Without those that take the time of a search, and of an argument the one that is best anyway.
+std::vector<std::string> names_of_solvers() {
+  std::vector<std::string> names = solve::solver_names();
+  std::erase(names, "exhaustive");
+  names.insert(names.end(), joint_solver_names().begin(), joint_solver_names().end());
+  return names;
+}
+
+/// What a step takes by that solver; nothing where it has no plan.
+std::optional<double> step_by(Question question, const std::string& solver) {
+  question.solver = solver;
+  const Tried tried = try_to(solver, [&] { return partition::plan(question); });
+  if (tried.plan() == nullptr) return std::nullopt;
+  plan::Plan plan = *tried.plan();
+  plan.alternatives.clear();  // which may be faster than a solver that was asked for by name
+  expect_sound(question, plan);
+  return plan.step.count();
+}
+
+/// By how much `auto` may be slower than a solver that puts several stages on a rank, which it
+/// takes where that is faster by more.
+double allowance(const std::string& solver) {
+  return (solver == "madpipe" ? 1.02 : 1) + 1e-9;
+}
+
+/// Several stages on a rank are not thought of where links are free.
+bool is_thought_of(const Question& question, const std::string& solver) {
+  return solver != "madpipe" || question.platform.default_link.rate > BytesPerSecond(0);
+}
+
+class AutoOfSomeSeeds : public testing::TestWithParam<int> {};
+
+TEST_P(AutoOfSomeSeeds, IsNeverSlowerThanASolverByName) {
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  const bool copies = GetParam() % 2 == 1;
+  int compared = 0;
+  for (int trial = 0; trial < trials(100); ++trial) {
+    const Question question = small_question(random, {.least_layers = 2,
+                                                      .most_layers = 7,
+                                                      .least_stages = 2,
+                                                      .most_stages = 4,
+                                                      .most_micro_batches = 8,
+                                                      .copies = copies});
+    const std::optional<double> best = step_by(question, "auto");
+    for (const std::string& solver : names_of_solvers()) {
+      if (!is_thought_of(question, solver)) continue;
+      const std::optional<double> named = step_by(question, solver);
+      if (!named) continue;
+      ASSERT_TRUE(best) << solver << " has a plan, trial " << trial;
+      ASSERT_LE(*best, *named * allowance(solver)) << solver << ", trial " << trial;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, trials(300));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, AutoOfSomeSeeds, testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace trireme::partition
