@@ -199,6 +199,7 @@ std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
 /// For a question that nothing answers.
 std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
   const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
+  if (state == Bytes(0)) return "";
   question.optimizer_copies = kAnyTime;
   for (chain::RankSpec& rank : question.platform.ranks)
     if (copy_rate(rank) == BytesPerSecond(0)) rank.out = rank.in = BytesPerSecond(1e9);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/shape.h"
 
+#include "stage_policy.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/partition/tried.h"
 
 #include <algorithm>
 #include <cmath>
@@ -71,16 +74,24 @@ ShapeAnswer choose_shape(const ShapeQuestion& question) {
     TriedShape& tried = answer.tried[i];
     if (answer.chosen && tried.least >= answer.tried[*answer.chosen].step()) continue;
     const chain::Chain& chain = chains.at(tried.shape.micro_batch);
-    tried.answer = partition::plan(question_of(question, tried.shape, chain));
+    const Question asked = question_of(question, tried.shape, chain);
+    Tried found = try_to(question.solver, [&] { return partition::plan(asked); });
+    tried.refused = std::move(found.refused);
+    if (found.infeasible() != nullptr) tried.answer = *found.infeasible();
+    if (found.plan() != nullptr) tried.answer = *found.plan();
     if (tried.plan() == nullptr) continue;
     tried.reduce = reduce_time(question, tried.shape, chain, *tried.plan());
     if (!answer.chosen || tried.step() < answer.tried[*answer.chosen].step()) answer.chosen = i;
   }
+  const auto is_refused = [](const TriedShape& tried) { return !tried.refused.empty(); };
+  if (std::all_of(answer.tried.begin(), answer.tried.end(), is_refused))
+    throw InputError(answer.tried.front().refused);
   return answer;
 }
 
 std::size_t leanest(const ShapeAnswer& answer) {
   const auto lacks = [&](const TriedShape& tried) {
+    if (!tried.answer) return kUnlimited;
     const auto& why = std::get<plan::Infeasible>(*tried.answer);
     return why.needed - why.available;
   };
@@ -211,8 +222,8 @@ namespace {
 
 // A memory of 0 is one without a limit.
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
-  constexpr Bytes kUnlimited(0);
-  const bool first = b.memory == kUnlimited || (a.memory != kUnlimited && a.memory < b.memory);
+  constexpr Bytes kNoLimit(0);
+  const bool first = b.memory == kNoLimit || (a.memory != kNoLimit && a.memory < b.memory);
   return {.memory = first ? a.memory : b.memory,
           .host = std::min(a.host, b.host),
           .disk = std::min(a.disk, b.disk),

@@ -19,8 +19,9 @@ std::string to_text(const ShapeAnswer& answer) {
   const TriedShape* least = nullptr;
   for (std::size_t i = 0; i < answer.tried.size(); ++i) {
     const TriedShape& tried = answer.tried[i];
-    if (tried.answer) rows.push_back(row_of(tried, i == answer.chosen));
-    if (!tried.answer && least == nullptr) least = &tried;
+    const bool is_planned = tried.answer || !tried.refused.empty();
+    if (is_planned) rows.push_back(row_of(tried, i == answer.chosen));
+    if (!is_planned && least == nullptr) least = &tried;
   }
   if (least == nullptr) return table(rows);
   return concat(table(rows), answer.tried.size() + 1 - rows.size(), " more would take ",
@@ -36,6 +37,8 @@ std::vector<std::string> row_of(const TriedShape& tried, bool is_chosen) {
     step = trireme::to_text(tried.step());
     reduce = trireme::to_text(tried.reduce);
     peak = trireme::to_text(largest_peak(*tried.plan()));
+  } else if (!tried.refused.empty()) {
+    remark = tried.refused;
   } else {
     const auto& why = std::get<plan::Infeasible>(*tried.answer);
     remark = concat("does not fit: rank ", why.rank, " needs ", trireme::to_text(why.needed));

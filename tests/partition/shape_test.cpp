@@ -138,6 +138,22 @@ TEST(Shape, EveryReplicaCanRunThePlan) {
   EXPECT_EQ(asked.platform.ranks[1].memory, Bytes(30));
 }
 
+// Fourteen layers are too many for an exhaustive search, seven on each of two ranks are not.
+TEST(Shape, LeavesOutWhatTheSolverDoesNotTake) {
+  ShapeQuestion question = equal_ranks(14, 2, 2);
+  question.solver = "exhaustive";
+
+  const ShapeAnswer answer = choose_shape(question);
+
+  EXPECT_EQ(chosen(answer).shape.stages, 2);
+  EXPECT_THAT(to_text(answer), testing::HasSubstr("exhaustive"));
+  question.stages = 1;
+  EXPECT_THROW(choose_shape(question), InputError);
+  question.stages.reset();
+  question.solver = "exhaustiv";
+  EXPECT_THROW(choose_shape(question), InputError);
+}
+
 TEST(Shape, RefusesWhatLeavesNone) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
   question.stages = 3;

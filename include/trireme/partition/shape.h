@@ -43,8 +43,10 @@ struct ShapeQuestion {
 
 struct TriedShape {
   Shape shape;
-  /// Nothing where even without recomputation and waits it would be slower than the best before it.
+  /// Nothing where even without recomputation and waits it would be slower than the best before it,
+  /// or where the solver takes no such question; then `refused` says why.
   std::optional<Answer> answer;
+  std::string refused = {};
   Seconds least{0};   ///< a step cannot be faster
   Seconds reduce{0};  ///< gradients of all replicas added up, at the end of a step
 
@@ -62,10 +64,10 @@ struct ShapeAnswer {
 std::vector<Shape> shapes_of(const ShapeQuestion& question);
 
 /// Every shape that there is for so many ranks and such a batch, planned and simulated. Throws
-/// InputError when what is fixed leaves none.
+/// InputError when what is fixed leaves none, or none that the solver takes.
 ShapeAnswer choose_shape(const ShapeQuestion& question);
 
-/// Of an answer without a plan, the shape that lacks least.
+/// Of an answer without a plan, the shape that was planned and lacks least.
 std::size_t leanest(const ShapeAnswer& answer);
 
 /// The shapes that were planned, as a table: step, largest peak, or why not; and how many were not.
