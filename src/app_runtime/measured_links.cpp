@@ -16,7 +16,7 @@ namespace {
 
 /// Round trips, of which the median counts; as many before them to warm up.
 constexpr int kTrips = 7;
-constexpr Bytes kShort(64), kLong(std::int64_t{1} << 20);
+constexpr Bytes kShort(64);
 
 /// Which of two ranks this one is: the lower one asks, the upper one answers.
 enum class Side { kLower, kUpper };
@@ -26,6 +26,10 @@ chain::LinkSpec measured(const RankContext& context, Side side, int distance);
 Seconds one_way(const RankContext& context, Side side, int distance, Bytes size);
 
 }  // namespace
+
+Bytes long_message(const RankDevice& device) {
+  return Bytes(std::int64_t{device.place().device().is_cpu() ? 1 : 16} << 20);
+}
 
 void measure_links(const RankContext& context, chain::Platform& platform) {
   comm::Channel& channel = context.channel;
@@ -97,9 +101,10 @@ double rounded(double value) {
 
 chain::LinkSpec measured(const RankContext& context, Side side, int distance) {
   const Seconds of_short = one_way(context, side, distance, kShort);
-  const Seconds of_long = one_way(context, side, distance, kLong);
+  const Bytes size = long_message(context.device);
+  const Seconds of_long = one_way(context, side, distance, size);
   const double transfer = std::max((of_long - of_short).count(), 1e-9);
-  return {.rate = BytesPerSecond(rounded(static_cast<double>(kLong.count()) / transfer)),
+  return {.rate = BytesPerSecond(rounded(static_cast<double>(size.count()) / transfer)),
           .latency = Seconds(rounded(of_short.count()))};
 }
 

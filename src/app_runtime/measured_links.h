@@ -8,6 +8,10 @@
 
 namespace trireme::app {
 
+/// What takes long enough beside a message's latency to be timed: links between GPUs carry a MiB in
+/// microseconds.
+Bytes long_message(const RankDevice& device);
+
 /// Every rank: measures latency and rate between neighbouring ranks of the pipelines, which have
 /// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline; of
 /// replicas the slowest counts. Other pairs of ranks count as the slowest of all and of the pair of
