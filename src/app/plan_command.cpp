@@ -135,9 +135,8 @@ chain::Platform read_platform(const PlanArguments& arguments) {
   chain::Platform platform = chain::load_platform(arguments.platform);
   const auto stages = static_cast<std::size_t>(arguments.stages);
   if (platform.ranks.size() < stages)
-    throw InputError(concat(arguments.platform, ": has ", platform.ranks.size(),
-                            " ranks, but ", arguments.ranks > 0 ? "--ranks" : "--stages", " is ",
-                            stages));
+    throw InputError(concat(arguments.platform, ": has ", platform.ranks.size(), " ranks, but ",
+                            arguments.ranks > 0 ? "--ranks" : "--stages", " is ", stages));
   if (platform.ranks.size() == stages) return platform;
   std::cerr << "planning for rank 0" << (stages > 1 ? concat("..", stages - 1) : "") << " of the "
             << platform.ranks.size() << " in " << arguments.platform << "\n";

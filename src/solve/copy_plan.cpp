@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 
-#include "trireme/solve/costs.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -78,9 +76,9 @@ std::optional<Solution> BestProgram::judged(const std::vector<CopyPart>& parts) 
 
 void search_copies(const CopySetting& setting, BestProgram& best) {
   const Problem& problem = setting.problem;
-  const Costs costs(*problem.chain, problem.first_layer, problem.last_layer, Bytes(1));
-  // No plan takes less.
-  double least = costs.work(problem.first_layer, problem.last_layer).count();
+  double least = 0;  // no plan takes less
+  for (int i = problem.first_layer; i <= problem.last_layer; ++i)
+    least += (problem.chain->layer(i).forward + problem.chain->layer(i).backward).count();
   const auto settled = [&] { return best.bound() <= least * (1 + kWorthIt); };
   if (best.bound() <= least) return;
   offer_fluid(setting, best);

@@ -111,6 +111,9 @@ namespace {
 CopyProgram Builder::build(const std::vector<CopyPart>& parts) {
   for (std::size_t k = 0; k < parts.size(); ++k) add_forward(parts[k], k > 0 && parts[k - 1].taped);
   for (std::size_t k = parts.size(); k-- > 0;) add_backward(parts[k], k > 0 && parts[k - 1].taped);
+  StageProgram bare{.first_layer = problem_.first_layer, .last_layer = problem_.last_layer};
+  bare.backward = std::move(backward_);
+  backward_ = program::with_retapes(std::move(bare), chain_).backward;
   run_ledger();
   move_forward();
   Bytes moved;

@@ -28,7 +28,7 @@ using program::Action;
 using program::Op;
 
 constexpr int kMostLayers = 12;
-constexpr std::int64_t kMostStates = 16'000'000;
+constexpr std::int64_t kMostStates = 17'000'000;
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
 enum class Wanted { kLeastTime, kLeastPeak };

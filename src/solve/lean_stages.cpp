@@ -37,7 +37,7 @@ class LeanStages::Reader final : public CostReader {
 };
 
 LeanStages::LeanStages(const chain::Chain& chain, Freedom freedom)
-    : chain_(chain),
+    : chain_((require_table_size(1, chain.length()), chain)),
       table_(
           std::make_shared<const Costs>(chain, 1, chain.length(), Bytes(1), RetapeBytes::kTheirOwn),
           freedom, 0) {}

@@ -61,7 +61,8 @@ Leanest::Leanest(const Problem& problem, std::optional<Freedom> freedom)
     : problem_(problem), chain_(*problem.chain) {
   const int first = problem.first_layer, last = problem.last_layer;
   if (freedom) {
-    const auto costs = std::make_shared<const Costs>(chain_, first, last, Bytes(1));
+    const auto costs =
+        std::make_shared<const Costs>(chain_, first, last, Bytes(1), RetapeBytes::kTheirOwn);
     table_ = std::make_unique<const IntervalTable<LeastColumn>>(costs, *freedom, 0);
   }
   choices_.resize(2 * static_cast<std::size_t>(last - first + 2));

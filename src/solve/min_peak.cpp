@@ -6,7 +6,8 @@
 //             under the gradient of x[j]; its backwards. The last segment is taped at once, before
 //             there is a gradient.
 //
-// U grows with j and is updated from j to j + 1 in constant time.
+// U is updated from j to j + 1 in constant time. The last layer of a segment that is run again
+// makes its tape by a retape.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/min_peak.h"
@@ -124,11 +125,16 @@ Bytes SegmentNeed::extend(int j) {
   const chain::LayerCost& layer = chain_.layer(j);
   run_ = std::max(run_, input_ + layer.output + layer.forward_transient);
   input_ = layer.output;
+  const Bytes before = tapes_, taping = taping_, backward = backward_;  // of the layers before
   tapes_ += layer.tape;
   taping_ = std::max(taping_, tapes_ + layer.tape_transient);
   backward_ = std::max(backward_, tapes_ + layer.output + layer.backward_transient);
   if (j == last_) return std::max(taping_, backward_);
-  return std::max({run_, taping_ + layer.output, backward_});
+  // Its tape is made again without its output.
+  const chain::Retape again = layer.again();
+  const Bytes tapes = before + again.tape;
+  return std::max({run_, layer.output + std::max(taping, tapes + again.tape_transient), backward,
+                   layer.output + tapes + again.backward_transient});
 }
 
 BoundedSegments::BoundedSegments(const chain::Chain& chain, int first, int last)

@@ -52,6 +52,7 @@ Result solve_rotor_free(const Problem& problem, std::string_view argument) {
 namespace {
 
 Result solve_by_tables(const Problem& problem, Freedom freedom) {
+  require_table_size(problem.first_layer, problem.last_layer);
   std::optional<Solution> found;
   if (problem.budget.count() > 0) {
     if (problem.slots == 0) found = exact(problem, freedom);
@@ -80,9 +81,9 @@ std::optional<Solution> exact(const Problem& problem, Freedom freedom) {
 std::optional<Solution> in_slots(const Problem& problem, Freedom freedom, int slots) {
   const Bytes unit(std::max<std::int64_t>(1, problem.budget.count() / slots));
   const int layers = problem.last_layer - problem.first_layer + 1;
-  const Slots available =
-      (problem.budget - problem.chain->output(problem.first_layer - 1)).count() / unit.count();
-  if (available < 0) return std::nullopt;
+  const Bytes beside_input = problem.budget - problem.chain->output(problem.first_layer - 1);
+  if (beside_input < Bytes(0)) return std::nullopt;
+  const Slots available = beside_input.count() / unit.count();
   const int top = static_cast<int>(available + worth_trying(problem, unit, available));
   const double work = std::pow(layers, 3) / 6 * top;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -11,6 +11,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/program/generate.h"
 #include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
@@ -135,7 +136,7 @@ Seconds StageSolver::Impl::least_time(const StageProblem& problem) {
   const auto choice = tables.best(first, last, w, tables.available(first, w, problem.memory));
   const Seconds work = tables.costs().work(first, last);
   if (std::isfinite(choice.extra)) return work + Seconds(choice.extra);
-  if (levels.exact() || leanest().least_memory(first, last, w) > problem.memory) return kNeverRuns;
+  if (leanest().least_memory(first, last, w) > problem.memory) return kNeverRuns;
   return work + leanest().recompute(first, last, w);
 }
 
@@ -148,7 +149,8 @@ std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
     found.offer_best(levels.of(last - first + 1, w));
     const auto own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
     if (own) found.offer_best(*own);
-    if (!found.best) found.offer(leanest().leanest(first, last, w));
+    // Where it fits in no slots, what fits in more of them by luck may be slower.
+    found.offer(leanest().leanest(first, last, w));
   }
   if (can_copy(problem)) offer_copies(problem, found.best);
   if (found.best) return *std::move(found.best);
@@ -164,6 +166,9 @@ void StageSolver::Impl::offer_copies(const StageProblem& problem,
   if (w == 1) offer_copies_alone(problem, best);
   StageCopies copies(chain, problem);
   if (best) copies.bound = best->time();
+  // Whatever the slots: of a long stage a tape may be less than one.
+  copies.offer(program::keep_all(first, last));
+  if (best && best->moved == Bytes(0)) copies.offer(best->program);
   Bytes tapes;
   for (int i = first; i <= last; ++i) tapes += chain.layer(i).tape;
   const Bytes most = std::min(copies.most_moved(), chain.output(first - 1) + tapes);
@@ -261,7 +266,7 @@ void Found::offer_best(StageTables& tables) {
     const bool fits = offer(tables.rebuilt(first, last, reached));
     ensure(fits, "a program that fits in slots fits in bytes");
   }
-  if (tables.costs().unit() == Bytes(1)) return;
+  if (tables.top() <= available) return;
   const Slots waste = available / 8 + w * (last - first + 1);
   Slots fits = available, beyond = std::min<Slots>(tables.top(), available + waste) + 1;
   for (int k = 0; k < kTries && beyond - fits > 1; ++k) {

@@ -51,6 +51,7 @@ StageCopies::StageCopies(const chain::Chain& chain, const StageProblem& problem)
 
 void StageCopies::offer(const StageProgram& program) {
   const Program studied = this->studied(program);
+  if (studied.forward + studied.backward >= kNearly * bound) return;
   // The least number that fits, by bisection: whether more fit is then looked at one by one.
   std::size_t low = 0, high = studied.items.size();
   while (low < high) {

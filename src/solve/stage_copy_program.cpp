@@ -4,6 +4,7 @@
 #include "stage_copies.h"
 
 #include "trireme/core/error.h"
+#include "trireme/program/retape.h"
 #include "trireme/simulate/ledger.h"
 #include "trireme/simulate/replay.h"
 
@@ -26,13 +27,14 @@ StageProgram StageCopies::shifted(StageProgram program, int by) {
 }
 
 StageCopies::Program StageCopies::studied(const StageProgram& asked) const {
-  Program program{.actions = shifted(asked, 1 - problem_.first_layer),
-                  .items = {},
-                  .during = {},
-                  .kept = {},
-                  .forward = {},
-                  .backward = {},
-                  .recompute = {}};
+  Program program{
+      .actions = program::with_retapes(shifted(asked, 1 - problem_.first_layer), alone_),
+      .items = {},
+      .during = {},
+      .kept = {},
+      .forward = {},
+      .backward = {},
+      .recompute = {}};
   const simulate::Replay replay = simulate::replay(alone_, program.actions);
   ensure(!replay.fault, "a stage's program can be replayed");
   program.kept = replay.kept;

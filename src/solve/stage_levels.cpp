@@ -28,7 +28,8 @@ constexpr double kOneStageWork = 3e8;
 constexpr int kOneStageLayers = 32;
 // From how many additions on a second thread is worth its start.
 constexpr double kWorthThreads = 5e9;
-// Slots beyond the memory's own, as a share: what rounding up may have taken.
+// Slots beyond the memory's own, as a share: what rounding up may have taken, and what retapes need
+// less than the whole tapes that tables count.
 constexpr double kBeyond = 0.125;
 
 int log2_of(int number) {
@@ -48,6 +49,8 @@ StageLevels::StageLevels(const chain::Chain& chain, Bytes memory, int slots, Fre
       slots_(slots == 0 ? kManySlots : slots),
       freedom_(freedom),
       different_(static_cast<double>(EqualLayers(chain, 1, chain.length()).different())) {
+  has_retapes_ = std::any_of(chain.layers.begin(), chain.layers.end(),
+                             [](const chain::LayerCost& layer) { return layer.retape; });
   exact_ = memory_ <= Bytes(slots == 0 ? kMostExact : slots);
   unit_ = exact_ ? Bytes(1) : Bytes((memory_.count() + slots_ - 1) / slots_);
 }
@@ -94,7 +97,8 @@ std::unique_ptr<StageTables> StageLevels::alone(int first, int last, int in_flig
 
 Bytes StageLevels::slot_alone(int layers, int in_flight, Bytes memory) const {
   const double n = layers, bytes = static_cast<double>(memory.count());
-  const double affordable = kOneStageWork / additions_of(n * n / 2, n, 1);
+  const double affordable =
+      kOneStageWork / additions_of(std::min(n * n / 2, sub_chains(layers)), n, 1);
   const double slots =
       std::min({affordable, 2.0 * slots_ * in_flight, kMostSlots / (1 + kBeyond), bytes});
   return Bytes(static_cast<std::int64_t>(std::ceil(bytes / std::max(slots, 1.0))));
@@ -128,7 +132,8 @@ int StageLevels::level_of(int band, int in_flight) const {
 }
 
 int StageLevels::top(Bytes slot, Bytes memory) const {
-  return static_cast<int>((slot == Bytes(1) ? 1 : 1 + kBeyond) * (memory / slot));
+  const bool is_exact = slot == Bytes(1) && !has_retapes_;
+  return static_cast<int>((is_exact ? 1 : 1 + kBeyond) * (memory / slot));
 }
 
 // Different ones of up to `band` layers; where layers are equal, about as many of each length.

@@ -54,7 +54,7 @@ class StageLevels {
   Bytes memory_;
   int slots_;
   Freedom freedom_;
-  bool exact_ = false;
+  bool exact_ = false, has_retapes_ = false;
   Bytes unit_;        // of level 0; level k has slots of unit / 2^k
   double different_;  // sub-chains
   std::map<std::pair<int, int>, std::unique_ptr<StageTables>> tables_;  // by band and level

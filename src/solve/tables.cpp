@@ -16,6 +16,13 @@
 namespace trireme::solve {
 namespace {
 
+// All negative m are the same.
+int below_zero(Slots m) {
+  return m < 0 ? -1 : static_cast<int>(m);
+}
+
+}  // namespace
+
 void require_table_size(int first, int last) {
   const int layers = last - first + 1;
   if (layers <= kMaxTableLayers) return;
@@ -23,13 +30,6 @@ void require_table_size(int first, int last) {
                           kMaxTableLayers, " layers, found ", layers,
                           "; merge layers, or use a solver without tables (sqrt, min_peak)"));
 }
-
-// All negative m are the same.
-int below_zero(Slots m) {
-  return m < 0 ? -1 : static_cast<int>(m);
-}
-
-}  // namespace
 
 Tables::Tables(const chain::Chain& chain, int first, int last, const Options& options)
     : CostReader((require_table_size(first, last),

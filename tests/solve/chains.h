@@ -127,6 +127,27 @@ inline chain::Chain random_chain(std::mt19937& random, const Shape& shape) {
                       std::uniform_int_distribution<int>(1, shape.most_layers)(random));
 }
 
+/// What second forwards that end early save.
+enum class Saves { kTime, kTimeAndBytes };
+
+/// The same chain with retapes of three quarters of its layers.
+inline chain::Chain with_retapes(std::mt19937& random, chain::Chain chain, Saves saves) {
+  const auto up_to = [&](std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(0, most)(random);
+  };
+  for (chain::LayerCost& layer : chain.layers) {
+    if (up_to(3) == 0) continue;
+    layer.retape = layer.again();
+    layer.retape->time =
+        Seconds(static_cast<double>(up_to(static_cast<std::int64_t>(layer.forward.count()))));
+    if (saves == Saves::kTime) continue;
+    const Bytes less(up_to(std::min(layer.output, layer.tape).count()));
+    layer.retape->tape -= less;
+    layer.retape->backward_transient += less;  // what is freed at once stays away
+  }
+  return chain;
+}
+
 inline bool feasible(const Result& result) {
   return std::holds_alternative<Solution>(result);
 }

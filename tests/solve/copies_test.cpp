@@ -162,6 +162,31 @@ TEST(Copies, NeedExactlyTheBudgetThatTheyName) {
   }
 }
 
+// Retapes need less than the whole tapes that searches count with; still a solver never names a
+// budget that it was given, or one that is not enough.
+TEST(Copies, NameABudgetThatIsEnoughWithRetapes) {
+  std::mt19937 random(54);
+  int refused = 0;
+  for (int k = 0; k < trials(400); ++k) {
+    const chain::Chain chain =
+        with_retapes(random, random_chain(random, {.most_layers = 7}), Saves::kTimeAndBytes);
+    for (const std::string solver : {"offload", "pofo", "pofo free", "capuchin"}) {
+      for (int budget = 2; budget <= 40; budget += 2) {
+        Problem problem = linked(chain, budget, 1, 1, 1000);
+        const Result none = solve(solver, problem);
+        if (feasible(none)) break;
+        ++refused;
+        problem.budget = std::get<plan::Infeasible>(none).least_budget;
+        EXPECT_GT(problem.budget, Bytes(budget)) << solver << '\n' << chain::to_yaml(chain);
+        EXPECT_TRUE(feasible(solve(solver, problem)))
+            << solver << ' ' << problem.budget.count() << '\n'
+            << chain::to_yaml(chain);
+      }
+    }
+  }
+  EXPECT_GT(refused, trials(2000));
+}
+
 TEST(Copies, NeverCostTimeWithMoreMemory) {
   std::mt19937 random(54);
   for (int k = 0; k < 60; ++k) {

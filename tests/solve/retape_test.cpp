@@ -14,25 +14,10 @@
 namespace trireme::solve {
 namespace {
 
-enum class Saves { kTime, kTimeAndBytes };
-
 chain::Chain chain_with_retapes(std::mt19937& random, Saves saves, int most_layers = 6) {
-  chain::Chain chain =
-      random_chain(random, {}, std::uniform_int_distribution<int>(2, most_layers)(random));
-  const auto up_to = [&](std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(0, most)(random);
-  };
-  for (chain::LayerCost& layer : chain.layers) {
-    if (up_to(3) == 0) continue;
-    layer.retape = layer.again();
-    layer.retape->time =
-        Seconds(static_cast<double>(up_to(static_cast<std::int64_t>(layer.forward.count()))));
-    if (saves == Saves::kTime) continue;
-    const Bytes less(up_to(std::min(layer.output, layer.tape).count()));
-    layer.retape->tape -= less;
-    layer.retape->backward_transient += less;  // what is freed at once stays away
-  }
-  return chain;
+  return with_retapes(
+      random, random_chain(random, {}, std::uniform_int_distribution<int>(2, most_layers)(random)),
+      saves);
 }
 
 Problem problem_of(std::mt19937& random, const chain::Chain& chain, int number) {
@@ -158,6 +143,27 @@ TEST(StagesWithRetapes, CountBytesThatRetapesSaveInTheirLeastMemory) {
             << " the least of all programs, " << less << " below that of whole tapes\n";
   EXPECT_GE(equal, 0.99 * kTrials);
   EXPECT_GE(less, 0.1 * kTrials);
+}
+
+TEST(StagesWithRetapes, AreNeverSlowerThanTheirLeastTime) {
+  std::mt19937 random(77);
+  int feasible = 0;
+  for (int k = 0; k < 300; ++k) {
+    const chain::Chain chain = chain_with_retapes(random, Saves::kTimeAndBytes, 6);
+    const int w = 1 + k % 3;
+    StageSolver solver(chain, {.largest_memory = Bytes(100), .slots = k % 2 == 0 ? 0 : 30});
+    for (int memory = 4; memory <= 100; memory += 6) {
+      const StageProblem stage = stage_of(1, chain.length(), memory, w);
+      const auto result = solver.solve(stage);
+      const auto* const found = std::get_if<StageSolution>(&result);
+      const double least = solver.least_time(stage).count();
+      EXPECT_EQ(std::isfinite(least), found != nullptr) << chain::to_yaml(chain) << memory;
+      if (found == nullptr) continue;
+      EXPECT_LE(found->time().count(), least * (1 + 1e-6)) << chain::to_yaml(chain) << memory;
+      ++feasible;
+    }
+  }
+  EXPECT_GT(feasible, 2000);
 }
 
 TEST(RecomputeAllWithRetapes, RunsEveryLayerOnceAndAPartOfItAgain) {

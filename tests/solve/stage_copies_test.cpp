@@ -283,6 +283,25 @@ TEST(StageCopies, WithAFastLinkNothingIsRunAgain) {
   EXPECT_LE(gap / cases, 1e-6);
 }
 
+// Of 160 unlike layers a tape is less than a slot of any table that is quick to make.
+TEST(StageCopies, AreFoundForLongStagesToo) {
+  std::mt19937 random(68);
+  chain::Chain chain = random_chain(random, {.most_output = 4000, .most_tape_beyond = 6000}, 160);
+  for (chain::LayerCost& layer : chain.layers) layer.forward += Seconds(1);
+  const int last = 159, w = 4;
+  Problem alone = whole(chain, kRoomy);
+  alone.last_layer = last;
+  const Bytes kept = std::get<Solution>(solve("keep_all", alone)).kept;
+  const std::int64_t memory = kept.count() * 5 / 2;
+  StageSolver solver(chain, {.largest_memory = Bytes(memory), .slots = 500});
+
+  const auto result = solver.solve(stage_of(1, last, memory, w, 1e9));
+
+  const auto& found = std::get<StageSolution>(result);
+  EXPECT_GT(found.moved, Bytes(0));
+  EXPECT_LE(found.time().count(), work_of(chain, 1, last).count() * (1 + 1e-6));
+}
+
 // Less memory than any program without copies needs.
 TEST(StageCopies, RunWhereNothingElseFits) {
   std::mt19937 random(83);

@@ -34,6 +34,8 @@ namespace trireme::solve {
 
 /// Most layers of one table: its directory alone grows with their square.
 inline constexpr int kMaxTableLayers = 2500;
+/// Throws InputError for more of them.
+void require_table_size(int first, int last);
 
 /// Anything that knows the recurrences' values: slot tables, exact tables, least budgets. Programs
 /// are rebuilt from it.
