@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layer_cost.h"
 
+#include "cold_caches.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -35,7 +37,8 @@ struct RunMarks {
   device::Marks::Mark outlined = 0, retaped = 0;  ///< not without a retape
 };
 /// Forward, backward and, if asked for, a retape after a forward that is not timed.
-RunMarks marked_run(const Subject& subject, device::Marks& marks, bool has_retape);
+RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
+                    bool has_retape);
 
 Seconds since(Clock::time_point begin) {
   return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
@@ -102,12 +105,13 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
 void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
                    chain::LayerCost& cost) {
   std::vector<RunMarks> runs;
+  ColdCaches caches(sampling.touched, subject.input.front().device());
   const auto begin = Clock::now();
   marks.begin();
   while (static_cast<int>(runs.size()) < sampling.least_runs ||
          since(begin) < sampling.least_time) {
     sampling.between();
-    runs.push_back(marked_run(subject, marks, cost.retape.has_value()));
+    runs.push_back(marked_run(subject, marks, caches, cost.retape.has_value()));
     // Runs that are on their way to a device take time, too.
     if (runs.size() % static_cast<std::size_t>(sampling.least_runs) == 0) marks.settle();
   }
@@ -171,17 +175,21 @@ Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::Device
   return account.peak() - before;
 }
 
-RunMarks marked_run(const Subject& subject, device::Marks& marks, bool has_retape) {
+RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
+                    bool has_retape) {
   RunMarks run{};
+  caches.pass(subject.input);
   run.begin = marks.set();
   model::Tape tape = taped(subject);
   run.turn = marks.set();
+  caches.pass({});
   const model::Values gradients = output_gradients(tape.outputs);
   run.gradients_made = marks.set();
   const model::Values input_gradients = model::backward(std::move(tape), gradients);
   run.end = marks.set();
   if (!has_retape) return run;
   model::Outline outline = outlined_forward(subject).outline;
+  caches.pass(subject.input);
   run.outlined = marks.set();
   tape = retape(subject, std::move(outline));
   run.retaped = marks.set();

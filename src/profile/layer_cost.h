@@ -34,11 +34,12 @@ struct Sampling {
   Seconds least_time{0};
   int least_runs = 1;
   std::function<void()> between;  ///< called between runs; may throw
+  Bytes touched;                  ///< by a step between two runs of the layer
 };
 
 /// Sets the medians of `forward` (taped), `backward` and, where there is one, of the retape, timed
-/// by `marks`. Runs follow each other as in training: the host does not wait for the device between
-/// them.
+/// by `marks`. Runs find caches as in training (ColdCaches), and follow each other so, too: the
+/// host does not wait for the device between them.
 void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
                    chain::LayerCost& cost);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/profile/measure.h"
 
+#include "cold_caches.h"
 #include "layer_cost.h"
 #include "static_bytes.h"
 #include "update_time.h"
@@ -147,14 +148,18 @@ chain::LayerCost Walk::measure_layer() {
   model::Values output = measure_bytes(subject, memory_, cost);
   if (output.empty())
     throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
+  const Bytes touched =
+      model_.length() * std::min(ColdCaches::kMost, cost.parameters + cost.gradients + cost.tape);
   const bool is_mine = turn_++ % options_.shares == options_.share;
   if (is_mine)
     measure_times(subject, *marks_,
                   {.least_time = options_.least_time,
                    .least_runs = options_.least_runs,
-                   .between = [this] { require_no_stop(); }},
+                   .between = [this] { require_no_stop(); },
+                   .touched = touched},
                   cost);
-  if (is_mine) cost.update = measure_update(*held.layer, *held.gradients, job_.train, *marks_);
+  if (is_mine)
+    cost.update = measure_update(*held.layer, *held.gradients, job_.train, *marks_, touched);
   x_ = std::move(output);
   return cost;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "update_time.h"
 
+#include "cold_caches.h"
+
 #include "trireme/model/update.h"
 
 #include <ATen/ATen.h>
@@ -8,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 namespace trireme::profile {
@@ -18,7 +21,7 @@ constexpr int kRuns = 5;
 }  // namespace
 
 Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,
-                       const config::TrainSpec& train, device::Marks& marks) {
+                       const config::TrainSpec& train, device::Marks& marks, Bytes touched) {
   const at::NoGradGuard no_grad;
   const config::OptimizerSpec& optimizer = train.optimizer;
   const bool clips = train.clip_norm > 0;
@@ -34,17 +37,21 @@ Seconds measure_update(const model::Layer& layer, const model::GradientSums& gra
   }
   if (group.values.empty()) return Seconds(0);
   const at::Tensor one = clips ? at::ones({}, gradients.flat().options()) : at::Tensor();
+  ColdCaches caches(touched, gradients.flat().device());
   marks.begin();
-  std::vector<device::Marks::Mark> turns{marks.set()};
+  std::vector<std::pair<device::Marks::Mark, device::Marks::Mark>> runs;
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
+    caches.pass({});
+    const device::Marks::Mark begin = marks.set();
     if (clips) gradients.flat().norm();
     model::update(group, optimizer, /*rate=*/0, run + 1, one);
-    turns.push_back(marks.set());
+    runs.emplace_back(begin, marks.set());
   }
   marks.settle();
   std::vector<double> times;
   for (std::size_t run = 1; run <= kRuns; ++run) {
-    const std::chrono::duration<double> time = marks.time(turns[run + 1]) - marks.time(turns[run]);
+    const auto& [begin, end] = runs[run];
+    const std::chrono::duration<double> time = marks.time(end) - marks.time(begin);
     times.push_back(time.count());
   }
   std::sort(times.begin(), times.end());

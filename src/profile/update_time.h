@@ -14,6 +14,6 @@ namespace trireme::profile {
 /// norm of their gradients. Leaves the values as good as they were: the rate is 0. Timed by
 /// `marks`.
 Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,
-                       const config::TrainSpec& train, device::Marks& marks);
+                       const config::TrainSpec& train, device::Marks& marks, Bytes touched);
 
 }  // namespace trireme::profile

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -9,15 +10,19 @@
 namespace trireme::tier {
 
 /// Keeps freed blocks for whoever asks next, because fresh pages cost a fault and a clearing each;
-/// but live and kept blocks together never take more than an eighth above the most that was live so
+/// but live and kept blocks together never take more than slack() above the most that was live so
 /// far. So a process holds about what its program needed at its peak, in whatever sizes that comes,
 /// where malloc would keep the gaps between them as well. Thread-safe.
 class BlockCache {
  public:
   /// From this size on a block is worth a mapping of its own.
   static constexpr std::size_t kLeast = std::size_t{256} << 10;
-  /// Of the most that was live: with less, steps that repeat still release what they ask for again.
-  static constexpr std::size_t kSlackShare = 8;
+  /// Beyond so much that was live: an eighth of it, 32 MiB at least. With less, steps that repeat
+  /// still release what they ask for again; one large block more or less is most of what a small
+  /// program moves.
+  static constexpr std::size_t slack(std::size_t live) {
+    return std::max(live / 8, std::size_t{32} << 20);
+  }
 
   BlockCache() = default;
   ~BlockCache();
