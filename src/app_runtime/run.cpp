@@ -7,9 +7,13 @@
 #include "profile_command.h"
 #include "train_command.h"
 
+#include "trireme/io/file.h"
+
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <exception>
+#include <iostream>
 #include <limits>
 #include <optional>
 #include <string>
@@ -17,7 +21,7 @@
 namespace trireme::app {
 namespace {
 
-constexpr int kWrongUse = 2;
+constexpr int kFailed = 1, kWrongUse = 2;
 
 void add_train(CLI::App& app, TrainArguments& arguments);
 void add_profile(CLI::App& app, ProfileArguments& arguments);
@@ -27,6 +31,9 @@ void add_export(CLI::App& app, ExportArguments& arguments);
 void add_generate(CLI::App& app, GenerateArguments& arguments);
 /// Of the commands that read checkpoints.
 void add_step(CLI::App& command, std::optional<std::int64_t>& step);
+
+/// A command's exit code: it has failed, too, where its answer cannot have arrived.
+int delivered(int code);
 
 }  // namespace
 
@@ -52,14 +59,14 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUse;
   }
-  if (app.got_subcommand("profile")) return profile(profile_arguments, own);
+  if (app.got_subcommand("profile")) return delivered(profile(profile_arguments, own));
   if (app.got_subcommand("check") || app.got_subcommand("plan")) {
     forecast_arguments.opens_inputs = app.got_subcommand("check");
-    return forecast(forecast_arguments, own);
+    return delivered(forecast(forecast_arguments, own));
   }
-  if (app.got_subcommand("export")) return export_run(export_arguments, own);
-  if (app.got_subcommand("generate")) return generate(generate_arguments, own);
-  return train(train_arguments, own);
+  if (app.got_subcommand("export")) return delivered(export_run(export_arguments, own));
+  if (app.got_subcommand("generate")) return delivered(generate(generate_arguments, own));
+  return delivered(train(train_arguments, own));
 }
 
 namespace {
@@ -173,6 +180,16 @@ void add_generate(CLI::App& app, GenerateArguments& arguments) {
   command.footer(
       "Example:\n  trireme generate runs/quickstart --prompt 'This License' --temperature 0.8\n"
       "The whole text runs through the model for every token: to try a model, not to serve it.");
+}
+
+int delivered(int code) {
+  try {
+    io::require_written(std::cout, "standard output");
+    return code;
+  } catch (const std::exception& error) {
+    std::cerr << "trireme: " << error.what() << "\n";
+    return code == 0 ? kFailed : code;
+  }
 }
 
 void add_step(CLI::App& command, std::optional<std::int64_t>& step) {

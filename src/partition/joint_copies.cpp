@@ -9,9 +9,8 @@ namespace {
 
 using How = PlanBuilder::How;
 
-/// Cuts tried. The last stage's copies are searched, which takes no time up to kFewLayers.
+/// Cuts tried.
 constexpr int kMostCuts = 16;
-constexpr int kFewLayers = 32;
 
 class CopiesOfJoint {
  public:
@@ -26,6 +25,7 @@ class CopiesOfJoint {
   bool improve(const Cut& cut);
   /// Moves a layer away from the slowest stage, to either side, while the step gets shorter.
   void climb();
+  /// The last stage's copies are searched.
   bool is_quick() const;
 
   const StageRoom& room_;

@@ -10,6 +10,9 @@
 
 namespace trireme::partition {
 
+/// Layers up to which searches for copies take no time.
+inline constexpr int kFewLayers = 32;
+
 /// The fastest that is found; nothing where copies cannot make it faster than `plain`, the best
 /// plan without them. `cuts`: candidates for that, best first.
 Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,

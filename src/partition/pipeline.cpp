@@ -31,8 +31,6 @@ namespace {
 /// Cuts that are simulated per policy: of the one that is asked for, and of the others.
 constexpr int kCuts = 12;
 constexpr int kOtherCuts = 3;
-/// Chains for which searches take no time.
-constexpr int kFewLayers = 32;
 /// Uniform policies that are looked at closely, and the one that is named where none fits.
 constexpr std::size_t kSizes = 2;
 constexpr const char* kUniform = "uniform 2";

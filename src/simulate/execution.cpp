@@ -42,8 +42,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
     outer_peak_ = std::max(outer_peak_, ledger_.outer() + returning_bytes_);
   } else if (in) {
     const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
-    returning_.emplace(key, size);
-    returning_bytes_ += size;
+    if (returning_.emplace(key, size).second) returning_bytes_ += size;
     lanes_.prefetch(key, size);
   } else {
     const std::vector<int> coming = setup_.weights.after(index);

@@ -67,6 +67,14 @@ TEST(ProfileCommand, DoesNotTouchTheRunFolder) {
   EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 
+TEST(ProfileCommand, FailsWhereItsAnswerDoesNotArrive) {
+  const TemporaryFolder folder;
+  const CommandResult result =
+      run_command(kTrireme + " profile --json " + small_job(folder) + " > /dev/full");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, testing::HasSubstr("standard output: cannot be written"));
+}
+
 TEST(ProfileCommand, RefusesBadInput) {
   const CommandResult missing = run_command(kTrireme + " profile /no/such/job.yaml");
 

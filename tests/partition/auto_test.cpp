@@ -13,7 +13,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Without those that take the time of a search, and of an argument the one that is best anyway.
+/// All but those that search through all programs.
 std::vector<std::string> names_of_solvers() {
   std::vector<std::string> names = solve::solver_names();
   std::erase(names, "exhaustive");
