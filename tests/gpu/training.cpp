@@ -41,8 +41,9 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
           if (!shared.memory) shared.memory = gpu.open_memory("GPU");
           memory = shared.memory;
         }
-        memory->reset_peak();
+        // What the allocator kept of profiles before goes first, as when a run begins.
         if (run.budget > Bytes(0)) memory->set_budget(run.budget);
+        memory->reset_peak();
         runtime::Trainer trainer(
             {.job = job,
              .model = model,
