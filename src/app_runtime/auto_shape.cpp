@@ -187,9 +187,9 @@ BytesPerSecond reduction_rate(const RankContext& context) {
   comm::Channel& channel = context.channel;
   const std::vector<int> all = comm::everyone(channel);
   context.device.connect(runtime::replica_links(all));
-  const std::int64_t numbers = long_message(context.device).count() / std::int64_t{sizeof(float)};
-  const at::Tensor values = at::zeros(
-      {4 * numbers}, at::TensorOptions(at::kFloat).device(context.device.place().device()));
+  const at::Tensor values =
+      at::zeros({long_message(context.device).count()},
+                at::TensorOptions(at::kFloat).device(context.device.place().device()));
   std::vector<double> times;
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
     comm::barrier(channel, all, "begin of a measured sum");

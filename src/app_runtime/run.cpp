@@ -59,14 +59,13 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUse;
   }
-  if (app.got_subcommand("profile")) return delivered(profile(profile_arguments, own));
-  if (app.got_subcommand("check") || app.got_subcommand("plan")) {
-    forecast_arguments.opens_inputs = app.got_subcommand("check");
-    return delivered(forecast(forecast_arguments, own));
-  }
-  if (app.got_subcommand("export")) return delivered(export_run(export_arguments, own));
-  if (app.got_subcommand("generate")) return delivered(generate(generate_arguments, own));
-  return delivered(train(train_arguments, own));
+  forecast_arguments.opens_inputs = app.got_subcommand("check");
+  const bool forecasts = app.got_subcommand("check") || app.got_subcommand("plan");
+  return delivered(app.got_subcommand("profile")    ? profile(profile_arguments, own)
+                   : forecasts                      ? forecast(forecast_arguments, own)
+                   : app.got_subcommand("export")   ? export_run(export_arguments, own)
+                   : app.got_subcommand("generate") ? generate(generate_arguments, own)
+                                                    : train(train_arguments, own));
 }
 
 namespace {

@@ -7,7 +7,6 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -159,14 +158,9 @@ LinkSpec read_link(io::MapReader& map) {
 BytesPerSecond read_rate(const io::Node& node) {
   double rate = 0;
   if (node.kind() == io::Node::Kind::kScalar && node.text().ends_with("/s")) {
-    // "0.4kB/s" are 400 bytes a second: as a size it could only be whole bytes.
-    const std::string text = node.text();
-    const char* const end = text.data() + text.size() - 2;
-    const auto [unit, error] = std::from_chars(text.data(), end, rate);
-    const auto bytes = parse_bytes(concat("1", std::string(unit, end)));
-    if (error != std::errc() || !(rate >= 0) || unit == end || !bytes)
-      node.fail(concat("is ", node.found(), ", must be a rate such as 12e9 or 12GB/s"));
-    rate *= static_cast<double>(bytes->count());
+    const std::optional<BytesPerSecond> parsed = parse_rate(node.text());
+    if (!parsed) node.fail(concat("is ", node.found(), ", must be a rate such as 12e9 or 12GB/s"));
+    rate = parsed->count();
   } else {
     rate = node.number(0, kMaxRate);
   }

@@ -27,6 +27,9 @@ std::optional<std::int64_t> parse_whole_bytes(std::string_view text);
 /// "12.5 GiB" into number and unit; nothing when it does not begin with a plain number.
 std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text);
 
+/// Of "", "B", "KiB", ..., "PB".
+std::optional<double> bytes_of_unit(std::string_view name);
+
 std::string scaled(double value, std::span<const Unit> units);
 
 /// Letters to insert, leave out, replace or swap with their neighbour (Damerau 1964).
@@ -108,28 +111,20 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
     return Bytes(*count);
   }
   const auto parsed = number_and_unit(text);
-  if (!parsed) return std::nullopt;
-  static constexpr std::array<Unit, 13> kUnits{{{"", 1},
-                                                {"B", 1},
-                                                {"KiB", 0x1p10},
-                                                {"MiB", 0x1p20},
-                                                {"GiB", 0x1p30},
-                                                {"TiB", 0x1p40},
-                                                {"PiB", 0x1p50},
-                                                {"KB", 1e3},
-                                                {"kB", 1e3},
-                                                {"MB", 1e6},
-                                                {"GB", 1e9},
-                                                {"TB", 1e12},
-                                                {"PB", 1e15}}};
-  for (const Unit& unit : kUnits) {
-    if (unit.name != parsed->second) continue;
-    const double bytes = parsed->first * unit.factor;
-    if (unit.factor == 1 && bytes != std::floor(bytes)) return std::nullopt;  // meant as a share?
-    if (!(bytes >= 0) || bytes > static_cast<double>(kMost)) return std::nullopt;
-    return Bytes(static_cast<std::int64_t>(std::llround(bytes)));
-  }
-  return std::nullopt;
+  const auto factor = parsed ? bytes_of_unit(parsed->second) : std::nullopt;
+  if (!factor) return std::nullopt;
+  const double bytes = parsed->first * *factor;
+  if (*factor == 1 && bytes != std::floor(bytes)) return std::nullopt;  // meant as a share?
+  if (!(bytes >= 0) || bytes > static_cast<double>(kMost)) return std::nullopt;
+  return Bytes(static_cast<std::int64_t>(std::llround(bytes)));
+}
+
+std::optional<BytesPerSecond> parse_rate(std::string_view text) {
+  if (!text.ends_with("/s")) return std::nullopt;
+  const auto parsed = number_and_unit(text.substr(0, text.size() - 2));
+  const auto factor = parsed ? bytes_of_unit(parsed->second) : std::nullopt;
+  if (!factor || !(parsed->first >= 0)) return std::nullopt;
+  return BytesPerSecond(parsed->first * *factor);
 }
 
 std::optional<Seconds> parse_seconds(std::string_view text) {
@@ -220,6 +215,25 @@ std::optional<std::int64_t> parse_whole_bytes(std::string_view text) {
   const std::string_view unit = trim({rest, static_cast<std::size_t>(end - rest)});
   if (!unit.empty() && unit != "B") return std::nullopt;
   return count;
+}
+
+std::optional<double> bytes_of_unit(std::string_view name) {
+  static constexpr std::array<Unit, 13> kUnits{{{"", 1},
+                                                {"B", 1},
+                                                {"KiB", 0x1p10},
+                                                {"MiB", 0x1p20},
+                                                {"GiB", 0x1p30},
+                                                {"TiB", 0x1p40},
+                                                {"PiB", 0x1p50},
+                                                {"KB", 1e3},
+                                                {"kB", 1e3},
+                                                {"MB", 1e6},
+                                                {"GB", 1e9},
+                                                {"TB", 1e12},
+                                                {"PB", 1e15}}};
+  for (const Unit& unit : kUnits)
+    if (unit.name == name) return unit.factor;
+  return std::nullopt;
 }
 
 std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text) {

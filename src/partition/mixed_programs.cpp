@@ -172,7 +172,7 @@ Judged Mixer::judge() const {
 
 Bytes Mixer::over(const Judged& judged, std::size_t k) const {
   const Bytes memory = room_.question().platform.ranks[k].memory;
-  return memory == Bytes(0) ? Bytes(0) : judged.simulation.ranks[k].peak.size - memory;
+  return memory == Bytes(0) ? Bytes(0) : needed(judged.simulation.ranks[k]) - memory;
 }
 
 std::vector<int> cycle_of(int size, int count) {

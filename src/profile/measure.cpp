@@ -150,16 +150,15 @@ chain::LayerCost Walk::measure_layer() {
     throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
   const Bytes touched =
       model_.length() * std::min(ColdCaches::kMost, cost.parameters + cost.gradients + cost.tape);
-  const bool is_mine = turn_++ % options_.shares == options_.share;
-  if (is_mine)
+  if (turn_++ % options_.shares == options_.share) {
     measure_times(subject, *marks_,
                   {.least_time = options_.least_time,
                    .least_runs = options_.least_runs,
                    .between = [this] { require_no_stop(); },
                    .touched = touched},
                   cost);
-  if (is_mine)
     cost.update = measure_update(*held.layer, *held.gradients, job_.train, *marks_, touched);
+  }
   x_ = std::move(output);
   return cost;
 }

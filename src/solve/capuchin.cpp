@@ -55,7 +55,6 @@ class Capuchin {
   };
 
   State evaluated(Policy policy) const;
-  Result leanest_or_reason(const State& state) const;
   std::optional<State> hidden_swap(const State& state) const;
   std::optional<State> best_saving(const State& state) const;
   State with(const State& state, const Candidate& candidate) const;
@@ -107,7 +106,7 @@ Result Capuchin::run() {
   while (state.needed > problem_.budget) {
     std::optional<State> next = hidden_swap(state);
     if (!next) next = best_saving(state);
-    if (!next) return leanest_or_reason(leanest);
+    if (!next) return infeasible_with_copies(problem_, parts(leanest.policy));
     state = *std::move(next);
     if (state.needed < leanest.needed) leanest = state;
   }
@@ -115,15 +114,6 @@ Result Capuchin::run() {
       judged_with_copies(problem_, copy_program(problem_, parts(state.policy)).program);
   ensure(solution.has_value(), "what fits with all copies instant fits with any");
   return *std::move(solution);
-}
-
-// What a state needs is said of whole tapes; where retapes need less, it may still fit.
-Result Capuchin::leanest_or_reason(const State& state) const {
-  const std::vector<CopyPart> all = parts(state.policy);
-  auto solution = judged_with_copies(problem_, copy_program(problem_, all).program);
-  if (solution && fits_with_instant_copies(problem_, solution->program))
-    return *std::move(solution);
-  return infeasible_with_copies(problem_, all);
 }
 
 // Judged with as much memory as it needs, so that what is decided does not depend on the budget.

@@ -74,7 +74,6 @@ std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram 
   simulate::CopyLanes lanes;
   if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
   lanes.budget = problem.budget;
-  program = program::with_retapes(std::move(program), *problem.chain);
   const simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
   if (replay.fault) {
     throw LogicError(concat("a solver made a program that may not run: ", to_text(*replay.fault)));
@@ -87,11 +86,6 @@ std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram 
                   .kept = replay.kept,
                   .recompute = replay.recompute,
                   .moved = replay.moved};
-}
-
-bool fits_with_instant_copies(const Problem& problem, const StageProgram& program) {
-  const simulate::CopyLanes lanes{.out = kInstant, .in = kInstant, .budget = {}};
-  return simulate::replay(*problem.chain, program, lanes).peak <= problem.budget;
 }
 
 plan::Infeasible infeasible_with_copies(const Problem& problem,

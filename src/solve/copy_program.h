@@ -37,16 +37,12 @@ struct CopyProgram {
   Bytes moved;   ///< that go to the outer tier
 };
 /// Parts follow each other and cover the problem's layers. `program` is made for the budget, or for
-/// `needed` if that is more.
+/// `needed` if that is more; what is made again right before its backward is a retape.
 CopyProgram copy_program(const Problem& problem, const std::vector<CopyPart>& parts);
 
 /// What replay says of a program when everything waits for room; nothing if it exceeds the budget
 /// or the outer tier all the same.
 std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program);
-
-/// Whether a program keeps the budget if its copies take no time, too: what the validator asks,
-/// which knows no rates.
-bool fits_with_instant_copies(const Problem& problem, const program::StageProgram& program);
 
 /// Why no program of a kind fits whose leanest one these parts are: what they need with copies that
 /// take no time.

@@ -78,7 +78,8 @@ class Found {
       : chain_(chain), problem_(problem) {}
 
   bool offer(program::StageProgram program);
-  void offer_best(StageTables& tables);
+  /// Programs of tables that count as replay does, or else also those for more than the memory.
+  void offer_best(StageTables& tables, bool exact);
   std::optional<StageSolution> best;
 
  private:
@@ -146,9 +147,9 @@ std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
   const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
   Found found(chain, problem);
   if (leanest().least_memory(first, last, w) <= problem.memory) {
-    found.offer_best(levels.of(last - first + 1, w));
+    found.offer_best(levels.of(last - first + 1, w), levels.exact());
     const auto own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
-    if (own) found.offer_best(*own);
+    if (own) found.offer_best(*own, levels.exact());
     // Where it fits in no slots, what fits in more of them by luck may be slower.
     found.offer(leanest().leanest(first, last, w));
   }
@@ -257,7 +258,7 @@ bool Found::offer(program::StageProgram program) {
 // More slots than the memory has give a faster program, which may fit all the same: sizes were
 // rounded up, those that are kept w times by less than a slot each. Bisection for the most that
 // fit; each try is judged in bytes, so it need not be monotone to be right.
-void Found::offer_best(StageTables& tables) {
+void Found::offer_best(StageTables& tables, bool exact) {
   const int first = problem_.first_layer, last = problem_.last_layer, w = problem_.in_flight;
   const Slots available = tables.available(first, w, problem_.memory);
   if (available < 0) return;
@@ -266,7 +267,7 @@ void Found::offer_best(StageTables& tables) {
     const bool fits = offer(tables.rebuilt(first, last, reached));
     ensure(fits, "a program that fits in slots fits in bytes");
   }
-  if (tables.top() <= available) return;
+  if (exact) return;
   const Slots waste = available / 8 + w * (last - first + 1);
   Slots fits = available, beyond = std::min<Slots>(tables.top(), available + waste) + 1;
   for (int k = 0; k < kTries && beyond - fits > 1; ++k) {

@@ -36,8 +36,8 @@ class StageLevels {
   std::unique_ptr<StageTables> alone(int first, int last, int in_flight, Bytes memory) const;
   /// The same if their slots are smaller than those of others, else null.
   std::unique_ptr<StageTables> finer(int first, int last, int in_flight, Bytes memory);
-  /// Whether a slot is a byte everywhere.
-  bool exact() const { return exact_; }
+  /// Whether a slot is a byte everywhere, and nothing needs less than tables count.
+  bool exact() const { return exact_ && !has_retapes_; }
   std::size_t size() const;
 
  private:

@@ -54,6 +54,8 @@ TEST(ReadPlatform, ReadsEveryField) {
 TEST(ReadPlatform, TakesRatesBelowAWholeByteOfTheirUnit) {
   EXPECT_EQ(read(kTwoRanks + "links: {bytes_per_s: 0.0004kB/s}\n").default_link.rate,
             BytesPerSecond(0.4));
+  EXPECT_EQ(read(kTwoRanks + "links: {bytes_per_s: 100/s}\n").default_link.rate,
+            BytesPerSecond(100));
 }
 
 TEST(ReadPlatform, TakesOneFlatLinkForAll) {
@@ -146,6 +148,8 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
        "3: ranks[0].out_bytes_per_s is -1, must be a number from 0 to 1e+18"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: x/s}\n",
        "3: ranks[0].in_bytes_per_s is x/s, must be a rate such as 12e9 or 12GB/s"},
+      {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: 1.5.5GB/s}\n",
+       "3: ranks[0].in_bytes_per_s is 1.5.5GB/s, must be a rate such as 12e9 or 12GB/s"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: 1e-9B/s}\n",
        "3: ranks[0].in_bytes_per_s is 1e-9B/s, must be 0 (none) or at least 1e-06 bytes a second"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, in_bytes_per_s: 1e9PB/s}\n",

@@ -38,6 +38,9 @@ std::string to_text(double value);
 /// is not a size, negative, or over 2^62.
 std::optional<Bytes> parse_bytes(std::string_view text);
 
+/// A size a second: "12GB/s", "0.4kB/s", "100/s". Nothing if it is not one or negative.
+std::optional<BytesPerSecond> parse_rate(std::string_view text);
+
 /// "60s", "1.5 ms", "2min", "1h", seconds without a unit. Nothing if it is not a time or negative.
 std::optional<Seconds> parse_seconds(std::string_view text);
 
