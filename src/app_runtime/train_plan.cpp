@@ -206,6 +206,7 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .platform = plan.platform,
           .stages = stages,
           .micro_batches = config::micro_batches(job),
+          .replicas = job.pipeline.replicas.value(),
           .schedule = job.pipeline.schedule,
           .solver = job.plan.solver,
           .cut = cut_by_user(job, model, stages),
@@ -307,7 +308,7 @@ void say(const TrainPlan& plan, std::ostream& out) {
     if (state_away[rank] > Bytes(0))
       out << ", " << to_text(state_away[rank]) << " of optimizer state in the outer tier";
     if (!streamed[rank].empty())
-      out << ", frozen weights of " << streamed[rank].size() << " layers in the outer tier";
+      out << ", weights of " << streamed[rank].size() << " layers in the outer tier";
   }
   out << "\n";
 }

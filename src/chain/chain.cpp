@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace trireme::chain {
@@ -35,7 +33,8 @@ constexpr std::array<SizeField, 6> kOptionalSizes{
      {"gradient_bytes", &LayerCost::gradients},
      {"optimizer_bytes", &LayerCost::optimizer}}};
 constexpr TimeField kUpdate{"update_s", &LayerCost::update};
-constexpr std::string_view kFrozen = "frozen_bytes";
+constexpr std::string_view kFrozen = "frozen_bytes", kTrained = "trained_bytes",
+                           kTrainedGradients = "trained_gradient_bytes";
 constexpr std::string_view kRetapeTime = "retape_s";
 struct RetapeSize {
   std::string_view key;
@@ -53,6 +52,7 @@ constexpr std::array<RetapeSize, 3> kRetapeSizes{
 /// Adds the layer's sizes to `sum`; throws InputError when that gets too large to count with.
 LayerCost read_layer(const io::Node& node, int number, Bytes& sum);
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
+void read_outer_weights(io::MapReader& map, LayerCost& layer);
 void add(Bytes& sum, Bytes size, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
 
@@ -80,10 +80,17 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   return sum;
 }
 
-Bytes weights_window(std::vector<Bytes> sizes, int at_once) {
-  std::sort(sizes.begin(), sizes.end(), std::greater<>());
-  const auto end = sizes.begin() + std::min(std::ssize(sizes), std::ptrdiff_t{at_once});
-  return std::accumulate(sizes.begin(), end, Bytes(0));
+Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
+  std::erase_if(layers, [](const OuterWeights& one) { return one.all() == Bytes(0); });
+  std::sort(layers.begin(), layers.end(),
+            [](const OuterWeights& a, const OuterWeights& b) { return a.all() > b.all(); });
+  Bytes window, leaving;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (std::cmp_less(i, at_once)) window += layers[i].all();
+    leaving = std::max(leaving, layers[i].leaving());
+  }
+  // Where all are there at a time, none leaves.
+  return std::cmp_less(at_once, layers.size()) ? window + leaving : window;
 }
 
 Chain load_chain(const std::filesystem::path& file) {
@@ -149,14 +156,31 @@ LayerCost read_layer(const io::Node& node, int number, Bytes& sum) {
     add(sum, layer.retape->tape_transient, node);
     add(sum, layer.retape->backward_transient, node);
   }
-  if (const auto size = map.optional(kFrozen)) {
-    layer.frozen = size->bytes();
-    if (layer.frozen > layer.parameters)
-      size->fail(concat("is ", size->found(), ", must be at most parameter_bytes, ",
-                        layer.parameters.count(), ": it is a part of them"));
-  }
+  read_outer_weights(map, layer);
   map.finish();
   return layer;
+}
+
+void read_outer_weights(io::MapReader& map, LayerCost& layer) {
+  const auto part = [](const io::Node& node, Bytes whole, std::string_view name) {
+    if (node.bytes() > whole)
+      node.fail(concat("is ", node.found(), ", must be at most ", name, ", ", whole.count(),
+                       ": it is a part of them"));
+    return node.bytes();
+  };
+  const auto frozen = map.optional(kFrozen);
+  const auto trained = map.optional(kTrained);
+  const auto gradients = map.optional(kTrainedGradients);
+  if (frozen) layer.frozen = part(*frozen, layer.parameters, "parameter_bytes");
+  if (trained) layer.trained = part(*trained, layer.parameters, "parameter_bytes");
+  if (layer.trained > Bytes(0)) layer.trained_gradients = layer.gradients;
+  if (gradients) layer.trained_gradients = part(*gradients, layer.gradients, "gradient_bytes");
+  if (gradients && layer.trained == Bytes(0))
+    gradients->fail(concat("needs ", kTrained, " beside it"));
+  if (layer.trained > Bytes(0) && layer.frozen > Bytes(0))
+    trained->fail(concat("stands beside ", kFrozen,
+                         ": of a layer that has frozen weights only these may leave the device; "
+                         "leave it out"));
 }
 
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
@@ -197,6 +221,9 @@ std::string layer_line(const LayerCost& layer) {
   if (layer.update > Seconds(0))
     line += concat(", ", kUpdate.first, ": ", to_text(layer.update.count()));
   if (layer.frozen > Bytes(0)) line += concat(", ", kFrozen, ": ", layer.frozen.count());
+  if (layer.trained > Bytes(0))
+    line += concat(", ", kTrained, ": ", layer.trained.count(), ", ", kTrainedGradients, ": ",
+                   layer.trained_gradients.count());
   if (layer.retape) {
     line += concat(", ", kRetapeTime, ": ", to_text(layer.retape->time.count()));
     for (const auto& [key, field, whole, most] : kRetapeSizes)

@@ -53,11 +53,15 @@ class GradientSums::Sum {
   bool is_begun_ = true;
 };
 
-GradientSums::GradientSums(const std::vector<at::Tensor>& weights) : weights_(weights) {
+std::int64_t GradientSums::numbers_for(const std::vector<at::Tensor>& weights) {
   std::int64_t total = 0;
   for (const at::Tensor& weight : weights) total += padded(weight.numel());
+  return total;
+}
+
+GradientSums::GradientSums(const std::vector<at::Tensor>& weights) : weights_(weights) {
   const c10::Device device = weights.empty() ? at::kCPU : weights.front().device();
-  flat_ = at::zeros({total}, at::TensorOptions(at::kFloat).device(device));
+  flat_ = at::zeros({numbers_for(weights)}, at::TensorOptions(at::kFloat).device(device));
   std::int64_t offset = 0;
   for (const at::Tensor& weight : weights) {
     const at::Tensor value = flat_.narrow(0, offset, weight.numel()).view(weight.sizes());

@@ -69,7 +69,8 @@ simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
           .static_bytes = std::move(fixed),
           .optimizer_away = std::move(away),
           .streamed = plan::streamed_weights(plan, question.chain),
-          .weights_at_once = plan.weights_at_once};
+          .weights_at_once = plan.weights_at_once,
+          .replicas = question.replicas};
 }
 
 simulate::Simulation simulated(const Question& question, const plan::Plan& plan,

@@ -182,12 +182,17 @@ std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan)
   return sizes;
 }
 
-/// What a plan has in the outer tier: "frozen weights and the optimizer's state".
+/// What a plan has in the outer tier: "weights with their gradients and the optimizer's state".
 std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
   const std::vector<Bytes> state = plan::optimizer_away(plan);
   const auto has_some = [](Bytes bytes) { return bytes > Bytes(0); };
   std::vector<std::string> parts;
-  if (!plan::streamed_weights(plan, chain).empty()) parts.emplace_back("frozen weights");
+  const std::vector<chain::OuterWeights> streamed = plan::streamed_weights(plan, chain);
+  const auto is_trained = [](const chain::OuterWeights& one) { return one.is_trained; };
+  if (!streamed.empty())
+    parts.emplace_back(std::any_of(streamed.begin(), streamed.end(), is_trained)
+                           ? "weights with their gradients"
+                           : "frozen weights");
   if (std::any_of(state.begin(), state.end(), has_some))
     parts.emplace_back("the optimizer's state");
   if (std::any_of(plan.stages.begin(), plan.stages.end(),

@@ -106,6 +106,7 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.chain = std::move(chain);
   asked.stages = shape.stages;
   asked.micro_batches = shape.micro_batches;
+  asked.replicas = shape.replicas;
   asked.schedule = question.schedule;
   asked.solver = question.solver;
   asked.cut = question.cut;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -23,7 +22,7 @@ constexpr int kLooks = 5, kLooksAtMore = 3, kLooksAtLarge = 2, kLarge = 2000;
 constexpr int kMoreAtOnce = 3;
 /// A step that takes no longer than that of one without waits is not worth a further look.
 constexpr double kNearIdeal = 1.005;
-constexpr const char* kOnDevice = "frozen weights on the device";
+constexpr const char* kOnDevice = "weights on the device";
 
 bool has_lanes(const Question& question) {
   const auto end = question.platform.ranks.begin() + question.stages;
@@ -175,7 +174,7 @@ bool can_stream(const chain::RankSpec& rank) {
 std::vector<int> all_to_stream(const chain::Chain& chain) {
   std::vector<int> layers;
   for (int i = 1; i <= chain.length(); ++i)
-    if (chain.layer(i).frozen > Bytes(0)) layers.push_back(i);
+    if (chain.layer(i).may_leave().all() > Bytes(0)) layers.push_back(i);
   return layers;
 }
 
@@ -195,8 +194,9 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
   for (const auto& [first, last] : runs) {
     auto layer = std::lower_bound(question.streamed->begin(), question.streamed->end(), first);
     for (; layer != question.streamed->end() && *layer <= last; ++layer) {
-      const Bytes size = question.chain.layer(*layer).frozen;
-      if (size > room) continue;
+      const chain::OuterWeights weights = question.chain.layer(*layer).may_leave();
+      const Bytes size = weights.all();
+      if (size > room || (weights.is_trained && spec.out <= BytesPerSecond(0))) continue;
       room -= size;
       layers.push_back(*layer);
     }
@@ -205,15 +205,18 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
 }
 
 Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once) {
-  std::vector<Bytes> sizes;
-  for (const int layer : layers) sizes.push_back(chain.layer(layer).frozen);
-  return std::accumulate(sizes.begin(), sizes.end(), Bytes(0)) -
-         chain::weights_window(sizes, at_once);
+  std::vector<chain::OuterWeights> weights;
+  Bytes all;
+  for (const int layer : layers) {
+    weights.push_back(chain.layer(layer).may_leave());
+    all += weights.back().all();
+  }
+  return all - chain::weights_window(std::move(weights), at_once);
 }
 
 StreamedBytes streamed_bytes(const Question& question, const std::vector<int>& layers) {
   Bytes all;
-  for (const int layer : layers) all += question.chain.layer(layer).frozen;
+  for (const int layer : layers) all += question.chain.layer(layer).may_leave().all();
   return {.outside = all,
           .saved = saved_bytes(question.chain, layers,
                                question.weights_at_once.value_or(program::kLeastAtOnce))};
@@ -221,15 +224,14 @@ StreamedBytes streamed_bytes(const Question& question, const std::vector<int>& l
 
 std::vector<int> layers_to_stream(const chain::Chain& chain, int count) {
   std::vector<int> layers = all_to_stream(chain);
+  const auto size_of = [&](int layer) { return chain.layer(layer).may_leave().all(); };
   std::stable_sort(layers.begin(), layers.end(),
-                   [&](int a, int b) { return chain.layer(a).frozen < chain.layer(b).frozen; });
-  const auto size_at = [&](auto place) { return chain.layer(*place).frozen; };
+                   [&](int a, int b) { return size_of(a) < size_of(b); });
   auto begin = layers.begin();
   std::vector<int> chosen;
   while (begin != layers.end() && count > 0) {
-    const auto end = std::find_if(begin, layers.end(), [&](int layer) {
-      return chain.layer(layer).frozen != size_at(begin);
-    });
+    const auto end = std::find_if(begin, layers.end(),
+                                  [&](int layer) { return size_of(layer) != size_of(*begin); });
     const auto equal = static_cast<std::size_t>(end - begin);
     const std::size_t taken = std::min(equal, static_cast<std::size_t>(count));
     for (std::size_t k = 0; k < taken; ++k)
@@ -257,10 +259,10 @@ Answer with_best_streams(const Question& question,
   Question asked = question;
   asked.streamed = std::vector<int>{};
   asked.weights_at_once = program::kLeastAtOnce;
-  const bool has_frozen = !all_to_stream(question.chain).empty();
-  Answer answer = has_frozen && has_lanes(question) ? Search(question, plan).best() : plan(asked);
+  const bool may_stream = !all_to_stream(question.chain).empty();
+  Answer answer = may_stream && has_lanes(question) ? Search(question, plan).best() : plan(asked);
   auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
-  if (infeasible != nullptr && has_frozen) infeasible->where += advice(question, plan);
+  if (infeasible != nullptr && may_stream) infeasible->where += advice(question, plan);
   return answer;
 }
 

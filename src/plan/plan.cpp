@@ -34,10 +34,11 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
                  ", but the optimizer's state of layers ", stage.program.first_layer, "..",
                  stage.program.last_layer, " is ", state.count(), " bytes; use that or less"));
     for (const int layer : stage.streamed)
-      if (chain.layer(layer).frozen == Bytes(0))
+      if (chain.layer(layer).may_leave().all() == Bytes(0))
         throw InputError(concat("stage ", k, ", streamed: found layer ", layer, " (",
                                 chain.layer(layer).name,
-                                "), which has no frozen weights of its own; leave it out"));
+                                "), of which nothing may leave the device: the chain has neither "
+                                "frozen_bytes nor trained_bytes of it; leave it out"));
   }
 }
 
@@ -79,12 +80,12 @@ std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
   return layers;
 }
 
-std::vector<Bytes> streamed_weights(const Plan& plan, const chain::Chain& chain) {
-  std::vector<Bytes> weights;
+std::vector<chain::OuterWeights> streamed_weights(const Plan& plan, const chain::Chain& chain) {
+  std::vector<chain::OuterWeights> weights;
   for (const StagePlan& stage : plan.stages) {
     if (!stage.streamed.empty()) weights.resize(static_cast<std::size_t>(chain.length()) + 1);
     for (const int layer : stage.streamed)
-      weights.at(static_cast<std::size_t>(layer)) = chain.layer(layer).frozen;
+      weights.at(static_cast<std::size_t>(layer)) = chain.layer(layer).may_leave();
   }
   return weights;
 }
@@ -93,7 +94,7 @@ Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank) {
   Bytes sum;
   for (const StagePlan& stage : plan.stages) {
     if (stage.rank != rank) continue;
-    for (const int layer : stage.streamed) sum += chain.layer(layer).frozen;
+    for (const int layer : stage.streamed) sum += chain.layer(layer).may_leave().all();
   }
   return sum;
 }

@@ -171,17 +171,22 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
   model::lower_weights(*held.layer, precision_);
   cost.parameters = memory_.live() - before;
   cost.optimizer = Bytes(0);
-  std::vector<at::Tensor> values;
+  std::vector<at::Tensor> values, own;
   for (const model::Parameter& parameter : held.layer->parameters()) {
     if (!parameter.is_trained) {
       if (parameter.tie.empty()) cost.frozen += held_by({parameter.value});
       continue;
     }
     values.push_back(parameter.value);
+    if (parameter.tie.empty()) own.push_back(parameter.value);
     cost.optimizer += optimizer_bytes(parameter.value, job_.train.optimizer);
   }
   held.gradients.emplace(values);
   cost.gradients = held_by({held.gradients->flat()});
+  if (cost.frozen > Bytes(0)) return held;
+  for (const at::Tensor& weight : own) cost.trained += held_by({weight});
+  cost.trained_gradients =
+      Bytes(model::GradientSums::numbers_for(own) * std::int64_t{sizeof(float)});
   return held;
 }
 

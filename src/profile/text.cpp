@@ -18,8 +18,8 @@ struct Group {
 std::vector<Group> groups_of(const chain::Chain& chain);
 chain::LayerCost sums_of(const chain::Chain& chain);
 std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost);
-/// The field of frozen weights, if there are any.
-std::string frozen_json(const chain::LayerCost& layer);
+/// The fields of weights that may leave, if there are any.
+std::string may_leave_json(const chain::LayerCost& layer);
 /// Fields of a retape, if there is one.
 std::string retape_json(const chain::LayerCost& layer);
 
@@ -54,8 +54,8 @@ std::string to_json(const chain::Chain& chain) {
         ", \"backward_transient_bytes\": ", layer.backward_transient.count(),
         ", \"parameter_bytes\": ", layer.parameters.count(), ", \"gradient_bytes\": ",
         layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(),
-        ", \"update_s\": ", to_text(layer.update.count()), frozen_json(layer), retape_json(layer),
-        "}"));
+        ", \"update_s\": ", to_text(layer.update.count()), may_leave_json(layer),
+        retape_json(layer), "}"));
   }
   return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
                 ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
@@ -115,8 +115,11 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           to_text(cost.again().time)};
 }
 
-std::string frozen_json(const chain::LayerCost& layer) {
-  return layer.frozen == Bytes(0) ? "" : concat(", \"frozen_bytes\": ", layer.frozen.count());
+std::string may_leave_json(const chain::LayerCost& layer) {
+  if (layer.frozen > Bytes(0)) return concat(", \"frozen_bytes\": ", layer.frozen.count());
+  if (layer.trained == Bytes(0)) return "";
+  return concat(", \"trained_bytes\": ", layer.trained.count(),
+                ", \"trained_gradient_bytes\": ", layer.trained_gradients.count());
 }
 
 std::string retape_json(const chain::LayerCost& layer) {

@@ -9,19 +9,78 @@
 namespace trireme::program {
 namespace {
 
-/// Neighbouring actions of one layer, others that need no such weights between them.
-struct Use {
-  int layer = 0;
+using Gradients = HeldLayer::Gradients;
+
+/// One layer's neighbouring actions, others that need no such weights between them; or its turn
+/// within an action that uses many.
+struct Run {
+  HeldLayer needs;
+  WeightsChange change = WeightsChange::kNothing;
   std::size_t last = 0;  ///< action
+  bool is_within = false;
 };
 
-/// Of the uses from `from` on, round and round, the layers of the first ones.
-HeldWeights held_for(const std::vector<Use>& uses, std::size_t from, int at_once) {
+class Runs {
+ public:
+  Runs(const std::vector<WeightsKind>& kinds, bool has_replicas)
+      : kinds_(kinds), has_replicas_(has_replicas), has_sums_(kinds.size()) {}
+
+  void add(const Action& action, std::size_t index, WeightUses::Point& point);
+  const std::vector<Run>& runs() const { return runs_; }
+
+ private:
+  WeightsKind kind(int layer) const { return kinds_.at(static_cast<std::size_t>(layer)); }
+  void add_all(const Run& like);
+  /// What a backward of the layer begins with.
+  Gradients begun(int layer);
+
+  const std::vector<WeightsKind>& kinds_;
+  bool has_replicas_;
+  std::vector<bool> has_sums_;  ///< by layer: a backward has begun its gradients
+  std::vector<Run> runs_;
+};
+
+void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point) {
+  if (action.op == Op::kReduceGradients && has_replicas_)
+    return add_all({{0, false, Gradients::kSums}, WeightsChange::kGradients, index, true});
+  if (action.op == Op::kStep)
+    return add_all({{0, true, Gradients::kSums}, WeightsChange::kUpdate, index, true});
+  if (!uses_weights(action.op) || kind(action.layer) == WeightsKind::kStay) return;
+  point.needs = action.layer;
+  if (runs_.empty() || runs_.back().is_within || runs_.back().needs.layer != action.layer)
+    runs_.push_back({.needs = {.layer = action.layer}});
+  Run& run = runs_.back();
+  run.last = index;
+  if (action.op != Op::kBackward || kind(action.layer) != WeightsKind::kTrained) return;
+  point.needs_gradients = true;
+  run.change = WeightsChange::kGradients;
+  const Gradients gradients = begun(action.layer);
+  if (run.needs.gradients == Gradients::kNone) run.needs.gradients = gradients;
+}
+
+void Runs::add_all(const Run& like) {
+  for (std::size_t layer = 0; layer < kinds_.size(); ++layer) {
+    if (kinds_[layer] != WeightsKind::kTrained || !has_sums_[layer]) continue;
+    runs_.push_back(like);
+    runs_.back().needs.layer = static_cast<int>(layer);
+  }
+}
+
+Gradients Runs::begun(int layer) {
+  std::vector<bool>::reference has_sums = has_sums_[static_cast<std::size_t>(layer)];
+  const Gradients gradients = has_sums ? Gradients::kSums : Gradients::kNew;
+  has_sums = true;
+  return gradients;
+}
+
+/// Of the runs from `from` on, round and round, what the first ones need.
+HeldWeights held_for(const std::vector<Run>& runs, std::size_t from, int at_once) {
   HeldWeights held;
-  for (std::size_t i = from; i < from + uses.size(); ++i) {
-    if (std::cmp_equal(held.layers.size(), at_once)) break;
-    const int layer = uses[i % uses.size()].layer;
-    if (!held.has(layer)) held.layers.push_back(layer);
+  for (std::size_t i = from; i < from + runs.size(); ++i) {
+    if (std::cmp_equal(held.size(), at_once)) break;
+    const HeldLayer& needs = runs[i % runs.size()].needs;
+    const auto is_same = [&](const HeldLayer& one) { return one.layer == needs.layer; };
+    if (std::none_of(held.begin(), held.end(), is_same)) held.push_back(needs);
   }
   return held;
 }
@@ -32,29 +91,28 @@ bool uses_weights(Op op) {
   return is_forward(op) || op == Op::kBackward;
 }
 
-WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<bool>& is_streamed,
-                       int at_once) {
+WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<WeightsKind>& kinds,
+                       int at_once, bool has_replicas) {
   WeightUses result;
   result.points.resize(actions.size());
-  std::vector<Use> uses;
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const Action& action = actions[i];
-    if (!uses_weights(action.op) || !is_streamed.at(static_cast<std::size_t>(action.layer)))
-      continue;
-    result.points[i].needs = action.layer;
-    if (uses.empty() || uses.back().layer != action.layer) uses.push_back({action.layer, i});
-    uses.back().last = i;
-  }
-  if (uses.empty()) return result;
+  Runs all(kinds, has_replicas);
+  for (std::size_t i = 0; i < actions.size(); ++i) all.add(actions[i], i, result.points[i]);
+  const std::vector<Run>& runs = all.runs();
+  if (runs.empty()) return {};
   std::set<int> layers;
-  for (const Use& use : uses) layers.insert(use.layer);
+  for (const Run& run : runs) layers.insert(run.needs.layer);
   at_once = static_cast<int>(std::min(std::size_t(at_once), layers.size()));
-  for (std::size_t k = 0; k < uses.size(); ++k) {
-    WeightUses::Point& point = result.points[uses[k].last];
-    point.ends_use = true;
-    point.held = held_for(uses, k + 1, at_once);
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    WeightUses::Use use{.layer = runs[k].needs.layer,
+                        .change = runs[k].change,
+                        .held = held_for(runs, k + 1, at_once)};
+    WeightUses::Point& point = result.points[runs[k].last];
+    if (runs[k].is_within)
+      point.within.push_back(std::move(use));
+    else
+      point.ends = std::move(use);
   }
-  result.first = held_for(uses, 0, at_once);
+  result.first = held_for(runs, 0, at_once);
   return result;
 }
 

@@ -121,7 +121,7 @@ std::string moved_state(const Summary& summary) {
   for (const RankSummary& rank : summary.ranks) {
     if (rank.weights_away > Bytes(0))
       text += concat("rank ", rank.rank, ": ", to_text(rank.weights_away),
-                     " of frozen weights in the outer tier, which come for every use\n");
+                     " of weights in the outer tier, which come for every use\n");
     if (rank.optimizer_away == Bytes(0)) continue;
     text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
                    " of optimizer state in the outer tier, updates take ", to_text(rank.update),

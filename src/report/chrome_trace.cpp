@@ -98,6 +98,8 @@ int thread_of(const Row& row) {
       return 3;
     case simulate::Lane::kWeights:
       return 4;
+    case simulate::Lane::kWeightsOut:
+      return 5;
     case simulate::Lane::kLink:
       return 10 + 4 * row.peer + (row.gradients ? 1 : 0) + (row.arriving ? 2 : 0);
   }

@@ -21,6 +21,7 @@ Kind kind_of(const Event& event) {
     case Lane::kOut:
     case Lane::kIn:
     case Lane::kWeights:
+    case Lane::kWeightsOut:
       return Kind::kCopy;
     case Lane::kLink:
       return program::is_receive(event.action.op) ? Kind::kWait : Kind::kMessage;
@@ -67,6 +68,8 @@ std::string name(const Row& row) {
       return "copies in";
     case Lane::kWeights:
       return "weights in";
+    case Lane::kWeightsOut:
+      return "weights out";
     case Lane::kLink: {
       const std::string_view what = row.gradients ? "gradients" : "outputs";
       if (row.peer < 0) return concat(what, row.arriving ? " awaited" : " sent");

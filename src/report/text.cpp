@@ -146,7 +146,7 @@ std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult&
     text += concat("\naway      ", exact_text(stage.optimizer_away),
                    " of the optimizer's state, in the outer tier but for its update");
   if (!stage.streamed.empty())
-    text += concat("\nstreamed  frozen weights of ", stage.streamed.size(),
+    text += concat("\nstreamed  weights of ", stage.streamed.size(),
                    " layers, in the outer tier but while their layer is used");
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
   text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");

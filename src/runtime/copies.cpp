@@ -31,11 +31,26 @@ void Copies::offload(Key key, std::vector<c10::Storage> storages) {
   }
   Away& moved = *value;
   ensure(away_.emplace(key, std::move(value)).second, "a value leaves once");
-  moved.written = out_.post([this, &moved] {
-    for (std::size_t i = 0; i < moved.storages.size(); ++i)
-      store_.write(moved.places[i], bytes_of(moved.storages[i]));
+  send(key, moved);
+}
+
+void Copies::send(Key key, Away& value) {
+  value.written = out_.post([this, &value] {
+    for (std::size_t i = 0; i < value.storages.size(); ++i)
+      store_.write(value.places[i], bytes_of(value.storages[i]));
   });
   leaving_.push_back(key);
+}
+
+void Copies::write_back(Key key) {
+  Away& value = away(key);
+  for (const c10::Storage& storage : value.storages)
+    moved_ += Bytes(static_cast<std::int64_t>(storage.nbytes()));
+  send(key, value);
+}
+
+void Copies::take(Key key) {
+  take_bytes(away(key));
 }
 
 void Copies::drain() {
@@ -70,16 +85,20 @@ Copies::Key Copies::begin_next() {
   const Key key = coming_.front();
   coming_.pop_front();
   Away& value = away(key);
-  for (const c10::Storage& storage : value.storages) {
-    ensure(storage.data() == nullptr || storage.nbytes() == 0,
-           "a copy out is let go of before its copy in");
-    tier::take_bytes(storage);
-  }
+  take_bytes(value);
   value.read = in_.post([this, &value] {
     for (std::size_t i = 0; i < value.storages.size(); ++i)
       store_.read(value.places[i], bytes_of(value.storages[i]));
   });
   return key;
+}
+
+void Copies::take_bytes(const Away& value) {
+  for (const c10::Storage& storage : value.storages) {
+    ensure(storage.data() == nullptr || storage.nbytes() == 0,
+           "a copy out is let go of before its copy in");
+    tier::take_bytes(storage);
+  }
 }
 
 void Copies::await(Key key) {

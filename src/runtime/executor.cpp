@@ -60,6 +60,7 @@ Executor::Executor(Parts parts, ExecutorOptions options)
       options_(std::move(options)),
       generator_(parts.place.make_generator()),
       clock_(parts.place.make_marks()),
+      weights_(parts.stage, parts.reducer, options_.clip_norm > 0),
       losses_(parts.place, at::kFloat),
       norm_(parts.place, at::kDouble) {}
 
@@ -94,15 +95,15 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   parts_.boundary.expect(actions);
   clock_.begin();
   if (recorder_ != nullptr) recorder_->begin(clock_.marks());
-  begin_weights(actions);
+  weights_.begin(actions, recorder_);
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
     if (points_ != nullptr) move((*points_)[i]);
     await_values(actions[i]);
     await_weights(i);
-    perform(actions[i]);
-    hold_weights(i);
+    perform(actions[i], i);
+    weights_.ended(i);
   }
   finish();
   finish_copies();
@@ -141,28 +142,10 @@ void Executor::await_values(const Action& action) {
   program::for_each_need(action, [&](const program::ValueKey& key) { parts_.copies->await(key); });
 }
 
-void Executor::begin_weights(const std::vector<Action>& actions) {
-  StreamedWeights* const weights = parts_.stage.weights();
-  if (weights == nullptr) return;
-  weights->settle();  // what came between two runs is of no interest
-  weights_ = weights->uses(actions, parts_.stage.layers().back());
-  hold_weights(weights_.first);
-}
-
 void Executor::await_weights(std::size_t index) {
-  if (weights_.points.empty() || weights_.points[index].needs == 0) return;
+  if (!weights_.needs(index)) return;
   const Stopwatch watch(clock_, result_.times.copy_wait);
-  parts_.stage.weights()->await(weights_.points[index].needs);
-}
-
-void Executor::hold_weights(std::size_t index) {
-  if (weights_.points.empty() || !weights_.points[index].ends_use) return;
-  hold_weights(weights_.points[index].held);
-}
-
-void Executor::hold_weights(const program::HeldWeights& held) {
-  for (const int layer : parts_.stage.weights()->hold(held))
-    if (recorder_ != nullptr) recorder_->named_weights(layer);
+  weights_.await(index);
 }
 
 void Executor::finish_copies() {
@@ -173,9 +156,11 @@ void Executor::finish_copies() {
   };
   Recorder::Totals totals;
   if (StreamedWeights* const weights = parts_.stage.weights()) {
-    const tier::ValueCopies::Spans spans = weights->settle();
+    const tier::ValueCopies::Spans spans = weights_.settle();
     add(spans.in);
+    add(spans.out);
     if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeights, spans.in);
+    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeightsOut, spans.out);
     totals.outer_peak = weights->bytes();
   }
   if (parts_.copies != nullptr) {
@@ -192,7 +177,7 @@ void Executor::finish_copies() {
   if (recorder_ != nullptr) recorder_->ended(totals);
 }
 
-void Executor::perform(const Action& action) {
+void Executor::perform(const Action& action, std::size_t index) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const RecordScope record(recorder_, action, ran_.contains(key));
   const device::Range range(parts_.place, [&] { return to_text(action); });
@@ -227,14 +212,17 @@ void Executor::perform(const Action& action) {
     case Op::kReduceGradients: {
       const Stopwatch watch(clock_, result_.times.wait);
       parts_.stage.gradients().complete();
-      return parts_.reducer.reduce();
+      parts_.reducer.reduce();
+      return weights_.reduce(index);
     }
     case Op::kClip:
       return clip();
     case Op::kStep: {
       const Stopwatch watch(clock_, result_.times.step);
-      parts_.optimizer.step(rate_, std::exchange(divisor_, {}));
-      return parts_.stage.gradients().begin_anew();
+      weights_.update(index, [&](const std::function<void(int)>& reach) {
+        parts_.optimizer.step(rate_, std::exchange(divisor_, {}), reach);
+      });
+      return parts_.stage.begin_gradients();
     }
     case Op::kOffload:
     case Op::kOffloadTape:

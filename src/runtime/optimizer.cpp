@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -45,6 +46,8 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
     : spec_(spec), stage_(stage), layout_(std::move(layout)), moments_(stage.parameters().size()) {
   ensure(layout_.is_away.size() == moments_.size(), "the layout is of this stage");
   const tier::TagScope tag(tier::Tag::kOptimizer);
+  for (const StageParameter& parameter : stage.parameters())
+    if (parameter.is_streamed && parameter.is_trained) streamed_[parameter.layer];
   for (std::size_t i = 0; i < moments_.size(); ++i) hold(i);
   if (layout_.parts.empty()) return;
   moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
@@ -63,7 +66,7 @@ void Optimizer::hold(std::size_t i) {
                                                              .first = {},
                                                              .second = {}});
   moments_[i] = {updated.first, updated.second};
-  add(held_, i, updated);
+  add(parameter.is_streamed ? streamed_.at(parameter.layer) : held_, i, updated);
 }
 
 void Optimizer::send_away(const StatePart& part) {
@@ -113,10 +116,28 @@ void Optimizer::add(Groups& groups, std::size_t i, const model::Updated& updated
   group->add(updated);
 }
 
-void Optimizer::step(double rate, const at::Tensor& divisor) {
+void Optimizer::step(double rate, const at::Tensor& divisor,
+                     const std::function<void(int layer)>& reach) {
   ++steps_;
-  update(held_, rate, divisor);
-  if (moved_) moved_->for_each([&](std::size_t i) { update(away_[i], rate, divisor); });
+  for_each(reach, [&](Groups& groups) { update(groups, rate, divisor); });
+}
+
+void Optimizer::for_each(const std::function<void(int layer)>& reach,
+                         const std::function<void(Groups&)>& use) {
+  use(held_);
+  auto next = streamed_.begin();
+  const auto reach_all = [&](int last) {
+    for (; next != streamed_.end() && next->first <= last; ++next) {
+      if (reach) reach(next->first);
+      use(next->second);
+    }
+  };
+  const auto use_part = [&](std::size_t i) {
+    reach_all(layout_.parts[i].streamed_layer);
+    use(away_[i]);
+  };
+  if (moved_) moved_->for_each(use_part);
+  reach_all(std::numeric_limits<int>::max());
 }
 
 void Optimizer::update(Groups& groups, double rate, const at::Tensor& divisor) {
@@ -127,8 +148,19 @@ void Optimizer::update(Groups& groups, double rate, const at::Tensor& divisor) {
 void Optimizer::resume_after(std::int64_t steps) {
   const at::NoGradGuard no_grad;
   steps_ = steps;
-  round_weights(held_);
-  if (moved_) moved_->for_each([&](std::size_t i) { round_weights(away_[i]); });
+  // A layer's weights are here until the next layer's are.
+  const auto reach = [&](int layer) {
+    if (has_masters(layer)) stage_.weights()->change(layer, [] {});
+  };
+  for_each(reach, round_weights);
+  if (StreamedWeights* const weights = stage_.weights()) weights->close();
+}
+
+bool Optimizer::has_masters(int layer) const {
+  const std::vector<StageParameter>& all = stage_.parameters();
+  return std::any_of(all.begin(), all.end(), [&](const StageParameter& one) {
+    return one.layer == layer && one.is_trained && state_kinds(spec_, one).master;
+  });
 }
 
 void Optimizer::round_weights(Groups& groups) {
@@ -141,12 +173,16 @@ void Optimizer::round_weights(Groups& groups) {
 
 Bytes Optimizer::state_bytes() const {
   std::int64_t bytes = 0;
-  for (const std::optional<model::UpdateGroup>& group : held_.by_decay) {
-    if (!group) continue;
-    for (const auto* tensors : {&group->masters, &group->first_moments, &group->second_moments}) {
-      for (const at::Tensor& tensor : *tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  const auto add_up = [&](const Groups& groups) {
+    for (const std::optional<model::UpdateGroup>& group : groups.by_decay) {
+      if (!group) continue;
+      for (const auto* tensors : {&group->masters, &group->first_moments, &group->second_moments})
+        for (const at::Tensor& tensor : *tensors)
+          bytes += static_cast<std::int64_t>(tensor.nbytes());
     }
-  }
+  };
+  add_up(held_);
+  for (const auto& [layer, groups] : streamed_) add_up(groups);
   return Bytes(bytes);
 }
 
@@ -193,10 +229,16 @@ bool Optimizer::Access::is_away(std::size_t i, Part part) const {
   return part != Part::kValue || state_kinds(optimizer_.spec_, parameter).master;
 }
 
+bool Optimizer::Access::is_streamed(std::size_t i, Part part) const {
+  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
+  const bool is_weight = !parameter.is_trained || !state_kinds(optimizer_.spec_, parameter).master;
+  return parameter.is_streamed && part == Part::kValue && is_weight;
+}
+
 at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
   const std::size_t from = holder(i);
   const StageParameter& parameter = optimizer_.stage_.parameters()[from];
-  if (parameter.is_streamed) {
+  if (is_streamed(from, part)) {
     optimizer_.stage_.weights()->bring(parameter.layer);
     const at::Tensor row =
         device::cpu().landing(parameter.weight.numel(), parameter.weight.scalar_type());
@@ -218,7 +260,7 @@ void Optimizer::Access::change(std::size_t i, Part part,
                                const std::function<void(const at::Tensor&)>& change) {
   const std::size_t to = holder(i);
   const StageParameter& parameter = optimizer_.stage_.parameters()[to];
-  if (parameter.is_streamed)
+  if (is_streamed(to, part))
     return optimizer_.stage_.weights()->change(parameter.layer, [&] { change(parameter.value); });
   if (!is_away(to, part)) return change(read(to, part));
   const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);

@@ -27,6 +27,7 @@ void Recorder::begin(device::Marks& marks) {
   named_out_.clear();
   named_in_.clear();
   named_weights_.clear();
+  named_weights_out_.clear();
   events_.clear();
   times_.clear();
   curve_.clear();
@@ -56,6 +57,13 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
   times_.push_back({from, now});
 }
 
+void Recorder::named(const program::WeightsMove& move) {
+  if (move.kind == program::WeightsMove::Kind::kIn)
+    named_weights_.push_back({program::Op::kPrefetch, move.layer});
+  if (move.kind == program::WeightsMove::Kind::kOut)
+    named_weights_out_.push_back({program::Op::kOffload, move.layer});
+}
+
 void Recorder::settle() {
   for (std::size_t i = 0; i < times_.size(); ++i) {
     events_[i].begin = since_begin(marks_->time(times_[i].from));
@@ -66,9 +74,10 @@ void Recorder::settle() {
 }
 
 void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
-  const auto& named = lane == Lane::kOut  ? named_out_
-                      : lane == Lane::kIn ? named_in_
-                                          : named_weights_;
+  const auto& named = lane == Lane::kOut       ? named_out_
+                      : lane == Lane::kIn      ? named_in_
+                      : lane == Lane::kWeights ? named_weights_
+                                               : named_weights_out_;
   ensure(named.size() == spans.size(), "every copy that was named has run");
   for (std::size_t i = 0; i < spans.size(); ++i) {
     events_.push_back({.rank = rank_,
@@ -126,6 +135,7 @@ RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> 
         if (event.again) result.recompute += time;
         break;
       case Lane::kOut:
+      case Lane::kWeightsOut:
         result.copies_out += time;
         break;
       case Lane::kIn:

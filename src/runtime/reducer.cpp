@@ -94,6 +94,31 @@ void Reducer::reduce() {
                     "sum of gradients over replicas");
 }
 
+void Reducer::reduce(int streamed_layer) {
+  sum_over_replicas(channel_, position_.replica_group(),
+                    stage_.streamed_gradients(streamed_layer)->flat(),
+                    "sum of streamed gradients over replicas");
+}
+
+void Reducer::note_norm(int streamed_layer) {
+  const std::vector<StageParameter>& parameters = stage_.parameters();
+  std::vector<std::size_t> places;
+  std::vector<at::Tensor> gradients;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].layer != streamed_layer || !parameters[i].is_streamed) continue;
+    places.push_back(i);
+    gradients.push_back(parameters[i].gradient);
+  }
+  if (stage_.device().is_cpu()) {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      squares_[places[i]] = sum_of_squares(gradients[i]);
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> norms = at::_foreach_norm(gradients, 2);
+  for (std::size_t i = 0; i < places.size(); ++i) norms_[places[i]] = norms[i];
+}
+
 void Reducer::reduce_tie(const std::string& tie, const std::vector<Use>& uses) {
   std::vector<at::Tensor> mine;
   for (const StageParameter& parameter : stage_.parameters()) {
@@ -129,9 +154,12 @@ void Reducer::reduce_tie(const std::string& tie, const std::vector<Use>& uses) {
 
 double Reducer::global_norm() {
   std::vector<NormPart> mine;
-  for (const StageParameter& parameter : stage_.parameters()) {
-    if (parameter.is_trained && is_first_use(parameter))
-      mine.push_back({parameter.layer, parameter.index, sum_of_squares(parameter.gradient)});
+  for (std::size_t i = 0; i < stage_.parameters().size(); ++i) {
+    const StageParameter& parameter = stage_.parameters()[i];
+    if (!parameter.is_trained || !is_first_use(parameter)) continue;
+    const double squares =
+        parameter.is_streamed ? squares_.at(i) : sum_of_squares(parameter.gradient);
+    mine.push_back({parameter.layer, parameter.index, squares});
   }
   double total = 0;
   for (const NormPart& part : parts_of_chain(channel_, position_, mine)) total += part.squares;
@@ -141,14 +169,22 @@ double Reducer::global_norm() {
 at::Tensor Reducer::global_norm_on_device() {
   std::vector<at::Tensor> gradients;
   std::vector<NormPart> mine;
-  for (const StageParameter& parameter : stage_.parameters()) {
+  std::vector<at::Tensor> norms;  // undefined: the next of the gradients'
+  for (std::size_t i = 0; i < stage_.parameters().size(); ++i) {
+    const StageParameter& parameter = stage_.parameters()[i];
     if (!parameter.is_trained || !is_first_use(parameter)) continue;
-    gradients.push_back(parameter.gradient);
+    norms.push_back(parameter.is_streamed ? norms_.at(i) : at::Tensor());
+    if (!parameter.is_streamed) gradients.push_back(parameter.gradient);
     mine.push_back({parameter.layer, parameter.index, 0});
   }
   const auto doubles = at::TensorOptions(at::kDouble);
   at::Tensor squares = at::zeros({0}, doubles.device(stage_.device()));
-  if (!mine.empty()) squares = at::stack(at::_foreach_norm(gradients, 2)).to(at::kDouble).square_();
+  std::vector<at::Tensor> computed;
+  if (!gradients.empty()) computed = at::_foreach_norm(gradients, 2);
+  auto next = computed.begin();
+  for (at::Tensor& norm : norms)
+    if (!norm.defined()) norm = *next++;
+  if (!mine.empty()) squares = at::stack(norms).to(at::kDouble).square_();
   if (position_.stages > 1) {
     const at::Tensor on_host = squares.cpu();
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i].squares = on_host.data_ptr<double>()[i];

@@ -67,15 +67,15 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
   for (const int number : numbers_) input_gradients_[number] = model::input_gradient(model, number);
   const tier::TagScope tag(tier::Tag::kParameters);
   // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
-  // memory counts for the thread that takes it; layers that have frozen weights, or masters that
-  // do not stay, take more of it while they are built than ever again, so that another thread
-  // builds them.
+  // memory counts for the thread that takes it; layers that have frozen weights, or masters or
+  // weights that do not stay, take more of it while they are built than ever again, so that another
+  // thread builds them.
   const std::size_t at_once = device_.is_cpu() ? 1 : host_cores();
   for (std::size_t begin = 0; begin < numbers_.size(); begin += at_once) {
     const auto some =
         std::span(numbers_).subspan(begin, std::min(at_once, numbers_.size() - begin));
     const model::LayerRecipe& first = recipe_of(model, some.front());
-    const bool is_lean = first.has_frozen || masters_ == Masters::kHost;
+    const bool is_lean = first.has_frozen || masters_ == Masters::kHost || streams(some.front());
     Layers built;
     if (device_.is_cpu() && !is_lean) {
       built.push_back(first.build(model::Seeds(seed, some.front())));
@@ -89,12 +89,12 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
   const tier::TagScope gradients(tier::Tag::kGradients);
   std::vector<at::Tensor> trained;
   for (const StageParameter& parameter : parameters_)
-    if (parameter.is_trained) trained.push_back(parameter.weight);
+    if (parameter.is_trained && !parameter.is_streamed) trained.push_back(parameter.weight);
   gradients_.emplace(trained);
-  gradients_->begin_anew();
   std::size_t next = 0;
   for (StageParameter& parameter : parameters_)
-    if (parameter.is_trained) parameter.gradient = gradients_->of(next++);
+    if (parameter.is_trained && !parameter.is_streamed) parameter.gradient = gradients_->of(next++);
+  begin_gradients();
 }
 
 void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
@@ -112,7 +112,7 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
   }
   layers_[number] = std::move(built.layer);
   add_parameters(number, masters);
-  if (weights_ != nullptr && weights_->are_of(number)) stream_weights(number);
+  if (streams(number)) stream_weights(number);
 }
 
 void Stage::take_over(int number, model::Layer& layer) {
@@ -121,7 +121,7 @@ void Stage::take_over(int number, model::Layer& layer) {
     // What leaves at once need not be counted, unless the layer made it as a part of something
     // larger.
     const at::Tensor& value = parameter.value;
-    if (!is_streamed(number, parameter) || value.storage().nbytes() != value.nbytes())
+    if (!is_streamed(number, layer, parameter) || value.storage().nbytes() != value.nbytes())
       counted_here(value);
   }
   for (const model::Buffer& buffer : layer.buffers())
@@ -150,7 +150,7 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
                        .name = concat(names_[number], "/", weights[i].name),
                        .tie = weights[i].tie,
                        .is_trained = weights[i].is_trained,
-                       .is_streamed = is_streamed(number, weights[i]),
+                       .is_streamed = is_streamed(number, *layers_.at(number), weights[i]),
                        .value = masters[i],
                        .weight = weights[i].value,
                        .gradient = {}};
@@ -172,16 +172,40 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
   }
 }
 
-bool Stage::is_streamed(int number, const model::Parameter& parameter) const {
-  return weights_ != nullptr && weights_->are_of(number) && !parameter.is_trained &&
-         parameter.tie.empty();
+// As chain::LayerCost::may_leave() has it.
+bool Stage::is_streamed(int number, const model::Layer& layer,
+                        const model::Parameter& parameter) const {
+  if (!streams(number) || !parameter.tie.empty()) return false;
+  const std::vector<model::Parameter>& all = layer.parameters();
+  const bool has_frozen = std::any_of(all.begin(), all.end(), [](const model::Parameter& one) {
+    return !one.is_trained && one.tie.empty();
+  });
+  return parameter.is_trained != has_frozen;
 }
 
 void Stage::stream_weights(int number) {
-  std::vector<at::Tensor> streamed;
-  for (const model::Parameter& parameter : layers_.at(number)->parameters())
-    if (is_streamed(number, parameter)) streamed.push_back(parameter.value);
-  weights_->add(number, streamed);
+  std::vector<at::Tensor> weights;
+  std::vector<StageParameter*> trained;
+  for (StageParameter& parameter : parameters_) {
+    if (parameter.layer != number || !parameter.is_streamed) continue;
+    weights.push_back(parameter.weight);
+    if (parameter.is_trained) trained.push_back(&parameter);
+  }
+  if (trained.empty()) return weights_->add(number, weights);
+  const tier::TagScope tag(tier::Tag::kGradients);
+  const model::GradientSums& sums = streamed_gradients_.try_emplace(number, weights).first->second;
+  for (std::size_t i = 0; i < trained.size(); ++i) trained[i]->gradient = sums.of(i);
+  weights_->add(number, weights, sums.flat());
+}
+
+model::GradientSums* Stage::streamed_gradients(int layer) {
+  const auto found = streamed_gradients_.find(layer);
+  return found == streamed_gradients_.end() ? nullptr : &found->second;
+}
+
+void Stage::begin_gradients() {
+  gradients_->begin_anew();
+  for (auto& [layer, sums] : streamed_gradients_) sums.begin_anew();
 }
 
 void Stage::put_master(std::size_t parameter, const at::Tensor& master) {
@@ -200,7 +224,9 @@ Bytes Stage::parameter_bytes() const {
 }
 
 Bytes Stage::gradient_bytes() const {
-  return Bytes(static_cast<std::int64_t>(gradients_->flat().nbytes()));
+  std::size_t bytes = gradients_->flat().nbytes();
+  for (const auto& [layer, sums] : streamed_gradients_) bytes += sums.flat().nbytes();
+  return Bytes(static_cast<std::int64_t>(bytes));
 }
 
 }  // namespace trireme::runtime

@@ -73,10 +73,13 @@ StateLayout lay_out_state(const config::OptimizerSpec& spec,
     if (!layout.is_away[i]) continue;
     const int kinds = state_kinds(spec, parameters[i]).count();
     const std::int64_t numbers = parameters[i].weight.numel();
+    const int layer = parameters[i].is_streamed ? parameters[i].layer : 0;
     for (std::int64_t begin = 0; begin < numbers;) {
       const std::int64_t least = std::min(numbers - begin, StateSlice::kAlignment);
       const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
-      if (layout.parts.empty() || room() < StateSlice::aligned(least)) layout.parts.emplace_back();
+      if (layout.parts.empty() || layout.parts.back().streamed_layer != layer ||
+          room() < StateSlice::aligned(least))
+        layout.parts.emplace_back().streamed_layer = layer;
       StatePart& into = layout.parts.back();
       const std::int64_t fits = room() / StateSlice::kAlignment * StateSlice::kAlignment;
       const std::int64_t count = std::min(numbers - begin, std::max(least, fits));

@@ -216,8 +216,11 @@ std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
     const std::vector<int>& mine = streamed[index_of_rank()];
     if (mine.empty()) return;
     ensure(bool(setup.make_weight_copies), "a plan that streams weights has a way to do so");
-    opened = std::make_unique<StreamedWeights>(mine, setup.plan.weights_at_once,
-                                               setup.make_weight_copies());
+    opened = std::make_unique<StreamedWeights>(
+        StreamedWeights::Layers{.numbers = mine,
+                                .at_once = setup.plan.weights_at_once,
+                                .has_replicas = position.replicas > 1},
+        setup.make_weight_copies());
   };
   comm::work_beside_rounds(setup.channel, open, "opening of the outer tier for weights");
   return opened;

@@ -107,9 +107,10 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
   begin_due(end, point);
   begin_needed(action, point);
   while (!leaving_.empty() && !fits(Bytes(0))) release(point);
-  peak_ = std::max(peak_, during_ + leaving_bytes_ - coming_bytes_);
+  const Bytes unused = weights_.unused();
+  const Bytes taken_within = unused - weights_.after(index);
+  peak_ = std::max(peak_, during_ + taken_within + leaving_bytes_ - coming_bytes_);
   now_ = end;
-  weights_.after(index);
 
   if (program::is_copy_out(action.op)) {
     const Event* const event = out_.take();

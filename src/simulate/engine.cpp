@@ -51,6 +51,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
       setup.record = {.out = &records_.back()->out,
                       .in = &records_.back()->in,
                       .weights = &records_.back()->weights,
+                      .weights_out = &records_.back()->weights_out,
                       .curve = &records_.back()->curve};
     ranks_.push_back(std::make_unique<RankState>(*setting.chain, setup));
   }
@@ -59,6 +60,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
 const std::vector<Copy>& Engine::copies(int rank, Lane lane) const {
   const Record& record = *records_[static_cast<std::size_t>(rank)];
   if (lane == Lane::kWeights) return record.weights;
+  if (lane == Lane::kWeightsOut) return record.weights_out;
   return lane == Lane::kOut ? record.out : record.in;
 }
 
@@ -171,8 +173,9 @@ void Engine::record(int rank, const Action& action) {
   RankState& state = *ranks_[static_cast<std::size_t>(rank)];
   const Execution& execution = state.execution;
   if (execution.last_duration() <= Seconds(0)) return;
-  state.events.push_back({rank, Lane::kCompute, action, execution.now() - execution.last_duration(),
-                          execution.now(), -1, execution.last_again()});
+  const Seconds end = execution.last_end();
+  state.events.push_back({rank, Lane::kCompute, action, end - execution.last_duration(), end, -1,
+                          execution.last_again()});
 }
 
 std::optional<ProgramFault> Engine::stuck() const {

@@ -51,7 +51,7 @@ class Engine {
 
  private:
   struct Record {
-    std::vector<Copy> out, in, weights;
+    std::vector<Copy> out, in, weights, weights_out;
     std::vector<MemoryPoint> curve;
   };
   enum class Turn { kRan, kWaits };

@@ -28,10 +28,11 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   Ledger::Outcome outcome = ledger_.apply(action);
   if (outcome.fault) return std::move(outcome.fault);
   lanes_.at(index);
+  index_ = index;
   take_time(action);
   await_values(action);
   leave_outer_tier(action);
-  await_weights(index);
+  await_weights();
   const CopyKey key = program::moved_value(action);
   const auto [during, after] = outcome.effect;
   const Bytes running = base() + during;
@@ -45,9 +46,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
     if (returning_.emplace(key, size).second) returning_bytes_ += size;
     lanes_.prefetch(key, size);
   } else {
-    const std::vector<int> coming = setup_.weights.after(index);
-    lanes_.run(running, base() + after, last_duration_);
-    fetch_weights(coming);
+    compute(action, during, after);
   }
   return std::nullopt;
 }
@@ -70,16 +69,67 @@ void Execution::take_time(const Action& action) {
   last_duration_ += std::exchange(last_wait_, Seconds(0));
 }
 
-// What is away comes, is updated and leaves in parts, all three at a time.
+// What is away comes, is updated and leaves in parts, all three at a time. Of layers whose weights
+// come for it, use_within() counts.
 void Execution::take_update_time() {
-  last_duration_ = setup_.update / setup_.speed;
-  const Bytes state = setup_.optimizer, away = setup_.optimizer_away;
-  if (away == Bytes(0)) return;
+  Seconds update = setup_.update;
+  Bytes state = setup_.optimizer, away = setup_.optimizer_away;
+  if (setup_.weights.has_points()) {
+    for (const RankWeights::Use& use : setup_.weights.point(index_).within) {
+      update -= chain_.layer(use.layer).update;
+      away -= state_away(use.layer);
+      state -= chain_.layer(use.layer).optimizer;
+    }
+  }
+  last_duration_ = std::max(Seconds(0), update) / setup_.speed;
+  if (away <= Bytes(0)) return;
   const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
   state_out_ = away / setup_.lanes.out;
   state_in_ = away / setup_.lanes.in;
   last_wait_ = std::max(Seconds(0), std::max(state_out_, state_in_) - of_away);
   state_wait_ += last_wait_;
+}
+
+Bytes Execution::state_away(int layer) const {
+  if (setup_.optimizer_away == Bytes(0)) return Bytes(0);
+  const double share = chain_.layer(layer).optimizer / setup_.optimizer;
+  return Bytes(static_cast<Bytes::rep>(share * double(setup_.optimizer_away.count())));
+}
+
+void Execution::compute(const Action& action, Bytes during, Bytes after) {
+  const Seconds begin = lanes_.now();
+  if (!setup_.weights.has_points()) {
+    lanes_.run(base() + during, base() + after, last_duration_);
+    last_end_ = lanes_.now();
+    return;
+  }
+  const program::WeightUses::Point& point = setup_.weights.point(index_);
+  const Bytes running = base() + during;
+  std::vector<program::WeightsMove> moves;
+  if (point.ends) moves = setup_.weights.end(*point.ends);
+  lanes_.run(running, base() + (point.within.empty() ? after : during), last_duration_);
+  for (const RankWeights::Use& use : point.within) use_within(use, during, action.op == Op::kStep);
+  last_end_ = lanes_.now();
+  if (!point.within.empty()) last_duration_ = last_end_ - begin;
+  if (point.ends) copy_weights(moves);
+  if (action.op == Op::kStep) settle_weights();
+}
+
+void Execution::use_within(const RankWeights::Use& use, Bytes held, bool updates) {
+  await_weights(use.layer, false);
+  await_weights(use.layer, true);
+  const Bytes running = base() + held;
+  at_once_ = std::max(at_once_, running);
+  most_at_once_ = std::max(most_at_once_, at_once_);
+  const Bytes state = updates ? state_away(use.layer) : Bytes(0);
+  const Seconds there = state > Bytes(0) ? lanes_.occupy_in(state) : Seconds(0);
+  const Seconds time = updates ? chain_.layer(use.layer).update / setup_.speed : Seconds(0);
+  busy_ += time;
+  const std::vector<program::WeightsMove> moves = setup_.weights.end(use);
+  lanes_.run(running, base() + held, time);
+  wait_for_weights(there);
+  if (state > Bytes(0)) lanes_.occupy_out(state);
+  copy_weights(moves);
 }
 
 void Execution::await_values(const Action& action) {
@@ -97,17 +147,41 @@ void Execution::leave_outer_tier(const Action& action) {
   });
 }
 
-void Execution::await_weights(std::size_t index) {
-  const auto arrival = arrivals_.find(setup_.weights.needed(index));
-  if (arrival == arrivals_.end()) return;
-  const Seconds wait = arrival->second - lanes_.now();
-  if (wait <= Seconds(0)) return;
-  weights_wait_ += wait;
-  lanes_.wait_until(arrival->second);
+void Execution::await_weights() {
+  if (!setup_.weights.has_points()) return;
+  const program::WeightUses::Point& point = setup_.weights.point(index_);
+  if (point.needs != 0) await_weights(point.needs, false);
+  if (point.needs_gradients) await_weights(point.needs, true);
 }
 
-void Execution::fetch_weights(const std::vector<int>& coming) {
-  for (const int layer : coming) arrivals_[layer] = lanes_.fetch(layer, setup_.weights.size(layer));
+void Execution::await_weights(int layer, bool gradients) {
+  const auto arrival = arrivals_.find({layer, gradients});
+  if (arrival != arrivals_.end()) wait_for_weights(arrival->second);
+}
+
+void Execution::wait_for_weights(Seconds time) {
+  const Seconds wait = time - lanes_.now();
+  if (wait <= Seconds(0)) return;
+  weights_wait_ += wait;
+  lanes_.wait_until(time);
+}
+
+// What left at the end of the use before has to have left before anything comes.
+void Execution::copy_weights(const std::vector<program::WeightsMove>& moves) {
+  using Kind = program::WeightsMove::Kind;
+  wait_for_weights(weights_left_);
+  for (const program::WeightsMove& move : moves) {
+    const Bytes size = setup_.weights.size(move);
+    if (move.kind == Kind::kOut) weights_left_ = lanes_.leave(move.layer, size);
+    if (move.kind == Kind::kIn)
+      arrivals_[{move.layer, move.of_gradients}] = lanes_.fetch(move.layer, size);
+  }
+}
+
+// A step ends once nothing comes or goes.
+void Execution::settle_weights() {
+  wait_for_weights(weights_left_);
+  for (const auto& [what, time] : arrivals_) wait_for_weights(time);
 }
 
 }  // namespace trireme::simulate

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::simulate {
@@ -48,6 +49,7 @@ class Execution {
   Seconds recompute() const { return recompute_; }
   /// Of the action that ran last; and whether it was a forward beyond the first.
   Seconds last_duration() const { return last_duration_; }
+  Seconds last_end() const { return last_end_; }
   bool last_again() const { return last_again_; }
   /// Bytes while the last action ran if all copies were instant: what no timing can lessen or wait
   /// for, base inside.
@@ -66,8 +68,16 @@ class Execution {
   void take_update_time();
   void await_values(const program::Action& action);
   void leave_outer_tier(const program::Action& action);
-  void await_weights(std::size_t index);
-  void fetch_weights(const std::vector<int>& coming);
+  /// Compute runs for `duration`, but for what takes its time layer after layer.
+  void compute(const program::Action& action, Bytes during, Bytes after);
+  void use_within(const RankWeights::Use& use, Bytes held, bool updates);
+  void await_weights();
+  void await_weights(int layer, bool gradients);
+  void wait_for_weights(Seconds time);
+  void copy_weights(const std::vector<program::WeightsMove>& moves);
+  /// Of a layer's optimiser state, where all have an equal share of it away.
+  Bytes state_away(int layer) const;
+  void settle_weights();
   /// What is there all the time, streamed weights as they are now.
   Bytes base() const { return setup_.base - setup_.weights.unused(); }
 
@@ -75,13 +85,17 @@ class Execution {
   Setup setup_;
   Ledger ledger_;
   Lanes lanes_;
-  Seconds busy_, recompute_, last_duration_, last_wait_;
+  Seconds busy_, recompute_, last_duration_, last_end_, last_wait_;
   Seconds state_out_, state_in_, state_wait_, weights_wait_;
   bool last_again_ = false;
+  std::size_t index_ = 0;  ///< of the action at hand
   Bytes at_once_, most_at_once_, outer_peak_, returning_bytes_;
   std::map<CopyKey, Bytes> returning_;  ///< named, and not needed yet
   Coverage forwards_;
-  std::map<int, Seconds> arrivals_;  ///< of layers' weights that have begun to come
+  /// Of layers' weights and gradients (second) that have begun to come; when the last copy out of
+  /// some ends.
+  std::map<std::pair<int, bool>, Seconds> arrivals_;
+  Seconds weights_left_;
 };
 
 }  // namespace trireme::simulate

@@ -83,11 +83,31 @@ void Lanes::await(const CopyKey& key) {
 
 Seconds Lanes::fetch(int layer, Bytes size) {
   const Seconds begin = std::max(now_, in_free_);
+  const Seconds end = occupy_in(size);
+  if (record_.weights != nullptr) record_.weights->push_back({{.layer = layer}, size, begin, end});
+  return end;
+}
+
+Seconds Lanes::leave(int layer, Bytes size) {
+  const Seconds begin = std::max(now_, out_free_);
+  const Seconds end = occupy_out(size);
+  if (record_.weights_out != nullptr)
+    record_.weights_out->push_back({{.layer = layer}, size, begin, end});
+  return end;
+}
+
+Seconds Lanes::occupy_in(Bytes size) {
+  const Seconds begin = std::max(now_, in_free_);
   in_free_ = begin + size / rates_.in;
   busy_in_ += in_free_ - begin;
-  if (record_.weights != nullptr)
-    record_.weights->push_back({{.layer = layer}, size, begin, in_free_});
   return in_free_;
+}
+
+Seconds Lanes::occupy_out(Bytes size) {
+  const Seconds begin = std::max(now_, out_free_);
+  out_free_ = begin + size / rates_.out;
+  busy_out_ += out_free_ - begin;
+  return out_free_;
 }
 
 Seconds Lanes::next_event() const {

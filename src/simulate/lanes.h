@@ -61,6 +61,7 @@ class Lanes {
     std::vector<Copy>* out = nullptr;
     std::vector<Copy>* in = nullptr;
     std::vector<Copy>* weights = nullptr;
+    std::vector<Copy>* weights_out = nullptr;
     std::vector<MemoryPoint>* curve = nullptr;
   };
 
@@ -88,6 +89,11 @@ class Lanes {
   /// Begins the copy in of a layer's weights, which have their room on the device already, once the
   /// lane is free; answers when it ends.
   Seconds fetch(int layer, Bytes size);
+  /// Begins the copy out of such, whose room on the device is free once it has ended; likewise.
+  Seconds leave(int layer, Bytes size);
+  /// Copies of something else that takes no room that is counted here; when they end.
+  Seconds occupy_in(Bytes size);
+  Seconds occupy_out(Bytes size);
   /// Lets time pass.
   void wait_until(Seconds time) { advance(time); }
 

@@ -1,37 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_weights.h"
 
-#include "trireme/chain/chain.h"
+#include <algorithm>
 
 namespace trireme::simulate {
+
+using program::WeightsKind;
+using program::WeightsMove;
 
 RankWeights::RankWeights(const Setting& setting, const program::Program& program, int rank) {
   if (setting.streamed.empty()) return;
   sizes_ = setting.streamed;
-  std::vector<bool> is_streamed;
+  std::vector<WeightsKind> kinds;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    if (program.rank_of_layer[i] != rank) sizes_[i] = Bytes(0);
-    is_streamed.push_back(sizes_[i] > Bytes(0));
+    if (program.rank_of_layer[i] != rank) sizes_[i] = {};
+    kinds.push_back(sizes_[i].all() == Bytes(0) ? WeightsKind::kStay
+                    : sizes_[i].is_trained      ? WeightsKind::kTrained
+                                                : WeightsKind::kFrozen);
   }
-  uses_ = program::weight_uses(program.ranks[static_cast<std::size_t>(rank)], is_streamed,
-                               setting.weights_at_once);
+  uses_ = program::weight_uses(program.ranks[static_cast<std::size_t>(rank)], kinds,
+                               setting.weights_at_once, setting.replicas > 1);
   window_ = chain::weights_window(sizes_, setting.weights_at_once);
   hold(uses_.first);
 }
 
-std::vector<int> RankWeights::after(std::size_t action) {
-  if (uses_.points.empty() || !uses_.points[action].ends_use) return {};
-  std::vector<int> coming;
-  for (const int layer : uses_.points[action].held.layers)
-    if (!held_.has(layer)) coming.push_back(layer);
-  hold(uses_.points[action].held);
-  return coming;
+std::vector<WeightsMove> RankWeights::end(const Use& use) {
+  here_.used(use.layer, use.change);
+  return hold(use.held);
 }
 
-void RankWeights::hold(const program::HeldWeights& held) {
-  held_ = held;
-  unused_ = window_;
-  for (const int layer : held.layers) unused_ -= size(layer);
+Bytes RankWeights::after(std::size_t action) {
+  Bytes least = unused();
+  if (!has_points()) return least;
+  const program::WeightUses::Point& point = uses_.points[action];
+  if (point.ends) end(*point.ends);
+  for (const Use& use : point.within) {
+    end(use);
+    least = std::min(least, unused());
+  }
+  return least;
+}
+
+Bytes RankWeights::size(const WeightsMove& move) const {
+  const chain::OuterWeights& of_layer = sizes_[static_cast<std::size_t>(move.layer)];
+  return move.of_gradients ? of_layer.gradients : of_layer.weights;
+}
+
+std::vector<WeightsMove> RankWeights::hold(const program::HeldWeights& held) {
+  std::vector<WeightsMove> moves = here_.hold(held);
+  leaving_ = Bytes(0);
+  for (const WeightsMove& move : moves) {
+    const bool goes =
+        move.kind == WeightsMove::Kind::kOut || move.kind == WeightsMove::Kind::kLetGo;
+    held_ += goes ? Bytes(0) - size(move) : size(move);
+    if (move.kind == WeightsMove::Kind::kOut) leaving_ += size(move);
+  }
+  return moves;
 }
 
 }  // namespace trireme::simulate

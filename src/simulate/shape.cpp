@@ -137,11 +137,17 @@ Bytes optimizer_away(const Setting& setting, int rank) {
 Bytes always_outside(const Setting& setting, const Program& program, int rank) {
   Bytes bytes = optimizer_away(setting, rank);
   for (std::size_t i = 1; i < setting.streamed.size(); ++i)
-    if (program.rank_of_layer[i] == rank) bytes += setting.streamed[i];
+    if (program.rank_of_layer[i] == rank) bytes += setting.streamed[i].all();
   return bytes;
 }
 
 namespace {
+
+bool streams_trained(const Setting& setting, const Program& program, int rank) {
+  for (std::size_t i = 1; i < setting.streamed.size(); ++i)
+    if (program.rank_of_layer[i] == rank && setting.streamed[i].is_trained) return true;
+  return false;
+}
 
 std::optional<std::string> head_problem(const Program& program, const Setting& setting) {
   const std::size_t ranks = program.ranks.size();
@@ -186,6 +192,9 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
       return concat("rank ", rank, " has optimizer state in the outer tier, but no copy lanes");
     if (always_outside(setting, program, static_cast<int>(rank)) > Bytes(0) && spec.in.count() <= 0)
       return concat("rank ", rank, " has weights in the outer tier, but no copy lane from there");
+    if (streams_trained(setting, program, static_cast<int>(rank)) && spec.out.count() <= 0)
+      return concat("rank ", rank,
+                    " has trained weights in the outer tier, but no copy lane back to there");
   }
   return std::nullopt;
 }

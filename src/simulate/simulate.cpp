@@ -44,7 +44,7 @@ Simulation simulate(const Program& program, const Setting& setting, Detail detai
     result.step = std::max(result.step, summary.end);
     result.ranks.push_back(std::move(summary));
     std::move(state.events.begin(), state.events.end(), std::back_inserter(result.events));
-    for (const Lane lane : {Lane::kOut, Lane::kIn, Lane::kWeights}) {
+    for (const Lane lane : {Lane::kOut, Lane::kIn, Lane::kWeights, Lane::kWeightsOut}) {
       const std::vector<Event> events = copy_events(rank, lane, engine.copies(rank, lane));
       result.events.insert(result.events.end(), events.begin(), events.end());
     }
@@ -152,8 +152,9 @@ Peak peak_of(const Program& program, const Setting& setting, int rank, const Lan
 std::vector<Event> copy_events(int rank, Lane lane, const std::vector<Copy>& copies) {
   std::vector<Event> events;
   for (const Copy& copy : copies) {
-    const Op op = lane == Lane::kOut ? (copy.key.tape ? Op::kOffloadTape : Op::kOffload)
-                                     : (copy.key.tape ? Op::kPrefetchTape : Op::kPrefetch);
+    const bool out = lane == Lane::kOut || lane == Lane::kWeightsOut;
+    const Op op = out ? (copy.key.tape ? Op::kOffloadTape : Op::kOffload)
+                      : (copy.key.tape ? Op::kPrefetchTape : Op::kPrefetch);
     events.push_back(
         {rank, lane, {op, copy.key.layer, copy.key.micro_batch}, copy.begin, copy.end});
   }

@@ -91,12 +91,28 @@ void StreamCopies::await(Key key) {
 }
 
 void StreamCopies::await_copy(Key key) {
-  let_compute_wait(*away(key).in, in_);
+  Away& value = away(key);
+  if (value.in) let_compute_wait(*value.in, in_);
 }
 
 void StreamCopies::let_go(Key key) {
   await_copy(key);
   free_bytes(away(key).storages);
+}
+
+void StreamCopies::write_back(Key key) {
+  Away& value = away(key);
+  for (const c10::Storage& storage : value.storages) moved_ += size_of(storage);
+  value.out = copy(value, out_);
+  value.is_released = false;
+  leaving_.push_back(key);
+}
+
+void StreamCopies::take(Key key) {
+  Away& value = away(key);
+  ensure(value.is_released, "a copy out is let go of before its place is taken again");
+  const c10::cuda::CUDAGuard on_device(device_);
+  for (const c10::Storage& storage : value.storages) take_bytes(storage);
 }
 
 void StreamCopies::abandon() noexcept {

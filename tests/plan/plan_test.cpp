@@ -249,7 +249,7 @@ TEST(RequireState, RefusesMoreOfItAwayThanLayersHave) {
               testing::HasSubstr("optimizer_away_bytes: found " + std::to_string(10 * layers + 1)));
 }
 
-TEST(RequireState, StreamsFrozenWeightsAlone) {
+TEST(RequireState, StreamsWhatMayLeaveAlone) {
   chain::Chain chain = chain_of(4);
   chain.layers[2].parameters = chain.layers[2].frozen = Bytes(10);
   chain.layers[2].name = "third";
@@ -257,11 +257,18 @@ TEST(RequireState, StreamsFrozenWeightsAlone) {
   plan.stages.back().streamed = {3};
   EXPECT_NO_THROW(require_state(plan, chain));
   EXPECT_EQ(streamed_weights(plan, chain),
-            (std::vector<Bytes>{Bytes(0), Bytes(0), Bytes(0), Bytes(10), Bytes(0)}));
+            (std::vector<chain::OuterWeights>{
+                {}, {}, {}, {.weights = Bytes(10), .gradients = {}, .is_trained = false}, {}}));
   EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(10));
   chain.layers[2].frozen = Bytes(0);
-  EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
-              testing::HasSubstr("streamed: found layer 3 (third), which has no frozen weights"));
+  chain.layers[2].trained = Bytes(10);
+  chain.layers[2].trained_gradients = Bytes(20);
+  EXPECT_NO_THROW(require_state(plan, chain));
+  EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(30));
+  chain.layers[2].trained = chain.layers[2].trained_gradients = Bytes(0);
+  EXPECT_THAT(
+      support::input_error([&] { require_state(plan, chain); }),
+      testing::HasSubstr("streamed: found layer 3 (third), of which nothing may leave the device"));
 }
 
 /// One layer per stage, everything kept.

@@ -149,8 +149,9 @@ std::unique_ptr<StreamedWeights> Subject::streamed(const plan::Plan& plan) {
   const std::vector<int>& layers = plan.stages.front().streamed;
   if (layers.empty()) return nullptr;
   const Bytes room = plan::streamed_weights(plan, chain_, 0) + Bytes(1 << 16);
-  return std::make_unique<StreamedWeights>(layers, plan.weights_at_once,
-                                           machine_.make_copies({.host = room, .disk = Bytes(0)}));
+  return std::make_unique<StreamedWeights>(
+      StreamedWeights::Layers{.numbers = layers, .at_once = plan.weights_at_once},
+      machine_.make_copies({.host = room, .disk = Bytes(0)}));
 }
 
 PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
@@ -222,7 +223,12 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
                                              .detach()
                                              .to(place.device(), /*non_blocking=*/false,
                                                  /*copy=*/true));
-        if (parameter.is_trained) run.numbers.gradients.push_back(parameter.gradient.clone());
+        if (!parameter.is_trained) continue;
+        if (parameter.is_streamed) {
+          weights->hold({{parameter.layer, true, program::HeldLayer::Gradients::kSums}});
+          weights->await(parameter.layer, true);
+        }
+        run.numbers.gradients.push_back(parameter.gradient.clone());
       }
       for (const int i : layers) {
         for (const model::Buffer& buffer : stage.layer(i).buffers())

@@ -70,7 +70,8 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
       stage.program = std::move(program);
       stage.optimizer_away = Bytes(std::max(0, dice.roll(-10'000, 20'000)));
       for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
-        if (chain_.layer(i).frozen > Bytes(0) && dice.roll(0, 2) > 0) stage.streamed.push_back(i);
+        if (chain_.layer(i).may_leave().all() > Bytes(0) && dice.roll(0, 2) > 0)
+          stage.streamed.push_back(i);
       plan.stages.push_back(std::move(stage));
     }
     if (dice.roll(0, 1) == 0) change(plan, [&](plan::Plan& other) { share_ranks(dice, other); });

@@ -83,17 +83,17 @@ TEST(StreamedWeights, GiveTheBitsForEverySplit) {
 TEST(StreamedWeights, AreOnTheDeviceTwoLayersAtATime) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(deep_with_adapters(), precision);
-    std::vector<Bytes> sizes;
+    std::vector<chain::OuterWeights> sizes;
     const auto look = [&](int /*rank*/, Trainer& trainer) {
       std::map<int, std::int64_t> of_layer;
       for (const StageParameter& parameter : trainer.stage().parameters())
         if (parameter.is_streamed)
           of_layer[parameter.layer] += static_cast<std::int64_t>(parameter.weight.nbytes());
-      for (const auto& [layer, bytes] : of_layer) sizes.emplace_back(bytes);
+      for (const auto& [layer, bytes] : of_layer) sizes.push_back({Bytes(bytes), {}});
     };
     const Outcome held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
     Bytes all;
-    for (const Bytes size : sizes) all += size;
+    for (const chain::OuterWeights& size : sizes) all += size.all();
     const Bytes saved = all - chain::weights_window(sizes, 2);
     EXPECT_GT(saved, Bytes(0));
     EXPECT_EQ(streamed.ranks[0].weights_away, all);
@@ -147,24 +147,29 @@ TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
 }
 
 TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
-  StreamedWeights weights(
-      {2, 3}, 2,
-      std::make_unique<Copies>(tier::OuterStoreOptions{.host = Bytes(4096), .disk = {}}));
-  const at::Tensor two = at::full({64}, 2.0F), three = at::full({64}, 3.0F);
+  StreamedWeights weights({.numbers = {2, 3}}, std::make_unique<Copies>(tier::OuterStoreOptions{
+                                                   .host = Bytes(4096), .disk = {}}));
+  const at::Tensor two = at::full({64}, 2.0F), three = at::full({64}, 3.0F),
+                   gradients = at::full({64}, 5.0F);
   weights.add(2, {two});
-  weights.add(3, {three});
-  EXPECT_EQ(weights.bytes(), Bytes(512));
+  weights.add(3, {three}, gradients);
+  EXPECT_EQ(weights.bytes(), Bytes(3 * 256));
   EXPECT_EQ(two.storage().data(), nullptr);
-  EXPECT_THROW(weights.await(2), LogicError);
-  EXPECT_EQ(weights.hold({{2, 3}}), (std::vector<int>{2, 3}));
-  weights.await(2);
+  EXPECT_EQ(gradients.storage().data(), nullptr);
+  EXPECT_THROW(weights.await(2, false), LogicError);
+  EXPECT_EQ(weights.hold({{2}, {3}}).size(), 2U);
+  EXPECT_THROW(weights.await(3, true), LogicError);
+  weights.await(2, false);
   EXPECT_EQ(two.sum().item<float>(), 128);
   weights.change(3, [&] { at::Tensor(three).fill_(4); });
   weights.close();
   EXPECT_EQ(three.storage().data(), nullptr);
-  EXPECT_EQ(weights.hold({{3}}), std::vector<int>{3});
-  weights.await(3);
+  using Gradients = program::HeldLayer::Gradients;
+  EXPECT_EQ(weights.hold({{3, true, Gradients::kSums}}).size(), 2U);
+  weights.await(3, false);
+  weights.await(3, true);
   EXPECT_EQ(three.sum().item<float>(), 256);
+  EXPECT_EQ(gradients.sum().item<float>(), 320);
   EXPECT_EQ(two.storage().data(), nullptr);
 }
 

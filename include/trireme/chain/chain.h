@@ -5,6 +5,7 @@
 #include "trireme/core/units.h"
 #include "trireme/io/node.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -24,6 +25,18 @@ struct Retape {
   bool operator==(const Retape&) const = default;
 };
 
+/// Of a layer's weights, what may lie in the outer tier but while the layer is used.
+struct OuterWeights {
+  Bytes weights;
+  Bytes gradients;          ///< what goes with them
+  bool is_trained = false;  ///< an update changes them
+
+  Bytes all() const { return weights + gradients; }
+  /// The most of it that is copied out at a time; nothing where nothing changes.
+  Bytes leaving() const { return is_trained ? std::max(weights, gradients) : Bytes(0); }
+  bool operator==(const OuterWeights&) const = default;
+};
+
 /// Cost of one layer at the job's micro-batch size and precision, on its device.
 struct LayerCost {
   std::string name;
@@ -40,9 +53,16 @@ struct LayerCost {
   /// Never more than a whole taped forward (see `capped`). Nothing: its tape is made again by a
   /// whole forward.
   std::optional<Retape> retape = std::nullopt;
-  /// Of the parameters, those that stay as they are and that no other layer has: what may lie in
-  /// the outer tier but while the layer is used.
+  /// Of the parameters, those that stay as they are and that no other layer has.
   Bytes frozen = {};
+  /// Of the parameters of a layer without such, those that are trained and that no other layer has,
+  /// and their gradients.
+  Bytes trained = {}, trained_gradients = {};
+
+  OuterWeights may_leave() const {
+    if (frozen > Bytes(0)) return {.weights = frozen, .gradients = {}, .is_trained = false};
+    return {.weights = trained, .gradients = trained_gradients, .is_trained = trained > Bytes(0)};
+  }
 
   /// What it costs to make the tape again; a whole taped forward where nothing less is known.
   Retape again() const {
@@ -75,9 +95,10 @@ struct Chain {
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
-/// What a rank holds of the frozen weights of its layers, one size each, where they come and go and
-/// those of `at_once` layers are there at a time: as much as any so many of them take.
-Bytes weights_window(std::vector<Bytes> sizes, int at_once);
+/// What a rank holds of its layers' weights where these come and go, and those of `at_once` layers
+/// are there at a time: as much as any so many of them take with their gradients, and what leaves.
+/// Layers without bytes do not count.
+Bytes weights_window(std::vector<OuterWeights> layers, int at_once);
 
 /// Static bytes that a rank does not hold because its layers share tied weights.
 struct SharedBytes {
@@ -92,7 +113,8 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
 /// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes and
-/// `update_s` are 0 by default; `frozen_bytes`, at most `parameter_bytes`, 0 by default, and
+/// `update_s` are 0 by default; `frozen_bytes` or `trained_bytes`, at most `parameter_bytes`, 0 by
+/// default, with the latter `trained_gradient_bytes`, at most and by default `gradient_bytes`, and
 /// `retape_s` may be there, and with the latter `retape_bytes`,
 /// `retape_transient_bytes` and `retape_backward_transient_bytes`, by default those of the whole
 /// tape. Units are read ("3MiB", "1.5ms").

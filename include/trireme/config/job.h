@@ -228,7 +228,8 @@ struct MemorySpec {
   /// auto | device | outer: where the optimiser's state is between updates. auto: on the device as
   /// far as that makes a step faster.
   std::string optimizer = "auto";
-  /// auto | device | outer: where frozen weights are but while their layer is used. Likewise.
+  /// auto | device | outer: where weights that may leave (chain::LayerCost::may_leave), with their
+  /// gradients, are but while their layer is used. Likewise.
   std::string weights = "auto";
 };
 

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,9 @@ class GradientSums {
   GradientSums& operator=(GradientSums&&) = delete;
   GradientSums(const GradientSums&) = delete;
   GradientSums& operator=(const GradientSums&) = delete;
+
+  /// Numbers of the flat buffer of such weights: a sum of what each takes.
+  static std::int64_t numbers_for(const std::vector<at::Tensor>& weights);
 
   /// With padding, which is zero, between the sums.
   const at::Tensor& flat() const { return flat_; }

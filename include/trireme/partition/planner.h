@@ -33,6 +33,7 @@ struct Question {
   chain::Platform platform;  ///< at least `stages` ranks
   int stages = 1;            ///< ranks that are used; with madpipe more stages than that
   int micro_batches = 1;
+  int replicas = 1;  ///< of the pipeline
   std::string schedule = "1f1b";
   /// "auto": the best that fits; one of joint_solver_names(); or the name of a single-stage solver,
   /// which then makes every stage's program.
@@ -48,20 +49,22 @@ struct Question {
   /// way in this time, as far as there is room: nothing with 0, all of it with kAnyTime. Nothing
   /// given: what makes a step fastest.
   std::optional<Seconds> optimizer_copies = Seconds(0);
-  /// Layers, ascending, whose frozen weights are in the outer tier of their rank, as far as there
-  /// is room, and come for every use. Nothing given: those that make a step fastest.
+  /// Layers, ascending, whose weights (chain::LayerCost::may_leave) are in the outer tier of their
+  /// rank, as far as there is room, and come for every use. Nothing given: those that make a step
+  /// fastest.
   std::optional<std::vector<int>> streamed = std::vector<int>{};
   /// Of these layers, the weights of so many are on a rank's device at a time; nothing given: two
   /// or three, what makes a step faster.
   std::optional<int> weights_at_once = program::kLeastAtOnce;
 };
 
-/// Whether the rank has an outer tier, and copies from there: frozen weights can come and go.
+/// Whether the rank has an outer tier, and copies from there: frozen weights can come and go;
+/// trained ones where there are copies to there, too.
 bool can_stream(const chain::RankSpec& rank);
 /// The same with copies both ways: the optimizer's state can.
 bool can_move_state(const chain::RankSpec& rank);
 
-/// All layers that have frozen weights.
+/// All layers that have weights that may leave.
 std::vector<int> all_to_stream(const chain::Chain& chain);
 /// Question::streamed for "device" (none), "outer" (all) and "auto".
 std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
@@ -90,7 +93,7 @@ Bytes static_bytes(const Question& question, const LayerRuns& runs);
 /// The same where nothing is shared.
 Bytes static_bytes(const chain::Chain& chain, int first, int last);
 
-/// How much less of the frozen weights of these layers a rank holds that streams them.
+/// How much less of these layers' weights, and gradients, a rank holds that streams them.
 Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once);
 
 /// What `plan` runs on, for validator and simulator. The question must outlive it.

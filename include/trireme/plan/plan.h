@@ -47,8 +47,8 @@ struct StagePlan {
   program::Mix mix = {};  ///< predicted: means over its cycle
   /// Of the optimiser's state, what is in the outer tier but for the update; not in static_bytes.
   Bytes optimizer_away = {};
-  /// Layers whose frozen weights are in the outer tier and come for every use, ascending; of these
-  /// static_bytes has what is there at a time.
+  /// Layers whose weights are in the outer tier and come for every use (chain::OuterWeights),
+  /// ascending; of these static_bytes has what is there at a time.
   std::vector<int> streamed = {};
 
   bool operator==(const StagePlan&) const = default;
@@ -88,11 +88,11 @@ int ranks_of(const Plan& plan);
 /// Of the optimiser's state, what is in the outer tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);
 
-/// Layers whose frozen weights come for every use; by rank.
+/// Layers whose weights come for every use; by rank.
 std::vector<std::vector<int>> streamed_layers(const Plan& plan);
-/// Their bytes, by layer 0..length (0: none); empty where no stage streams any.
-std::vector<Bytes> streamed_weights(const Plan& plan, const chain::Chain& chain);
-/// Their bytes of one rank in all.
+/// What comes and goes, by layer 0..length; empty where no stage streams any.
+std::vector<chain::OuterWeights> streamed_weights(const Plan& plan, const chain::Chain& chain);
+/// What one rank has of it in the outer tier.
 Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank);
 
 /// Whether stage k is on rank k, for all of them.
@@ -136,7 +136,7 @@ Plan read_plan(const io::Node& document);
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
 /// Throws InputError where more of the optimiser's state is away than a stage's layers have, or
-/// where a layer is streamed that has no frozen weights.
+/// where a layer is streamed that has no weights of its own.
 void require_state(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers

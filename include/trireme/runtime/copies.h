@@ -31,6 +31,8 @@ class Copies final : public tier::ValueCopies {
   void await(Key key) override;
   void await_copy(Key key) override;
   void let_go(Key key) override;
+  void write_back(Key key) override;
+  void take(Key key) override;
   void abandon() noexcept override;
   void drain() override;
   Spans take_spans() override;
@@ -47,6 +49,8 @@ class Copies final : public tier::ValueCopies {
     tier::CopyLane::Ticket written = 0, read = 0;
   };
   Away& away(Key key);
+  void send(Key key, Away& value);
+  static void take_bytes(const Away& value);
 
   tier::OuterStore store_;
   std::map<Key, std::unique_ptr<Away>> away_;  ///< out of reach of moves: lanes work on them

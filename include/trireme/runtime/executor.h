@@ -16,6 +16,7 @@
 #include "trireme/runtime/stage.h"
 #include "trireme/runtime/step_clock.h"
 #include "trireme/runtime/values.h"
+#include "trireme/runtime/weights_run.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/tier/value_copies.h"
 
@@ -100,13 +101,10 @@ class Executor {
   void finish();
   void move(const simulate::CopyPoint& point);
   void await_values(const Action& action);
-  void begin_weights(const std::vector<Action>& actions);
   void await_weights(std::size_t index);
-  void hold_weights(std::size_t index);
-  void hold_weights(const program::HeldWeights& held);
   void offload(const Action& action);
   void finish_copies();
-  void perform(const Action& action);
+  void perform(const Action& action, std::size_t index);
   void forward(const Action& action, Taping taping);
   void untaped(const Action& action, bool repeated);
   void taped(const Action& action);
@@ -126,6 +124,7 @@ class Executor {
   ExecutorOptions options_;
   at::Generator generator_;
   StepClock clock_;
+  WeightsRun weights_;
   LateScalars losses_, norm_;
 
   // Of the run under way.
@@ -137,7 +136,6 @@ class Executor {
   std::set<ValueStore::Key> retaped_;       ///< forwards that are run again up to their last save
   std::map<ValueStore::Key, model::Outline> outlines_;  ///< waiting for that
   const std::vector<simulate::CopyPoint>* points_ = nullptr;
-  program::WeightUses weights_;  ///< without points where all weights stay
   Recorder* recorder_ = nullptr;
   const Feed* feed_ = nullptr;
   std::int64_t step_ = 0;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -41,8 +42,10 @@ class Optimizer {
             std::unique_ptr<tier::ValueCopies> copies);
 
   /// One update from the gradients, divided by `divisor` where that is defined. Uses that share
-  /// another use's value are not stepped again.
-  void step(double rate, const at::Tensor& divisor = {});
+  /// another use's value are not stepped again. Of each layer whose trained weights are streamed,
+  /// in their order, `reach` is called before its weights and gradients have to be here.
+  void step(double rate, const at::Tensor& divisor = {},
+            const std::function<void(int layer)>& reach = {});
 
   /// Masters and moments that are on the device, and in the outer tier.
   Bytes state_bytes() const;
@@ -72,6 +75,8 @@ class Optimizer {
 
    private:
     bool is_away(std::size_t i, Part part) const;
+    /// Whether it is in a weight that is streamed.
+    bool is_streamed(std::size_t i, Part part) const;
     /// The use that holds what `i` shares.
     std::size_t holder(std::size_t i) const;
     /// Calls `visit` with every slice of it, as it stands in its part, and where that is in the
@@ -96,6 +101,12 @@ class Optimizer {
   };
 
   void hold(std::size_t i);
+  /// Calls `use` with all groups: of what stays, then layer by layer of what is streamed, after
+  /// `reach`; what is away comes for it.
+  void for_each(const std::function<void(int layer)>& reach,
+                const std::function<void(Groups&)>& use);
+  /// Whether the layer has trained weights that are not their own masters.
+  bool has_masters(int layer) const;
   void send_away(const StatePart& part);
   /// Where in the part of a slice its numbers of that kind begin.
   std::int64_t offset(const StateSlice& slice, Part part) const;
@@ -108,6 +119,7 @@ class Optimizer {
   StateLayout layout_;
   std::vector<Moments> moments_;
   Groups held_;
+  std::map<int, Groups> streamed_;     ///< the same of layers whose trained weights are streamed
   std::unique_ptr<MovedState> moved_;  ///< null: nothing is away
   std::vector<Groups> away_;           ///< by part
   std::int64_t steps_ = 0;             ///< updates so far

@@ -6,6 +6,7 @@
 #include "trireme/core/units.h"
 #include "trireme/device/marks.h"
 #include "trireme/program/action.h"
+#include "trireme/program/weights_here.h"
 #include "trireme/simulate/simulate.h"
 #include "trireme/tier/copy_lane.h"
 #include "trireme/tier/device_memory.h"
@@ -29,8 +30,8 @@ class Recorder {
   device::Marks::Mark now() { return marks_->set(); }
   /// An action ran from `from` until now; `again`: a forward beyond the first.
   void ran(const program::Action& action, device::Marks::Mark from, bool again);
-  /// The weights of a layer begin to come.
-  void named_weights(int layer) { named_weights_.push_back({program::Op::kPrefetch, layer}); }
+  /// Streamed weights or gradients moved: a copy of them begins.
+  void named(const program::WeightsMove& move);
   /// The marks have settled: times are known. Once, before copies().
   void settle();
   /// The lane's copies, in the order in which they were named.
@@ -60,7 +61,7 @@ class Recorder {
   device::Marks::Mark begin_ = 0;
   std::vector<Interval> times_;              ///< of events_
   std::vector<device::Marks::Mark> points_;  ///< of curve_
-  std::vector<program::Action> named_out_, named_in_, named_weights_;
+  std::vector<program::Action> named_out_, named_in_, named_weights_, named_weights_out_;
   std::vector<simulate::Event> events_;
   std::vector<simulate::MemoryPoint> curve_;
   Totals totals_;

@@ -33,8 +33,15 @@ class Reducer {
   /// begin with the same values.
   Reducer(comm::Channel& channel, Position position, Stage& stage);
 
-  /// Every rank: ties, then replicas. Afterwards every use holds the weight's whole gradient.
+  /// Every rank: ties, then replicas. Afterwards every use holds the weight's whole gradient, but
+  /// for those that are streamed.
   void reduce();
+  /// Every replica: the same for a layer whose gradients are streamed and here now.
+  void reduce(int streamed_layer);
+  bool has_replicas() const { return position_.replicas > 1; }
+
+  /// The layer's streamed gradients, which are here now, are whole: what they add to the next norm.
+  void note_norm(int streamed_layer);
 
   /// Every rank of a pipeline: the norm over all parameters of the chain, a tied weight counted
   /// once.
@@ -59,6 +66,10 @@ class Reducer {
   Position position_;
   Stage& stage_;
   std::map<std::string, std::vector<Use>> ties_;  ///< uses in chain order
+  /// By place in Stage::parameters(): what note_norm() found, the sum of squares or, off the CPU,
+  /// its root on the device.
+  std::map<std::size_t, double> squares_;
+  std::map<std::size_t, at::Tensor> norms_;
 };
 
 }  // namespace trireme::runtime

@@ -1,5 +1,5 @@
-// What one rank holds while the run lives: its layers, their parameters and one flat gradient
-// buffer.
+// What one rank holds while the run lives: its layers, their parameters and the sums of their
+// gradients.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,13 +35,14 @@ struct StageParameter {
   /// the outer tier.
   at::Tensor value;
   at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
-  at::Tensor gradient;  ///< its sum in Stage::gradients(); undefined of a frozen one
+  at::Tensor gradient;  ///< its sum, here while its weight is; undefined of a frozen one
 };
 
 /// Of two uses of one weight that do not begin with the same values.
 InputError unlike_uses(const std::string& tie, const std::string& first, const std::string& second);
 
-/// Layers of one rank, built from recipes. Gradients exist from the start, as model::GradientSums;
+/// Layers of one rank, built from recipes. Gradients exist from the start, as model::GradientSums:
+/// one flat buffer for all that stay here, one for each layer whose trained weights are streamed;
 /// backward adds to them. Uses of a tied weight share their value on one rank but
 /// never their gradients, so that sums keep chain order.
 class Stage {
@@ -49,8 +50,9 @@ class Stage {
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
   /// alone, then moves them to `device`; with kHost not the masters of weights that layers compute
   /// with in another type, which count as nobody's until put_master(). Of the layers of `weights`,
-  /// which must outlive it, frozen weights that no other layer has leave at once. Throws InputError
-  /// where two uses of a weight do not begin with the same values.
+  /// which must outlive it, weights that no other layer has leave at once: the frozen ones, or the
+  /// trained ones with their gradients where there are none of those. Throws InputError where two
+  /// uses of a weight do not begin with the same values.
   enum class Masters { kDevice, kHost };
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
         model::Precision precision = model::Precision::kFloat32,
@@ -78,7 +80,12 @@ class Stage {
   /// is no longer held here.
   void put_master(std::size_t parameter, const at::Tensor& master);
 
+  /// Of what stays here.
   model::GradientSums& gradients() { return *gradients_; }
+  /// Of the layer's streamed weights; null where there are none.
+  model::GradientSums* streamed_gradients(int layer);
+  /// All sums are as good as zero.
+  void begin_gradients();
 
   Bytes parameter_bytes() const;  ///< of weights as layers compute with them
   Bytes gradient_bytes() const;
@@ -96,7 +103,8 @@ class Stage {
   /// then.
   bool shares_frozen(int number, const model::Parameter& parameter) const;
   void add_parameters(int number, const std::vector<at::Tensor>& masters);
-  bool is_streamed(int number, const model::Parameter& parameter) const;
+  bool streams(int number) const { return weights_ != nullptr && weights_->are_of(number); }
+  bool is_streamed(int number, const model::Layer& layer, const model::Parameter& parameter) const;
   void stream_weights(int number);
 
   c10::Device device_;
@@ -108,6 +116,7 @@ class Stage {
   std::map<int, model::InputGradient> input_gradients_;
   std::vector<StageParameter> parameters_;
   std::optional<model::GradientSums> gradients_;
+  std::map<int, model::GradientSums> streamed_gradients_;  ///< by layer
 };
 
 }  // namespace trireme::runtime

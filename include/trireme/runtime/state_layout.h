@@ -39,6 +39,7 @@ struct StateSlice {
 };
 
 struct StatePart {
+  int streamed_layer = 0;  ///< whose weights all slices are of; 0: of weights that stay
   std::int64_t numbers = 0;
   std::vector<StateSlice> slices;
 };
@@ -52,7 +53,8 @@ struct StateLayout {
 };
 
 /// State of whole parameters, together `away` bytes or the least above it that was found, in parts
-/// of at most `part` bytes (or the least that a part can have). Parameters that share a value, that
+/// of at most `part` bytes (or the least that a part can have). A layer whose weights are streamed
+/// has parts of its own. Parameters that share a value, that
 /// are frozen or that do not lie in a row stay.
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part);

@@ -1,10 +1,11 @@
-// Frozen weights of a stage that live in the outer tier and come to the device while their layer is
-// used.
+// Weights of a stage that live in the outer tier and come to the device while their layer is used,
+// trained ones with their gradients.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
-#include "trireme/program/weight_uses.h"
+#include "trireme/program/weights_here.h"
 #include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Tensor.h>
@@ -21,17 +22,23 @@ namespace trireme::runtime {
 /// too, has bytes only while the weight is here.
 class StreamedWeights {
  public:
-  /// Those of `layers`, of which `at_once` are here at a time, by `copies`, which nobody else uses
-  /// and which have room for all of them.
-  StreamedWeights(std::vector<int> layers, int at_once, std::unique_ptr<tier::ValueCopies> copies);
+  /// Of which layers, and how many of them are here at a time.
+  struct Layers {
+    std::vector<int> numbers;
+    int at_once = program::kLeastAtOnce;
+    bool has_replicas = false;  ///< as in program::weight_uses()
+  };
+  /// By `copies`, which nobody else uses and which have room for all of them.
+  StreamedWeights(const Layers& layers, std::unique_ptr<tier::ValueCopies> copies);
   ~StreamedWeights();
   StreamedWeights(const StreamedWeights&) = delete;
   StreamedWeights& operator=(const StreamedWeights&) = delete;
 
   /// Whether the weights of that layer shall be added.
   bool are_of(int layer) const;
-  /// The layer's weights leave. Each stands in a storage of its own.
-  void add(int layer, const std::vector<at::Tensor>& weights);
+  /// The layer's weights leave, and the buffer of their gradients if they are trained. Each stands
+  /// in a storage of its own.
+  void add(int layer, const std::vector<at::Tensor>& weights, const at::Tensor& gradients = {});
 
   /// In the outer tier, and what is here at a time.
   Bytes bytes() const;
@@ -39,12 +46,14 @@ class StreamedWeights {
   /// When those of layers up to `last` are needed.
   program::WeightUses uses(const std::vector<program::Action>& actions, int last) const;
 
-  /// What compute was given so far has used what is here: these stay or begin to come, others go.
-  /// The layers that begin to come.
-  std::vector<int> hold(const program::HeldWeights& held);
+  /// What compute was given so far has used what is here: these stay or begin to come, others go,
+  /// by copies out if something changed in them. What moved.
+  std::vector<program::WeightsMove> hold(const program::HeldWeights& held);
+  /// The same when a use ends.
+  std::vector<program::WeightsMove> end(const program::WeightUses::Use& use);
   /// What compute is given from here on comes after the copies of a layer that is held.
-  void await(int layer);
-  /// Waits until nothing comes any more; when copies since the last call ran.
+  void await(int layer, bool gradients);
+  /// Waits until nothing moves any more; when copies since the last call ran.
   tier::ValueCopies::Spans settle();
 
   /// The layer's weights are here until the next call of any function but settle().
@@ -55,13 +64,22 @@ class StreamedWeights {
   void close();
 
  private:
-  static tier::ValueCopies::Key key(int layer);
+  struct Layer {
+    std::vector<c10::Storage> weights, gradients;  ///< without any until added
+
+    chain::OuterWeights size() const;
+  };
+  static tier::ValueCopies::Key key(int layer, bool gradients);
+  void send(int layer, bool gradients, const std::vector<c10::Storage>& storages);
+  void make(const program::WeightsMove& move);
+  void release();
 
   int at_once_;
+  bool has_replicas_;
   std::unique_ptr<tier::ValueCopies> copies_;
-  std::map<int, std::vector<c10::Storage>> storages_;  ///< by layer; without any until added
-  program::HeldWeights here_;
-  int changed_ = 0;  ///< layer that is here and not outside
+  std::map<int, Layer> layers_;
+  program::WeightsHere here_;
+  bool is_leaving_ = false;  ///< something, whose device bytes were not freed yet
 };
 
 }  // namespace trireme::runtime

@@ -22,12 +22,12 @@ struct MemoryPoint {
   bool operator==(const MemoryPoint&) const = default;
 };
 
-/// What a rank's time goes on. Weights that are streamed come on the same way as other copies in;
-/// they stand on a lane of their own to be told apart.
-enum class Lane { kCompute, kOut, kIn, kWeights, kLink };
+/// What a rank's time goes on. Weights that are streamed, and their gradients, come and leave on
+/// the same ways as other copies; they stand on lanes of their own to be told apart.
+enum class Lane { kCompute, kOut, kIn, kWeights, kWeightsOut, kLink };
 
 /// Something that took time on a lane; on links, a message on its way to `peer`; of weights, a
-/// prefetch of their layer.
+/// prefetch or an offload of their layer.
 struct Event {
   int rank = 0;
   Lane lane{};

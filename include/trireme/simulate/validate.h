@@ -33,11 +33,13 @@ struct Setting {
   /// goes back when the step ends: longer where these copies take longer than the update, in
   /// bytes no more than passes hold. Not among the static bytes. Empty: nothing.
   std::vector<Bytes> optimizer_away = {};
-  /// Frozen weights that are in the outer tier of their layer's rank and come for every use of the
-  /// layer, by layer 0..length; 0: none. What is there at a time, chain::weights_window(), is among
-  /// the static bytes. Empty: none.
-  std::vector<Bytes> streamed = {};
+  /// Weights that are in the outer tier of their layer's rank and come for every use of the layer,
+  /// by layer 0..length, each with its gradients where it is trained. What is there at a time,
+  /// chain::weights_window(), is among the static bytes. Empty: none.
+  std::vector<chain::OuterWeights> streamed = {};
   int weights_at_once = program::kLeastAtOnce;  ///< of so many layers
+  /// Of the pipeline: with several, streamed gradients come once more, to be added up.
+  int replicas = 1;
   /// The first step of a run: a receiver asks for the first output of a layer only once its turn
   /// has come, for it does not know the shape; later ones are asked for ahead.
   bool is_first_step = false;

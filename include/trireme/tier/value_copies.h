@@ -50,6 +50,11 @@ class ValueCopies {
   /// Frees the device bytes of a value that has begun to come and whose place stays, after all that
   /// compute was given so far. It may be named to come back again.
   virtual void let_go(Key key) = 0;
+  /// Starts the copy out of such a value to the place that it has; released like any other.
+  virtual void write_back(Key key) = 0;
+  /// Takes device bytes for a value whose place stays, but not what it was: compute writes all of
+  /// it.
+  virtual void take(Key key) = 0;
 
   /// Forgets everything: after an error.
   virtual void abandon() noexcept = 0;

@@ -8,6 +8,8 @@
 //              `ended`
 //   await      C waits for `ended`
 //   let go     C waits for `ended`; the device bytes go back to the allocator
+//   write back as offload, to the place of the copy in
+//   take       device bytes are taken, as bytes of C
 // Bytes are taken and freed on C alone, so whoever gets them next on C comes after the copy. A
 // place in the store is used again only by a later offload, whose copy waits for C, which has
 // waited for the copy in. Nothing is allocated on a side stream, and record_stream, which makes the
@@ -51,6 +53,8 @@ class StreamCopies final : public ValueCopies {
   void await(Key key) override;
   void await_copy(Key key) override;
   void let_go(Key key) override;
+  void write_back(Key key) override;
+  void take(Key key) override;
   void abandon() noexcept override;
   void drain() override;
   Spans take_spans() override;

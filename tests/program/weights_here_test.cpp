@@ -1,0 +1,173 @@
+// What comes and goes of a rank's streamed weights and gradients: never less than is needed, never
+// more than the window holds, and nothing that changed is lost.
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/program/weights_here.h"
+
+#include "trireme/chain/chain.h"
+#include "trireme/program/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <vector>
+
+namespace trireme::program {
+namespace {
+
+using Gradients = HeldLayer::Gradients;
+using Kind = WeightsMove::Kind;
+
+TEST(WeightsHere, MoveOnlyWhatTheOuterTierDoesNotHave) {
+  WeightsHere here;
+  EXPECT_EQ(here.hold({{1}, {2, true, Gradients::kNew}}),
+            (std::vector<WeightsMove>{
+                {Kind::kIn, 1, false}, {Kind::kIn, 2, false}, {Kind::kTake, 2, true}}));
+  here.used(1, WeightsChange::kNothing);
+  EXPECT_EQ(here.hold({{2, true, Gradients::kNew}, {3}}),
+            (std::vector<WeightsMove>{{Kind::kLetGo, 1, false}, {Kind::kIn, 3, false}}));
+  here.used(2, WeightsChange::kGradients);
+  EXPECT_EQ(here.hold({{3}, {2}}), (std::vector<WeightsMove>{{Kind::kOut, 2, true}}));
+  EXPECT_EQ(here.hold({{3}, {2, true, Gradients::kSums}}),
+            (std::vector<WeightsMove>{{Kind::kIn, 2, true}}));
+  here.used(2, WeightsChange::kUpdate);
+  EXPECT_EQ(here.hold({}),
+            (std::vector<WeightsMove>{
+                {Kind::kOut, 2, false}, {Kind::kLetGo, 2, true}, {Kind::kLetGo, 3, false}}));
+  EXPECT_FALSE(here.has_weights(2));
+  // What came and was not used goes as it is.
+  here.hold({{2, true, Gradients::kSums}});
+  EXPECT_EQ(here.hold({}),
+            (std::vector<WeightsMove>{{Kind::kLetGo, 2, false}, {Kind::kLetGo, 2, true}}));
+}
+
+/// Runs steps of a program of streamed layers and follows every copy: what the device has of each
+/// layer, by number of the change that it carries.
+class Walk {
+ public:
+  Walk(const std::vector<chain::OuterWeights>& sizes, int at_once)
+      : sizes_(sizes),
+        window_(chain::weights_window(sizes, at_once)),
+        device_(sizes.size()),
+        outer_(sizes.size()),
+        now_(sizes.size()) {}
+
+  void step(const std::vector<Action>& actions, const WeightUses& uses) {
+    hold(uses.first);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const WeightUses::Point& point = uses.points[i];
+      if (point.needs != 0) expect_here(point.needs, actions[i].op == Op::kBackward);
+      if (actions[i].op == Op::kBackward && point.needs_gradients) add_to_sums(point.needs);
+      if (point.ends) end(*point.ends);
+      for (const WeightUses::Use& use : point.within) {
+        if (actions[i].op == Op::kStep) {
+          expect_here(use.layer, true);
+          EXPECT_EQ(at(device_, use.layer).sums, micro_batches_);
+          ++at(now_, use.layer).weights;
+          at(device_, use.layer).weights = at(now_, use.layer).weights;
+          at(now_, use.layer).sums = 0;
+        }
+        end(use);
+      }
+    }
+  }
+  void set_micro_batches(int count) { micro_batches_ = count; }
+  Bytes most() const { return most_; }
+
+ private:
+  /// Updates of the weights, micro-batches in the gradients.
+  struct State {
+    int weights = 0, sums = 0;
+  };
+  static State& at(std::vector<State>& of, int layer) {
+    return of[static_cast<std::size_t>(layer)];
+  }
+
+  void expect_here(int layer, bool backward) {
+    EXPECT_TRUE(here_.has_weights(layer));
+    EXPECT_EQ(at(device_, layer).weights, at(now_, layer).weights);
+    const bool is_trained = sizes_[static_cast<std::size_t>(layer)].is_trained;
+    if (!backward || !is_trained) return;
+    EXPECT_TRUE(here_.has_gradients(layer));
+    if (at(now_, layer).sums > 0) {
+      EXPECT_EQ(at(device_, layer).sums, at(now_, layer).sums);
+    }
+  }
+  void add_to_sums(int layer) { at(device_, layer).sums = ++at(now_, layer).sums; }
+  void end(const WeightUses::Use& use) {
+    here_.used(use.layer, use.change);
+    hold(use.held);
+  }
+  void hold(const HeldWeights& held) {
+    leaving_ = Bytes(0);
+    for (const WeightsMove& move : here_.hold(held)) {
+      const chain::OuterWeights& size = sizes_[static_cast<std::size_t>(move.layer)];
+      const Bytes bytes = move.of_gradients ? size.gradients : size.weights;
+      int State::*part = move.of_gradients ? &State::sums : &State::weights;
+      if (move.kind == Kind::kOut) {
+        EXPECT_EQ(leaving_, Bytes(0));
+        leaving_ = bytes;
+        at(outer_, move.layer).*part = at(device_, move.layer).*part;
+      }
+      if (move.kind == Kind::kIn) at(device_, move.layer).*part = at(outer_, move.layer).*part;
+      const bool goes = move.kind == Kind::kOut || move.kind == Kind::kLetGo;
+      held_ += goes ? Bytes(0) - bytes : bytes;
+      if (goes) at(device_, move.layer).*part = -1;
+    }
+    most_ = std::max(most_, held_ + leaving_);
+    EXPECT_LE(held_ + leaving_, window_);
+  }
+
+  const std::vector<chain::OuterWeights>& sizes_;
+  Bytes window_, held_, leaving_, most_;
+  std::vector<State> device_, outer_, now_;
+  WeightsHere here_;
+  int micro_batches_ = 0;
+};
+
+TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
+  std::mt19937 random(11);
+  const auto roll = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  int full = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    const int layers = roll(1, 7), micro_batches = roll(1, 3), at_once = roll(2, 4);
+    std::vector<WeightsKind> kinds{WeightsKind::kStay};
+    std::vector<chain::OuterWeights> sizes(1);
+    const bool equal = roll(0, 1) == 0;
+    for (int i = 1; i <= layers; ++i) {
+      kinds.push_back(static_cast<WeightsKind>(equal ? 2 : roll(0, 2)));
+      const bool is_trained = kinds.back() == WeightsKind::kTrained;
+      sizes.emplace_back();
+      if (kinds.back() == WeightsKind::kStay) continue;
+      sizes.back() = {.weights = Bytes(equal ? 2 : roll(1, 9)),
+                      .gradients = Bytes(!is_trained ? 0
+                                         : equal     ? 4
+                                                     : roll(1, 9)),
+                      .is_trained = is_trained};
+    }
+    std::vector<StageProgram> stages;
+    const int cut = layers > 1 ? roll(1, layers) : layers;
+    for (const auto& [first, last] : {std::pair(1, cut), {cut + 1, layers}}) {
+      if (first > last) continue;
+      stages.push_back(roll(0, 1) == 0 ? keep_all(first, last) : recompute_all(first, last));
+    }
+    const auto count = static_cast<int>(stages.size());
+    const std::vector<Action> actions = lower({.stages = stages,
+                                               .order = one_f_one_b({count, micro_batches}),
+                                               .rank_of_stage = std::vector(stages.size(), 0),
+                                               .end = StepEnd::kReduceClipStep})
+                                            .ranks[0];
+    const WeightUses uses = weight_uses(actions, kinds, at_once, roll(0, 1) == 0);
+    if (uses.points.empty()) continue;
+    Walk walk(sizes, at_once);
+    walk.set_micro_batches(micro_batches);
+    for (int step = 0; step < 3; ++step) walk.step(actions, uses);
+    full += walk.most() == chain::weights_window(sizes, at_once);
+  }
+  EXPECT_GT(full, 500);
+}
+
+}  // namespace
+}  // namespace trireme::program
