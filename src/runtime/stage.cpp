@@ -67,15 +67,15 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
   for (const int number : numbers_) input_gradients_[number] = model::input_gradient(model, number);
   const tier::TagScope tag(tier::Tag::kParameters);
   // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
-  // memory counts for the thread that takes it; layers that have frozen weights, or masters or
-  // weights that do not stay, take more of it while they are built than ever again, so that another
-  // thread builds them.
+  // memory counts for the thread that takes it; layers that have frozen weights, or masters that
+  // do not stay, take more of it while they are built than ever again, so that another thread
+  // builds them.
   const std::size_t at_once = device_.is_cpu() ? 1 : host_cores();
   for (std::size_t begin = 0; begin < numbers_.size(); begin += at_once) {
     const auto some =
         std::span(numbers_).subspan(begin, std::min(at_once, numbers_.size() - begin));
     const model::LayerRecipe& first = recipe_of(model, some.front());
-    const bool is_lean = first.has_frozen || masters_ == Masters::kHost || streams(some.front());
+    const bool is_lean = first.has_frozen || masters_ == Masters::kHost;
     Layers built;
     if (device_.is_cpu() && !is_lean) {
       built.push_back(first.build(model::Seeds(seed, some.front())));
@@ -106,6 +106,7 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
   if (recipe.has_frozen || built.by_other_thread) take_over(number, layer);
   model::move_to(device_, layer);
   if (masters_ == Masters::kDevice) masters = model::lower_weights(layer, precision);
+  if (streams(number)) part(number, layer);
   for (std::size_t i = 0; i < masters.size(); ++i) {
     const at::Tensor& weight = layer.parameters()[i].value;
     if (masters[i].scalar_type() == weight.scalar_type()) masters[i] = weight.detach();
@@ -126,6 +127,13 @@ void Stage::take_over(int number, model::Layer& layer) {
   }
   for (const model::Buffer& buffer : layer.buffers())
     if (device_.is_cpu()) counted_here(buffer.value);
+}
+
+void Stage::part(int number, const model::Layer& layer) const {
+  for (const model::Parameter& parameter : layer.parameters())
+    if (is_streamed(number, layer, parameter) &&
+        parameter.value.storage().nbytes() != parameter.value.nbytes())
+      counted_here(parameter.value);
 }
 
 bool Stage::shares_frozen(int number, const model::Parameter& parameter) const {

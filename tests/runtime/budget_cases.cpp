@@ -185,7 +185,8 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
   for (const char* solver : {"keep_all", "recompute_all", "periodic 2", "sqrt", "revolve",
                              "min_peak", "rotor", "rotor_free", "capuchin", "offload", "pofo"})
     cases.emplace_back(chain, solver);
-  if (chain == "gpt_lora" || chain == "gpt_top" || chain == "torchscript_frozen")
+  if (chain == "gpt_lora" || chain == "gpt_top" || chain == "torchscript_frozen" ||
+      chain == "gpt" || chain == "llama" || chain == "vgg" || chain == "gpt_bfloat16_weights")
     for (const char* solver : {"keep_all, weights streamed", "recompute_all, weights streamed",
                                "rotor, weights streamed", "pofo, weights streamed"})
       cases.emplace_back(chain, solver);
@@ -194,6 +195,10 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
   for (const char* solver :
        {"keep_all, optimizer away", "rotor, optimizer away", "pofo, optimizer away"})
     cases.emplace_back(chain, solver);
+  if (chain == "gpt" || chain == "gpt_bfloat16_weights")
+    for (const char* solver :
+         {"keep_all, weights streamed, optimizer away", "rotor, weights streamed, optimizer away"})
+      cases.emplace_back(chain, solver);
   return cases;
 }
 

@@ -109,7 +109,8 @@ chain::Platform Subject::platform(Bytes budget) const {
 
 partition::Question Subject::question(const std::string& solver, Bytes budget) const {
   partition::Question question = question_of(chain_, platform(budget), model_, job_);
-  const bool moves = solver.ends_with(kOuter), streams = solver.ends_with(kStreamed);
+  const bool moves = solver.find(kOuter) != solver.npos,
+             streams = solver.find(kStreamed) != solver.npos;
   question.solver = solver.substr(0, solver.find(','));
   if (moves) question.optimizer_copies = partition::kAnyTime;
   if (streams) question.streamed = partition::all_to_stream(chain_);

@@ -58,8 +58,8 @@ class Subject {
  public:
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
-  /// Least budget of a solver (with ", optimizer away" at its end: with all of the optimiser's
-  /// state in the outer tier; with ", weights streamed": with all frozen weights there), and the
+  /// Least budget of a solver (with ", optimizer away" behind it: with all of the optimiser's state
+  /// in the outer tier; with ", weights streamed": with all weights there that may be), and the
   /// budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();

@@ -13,15 +13,12 @@
 
 namespace trireme::runtime {
 
-std::vector<int> frozen_layers(const model::ChainModel& model, int first, int last) {
-  const auto is_frozen = [](const model::Parameter& parameter) {
-    return !parameter.is_trained && parameter.tie.empty();
-  };
-  const auto has_frozen = [&](const model::Layer& layer) {
-    return std::any_of(layer.parameters().begin(), layer.parameters().end(), is_frozen);
-  };
-  const std::vector<char> of_layers = model::of_every_layer(
-      model, [&](const model::Layer& layer) { return static_cast<char>(has_frozen(layer)); });
+std::vector<int> layers_with_weights(const model::ChainModel& model, int first, int last) {
+  const auto is_own = [](const model::Parameter& parameter) { return parameter.tie.empty(); };
+  const std::vector<char> of_layers = model::of_every_layer(model, [&](const model::Layer& layer) {
+    return static_cast<char>(
+        std::any_of(layer.parameters().begin(), layer.parameters().end(), is_own));
+  });
   std::vector<int> layers;
   for (int i = first; i <= last; ++i)
     if (of_layers[static_cast<std::size_t>(i - 1)] != 0) layers.push_back(i);

@@ -94,12 +94,12 @@ struct Split {
   /// Of every stage's optimiser state, what is in the outer tier, or in a file, in such parts.
   Bytes away = {}, part = Bytes(4096);
   bool to_file = false;
-  bool streams = false;  ///< frozen weights that no other layer has, there as well
+  bool streams = false;  ///< weights that no other layer has, there as well
   int at_once = 2;       ///< of so many layers weights are here
 };
 
-/// Of layers first..last, those that have frozen weights of their own.
-std::vector<int> frozen_layers(const model::ChainModel& model, int first, int last);
+/// Of layers first..last, those that have weights of their own.
+std::vector<int> layers_with_weights(const model::ChainModel& model, int first, int last);
 
 inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
                           const Split& split) {
@@ -123,7 +123,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
                                               : program::recompute_all(first, last)},
                    .cycle = {0, 1, 1}};
     stage.optimizer_away = split.away;
-    if (split.streams) stage.streamed = frozen_layers(model, first, last);
+    if (split.streams) stage.streamed = layers_with_weights(model, first, last);
     if (!split.in_flight.empty()) stage.in_flight = split.in_flight.at(plan.stages.size());
     plan.stages.push_back(stage);
     first = last + 1;

@@ -1,5 +1,5 @@
-// Frozen weights that come for every use of their layer: where they are changes no bit of what is
-// learned.
+// Weights that come for every use of their layer, trained ones with their gradients: where they are
+// changes no bit of what is learned.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/streamed_weights.h"
 
@@ -27,6 +27,13 @@ config::GptSpec deep_with_adapters() {
   return spec;
 }
 
+/// All of it trained.
+config::GptSpec deep() {
+  config::GptSpec spec = small_gpt();
+  spec.blocks = 4;
+  return spec;
+}
+
 config::JobSpec job_of(config::ModelSpec model, const std::string& precision) {
   config::JobSpec job = small_job(std::move(model));
   job.train.precision = precision;
@@ -45,7 +52,10 @@ TEST(StreamedWeights, GiveTheBitsOfWeightsOnTheDevice) {
   llama.lora_rank = 3;
   config::GptSpec top = small_gpt();
   top.trained = {"block1.*"};
-  for (const config::ModelSpec& model : {config::ModelSpec(deep_with_adapters()), {llama}, {top}}) {
+  config::LlamaSpec trained = llama;
+  trained.lora_rank = 0;
+  for (const config::ModelSpec& model :
+       {config::ModelSpec(deep_with_adapters()), {llama}, {top}, {deep()}, {trained}}) {
     for (const char* const precision : {"float32", "bfloat16", "bfloat16_weights"}) {
       SCOPED_TRACE(precision);
       const config::JobSpec job = job_of(model, precision);
@@ -63,8 +73,11 @@ TEST(StreamedWeights, GiveTheBitsOfWeightsOnTheDevice) {
   }
 }
 
-TEST(StreamedWeights, GiveTheBitsForEverySplit) {
-  const config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
+class SplitStreams : public testing::TestWithParam<bool> {};
+
+TEST_P(SplitStreams, GiveTheBitsForEverySplit) {
+  const config::JobSpec job =
+      job_of(GetParam() ? deep() : deep_with_adapters(), "bfloat16_weights");
   const Outcome reference = run_small(job, {}), of_two = run_small(job, {.replicas = 2});
   for (const std::vector<int>& cut : {std::vector<int>{1}, {4}, {2, 5}}) {
     expect_same(run_small(job, {.cut = cut, .recompute = true, .streams = true}), reference);
@@ -80,17 +93,46 @@ TEST(StreamedWeights, GiveTheBitsForEverySplit) {
                 reference);
 }
 
-TEST(StreamedWeights, AreOnTheDeviceTwoLayersAtATime) {
+INSTANTIATE_TEST_SUITE_P(StreamedWeights, SplitStreams, testing::Bool(),
+                         [](const auto& test) { return test.param ? "trained" : "frozen"; });
+
+// With nothing to clip by, no norm is noted; without momentum there is no state.
+TEST(StreamedWeights, AreTrainedByAnyOptimizer) {
+  for (const double momentum : {0.0, 0.9}) {
+    for (const char* const precision : {"float32", "bfloat16_weights"}) {
+      config::JobSpec job = job_of(small_mlp(), precision);
+      job.train.clip_norm = 0;
+      job.train.optimizer.kind = "sgd";
+      job.train.optimizer.momentum = momentum;
+      const Outcome reference = run_small(job, {});
+      expect_same(run_small(job, {.streams = true}), reference);
+      expect_same(run_small(job, {.away = Bytes(1 << 30), .streams = true}), reference);
+    }
+  }
+}
+
+/// What each streamed layer of a stage has.
+std::vector<chain::OuterWeights> sizes_in(Stage& stage) {
+  std::map<int, chain::OuterWeights> of_layer;
+  for (const StageParameter& parameter : stage.parameters()) {
+    if (!parameter.is_streamed) continue;
+    chain::OuterWeights& size = of_layer[parameter.layer];
+    size.weights += Bytes(static_cast<std::int64_t>(parameter.weight.nbytes()));
+    size.is_trained = parameter.is_trained;
+    if (parameter.is_trained)
+      size.gradients = Bytes(
+          static_cast<std::int64_t>(stage.streamed_gradients(parameter.layer)->flat().nbytes()));
+  }
+  std::vector<chain::OuterWeights> sizes;
+  for (const auto& [layer, size] : of_layer) sizes.push_back(size);
+  return sizes;
+}
+
+TEST_P(SplitStreams, AreOnTheDeviceTwoLayersAtATime) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
-    const config::JobSpec job = job_of(deep_with_adapters(), precision);
+    const config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), precision);
     std::vector<chain::OuterWeights> sizes;
-    const auto look = [&](int /*rank*/, Trainer& trainer) {
-      std::map<int, std::int64_t> of_layer;
-      for (const StageParameter& parameter : trainer.stage().parameters())
-        if (parameter.is_streamed)
-          of_layer[parameter.layer] += static_cast<std::int64_t>(parameter.weight.nbytes());
-      for (const auto& [layer, bytes] : of_layer) sizes.push_back({Bytes(bytes), {}});
-    };
+    const auto look = [&](int /*rank*/, Trainer& trainer) { sizes = sizes_in(trainer.stage()); };
     const Outcome held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
     Bytes all;
     for (const chain::OuterWeights& size : sizes) all += size.all();
@@ -105,35 +147,38 @@ TEST(StreamedWeights, AreOnTheDeviceTwoLayersAtATime) {
 }
 
 // The validation's program is another one, and begins where it likes.
-TEST(StreamedWeights, ServeValidationToo) {
-  config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
+TEST_P(SplitStreams, ServeValidationToo) {
+  config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), "bfloat16_weights");
   job.train.validate_every = 1;
   const Outcome reference = run_small(job, {}), run = run_small(job, {.streams = true});
   expect_same(run, reference);
   EXPECT_EQ(run.validation_loss, reference.validation_loss);
 }
 
-TEST(StreamedWeights, AreSavedAndTakenUpLikeAnyOther) {
-  config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
-  job.train.steps = 6;
-  const TemporaryFolder held, streamed;
-  const auto every_three = [](const TemporaryFolder& folder) {
-    return Checkpointing{.folder = folder.path(), .every = 3, .job = "train: {}\n", .data = ""};
-  };
-  const Outcome reference = run_small(job, {}, {}, device::cpu(), every_three(held));
-  run_small(job, {.cut = {3}, .streams = true}, {}, device::cpu(), every_three(streamed));
-  for (const char* const step : {"step-3", "step-6"}) {
-    const checkpoint::Manifest of_held = checkpoint::load_manifest(held / step),
-                               of_streamed = checkpoint::load_manifest(streamed / step);
-    ASSERT_EQ(of_held.tensors.size(), of_streamed.tensors.size());
-    for (const auto& [name, entry] : of_held.tensors)
-      EXPECT_EQ(of_streamed.tensors.at(name).digest, entry.digest) << name;
-  }
-  for (const Split& after : {Split{.cut = {2}, .streams = true}, Split{.cut = {4}},
-                             Split{.to_file = true, .streams = true}}) {
-    Checkpointing resumed;
-    resumed.resume = streamed / "step-3";
-    expect_same(run_small(job, after, {}, device::cpu(), resumed), reference);
+TEST_P(SplitStreams, AreSavedAndTakenUpLikeAnyOther) {
+  for (const char* const precision : {"float32", "bfloat16_weights"}) {
+    config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), precision);
+    job.train.steps = 6;
+    const TemporaryFolder held, streamed;
+    const auto every_three = [](const TemporaryFolder& folder) {
+      return Checkpointing{.folder = folder.path(), .every = 3, .job = "train: {}\n", .data = ""};
+    };
+    const Outcome reference = run_small(job, {}, {}, device::cpu(), every_three(held));
+    run_small(job, {.cut = {3}, .streams = true}, {}, device::cpu(), every_three(streamed));
+    for (const char* const step : {"step-3", "step-6"}) {
+      const checkpoint::Manifest of_held = checkpoint::load_manifest(held / step),
+                                 of_streamed = checkpoint::load_manifest(streamed / step);
+      ASSERT_EQ(of_held.tensors.size(), of_streamed.tensors.size());
+      for (const auto& [name, entry] : of_held.tensors)
+        EXPECT_EQ(of_streamed.tensors.at(name).digest, entry.digest) << name;
+    }
+    for (const Split& after : {Split{.cut = {2}, .streams = true}, Split{.cut = {4}},
+                               Split{.to_file = true, .streams = true},
+                               Split{.away = Bytes(1 << 30), .streams = true}}) {
+      Checkpointing resumed;
+      resumed.resume = streamed / "step-3";
+      expect_same(run_small(job, after, {}, device::cpu(), resumed), reference);
+    }
   }
 }
 
@@ -144,6 +189,14 @@ TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
   config::JobSpec job = job_of(deep_with_adapters(), "bfloat16_weights");
   job.weights = train_and_export(job_of(plain, "float32"), folder).weights.string();
   expect_same(run_small(job, {.cut = {3}, .streams = true}), run_small(job, {}));
+  // And all of it trained.
+  for (const char* const precision : {"float32", "bfloat16_weights"}) {
+    config::JobSpec full = job_of(plain, precision);
+    full.weights = job.weights;
+    for (const Bytes away : {Bytes(0), Bytes(1 << 30)})
+      expect_same(run_small(full, {.cut = {3}, .away = away, .streams = true}),
+                  run_small(full, {}));
+  }
 }
 
 TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
