@@ -185,6 +185,31 @@ std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
   return place == "outer" ? all_to_stream(chain) : std::vector<int>{};
 }
 
+namespace {
+
+/// Of the layers, those with which a rank holds least: of what changes, it holds as much as leaves
+/// at a time beside what is used, and one that is much larger than the others may as well stay.
+/// With a limit to what leaves at a time, every layer below it saves something.
+std::vector<int> leanest(const Question& question, std::vector<int> layers) {
+  const auto leaves = [&](int layer) { return question.chain.layer(layer).may_leave().leaving(); };
+  std::vector<int> best = layers;
+  Bytes saved = streamed_bytes(question, layers).saved;
+  while (!layers.empty()) {
+    const int largest = *std::max_element(layers.begin(), layers.end(),
+                                          [&](int a, int b) { return leaves(a) < leaves(b); });
+    const Bytes limit = leaves(largest);
+    if (limit == Bytes(0)) break;
+    std::erase_if(layers, [&](int layer) { return leaves(layer) == limit; });
+    const Bytes with_fewer = streamed_bytes(question, layers).saved;
+    if (with_fewer <= saved) continue;
+    saved = with_fewer;
+    best = layers;
+  }
+  return best;
+}
+
+}  // namespace
+
 std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns& runs) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (!question.streamed || question.streamed->empty() || !can_stream(spec)) return {};
@@ -201,6 +226,7 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
       layers.push_back(*layer);
     }
   }
+  layers = leanest(question, std::move(layers));
   return streamed_bytes(question, layers).saved > Bytes(0) ? layers : std::vector<int>{};
 }
 

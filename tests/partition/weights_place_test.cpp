@@ -37,14 +37,26 @@ Question equal_frozen(int stages, double rate, std::int64_t memory) {
                      std::vector<std::int64_t>(8, 10));
 }
 
-/// Random frozen weights, and an outer tier for every rank; budgets with room for some of them.
-Question small_question_with_frozen(std::mt19937& random, const Sizes& sizes) {
+/// Random weights, of all layers frozen, trained or one or the other, and an outer tier for every
+/// rank; budgets with room for some of them.
+Question small_question_with_weights(std::mt19937& random, const Sizes& sizes) {
   Question question = small_question(random, sizes);
-  for (chain::LayerCost& layer : question.chain.layers)
-    layer.parameters = layer.frozen = Bytes(3 * between(random, 0, 4));
+  const int kind = between(random, 0, 2);
+  Bytes gradients;
+  for (chain::LayerCost& layer : question.chain.layers) {
+    layer.parameters = Bytes(3 * between(random, 0, 4));
+    if (kind == 0 || (kind == 1 && between(random, 0, 1) == 0)) {
+      layer.frozen = layer.parameters;
+      continue;
+    }
+    layer.trained = layer.parameters;
+    layer.gradients = layer.trained_gradients = layer.trained * between(random, 1, 2);
+    layer.update = Seconds(between(random, 0, 2));
+    gradients += layer.gradients;
+  }
   for (chain::RankSpec& rank : question.platform.ranks) {
-    rank.memory += Bytes(between(random, 6, 24));
-    rank.host = Bytes(between(random, 10, 200));
+    rank.memory += Bytes(between(random, 6, 24)) + gradients * between(random, 1, 4) / 4;
+    rank.host = Bytes(between(random, 10, 200)) + gradients;
     rank.out = rank.in = BytesPerSecond(between(random, 1, 12));
   }
   question.streamed = std::nullopt;
@@ -91,13 +103,58 @@ TEST(WeightsPlace, KeepAllStreamsWhatIsOverItsBudget) {
   EXPECT_EQ(plan.stages[0].static_bytes, Bytes(20));
   EXPECT_EQ(plan.stages[0].predicted.peak, needed - Bytes(60));
   EXPECT_DOUBLE_EQ(plan.step.count(), 3 * 8 * 3);
-  ASSERT_NE(alternative(plan, "frozen weights on the device"), nullptr);
-  EXPECT_TRUE(alternative(plan, "frozen weights on the device")->infeasible);
+  ASSERT_NE(alternative(plan, "weights on the device"), nullptr);
+  EXPECT_TRUE(alternative(plan, "weights on the device")->infeasible);
 
   question.platform.ranks[0].memory -= Bytes(1);
   EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
   question.streamed = std::vector<int>{};
   EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
+}
+
+/// Eight equal layers with 10 bytes of trained weights each, 20 of gradients, 40 of state.
+Question equal_trained(double rate, std::int64_t memory) {
+  Question question = with_links(equal_layers(8, 1, 3, memory), rate);
+  for (chain::LayerCost& layer : question.chain.layers) {
+    layer.parameters = layer.trained = Bytes(10);
+    layer.gradients = layer.trained_gradients = Bytes(20);
+    layer.optimizer = Bytes(40);
+  }
+  question.streamed = std::nullopt;
+  question.optimizer_copies = std::nullopt;
+  question.platform.ranks[0].host = Bytes(1000);
+  return question;
+}
+
+// Of 8 x 70 static bytes there remain those of two layers and the gradients of a third, which
+// leave.
+TEST(WeightsPlace, OfTrainedWeightsTakesTheirGradientsAndState) {
+  Question question = equal_trained(100, 1000);
+  question.solver = "keep_all";
+  const Bytes needed = keep_all_budget(question);
+  question.platform.ranks[0].memory = needed - Bytes(8 * 70) + Bytes(2 * 30 + 20);
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_EQ(streamed(plan).size(), 8U);
+  EXPECT_EQ(plan.stages[0].static_bytes, Bytes(2 * 30 + 20));
+  EXPECT_EQ(plan.stages[0].optimizer_away, Bytes(8 * 40));
+  question.platform.ranks[0].memory -= Bytes(1);
+  EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
+}
+
+// One layer that is much larger than the others would need room for its gradients on their way out,
+// too.
+TEST(WeightsPlace, OfALayerLargerThanAllOthersIsTheDevice) {
+  Question question = equal_trained(100, 0);
+  chain::LayerCost& head = question.chain.layers.back();
+  head.parameters = head.trained = Bytes(1000);
+  head.gradients = head.trained_gradients = Bytes(2000);
+  question.platform.ranks[0].host = Bytes(100'000);
+  question.streamed = all_to_stream(question.chain);
+  question.optimizer_copies = kAnyTime;
+  const plan::Plan plan = planned(question);
+  EXPECT_EQ(streamed(plan), (std::vector<int>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(plan.stages[0].static_bytes, Bytes(3000 + 2 * 30 + 20));
 }
 
 TEST(WeightsPlace, FollowsTheRateOfTheLink) {
@@ -176,7 +233,7 @@ TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
   int away = 0;
   for (int trial = 0; trial < trials(60); ++trial) {
     SCOPED_TRACE(trial);
-    Question question = small_question_with_frozen(
+    Question question = small_question_with_weights(
         random, {.least_layers = 3, .least_stages = 1, .most_stages = 2});
     for (chain::LayerCost& layer : question.chain.layers)
       layer.optimizer = Bytes(between(random, 0, 12));
@@ -204,7 +261,7 @@ TEST(WeightsPlace, OfOneRankIsNearTheBestOfAllSetsOfLayers) {
   double sum = 0, worst = 1;
   for (int trial = 0; trial < trials(120); ++trial) {
     SCOPED_TRACE(trial);
-    Question question = small_question_with_frozen(
+    Question question = small_question_with_weights(
         random, {.least_layers = 3, .least_stages = 1, .most_stages = 1});
     question.solver = "rotor";
     Seconds least = kAnyTime;
@@ -235,10 +292,10 @@ TEST(WeightsPlace, OfOneRankIsNearTheBestOfAllSetsOfLayers) {
 TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
   std::mt19937 random(6);
   int moved = 0, saved = 0;
-  for (int trial = 0; trial < trials(60); ++trial) {
+  for (int trial = 0; trial < trials(100); ++trial) {
     SCOPED_TRACE(trial);
-    const Question question =
-        small_question_with_frozen(random, {.least_layers = 6, .most_layers = 9, .most_stages = 2});
+    const Question question = small_question_with_weights(
+        random, {.least_layers = 6, .most_layers = 9, .most_stages = 2});
     const auto [plan, other] = beside_resident(question);
     if (!plan) continue;
     if (!streamed(*plan).empty()) ++moved;
@@ -280,7 +337,7 @@ TEST(WeightsPlace, TheLeastBudgetIsThatWithAllOfThemStreamed) {
   int lacking = 0;
   for (int trial = 0; trial < trials(80); ++trial) {
     SCOPED_TRACE(trial);
-    Question question = small_question_with_frozen(
+    Question question = small_question_with_weights(
         random, {.least_layers = 3, .least_stages = 1, .most_stages = 1});
     question.solver = "rotor";
     question.platform.ranks[0].host = Bytes(1000);
@@ -354,9 +411,10 @@ std::optional<Bytes> advised_host(const Answer& answer) {
 /// Where the margin of a few bytes is none.
 void enlarge(chain::Chain& chain) {
   for (chain::LayerCost& layer : chain.layers)
-    for (Bytes* const size : {&layer.output, &layer.tape, &layer.forward_transient,
-                              &layer.tape_transient, &layer.backward_transient, &layer.parameters,
-                              &layer.gradients, &layer.optimizer, &layer.frozen})
+    for (Bytes* const size :
+         {&layer.output, &layer.tape, &layer.forward_transient, &layer.tape_transient,
+          &layer.backward_transient, &layer.parameters, &layer.gradients, &layer.optimizer,
+          &layer.frozen, &layer.trained, &layer.trained_gradients})
       *size = *size * 1000;
   chain.input = chain.input * 1000;
 }
@@ -366,7 +424,7 @@ TEST(WeightsPlace, AnAdvisedAmountOfHostMemoryIsEnough) {
   int advised = 0;
   for (int trial = 0; trial < trials(200); ++trial) {
     SCOPED_TRACE(trial);
-    Question question = small_question_with_frozen(
+    Question question = small_question_with_weights(
         random, {.least_layers = 2, .least_stages = 1, .most_stages = 1});
     for (chain::LayerCost& layer : question.chain.layers)
       layer.optimizer = Bytes(between(random, 0, 6));

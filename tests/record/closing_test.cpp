@@ -29,7 +29,7 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
       "   0     375 ms  480 ms   100 ms    200 ms    50.0 ms  20.0 ms   75.0 %  130 ms   70.0 %\n"
       "   1     400 ms  500 ms   250 ms    250 ms          0        0        -       0  100.0 %\n"
       "\n"
-      "rank 0: 8.00 MiB of frozen weights in the outer tier, which come for every use\n"
+      "rank 0: 8.00 MiB of weights in the outer tier, which come for every use\n"
       "rank 0: 64.0 MiB of optimizer state in the outer tier, updates take 62.5 ms a step\n"
       "\n"
       "rank 0 also: 32.0 MiB of workspaces (of reserved), 512 MiB outside the allocator (contexts, "
