@@ -95,6 +95,8 @@ def gpt(name, title, blocks, width, heads, batch, context, vocabulary=50257, ada
         layer.add(layer.input, layer.linear(hidden, width, adapter=adapter))
     layer = chain.layer("head")
     layer.cross_entropy(layer.linear(layer.layer_norm(layer.input), vocabulary, bias=False))
+    for end in (chain.layers[0], layer):
+        end.tied = chain.tied
     return chain
 
 

@@ -54,6 +54,7 @@ class LayerCosts:
         self.constants = {x} if is_constant else set()  # need no gradient
         self.operations = []
         self.parameters = self.frozen = self.statistics = self.macs = 0
+        self.tied = 0  # of the parameters, those that another layer has, too
         self.forward_s = self.backward_s = 0.0
 
     @property
@@ -93,7 +94,15 @@ class LayerCosts:
                     (self.parameters + self.frozen + self.statistics) * device.parameter,
                 "gradient_bytes": self.parameters * device.gradient,
                 "optimizer_bytes": self.parameters * device.optimizer,
-                **({"frozen_bytes": self.frozen * device.parameter} if self.frozen else {})}
+                **self._may_leave()}
+
+    def _may_leave(self):
+        """What a rank may have in its outer tier while other layers run."""
+        if self.frozen:
+            return {"frozen_bytes": self.frozen * self.device.parameter}
+        own = self.parameters - self.tied
+        return {"trained_bytes": own * self.device.parameter,
+                "trained_gradient_bytes": own * self.device.gradient} if own else {}
 
     def _time(self, macs, moved):
         return max(2 * macs / self.device.flops, moved / self.device.bandwidth)

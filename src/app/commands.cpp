@@ -129,9 +129,10 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       ->check(CLI::IsMember({"auto", "device", "outer"}))
       ->capture_default_str();
   command
-      .add_option("--weights", arguments.weights,
-                  "Frozen weights: on the device, in the outer tier but while their layer is used, "
-                  "or auto: what is faster")
+      .add_option(
+          "--weights", arguments.weights,
+          "Weights, trained ones with their gradients: on the device, in the outer tier but "
+          "while their layer is used, or auto: what is faster")
       ->check(CLI::IsMember({"auto", "device", "outer"}))
       ->capture_default_str();
   CLI::Option* const output =

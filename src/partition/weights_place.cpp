@@ -43,6 +43,7 @@ class Search {
       : question_(question),
         optimizer_(question.optimizer_copies),
         all_(static_cast<int>(all_to_stream(question.chain).size())),
+        ideal_(ideal_step(question)),
         plan_(plan) {}
 
   Answer best();
@@ -61,16 +62,46 @@ class Search {
   /// The same with more of them, which all of them away leave less memory for.
   void look_at_more();
   const Looked& fastest() const;
-  bool is_near_ideal() const { return fastest().step() <= ideal_step(question_) * kNearIdeal; }
+  bool is_near_ideal() const { return fastest().step() <= ideal_ * kNearIdeal; }
+  /// What the same question takes that has no budgets.
+  Seconds unlimited() const;
   /// With all of the optimiser's state away where that is faster.
   Answer settled(const Looked& best);
 
   Question question_;
   std::optional<Seconds> optimizer_;
-  int all_;
+  int all_;  ///< most layers that are worth a look
+  Seconds ideal_;
   const std::function<Answer(const Question&)>& plan_;
   std::vector<Looked> looked_;
 };
+
+/// Less than what the longest copies in of a rank take in a step that streams these layers: every
+/// micro-batch brings their weights twice and, but for the first, their gradients, without those
+/// that are there where the order turns. The longest takes no less than the mean.
+Seconds least_copies(const Question& question, const std::vector<int>& layers) {
+  double weights = 0, gradients = 0, largest = 0, rate = 0;
+  for (const int layer : layers) {
+    const chain::OuterWeights& one = question.chain.layer(layer).may_leave();
+    weights += static_cast<double>(one.weights.count());
+    gradients += static_cast<double>(one.gradients.count());
+    largest = std::max(largest, static_cast<double>(one.all().count()));
+  }
+  const double stay = 2 * question.stages * kMoreAtOnce;
+  for (int k = 0; k < question.stages; ++k)
+    rate += question.platform.ranks[static_cast<std::size_t>(k)].in.count();
+  const double bytes = question.micro_batches * (2 * weights + gradients - stay * largest);
+  return Seconds(std::max(0.0, bytes - gradients) / rate);
+}
+
+Seconds Search::unlimited() const {
+  Question question = question_;
+  question.optimizer_copies = Seconds(0);
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
+  const Answer answer = plan_(question);
+  const auto* const plan = std::get_if<plan::Plan>(&answer);
+  return plan == nullptr ? Seconds(0) : plan->step;
+}
 
 const Search::Looked& Search::look(int layers) {
   question_.streamed = layers_to_stream(question_.chain, layers);
@@ -81,7 +112,14 @@ Answer Search::best() {
   const bool may_be_more = !question_.weights_at_once;
   question_.weights_at_once = question_.weights_at_once.value_or(program::kLeastAtOnce);
   const plan::Plan* const resident = look(0).plan();
-  if (resident != nullptr && (has_no_price(*resident) || is_near_ideal())) return *resident;
+  if (resident != nullptr) {
+    if (has_no_price(*resident) || is_near_ideal()) return *resident;
+    ideal_ = std::max(ideal_, unlimited());
+    const Seconds step = resident->step;
+    while (all_ > 0 && least_copies(question_, layers_to_stream(question_.chain, all_)) >= step)
+      --all_;
+    if (all_ == 0 || is_near_ideal()) return looked_.front().answer;
+  }
   // Beside weights that are streamed, the place of the optimiser's state is chosen last.
   question_.optimizer_copies = optimizer_.value_or(Seconds(0));
   if (look(all_).plan() == nullptr && !optimizer_) {

@@ -61,8 +61,8 @@ class Walk {
   CopyPoint step(const Action& action, std::size_t index);
   Bytes peak() const { return peak_; }
   Bytes outer_peak() const { return outer_peak_; }
-  /// Without a value of any pass.
-  Bytes idle() const { return base_ - weights_.unused(); }
+  /// Without a value of any pass: at the end, or while the update uses streamed weights.
+  Bytes idle() const { return base_ - idle_unused_; }
 
  private:
   void release_ended(Seconds now, CopyPoint& point);
@@ -86,6 +86,7 @@ class Walk {
   Bytes during_;  ///< of the action at hand, for which every copy is instant; base inside
   Seconds now_;
   Bytes peak_, outer_, outer_peak_;
+  Bytes idle_unused_;  ///< of the window for streamed weights, while the last action ran
 };
 
 CopyPoint Walk::step(const Action& action, std::size_t index) {
@@ -108,7 +109,9 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
   begin_needed(action, point);
   while (!leaving_.empty() && !fits(Bytes(0))) release(point);
   const Bytes unused = weights_.unused();
-  const Bytes taken_within = unused - weights_.after(index);
+  const Bytes least_unused = weights_.after(index);
+  const Bytes taken_within = unused - least_unused;
+  idle_unused_ = std::min(least_unused, weights_.unused());
   peak_ = std::max(peak_, during_ + taken_within + leaving_bytes_ - coming_bytes_);
   now_ = end;
 

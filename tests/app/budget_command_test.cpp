@@ -119,7 +119,8 @@ std::int64_t away(const json& summary) {
 
 TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
   const TemporaryFolder folder;
-  const std::string job = small_job(folder, "checkpoint: {every: 2}\n");
+  const std::string job =
+      small_job(folder, "checkpoint: {every: 2}\n") + " --set memory.weights=device";
   run_command(kTrireme + " train " + job);
   const std::string digest = summary_of(folder)["parameters_digest"];
   const std::string outer = " --set memory.host_budget=64MiB";
@@ -157,11 +158,17 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
   EXPECT_EQ(away(summary_of(folder)), 0);
 }
 
-TEST(Budget, FrozenWeightsInTheOuterTierTrainWhereNothingElseDoes) {
+struct WeightsCase {
+  std::string name, model, told;
+};
+
+class BudgetOfWeights : public testing::TestWithParam<WeightsCase> {};
+
+TEST_P(BudgetOfWeights, InTheOuterTierTrainWhereNothingElseDoes) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder, "checkpoint: {every: 2}\n") +
-                          " --set model.blocks=6 --set model.lora_rank=2" +
-                          " --set train.precision=bfloat16_weights";
+                          " --set model.blocks=6 --set train.precision=bfloat16_weights" +
+                          GetParam().model;
   run_command(kTrireme + " train " + job);
   const std::string digest = summary_of(folder)["parameters_digest"];
   const std::string outer = " --set memory.host_budget=64MiB";
@@ -173,14 +180,14 @@ TEST(Budget, FrozenWeightsInTheOuterTierTrainWhereNothingElseDoes) {
   EXPECT_THAT(
       run_command(kTrireme + " check " + job + rotor + budget(least_budget(job, outer + rotor)))
           .errors,
-      HasSubstr("of host memory for frozen weights"));
+      HasSubstr("of host memory for " + GetParam().told));
 
   for (const std::string& tier : {outer, std::string(" --set memory.disk_budget=64MiB")}) {
     const CommandResult run =
         run_command(kTrireme + " train " + job + tier + budget(least) +
                     " --set checkpoint.resume=never --trace " + trace.string());
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    EXPECT_THAT(run.out, HasSubstr("of frozen weights in the outer tier, which come for every"));
+    EXPECT_THAT(run.out, HasSubstr("of weights in the outer tier, which come for every"));
     const json planned = summary_of(folder);
     EXPECT_EQ(planned["parameters_digest"], digest);
     const json& rank = planned["ranks"][0];
@@ -190,6 +197,9 @@ TEST(Budget, FrozenWeightsInTheOuterTierTrainWhereNothingElseDoes) {
     const double peak = rank["peak_bytes"];
     EXPECT_NEAR(rank["predicted_peak_bytes"], peak, 0.02 * peak);
     EXPECT_THAT(text_of(trace), HasSubstr("weights in"));
+    if (GetParam().name == "trained") {
+      EXPECT_THAT(text_of(trace), HasSubstr("weights out"));
+    }
   }
   const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
   EXPECT_THAT(text_of(plan), HasSubstr("\"streamed\": ["));
@@ -206,9 +216,15 @@ TEST(Budget, FrozenWeightsInTheOuterTierTrainWhereNothingElseDoes) {
   EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, BudgetOfWeights,
+    testing::Values(WeightsCase{"frozen", " --set model.lora_rank=2", "frozen weights"},
+                    WeightsCase{"trained", "", "weights with their gradients"}),
+    [](const testing::TestParamInfo<WeightsCase>& test) { return test.param.name; });
+
 TEST(Budget, OfStateThatWouldHaveToLeaveSaysHowMuchHostMemoryItTakes) {
   const TemporaryFolder folder;
-  const std::string job = small_job(folder);
+  const std::string job = small_job(folder) + " --set memory.weights=device";
   const std::int64_t least =
       least_budget(job, " --set memory.host_budget=64MiB --set memory.optimizer=outer");
   const CommandResult run = run_command(kTrireme + " train " + job + budget(least));

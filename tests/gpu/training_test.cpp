@@ -129,16 +129,22 @@ TEST_F(GpuTraining, CopiesOfOptimizerStateGiveTheSameBits) {
 }
 
 TEST_F(GpuTraining, WeightsThatComeForEveryUseGiveTheSameBits) {
-  config::JobSpec job = gpt_job("bfloat16_weights");
-  std::get<config::GptSpec>(job.model).lora_rank = 4;
-  const GpuOutcome held = train(job, keep_all(job));
-  for (const bool to_file : {false, true}) {
-    const plan::Plan plan = keep_all(job, {.recompute = to_file, .streams = true});
-    const GpuOutcome streamed =
-        train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
-    expect_same(held, streamed);
-    EXPECT_GT(streamed.outcome.ranks[0].weights_away, Bytes(0));
-    EXPECT_LT(streamed.outcome.ranks[0].static_bytes, held.outcome.ranks[0].static_bytes);
+  for (const int lora_rank :
+       {4, 0}) {  // 0: all of them are trained, and take their gradients along
+    SCOPED_TRACE(lora_rank);
+    config::JobSpec job = gpt_job("bfloat16_weights");
+    std::get<config::GptSpec>(job.model).lora_rank = lora_rank;
+    job.train.clip_norm = 0.5;
+    const GpuOutcome held = train(job, keep_all(job));
+    for (const bool to_file : {false, true}) {
+      const Bytes away(to_file ? 0 : std::int64_t{1} << 40);
+      const plan::Plan plan = keep_all(job, {.recompute = to_file, .away = away, .streams = true});
+      const GpuOutcome streamed =
+          train_on(cuda(), job, model::make_model(job.model), {.plan = plan, .to_file = to_file});
+      expect_same(held, streamed);
+      EXPECT_GT(streamed.outcome.ranks[0].weights_away, Bytes(0));
+      EXPECT_LT(streamed.outcome.ranks[0].static_bytes, held.outcome.ranks[0].static_bytes);
+    }
   }
 }
 

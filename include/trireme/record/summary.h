@@ -38,7 +38,7 @@ struct RankSummary {
   /// How often the allocator waited for the device to gather room; nothing where it is not known.
   std::optional<std::int64_t> gathered = {};
   Bytes optimizer_away = {};  ///< of its optimizer's state, what is in the outer tier
-  Bytes weights_away = {};    ///< frozen weights that come from there for every use
+  Bytes weights_away = {};    ///< weights that come from there for every use
   Seconds update{0};          ///< the optimizer's, copies of such state inside
 };
 

@@ -85,7 +85,7 @@ struct RankFigures {
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
   Bytes optimizer_away;  ///< of its optimiser's state, what was in the outer tier
-  Bytes weights_away;    ///< frozen ones that came for every use
+  Bytes weights_away;    ///< those that came for every use, with their gradients
   Bytes process;         ///< most that its process was resident with, other ranks of it included
   DeviceReserves reserves;
   Times times;
