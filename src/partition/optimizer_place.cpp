@@ -22,6 +22,7 @@ namespace {
 constexpr int kLooks = 6, kLooksAtLarge = 2, kLarge = 2000;
 constexpr double kFinest = 0.005;
 constexpr const char* kOnDevice = "optimizer state on the device";
+constexpr const char* kAdvice = "; it would fit with ";
 
 BytesPerSecond copy_rate(const chain::RankSpec& rank) {
   return std::min(rank.out, rank.in);
@@ -279,8 +280,12 @@ std::string host_advice(const Question& question, Bytes host,
     enough = size;
     break;
   }
-  return concat("; it would fit with ", to_text(enough), " (", enough.count(),
+  return concat(kAdvice, to_text(enough), " (", enough.count(),
                 " bytes) of host memory for ", outer_text(question.chain, *found));
+}
+
+bool has_advice(const plan::Infeasible& infeasible) {
+  return infeasible.where.find(kAdvice) != std::string::npos;
 }
 
 Answer with_best_copies(const Question& question,

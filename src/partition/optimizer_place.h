@@ -39,6 +39,8 @@ Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
 /// answer it. Empty where `host` bytes are not enough.
 std::string host_advice(const Question& question, Bytes host,
                         const std::function<Answer(const Question&)>& plan);
+/// Whether such words are in it.
+bool has_advice(const plan::Infeasible& infeasible);
 
 /// For a question without optimizer_copies: `plan` is asked for plans with some, several times; the
 /// fastest of them.

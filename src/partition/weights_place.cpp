@@ -17,7 +17,7 @@ namespace {
 
 /// Plans that are made between none of the layers streamed and all of them, with two layers on the
 /// device at a time and then with more; fewer for questions of more than so many layers x stages,
-/// which take seconds each.
+/// which take seconds each, and none where all of them are slower than none.
 constexpr int kLooks = 5, kLooksAtMore = 3, kLooksAtLarge = 2, kLarge = 2000;
 constexpr int kMoreAtOnce = 3;
 /// A step that takes no longer than that of one without waits is not worth a further look.
@@ -128,7 +128,8 @@ Answer Search::best() {
     look(all_);
   }
   const bool is_large = question_.chain.length() * question_.stages > kLarge;
-  if (looked_.back().plan() != nullptr) refine(is_large ? kLooksAtLarge : kLooks);
+  const bool is_hopeful = !is_large || fastest().layers > 0;
+  if (looked_.back().plan() != nullptr && is_hopeful) refine(is_large ? kLooksAtLarge : kLooks);
   if (may_be_more && !is_large && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
   return settled(fastest());
 }
@@ -326,7 +327,9 @@ Answer with_best_streams(const Question& question,
   const bool may_stream = !all_to_stream(question.chain).empty();
   Answer answer = may_stream && has_lanes(question) ? Search(question, plan).best() : plan(asked);
   auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
-  if (infeasible != nullptr && may_stream) infeasible->where += advice(question, plan);
+  // State alone that would do is less than weights, and has been advised.
+  if (infeasible != nullptr && may_stream && !has_advice(*infeasible))
+    infeasible->where += advice(question, plan);
   return answer;
 }
 

@@ -387,6 +387,13 @@ TEST(WeightsPlace, IsAdvisedBesideTheOptimizersStateWhereItTakesBoth) {
   with.platform.ranks[0].host = Bytes(186);
   with.platform.ranks[0].out = with.platform.ranks[0].in = BytesPerSecond(1);
   EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(with)));
+  // Where state alone would do, that is all the advice.
+  with = question;
+  for (chain::LayerCost& layer : with.chain.layers) layer.optimizer = Bytes(50);
+  with.platform.ranks[0].memory = keep_all_budget(with) - Bytes(60);
+  const std::string alone = std::get<plan::Infeasible>(partition::plan(with)).where;
+  EXPECT_THAT(alone, testing::HasSubstr("of host memory for the optimizer's state"));
+  EXPECT_EQ(alone.find("it would fit"), alone.rfind("it would fit"));
   question.optimizer_copies = Seconds(0);
   EXPECT_THAT(where(), testing::Not(testing::HasSubstr("it would fit")));
 }
