@@ -82,12 +82,13 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last) {
 
 Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
   std::erase_if(layers, [](const OuterWeights& one) { return one.all() == Bytes(0); });
-  std::sort(layers.begin(), layers.end(),
-            [](const OuterWeights& a, const OuterWeights& b) { return a.all() > b.all(); });
+  const auto here = layers.begin() + std::min(std::ssize(layers), std::ptrdiff_t{at_once});
+  std::partial_sort(layers.begin(), here, layers.end(),
+                    [](const OuterWeights& a, const OuterWeights& b) { return a.all() > b.all(); });
   Bytes window, leaving;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (std::cmp_less(i, at_once)) window += layers[i].all();
-    leaving = std::max(leaving, layers[i].leaving());
+  for (auto layer = layers.begin(); layer != layers.end(); ++layer) {
+    if (layer < here) window += layer->all();
+    leaving = std::max(leaving, layer->leaving());
   }
   // Where all are there at a time, none leaves.
   return std::cmp_less(at_once, layers.size()) ? window + leaving : window;

@@ -280,8 +280,8 @@ std::string host_advice(const Question& question, Bytes host,
     enough = size;
     break;
   }
-  return concat(kAdvice, to_text(enough), " (", enough.count(),
-                " bytes) of host memory for ", outer_text(question.chain, *found));
+  return concat(kAdvice, to_text(enough), " (", enough.count(), " bytes) of host memory for ",
+                outer_text(question.chain, *found));
 }
 
 bool has_advice(const plan::Infeasible& infeasible) {

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -230,20 +232,29 @@ namespace {
 /// at a time beside what is used, and one that is much larger than the others may as well stay.
 /// With a limit to what leaves at a time, every layer below it saves something.
 std::vector<int> leanest(const Question& question, std::vector<int> layers) {
-  const auto leaves = [&](int layer) { return question.chain.layer(layer).may_leave().leaving(); };
+  const auto weights = [&](int layer) { return question.chain.layer(layer).may_leave(); };
+  std::stable_sort(layers.begin(), layers.end(),
+                   [&](int a, int b) { return weights(a).leaving() < weights(b).leaving(); });
   std::vector<int> best = layers;
+  if (layers.empty()) return best;
+  const Bytes most = weights(layers.back()).leaving();
   Bytes saved = streamed_bytes(question, layers).saved;
-  while (!layers.empty()) {
-    const int largest = *std::max_element(layers.begin(), layers.end(),
-                                          [&](int a, int b) { return leaves(a) < leaves(b); });
-    const Bytes limit = leaves(largest);
-    if (limit == Bytes(0)) break;
-    std::erase_if(layers, [&](int layer) { return leaves(layer) == limit; });
+  std::vector<Bytes> staying;  // largest first
+  while (!layers.empty() && weights(layers.back()).leaving() > Bytes(0)) {
+    const chain::OuterWeights last = weights(layers.back());
+    layers.pop_back();
+    staying.insert(std::upper_bound(staying.begin(), staying.end(), last.all(), std::greater<>()),
+                   last.all());
+    if (!layers.empty() && weights(layers.back()).leaving() == last.leaving()) continue;
     const Bytes with_fewer = streamed_bytes(question, layers).saved;
-    if (with_fewer <= saved) continue;
-    saved = with_fewer;
-    best = layers;
+    if (with_fewer > saved) best = layers;
+    saved = std::max(saved, with_fewer);
+    // As many as are there at a time would cost the same either way, the others more and more.
+    const auto at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
+    const auto lost = staying.begin() + std::min(std::ssize(staying), std::ptrdiff_t{at_once});
+    if (std::accumulate(lost, staying.end(), Bytes(0)) >= most) break;
   }
+  std::sort(best.begin(), best.end());
   return best;
 }
 
