@@ -2,7 +2,7 @@
 #include "judge.h"
 
 #include "optimizer_place.h"
-#include "weights_place.h"
+#include "streamed_layers.h"
 
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"

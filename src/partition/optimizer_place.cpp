@@ -2,7 +2,7 @@
 #include "optimizer_place.h"
 
 #include "stage_policy.h"
-#include "weights_place.h"
+#include "streamed_layers.h"
 #include "widest_gap.h"
 
 #include "trireme/core/error.h"

@@ -3,7 +3,7 @@
 
 #include "judge.h"
 #include "optimizer_place.h"
-#include "weights_place.h"
+#include "streamed_layers.h"
 
 #include <algorithm>
 #include <cmath>

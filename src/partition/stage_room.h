@@ -3,7 +3,7 @@
 #pragma once
 
 #include "stage_policy.h"
-#include "weights_place.h"
+#include "streamed_layers.h"
 
 #include "trireme/partition/planner.h"
 

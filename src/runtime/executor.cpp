@@ -103,7 +103,8 @@ RunResult Executor::run(const std::vector<Action>& actions) {
     await_values(actions[i]);
     await_weights(i);
     perform(actions[i], i);
-    weights_.ended(i);
+    weights_.note_norm(i);
+    end_weights(i);
   }
   finish();
   finish_copies();
@@ -146,6 +147,12 @@ void Executor::await_weights(std::size_t index) {
   if (!weights_.needs(index)) return;
   const Stopwatch watch(clock_, result_.times.copy_wait);
   weights_.await(index);
+}
+
+void Executor::end_weights(std::size_t index) {
+  if (!weights_.needs(index)) return;
+  const Stopwatch watch(clock_, result_.times.copy_wait);
+  weights_.end(index);
 }
 
 void Executor::finish_copies() {

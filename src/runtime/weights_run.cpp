@@ -27,14 +27,15 @@ void WeightsRun::await(std::size_t action) {
   if (point.needs_gradients) stage_.weights()->await(point.needs, true);
 }
 
-void WeightsRun::ended(std::size_t action) {
-  if (uses_.points.empty()) return;
-  const program::WeightUses::Point& point = uses_.points[action];
-  if (completes_[action] && notes_norms_ && !reducer_.has_replicas()) {
-    stage_.streamed_gradients(point.needs)->complete();
-    reducer_.note_norm(point.needs);
-  }
-  if (point.ends) end(*point.ends);
+void WeightsRun::note_norm(std::size_t action) {
+  if (!needs(action) || !completes_[action] || !notes_norms_ || reducer_.has_replicas()) return;
+  const int layer = uses_.points[action].needs;
+  stage_.streamed_gradients(layer)->complete();
+  reducer_.note_norm(layer);
+}
+
+void WeightsRun::end(std::size_t action) {
+  if (needs(action) && uses_.points[action].ends) end(*uses_.points[action].ends);
 }
 
 void WeightsRun::reduce(std::size_t action) {

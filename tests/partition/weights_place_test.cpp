@@ -1,6 +1,7 @@
 // Frozen weights in the outer tier: of which layers, and what that is worth.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
+#include "partition/weighed.h"
 #include "support/trials.h"
 
 #include "trireme/core/error.h"
@@ -15,52 +16,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Layers that a plan streams, over all its stages.
-std::vector<int> streamed(const plan::Plan& plan) {
-  std::vector<int> layers;
-  for (const plan::StagePlan& stage : plan.stages)
-    layers.insert(layers.end(), stage.streamed.begin(), stage.streamed.end());
-  return layers;
-}
-
-/// With frozen weights of these sizes, and a choice where they are.
-Question with_frozen(Question question, const std::vector<std::int64_t>& sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    question.chain.layers[i].parameters = question.chain.layers[i].frozen = Bytes(sizes[i]);
-  question.streamed = std::nullopt;
-  return question;
-}
-
 /// Eight equal layers with 10 bytes of frozen weights each.
 Question equal_frozen(int stages, double rate, std::int64_t memory) {
   return with_frozen(with_links(equal_layers(8, stages, 3, memory), rate),
                      std::vector<std::int64_t>(8, 10));
-}
-
-/// Random weights, of all layers frozen, trained or one or the other, and an outer tier for every
-/// rank; budgets with room for some of them.
-Question small_question_with_weights(std::mt19937& random, const Sizes& sizes) {
-  Question question = small_question(random, sizes);
-  const int kind = between(random, 0, 2);
-  Bytes gradients;
-  for (chain::LayerCost& layer : question.chain.layers) {
-    layer.parameters = Bytes(3 * between(random, 0, 4));
-    if (kind == 0 || (kind == 1 && between(random, 0, 1) == 0)) {
-      layer.frozen = layer.parameters;
-      continue;
-    }
-    layer.trained = layer.parameters;
-    layer.gradients = layer.trained_gradients = layer.trained * between(random, 1, 2);
-    layer.update = Seconds(between(random, 0, 2));
-    gradients += layer.gradients;
-  }
-  for (chain::RankSpec& rank : question.platform.ranks) {
-    rank.memory += Bytes(between(random, 6, 24)) + gradients * between(random, 1, 4) / 4;
-    rank.host = Bytes(between(random, 10, 200)) + gradients;
-    rank.out = rank.in = BytesPerSecond(between(random, 1, 12));
-  }
-  question.streamed = std::nullopt;
-  return question;
 }
 
 /// The plan with weights where they are best, and the one with all of them on the device; nothing
@@ -357,102 +316,12 @@ TEST(WeightsPlace, TheLeastBudgetIsThatWithAllOfThemStreamed) {
   EXPECT_GE(lacking, trials(40));
 }
 
-TEST(WeightsPlace, IsAdvisedWhereItWouldDo) {
-  Question question = with_frozen(equal_layers(8, 1, 3, 1000), std::vector<std::int64_t>(8, 10));
-  question.solver = "keep_all";
-  question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(30);
-  const Answer answer = partition::plan(question);
-  ASSERT_TRUE(std::holds_alternative<plan::Infeasible>(answer));
-  EXPECT_THAT(std::get<plan::Infeasible>(answer).where,
-              testing::HasSubstr("it would fit with 101 B (101 bytes) of host memory for frozen"));
-  question.platform.ranks[0].host = Bytes(101);
-  question.platform.ranks[0].out = question.platform.ranks[0].in = BytesPerSecond(1);
-  EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
-
-  question.platform.ranks[0].memory = Bytes(1);
-  EXPECT_THAT(std::get<plan::Infeasible>(partition::plan(question)).where,
-              testing::Not(testing::HasSubstr("it would fit")));
-}
-
-TEST(WeightsPlace, IsAdvisedBesideTheOptimizersStateWhereItTakesBoth) {
-  Question question = with_frozen(equal_layers(8, 1, 3, 1000), std::vector<std::int64_t>(8, 10));
-  for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(10);
-  question.solver = "keep_all";
-  question.optimizer_copies = std::nullopt;
-  question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(60 + 80);
-  const auto where = [&] { return std::get<plan::Infeasible>(partition::plan(question)).where; };
-  EXPECT_THAT(where(), testing::HasSubstr("it would fit with 186 B (186 bytes) of host memory for "
-                                          "frozen weights and the optimizer's state"));
-  Question with = question;
-  with.platform.ranks[0].host = Bytes(186);
-  with.platform.ranks[0].out = with.platform.ranks[0].in = BytesPerSecond(1);
-  EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(with)));
-  // Where state alone would do, that is all the advice.
-  with = question;
-  for (chain::LayerCost& layer : with.chain.layers) layer.optimizer = Bytes(50);
-  with.platform.ranks[0].memory = keep_all_budget(with) - Bytes(60);
-  const std::string alone = std::get<plan::Infeasible>(partition::plan(with)).where;
-  EXPECT_THAT(alone, testing::HasSubstr("of host memory for the optimizer's state"));
-  EXPECT_EQ(alone.find("it would fit"), alone.rfind("it would fit"));
-  question.optimizer_copies = Seconds(0);
-  EXPECT_THAT(where(), testing::Not(testing::HasSubstr("it would fit")));
-}
-
 TEST(WeightsPlace, OfThreeNamesAndNoOther) {
   const chain::Chain chain = with_frozen(equal_layers(4, 1, 1, 0), {0, 5, 0, 7}).chain;
   EXPECT_EQ(streamed_layers_of("auto", chain), std::nullopt);
   EXPECT_EQ(streamed_layers_of("device", chain), std::vector<int>{});
   EXPECT_EQ(streamed_layers_of("outer", chain), (std::vector<int>{2, 4}));
   EXPECT_THROW(streamed_layers_of("host", chain), LogicError);
-}
-
-/// "(N bytes) of host memory" in an answer that nothing fits.
-std::optional<Bytes> advised_host(const Answer& answer) {
-  const auto* const why = std::get_if<plan::Infeasible>(&answer);
-  if (why == nullptr) return std::nullopt;
-  const std::size_t end = why->where.find(" bytes) of host memory");
-  if (end == std::string::npos) return std::nullopt;
-  return Bytes(std::stoll(why->where.substr(why->where.rfind('(', end) + 1)));
-}
-
-/// Where the margin of a few bytes is none.
-void enlarge(chain::Chain& chain) {
-  for (chain::LayerCost& layer : chain.layers)
-    for (Bytes* const size :
-         {&layer.output, &layer.tape, &layer.forward_transient, &layer.tape_transient,
-          &layer.backward_transient, &layer.parameters, &layer.gradients, &layer.optimizer,
-          &layer.frozen, &layer.trained, &layer.trained_gradients})
-      *size = *size * 1000;
-  chain.input = chain.input * 1000;
-}
-
-TEST(WeightsPlace, AnAdvisedAmountOfHostMemoryIsEnough) {
-  std::mt19937 random(29);
-  int advised = 0;
-  for (int trial = 0; trial < trials(200); ++trial) {
-    SCOPED_TRACE(trial);
-    Question question = small_question_with_weights(
-        random, {.least_layers = 2, .least_stages = 1, .most_stages = 1});
-    for (chain::LayerCost& layer : question.chain.layers)
-      layer.optimizer = Bytes(between(random, 0, 6));
-    enlarge(question.chain);
-    question.optimizer_copies = std::nullopt;
-    // With hardly more than the least budget of a rank with all the host memory that it can use.
-    question.solver = trial % 2 == 0 ? "pofo" : "rotor";
-    chain::RankSpec& rank = question.platform.ranks[0];
-    rank.memory = Bytes(1);
-    rank.host = Bytes(10'000'000);
-    rank.memory = std::get<plan::Infeasible>(partition::plan(question)).least_budget +
-                  Bytes(between(random, 0, 4000));
-    rank.host = Bytes(between(random, 0, 8000));
-    const std::optional<Bytes> host = advised_host(partition::plan(question));
-    if (!host) continue;
-    ++advised;
-    rank.host = std::max(rank.host, *host);
-    EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question))) << host->count();
-  }
-  std::printf("%d advised\n", advised);
-  EXPECT_GE(advised, trials(40));
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ class Executor {
   void move(const simulate::CopyPoint& point);
   void await_values(const Action& action);
   void await_weights(std::size_t index);
+  void end_weights(std::size_t index);
   void offload(const Action& action);
   void finish_copies();
   void perform(const Action& action, std::size_t index);

@@ -30,8 +30,9 @@ class WeightsRun {
   }
   /// Before it, if it does: compute comes after their copies.
   void await(std::size_t action);
-  /// After it.
-  void ended(std::size_t action);
+  /// After it: gradients that are whole are noted for the norm; then what is used no more leaves.
+  void note_norm(std::size_t action);
+  void end(std::size_t action);
 
   /// Within reduce_gradients, after what stays: the streamed gradients of all replicas are added
   /// up, layer by layer.

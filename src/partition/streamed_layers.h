@@ -1,0 +1,26 @@
+// Which layers of a rank have their weights in the outer tier, and how many bytes that is.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/partition/planner.h"
+
+#include <vector>
+
+namespace trireme::partition {
+
+/// Of question.streamed, the layers that a rank with these runs streams: those that its outer tier
+/// has room for, and none where all of them would be there at a time anyway.
+std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns& runs);
+
+/// Their weights, and how much less of them a rank holds than if they were not streamed.
+struct StreamedBytes {
+  Bytes outside, saved;
+};
+StreamedBytes streamed_bytes(const Question& question, const std::vector<int>& layers);
+
+/// `count` of the layers that have frozen weights: of unequal ones the smaller, which need less of
+/// the device while they come, of equal ones evenly spread, so that copies have the layers between
+/// them to hide behind.
+std::vector<int> layers_to_stream(const chain::Chain& chain, int count);
+
+}  // namespace trireme::partition

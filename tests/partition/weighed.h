@@ -1,0 +1,55 @@
+// Small questions whose layers have weights that may leave the device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "partition/planned.h"
+
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace trireme::partition {
+
+/// Layers that a plan streams, over all its stages.
+inline std::vector<int> streamed(const plan::Plan& plan) {
+  std::vector<int> layers;
+  for (const plan::StagePlan& stage : plan.stages)
+    layers.insert(layers.end(), stage.streamed.begin(), stage.streamed.end());
+  return layers;
+}
+
+/// With frozen weights of these sizes, and a choice where they are.
+inline Question with_frozen(Question question, const std::vector<std::int64_t>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    question.chain.layers[i].parameters = question.chain.layers[i].frozen = Bytes(sizes[i]);
+  question.streamed = std::nullopt;
+  return question;
+}
+
+/// Random weights, of all layers frozen, trained or one or the other, and an outer tier for every
+/// rank; budgets with room for some of them.
+inline Question small_question_with_weights(std::mt19937& random, const Sizes& sizes) {
+  Question question = small_question(random, sizes);
+  const int kind = between(random, 0, 2);
+  Bytes gradients;
+  for (chain::LayerCost& layer : question.chain.layers) {
+    layer.parameters = Bytes(3 * between(random, 0, 4));
+    if (kind == 0 || (kind == 1 && between(random, 0, 1) == 0)) {
+      layer.frozen = layer.parameters;
+      continue;
+    }
+    layer.trained = layer.parameters;
+    layer.gradients = layer.trained_gradients = layer.trained * between(random, 1, 2);
+    layer.update = Seconds(between(random, 0, 2));
+    gradients += layer.gradients;
+  }
+  for (chain::RankSpec& rank : question.platform.ranks) {
+    rank.memory += Bytes(between(random, 6, 24)) + gradients * between(random, 1, 4) / 4;
+    rank.host = Bytes(between(random, 10, 200)) + gradients;
+    rank.out = rank.in = BytesPerSecond(between(random, 1, 12));
+  }
+  question.streamed = std::nullopt;
+  return question;
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,180 @@
+// Weights that come for every use of their layer, in time and bytes, by hand.
+// SPDX-License-Identifier: Apache-2.0
+#include "simulate/simulated.h"
+
+#include "trireme/simulate/simulate.h"
+
+#include <gtest/gtest.h>
+
+namespace trireme::simulate {
+namespace {
+
+/// Four equal layers on one rank, forward 1 s and backward 2 s, whose 10 bytes of weights come and
+/// go at `rate`.
+Simulation streamed(double rate, int micro_batches, int at_once = 2) {
+  const chain::Chain chain = chain_of(1, std::vector<Costs>(4, {1, 2, 1, 1}));
+  chain::Platform platform = free_platform(1);
+  platform.ranks[0].host = Bytes(40);
+  platform.ranks[0].in = BytesPerSecond(rate);
+  const Program program = program::lower({.stages = {program::keep_all(1, 4)},
+                                          .order = program::one_f_one_b({1, micro_batches}),
+                                          .rank_of_stage = {}});
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(10) * at_once}};
+  const chain::OuterWeights ten{.weights = Bytes(10), .gradients = {}};
+  setting.weights_at_once = at_once;
+  setting.streamed = {{}, ten, ten, ten, ten};
+  EXPECT_FALSE(validate(program, setting));
+  return simulate(program, setting, Detail::kTimeline);
+}
+
+// Layers 1 and 2 are there from the step before, 3 and 4 come while they run, and 4 and 3 are there
+// when the order turns; then 2 and 1 come.
+TEST(SimulateStreams, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
+  const Simulation slow = streamed(2, 1);
+  ASSERT_FALSE(slow.fault);
+  EXPECT_EQ(timeline(slow, 0),
+            "F0 0-1, F0 1-2, F0 6-7, F0 11-12, B0 12-14, B0 14-16, B0 19-21, B0 24-26");
+  EXPECT_DOUBLE_EQ(slow.step.count(), 26);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].busy.count(), 12);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].wait_for_copies.count(), 14);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].copies_in.count(), 4 * 5);
+  EXPECT_DOUBLE_EQ(slow.ranks[0].copies_out.count(), 0);
+  EXPECT_EQ(slow.ranks[0].outer_peak, Bytes(40));
+  // A copy of a second is as long as a forward: the pipeline of copies and layers never waits.
+  EXPECT_DOUBLE_EQ(streamed(10, 1).step.count(), 12);
+  EXPECT_DOUBLE_EQ(streamed(10, 3).step.count(), 36);
+}
+
+// A third layer is there from the step before, and one that begins to come earlier is there
+// earlier.
+TEST(SimulateStreams, MoreStreamedWeightsAtOnceComeEarlier) {
+  const Simulation three = streamed(2, 1, 3);
+  ASSERT_FALSE(three.fault);
+  EXPECT_EQ(timeline(three, 0),
+            "F0 0-1, F0 1-2, F0 2-3, F0 6-7, B0 7-9, B0 9-11, B0 11-13, B0 14-16");
+  EXPECT_EQ(three.ranks[0].peak.size, Bytes(30 + 4 + 1 + 1));
+  EXPECT_DOUBLE_EQ(streamed(2, 1, 4).step.count(), 12);
+}
+
+// What copies take between two turns is the least that a micro-batch can take.
+TEST(SimulateStreams, ManyMicroBatchesOfStreamedWeightsTakeTheirCopies) {
+  for (const int micro_batches : {1, 2, 5, 40}) {
+    const Simulation result = streamed(0.1, micro_batches);
+    const double copies = micro_batches * 4 * 100.0;
+    EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), copies);
+    EXPECT_GE(result.step.count(), copies);
+    EXPECT_LE(result.step.count(), copies + micro_batches * 12);
+  }
+}
+
+/// Four equal layers on one rank, forward 1 s, backward 2 s, update 1 s, whose 10 bytes of weights
+/// and 10 of gradients come and go at 10 B/s.
+struct TrainedStreams {
+  explicit TrainedStreams(int count, Bytes away = Bytes(0)) : micro_batches(count) {
+    for (chain::LayerCost& layer : chain.layers) {
+      layer.update = Seconds(1);
+      layer.optimizer = Bytes(10);
+    }
+    platform.ranks[0].host = Bytes(120);
+    platform.ranks[0].in = platform.ranks[0].out = BytesPerSecond(10);
+    const chain::OuterWeights both{
+        .weights = Bytes(10), .gradients = Bytes(10), .is_trained = true};
+    setting.streamed = {{}, both, both, both, both};
+    setting.optimizer_away = {away};
+  }
+
+  Program program() const {
+    return program::lower({.stages = {program::keep_all(1, 4)},
+                           .order = program::one_f_one_b({1, micro_batches}),
+                           .rank_of_stage = {},
+                           .end = program::StepEnd::kReduceClipStep});
+  }
+  Simulation run() const {
+    EXPECT_FALSE(validate(program(), setting));
+    return simulate(program(), setting, Detail::kTimeline);
+  }
+
+  int micro_batches;
+  chain::Chain chain = chain_of(1, std::vector<Costs>(4, {1, 2, 1, 1}));
+  chain::Platform platform = free_platform(1);
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(50)}};
+};
+
+// By hand: F1..F4 and B4..B1 never wait; the update of layer 3 waits for its weights and gradients
+// until 15 s, that of layer 4 until 17 s; the step ends with what left last. (An update, which is
+// no backward, stands as F in a timeline.)
+TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
+  const Simulation result = TrainedStreams(1).run();
+  ASSERT_FALSE(result.fault);
+  EXPECT_EQ(timeline(result, 0),
+            "F0 0-1, F0 1-2, F0 2-3, F0 3-4, B0 4-6, B0 6-8, B0 8-10, B0 10-12, F0 12-18");
+  EXPECT_DOUBLE_EQ(result.step.count(), 19);
+  EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 4 * (1 + 2 + 1));
+  EXPECT_DOUBLE_EQ(result.ranks[0].wait_for_copies.count(), 3);
+  EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), 3 + 1 + 2 + 2 + 1 + 1);
+  EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 2 + 4);
+  EXPECT_EQ(result.ranks[0].outer_peak, Bytes(80));
+  // While B3 runs: 20 bytes each of layers 3 and 2, 10 of gradients of layer 4 that leave, three
+  // tapes, the gradient of x[3] and that of x[2].
+  EXPECT_EQ(result.ranks[0].peak.size, Bytes(20 + 20 + 10 + 3 + 1 + 1));
+}
+
+// Each further micro-batch brings three layers' gradients back that it takes away again, and those
+// that stay where the order turns do not move.
+TEST(SimulateStreams, GradientsOfStreamedWeightsComeBackForEveryMicroBatch) {
+  const Simulation one = TrainedStreams(1).run(), two = TrainedStreams(2).run(),
+                   three = TrainedStreams(3).run();
+  const auto in = [](const Simulation& result) { return result.ranks[0].copies_in.count(); };
+  const auto out = [](const Simulation& result) { return result.ranks[0].copies_out.count(); };
+  EXPECT_DOUBLE_EQ(in(three)-in(two), 4 + 4);
+  EXPECT_DOUBLE_EQ(out(three) - out(two), 4);
+  EXPECT_GT(in(two), in(one));
+  EXPECT_LE(three.ranks[0].peak.size, Bytes(50 + 4 * 1 + 2));
+}
+
+// State that is away shares the way with the weights that are updated.
+TEST(SimulateStreams, UpdatesOfStreamedWeightsShareTheLinkWithTheirState) {
+  const Simulation result = TrainedStreams(1, Bytes(40)).run(), none = TrainedStreams(1).run();
+  ASSERT_FALSE(result.fault);
+  EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count() - none.ranks[0].copies_in.count(), 4);
+  EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count() - none.ranks[0].copies_out.count(), 4);
+  EXPECT_GT(result.step, none.step);
+  EXPECT_LE(result.step, none.step + Seconds(4));
+}
+
+TEST(SimulateStreams, StreamedGradientsOfReplicasComeOnceMore) {
+  TrainedStreams replicas(1);
+  replicas.setting.replicas = 2;
+  const Simulation result = replicas.run(), one = TrainedStreams(1).run();
+  // Four times gradients to be added up, four times weights and gradients for the update; without
+  // replicas two layers are there when it begins.
+  EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count() - one.ranks[0].copies_out.count(), 4);
+  EXPECT_GT(result.ranks[0].copies_in, one.ranks[0].copies_in);
+}
+
+TEST(SimulateStreams, TrainedStreamsNeedAWayBack) {
+  TrainedStreams streams(1);
+  streams.platform.ranks[0].out = BytesPerSecond(0);
+  EXPECT_EQ(simulate(streams.program(), streams.setting).fault->reason,
+            "rank 0 has trained weights in the outer tier, but no copy lane back to there");
+}
+
+TEST(SimulateStreams, StreamedWeightsNeedALaneAndRoom) {
+  const chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
+  chain::Platform platform = free_platform(1);
+  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+  setting.streamed = {{}, {.weights = Bytes(10), .gradients = {}}};
+  EXPECT_EQ(simulate(program, setting).fault->reason,
+            "rank 0 has weights in the outer tier, but no copy lane from there");
+  platform.ranks[0].in = BytesPerSecond(1);
+  EXPECT_FALSE(simulate(program, setting).fault);
+  platform.ranks[0].host = Bytes(9);
+  EXPECT_EQ(validate(program, setting)->reason, "needs 10 bytes in the outer tier, which has 9");
+  setting.streamed.pop_back();
+  EXPECT_EQ(simulate(program, setting).fault->reason,
+            "streamed weights of 1 layers, must be of 2, layer 0 among them");
+}
+
+}  // namespace
+}  // namespace trireme::simulate
