@@ -76,7 +76,9 @@ cudaError_t copy(void* to, const void* from, std::size_t size, Stream& stream, b
     }
     if (!is_timed() || size <= kMovedBytes) std::memmove(to, from, size);
   };
-  stream.give(move, time_of_copy(size, is_within));
+  Link* const link =
+      is_within ? nullptr : &link_of(stream.device(), target.kind == MemoryKind::kDevice);
+  stream.give(move, time_of_copy(size, is_within), link);
   // Pageable memory is copied before the call returns.
   if (waits || target.kind == MemoryKind::kPageable || source.kind == MemoryKind::kPageable)
     stream.finish_for_host();

@@ -26,12 +26,13 @@ std::atomic<std::int64_t> host_waits{0};
 
 }  // namespace
 
-std::uint64_t Stream::give(std::function<void()> work, Clock::duration time) {
+std::uint64_t Stream::give(std::function<void()> work, Clock::duration time, Link* link) {
   const Clock::time_point now = Clock::now();
   if (is_timed()) {
     work();
     const std::lock_guard lock(mutex_);
-    end_ = std::max(end_, now) + time;
+    const Clock::time_point begin = std::max(end_, now);
+    end_ = link != nullptr ? link->book(begin, time) : begin + time;
     return done_ = ++given_;
   }
   last_given = now;

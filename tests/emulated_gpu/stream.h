@@ -12,6 +12,8 @@
 
 namespace emulated {
 
+class Link;
+
 using Clock = std::chrono::steady_clock;
 
 /// What is given to a stream is done in order, and late: not before somebody waits for it, or the
@@ -34,8 +36,8 @@ class Stream {
   int device() const { return device_; }
   Pace pace() const { return pace_; }
 
-  /// Counts from 1. `time` is what it takes where GPUs are timed.
-  std::uint64_t give(std::function<void()> work, Clock::duration time = {});
+  /// Counts from 1. `time` is what it takes where GPUs are timed, on `link` if there is one.
+  std::uint64_t give(std::function<void()> work, Clock::duration time = {}, Link* link = nullptr);
   /// Blocks until the work of that number, or all that was given so far, is done, and hastens it.
   void finish(std::uint64_t number);
   void finish();

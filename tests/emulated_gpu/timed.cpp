@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace emulated {
 namespace {
@@ -33,6 +34,25 @@ bool is_timed() {
 const Rates& rates() {
   static const Rates all = read_rates();
   return all;
+}
+
+Link::Time Link::book(Time earliest, Time::duration length) {
+  const std::lock_guard lock(mutex_);
+  const Time now = std::chrono::steady_clock::now();
+  std::erase_if(taken_, [&](const auto& one) { return one.second <= now; });
+  Time begin = earliest;
+  for (const auto& [from, until] : taken_) {
+    if (from >= begin + length) break;
+    begin = std::max(begin, until);
+  }
+  return taken_[begin] = begin + length;
+}
+
+Link& link_of(int device, bool to_device) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, bool>, Link> links;
+  const std::lock_guard lock(mutex);
+  return links[{device, to_device}];
 }
 
 std::chrono::nanoseconds time_of_copy(std::size_t size, bool is_within_device) {

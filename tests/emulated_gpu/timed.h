@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <map>
+#include <mutex>
 
 namespace emulated {
 
@@ -24,6 +26,22 @@ struct Rates {
   double least = 3e-6;        ///< seconds that any kernel takes
 };
 const Rates& rates();
+
+/// What the copies of all streams in one direction share: one at a time, each as early as there is
+/// a gap for all of it, whoever gave it first.
+class Link {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// When a copy ends that may begin at `earliest`, which is not before now.
+  Time book(Time earliest, Time::duration length);
+
+ private:
+  std::mutex mutex_;
+  std::map<Time, Time> taken_;  ///< ends by begins, none over another
+};
+/// Between the host and a device.
+Link& link_of(int device, bool to_device);
 
 /// That of a copy between memories of one device, or to or from the host.
 std::chrono::nanoseconds time_of_copy(std::size_t size, bool is_within_device);
