@@ -67,8 +67,8 @@ inline constexpr int kLeastAtOnce = 2;
 /// when the actions begin again. reduce_gradients uses trained ones only with `has_replicas`, with
 /// whose gradients theirs are added up.
 ///
-/// With `at_once` or fewer of such layers all of them are held all the time. With more, no use but
-/// one's own layer leaves at its end, and a layer that was updated leaves at once.
+/// With `at_once` or fewer of such layers all of them are held all the time. With more, nothing but
+/// its own layer leaves when a use ends, and a layer that was updated leaves at once.
 WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<WeightsKind>& kinds,
                        int at_once = kLeastAtOnce, bool has_replicas = false);
 
