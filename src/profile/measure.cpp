@@ -184,7 +184,8 @@ Walk::Static Walk::build(chain::LayerCost& cost) const {
   held.gradients.emplace(values);
   cost.gradients = held_by({held.gradients->flat()});
   if (cost.frozen > Bytes(0)) return held;
-  for (const at::Tensor& weight : own) cost.trained += held_by({weight});
+  for (const at::Tensor& weight : own)
+    cost.trained += Bytes(static_cast<std::int64_t>(weight.nbytes()));
   cost.trained_gradients =
       Bytes(model::GradientSums::numbers_for(own) * std::int64_t{sizeof(float)});
   return held;

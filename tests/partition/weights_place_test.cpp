@@ -251,7 +251,7 @@ TEST(WeightsPlace, OfOneRankIsNearTheBestOfAllSetsOfLayers) {
 TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
   std::mt19937 random(6);
   int moved = 0, saved = 0;
-  for (int trial = 0; trial < trials(100); ++trial) {
+  for (int trial = 0; trial < trials(180); ++trial) {
     SCOPED_TRACE(trial);
     const Question question = small_question_with_weights(
         random, {.least_layers = 6, .most_layers = 9, .most_stages = 2});

@@ -175,6 +175,25 @@ TEST(GptLayer, GradientsBeginOnCacheLines) {
   EXPECT_EQ(chain.layer(2).gradients, Bytes((32 + 32 + 1200 + 64 + 400 + 32) * 4));
 }
 
+// What another layer has, too, stays: the tokens' table, which embedding and head tie.
+TEST(GptLayer, WhatMayLeaveIsWhatNoOtherLayerHas) {
+  const chain::Chain chain = measured_gpt();
+
+  EXPECT_EQ(chain.layer(1).may_leave().weights, Bytes(T * C * 4));
+  EXPECT_EQ(chain.layer(2).trained, chain.layer(2).parameters);
+  EXPECT_EQ(chain.layer(2).trained_gradients, chain.layer(2).gradients);
+  EXPECT_TRUE(chain.layer(2).may_leave().is_trained);
+  EXPECT_EQ(chain.layer(6).trained, Bytes(2 * C * 4));
+  EXPECT_EQ(chain.layer(6).trained_gradients, Bytes(2 * 32 * 4));
+  config::GptSpec tuned{.blocks = 2, .width = C, .heads = H, .context = T, .vocabulary = V};
+  tuned.lora_rank = 2;
+  const chain::LayerCost block = measured(job_of(tuned, B)).layer(2);
+  EXPECT_EQ(block.may_leave().weights, chain.layer(2).parameters);
+  EXPECT_GT(block.gradients, Bytes(0));
+  EXPECT_EQ(block.may_leave().gradients, Bytes(0));
+  EXPECT_FALSE(block.may_leave().is_trained);
+}
+
 TEST(GptLayer, AdamwHoldsTwoMomentsPerParameter) {
   EXPECT_EQ(measured_gpt().layer(2).optimizer, Bytes(2 * 1720 * 4));
 }
