@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/tier/rates.h"
 
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <vector>
 
 namespace trireme::tier {
@@ -18,7 +26,17 @@ Seconds time_of(const auto& work) {
   return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-TierRates rates_of(const OuterStoreOptions& options) {
+/// Whether what is written comes from the system's memory when it is read, or the disk.
+enum class Through { kCaches, kDisk };
+
+/// What was written is on the disk, and there alone.
+void leave_caches(const OuterStore& store) {
+  if (::fdatasync(store.descriptor()) != 0)
+    throw Error(concat("the file of the outer tier: ", std::strerror(errno)));
+  ::posix_fadvise(store.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
+TierRates rates_of(const OuterStoreOptions& options, Through through) {
   OuterStore store(options);
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kPiece, store.capacity().count())),
                                std::byte{1});
@@ -30,6 +48,7 @@ TierRates rates_of(const OuterStoreOptions& options) {
   for (int round = 0; round < kRounds; ++round) {
     const Seconds written = time_of([&] {
       for (OuterStore::Place& place : places) store.write(place, bytes);
+      if (through == Through::kDisk) leave_caches(store);
     });
     const Seconds read = time_of([&] {
       for (const OuterStore::Place& place : places) store.read(place, bytes);
@@ -46,7 +65,12 @@ TierRates rates_of(const OuterStoreOptions& options) {
 }  // namespace
 
 TierRates measure_rates(const OuterStoreOptions& options) {
-  return slower_rates(options, rates_of);
+  return slower_rates(
+      options, [](const OuterStoreOptions& part) { return rates_of(part, Through::kCaches); });
+}
+
+bool is_cached(Bytes disk) {
+  return disk <= Bytes(std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE)) / 10;
 }
 
 TierRates slower_rates(const OuterStoreOptions& options,
@@ -58,7 +82,11 @@ TierRates slower_rates(const OuterStoreOptions& options,
     part.host = disk ? Bytes(0) : std::min(options.host, most);
     part.disk = disk ? std::min(options.disk, most) : Bytes(0);
     if (part.host + part.disk < Bytes(4096)) continue;
-    const TierRates rates = measure(part);
+    TierRates rates = measure(part);
+    if (!is_cached(disk ? options.disk : Bytes(0))) {
+      const TierRates bare = rates_of(part, Through::kDisk);
+      rates = {.out = std::min(rates.out, bare.out), .in = std::min(rates.in, bare.in)};
+    }
     if (slower.out.count() == 0 || rates.out < slower.out) slower.out = rates.out;
     if (slower.in.count() == 0 || rates.in < slower.in) slower.in = rates.in;
   }

@@ -160,5 +160,24 @@ TEST(Rates, AreKnownForWhateverThereIs) {
   EXPECT_EQ(none.out, BytesPerSecond(0));
 }
 
+// What passes through the system's memory says nothing of a file that does not fit there.
+TEST(Rates, OfALargeFileAreNoMoreThanThoseOfItsDisk) {
+  constexpr BytesPerSecond kAny{1e18};
+  const auto of_disk = [&](Bytes disk) {
+    return slower_rates({.host = Bytes(0), .disk = disk}, [&](const OuterStoreOptions& part) {
+      EXPECT_LE(part.disk, Bytes(64 << 20));
+      return TierRates{.out = kAny, .in = kAny};
+    });
+  };
+  EXPECT_TRUE(is_cached(Bytes(1 << 20)));
+  EXPECT_EQ(of_disk(Bytes(1 << 20)).out, kAny);
+  const Bytes large(std::int64_t{1} << 50);
+  EXPECT_FALSE(is_cached(large));
+  const TierRates rates = of_disk(large);
+  EXPECT_GT(rates.out, BytesPerSecond(0));
+  EXPECT_LT(rates.out, kAny);
+  EXPECT_LT(rates.in, kAny);
+}
+
 }  // namespace
 }  // namespace trireme::tier

@@ -18,8 +18,13 @@ struct TierRates {
 /// Takes some tenths of a second and at most 64 MiB of either part.
 TierRates measure_rates(const OuterStoreOptions& options);
 
+/// Whether the system keeps a file of that size in memory while it is written and read: up to a
+/// tenth of the memory, above which Linux makes writers wait for the disk.
+bool is_cached(Bytes disk);
+
 /// Of a tier that has host memory and disk the slower part's rates, 0 if it has neither. `measure`
-/// is given a tier with at most 64 MiB of one of them.
+/// is given a tier with at most 64 MiB of one of them. Of a disk that is not cached, no more than
+/// those of its file past the system's memory, which takes seconds where the disk is slow.
 TierRates slower_rates(const OuterStoreOptions& options,
                        const std::function<TierRates(const OuterStoreOptions&)>& measure);
 
