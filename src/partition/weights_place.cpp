@@ -65,6 +65,8 @@ class Search {
   bool is_near_ideal() const { return fastest().step() <= ideal_ * kNearIdeal; }
   /// What the same question takes that has no budgets.
   Seconds unlimited() const;
+  /// Most layers whose copies take less than that.
+  int most_within(Seconds step) const;
   /// With all of the optimiser's state away where that is faster.
   Answer settled(const Looked& best);
 
@@ -103,6 +105,16 @@ Seconds Search::unlimited() const {
   return plan == nullptr ? Seconds(0) : plan->step;
 }
 
+int Search::most_within(Seconds step) const {
+  int fits = 0, too_many = all_ + 1;
+  while (too_many - fits > 1) {
+    const int middle = fits + (too_many - fits) / 2;
+    const std::vector<int> layers = layers_to_stream(question_.chain, middle);
+    (least_copies(question_, layers) < step ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
 const Search::Looked& Search::look(int layers) {
   question_.streamed = layers_to_stream(question_.chain, layers);
   return looked_.emplace_back(Looked{layers, *question_.weights_at_once, plan_(question_)});
@@ -115,9 +127,7 @@ Answer Search::best() {
   if (resident != nullptr) {
     if (has_no_price(*resident) || is_near_ideal()) return *resident;
     ideal_ = std::max(ideal_, unlimited());
-    const Seconds step = resident->step;
-    while (all_ > 0 && least_copies(question_, layers_to_stream(question_.chain, all_)) >= step)
-      --all_;
+    all_ = most_within(looked_.front().step());
     if (all_ == 0 || is_near_ideal()) return looked_.front().answer;
   }
   // Beside weights that are streamed, the place of the optimiser's state is chosen last.

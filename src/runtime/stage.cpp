@@ -106,7 +106,7 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
   if (recipe.has_frozen || built.by_other_thread) take_over(number, layer);
   model::move_to(device_, layer);
   if (masters_ == Masters::kDevice) masters = model::lower_weights(layer, precision);
-  if (streams(number)) part(number, layer);
+  if (streams(number)) separate_streamed(number, layer);
   for (std::size_t i = 0; i < masters.size(); ++i) {
     const at::Tensor& weight = layer.parameters()[i].value;
     if (masters[i].scalar_type() == weight.scalar_type()) masters[i] = weight.detach();
@@ -129,7 +129,7 @@ void Stage::take_over(int number, model::Layer& layer) {
     if (device_.is_cpu()) counted_here(buffer.value);
 }
 
-void Stage::part(int number, const model::Layer& layer) const {
+void Stage::separate_streamed(int number, const model::Layer& layer) const {
   for (const model::Parameter& parameter : layer.parameters())
     if (is_streamed(number, layer, parameter) &&
         parameter.value.storage().nbytes() != parameter.value.nbytes())

@@ -100,7 +100,7 @@ class Stage {
   /// Its parameters and buffers count here; masters that stay on the host do not.
   void take_over(int number, model::Layer& layer);
   /// What leaves stands in storages of its own.
-  void part(int number, const model::Layer& layer) const;
+  void separate_streamed(int number, const model::Layer& layer) const;
   /// Whether a frozen weight of layer `number` is one that this rank holds already; it is that one
   /// then.
   bool shares_frozen(int number, const model::Parameter& parameter) const;
