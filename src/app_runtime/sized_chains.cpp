@@ -50,9 +50,7 @@ chain::Chain SizedChains::at(int micro_batch) const {
 std::string SizedChains::sizes_text() const {
   std::vector<std::string> sizes;
   for (const auto& [size, chain] : measured_) sizes.push_back(std::to_string(size));
-  const std::string last = sizes.back();
-  sizes.pop_back();
-  return sizes.empty() ? last : concat(join(sizes, ", "), " and ", last);
+  return enumerated(sizes);
 }
 
 namespace {

@@ -51,6 +51,11 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return text;
 }
 
+std::string enumerated(std::span<const std::string> parts) {
+  if (parts.size() < 2) return join(parts, "");
+  return concat(join(parts.first(parts.size() - 1), ", "), " and ", parts.back());
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> pieces(1);
   for (const char c : text) {

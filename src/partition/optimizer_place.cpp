@@ -199,10 +199,7 @@ std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
                   [&](const plan::StagePlan& one) { return has_some(one.predicted.offloaded); }))
     parts.emplace_back("activations");
-  const std::string last = parts.empty() ? "" : parts.back();
-  if (parts.size() < 2) return last;
-  parts.pop_back();
-  return concat(join(parts, ", "), " and ", last);
+  return enumerated(parts);
 }
 
 /// For a question that nothing answers.

@@ -27,7 +27,6 @@ void Copies::offload(Key key, std::vector<c10::Storage> storages) {
   for (const c10::Storage& storage : value->storages) {
     const Bytes size(static_cast<std::int64_t>(storage.nbytes()));
     value->places.push_back(store_.reserve(size));
-    moved_ += size;
   }
   Away& moved = *value;
   ensure(away_.emplace(key, std::move(value)).second, "a value leaves once");
@@ -35,6 +34,8 @@ void Copies::offload(Key key, std::vector<c10::Storage> storages) {
 }
 
 void Copies::send(Key key, Away& value) {
+  for (const c10::Storage& storage : value.storages)
+    moved_ += Bytes(static_cast<std::int64_t>(storage.nbytes()));
   value.written = out_.post([this, &value] {
     for (std::size_t i = 0; i < value.storages.size(); ++i)
       store_.write(value.places[i], bytes_of(value.storages[i]));
@@ -43,10 +44,7 @@ void Copies::send(Key key, Away& value) {
 }
 
 void Copies::write_back(Key key) {
-  Away& value = away(key);
-  for (const c10::Storage& storage : value.storages)
-    moved_ += Bytes(static_cast<std::int64_t>(storage.nbytes()));
-  send(key, value);
+  send(key, away(key));
 }
 
 void Copies::take(Key key) {

@@ -163,7 +163,7 @@ void Executor::finish_copies() {
   };
   Recorder::Totals totals;
   if (StreamedWeights* const weights = parts_.stage.weights()) {
-    const tier::ValueCopies::Spans spans = weights_.settle();
+    const tier::ValueCopies::Spans spans = weights->settle();
     add(spans.in);
     add(spans.out);
     if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeights, spans.in);

@@ -119,11 +119,8 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
 void Stage::take_over(int number, model::Layer& layer) {
   for (const model::Parameter& parameter : layer.parameters()) {
     if (shares_frozen(number, parameter) || !device_.is_cpu()) continue;
-    // What leaves at once need not be counted, unless the layer made it as a part of something
-    // larger.
-    const at::Tensor& value = parameter.value;
-    if (!is_streamed(number, layer, parameter) || value.storage().nbytes() != value.nbytes())
-      counted_here(value);
+    // What leaves at once need not be counted.
+    if (!is_streamed(number, layer, parameter)) counted_here(parameter.value);
   }
   for (const model::Buffer& buffer : layer.buffers())
     if (device_.is_cpu()) counted_here(buffer.value);

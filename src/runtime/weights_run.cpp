@@ -66,10 +66,6 @@ void WeightsRun::update(std::size_t action,
   if (reached > 0) end(uses.back());
 }
 
-tier::ValueCopies::Spans WeightsRun::settle() {
-  return stage_.weights() == nullptr ? tier::ValueCopies::Spans{} : stage_.weights()->settle();
-}
-
 void WeightsRun::end(const program::WeightUses::Use& use) {
   note(stage_.weights()->end(use));
 }

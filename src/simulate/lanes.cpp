@@ -41,13 +41,12 @@ void Lanes::run(Bytes during, Bytes after, Seconds duration) {
 
 void Lanes::offload(const CopyKey& key, Bytes size) {
   const Seconds begin = std::max(now_, out_free_);
-  out_free_ = begin + size / rates_.out;
+  occupy_out(size);
   leaving_.push({key, size, begin, out_free_});
   if (record_.out != nullptr) record_.out->push_back({key, size, begin, out_free_});
   level_ -= size;
   leaving_bytes_ += size;
   moved_ += size;
-  busy_out_ += out_free_ - begin;
   applied();
   advance(now_);
 }

@@ -83,7 +83,7 @@ TierRates slower_rates(const OuterStoreOptions& options,
     part.disk = disk ? std::min(options.disk, most) : Bytes(0);
     if (part.host + part.disk < Bytes(4096)) continue;
     TierRates rates = measure(part);
-    if (!is_cached(disk ? options.disk : Bytes(0))) {
+    if (disk && !is_cached(options.disk)) {
       const TierRates bare = rates_of(part, Through::kDisk);
       rates = {.out = std::min(rates.out, bare.out), .in = std::min(rates.in, bare.in)};
     }

@@ -47,11 +47,15 @@ void StreamCopies::offload(Key key, std::vector<c10::Storage> storages) {
   const auto [at, added] = away_.emplace(key, Away{.storages = std::move(storages)});
   ensure(added, "a value leaves once");
   Away& value = at->second;
-  for (const c10::Storage& storage : value.storages) {
+  for (const c10::Storage& storage : value.storages)
     value.places.push_back(store_.reserve(size_of(storage)));
-    moved_ += size_of(storage);
-  }
+  send(key, value);
+}
+
+void StreamCopies::send(Key key, Away& value) {
+  for (const c10::Storage& storage : value.storages) moved_ += size_of(storage);
   value.out = copy(value, out_);
+  value.is_released = false;
   leaving_.push_back(key);
 }
 
@@ -101,11 +105,7 @@ void StreamCopies::let_go(Key key) {
 }
 
 void StreamCopies::write_back(Key key) {
-  Away& value = away(key);
-  for (const c10::Storage& storage : value.storages) moved_ += size_of(storage);
-  value.out = copy(value, out_);
-  value.is_released = false;
-  leaving_.push_back(key);
+  send(key, away(key));
 }
 
 void StreamCopies::take(Key key) {

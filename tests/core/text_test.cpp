@@ -23,6 +23,14 @@ TEST(Join, PutsTheSeparatorBetweenAllParts) {
   EXPECT_EQ(join(std::vector<std::string>{}, ", "), "");
 }
 
+TEST(Enumerated, EndsWithAnAnd) {
+  const auto of = [](const std::vector<std::string>& parts) { return enumerated(parts); };
+  EXPECT_EQ(of({}), "");
+  EXPECT_EQ(of({"a"}), "a");
+  EXPECT_EQ(of({"a", "b"}), "a and b");
+  EXPECT_EQ(of({"a", "b", "c"}), "a, b and c");
+}
+
 TEST(Split, KeepsEmptyPieces) {
   EXPECT_EQ(split("a.b", '.'), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(split(".a.", '.'), (std::vector<std::string>{"", "a", ""}));

@@ -22,6 +22,8 @@ std::string concat(const Parts&... parts) {
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
+/// "a", "a and b", "a, b and c"; nothing of no parts.
+std::string enumerated(std::span<const std::string> parts);
 
 /// `text` cut at every `separator`; empty pieces stay.
 std::vector<std::string> split(std::string_view text, char separator);

@@ -7,7 +7,6 @@
 #include "trireme/runtime/recorder.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
-#include "trireme/tier/value_copies.h"
 
 #include <cstddef>
 #include <functional>
@@ -41,9 +40,6 @@ class WeightsRun {
   /// and gradients.
   void update(std::size_t action,
               const std::function<void(const std::function<void(int layer)>&)>& update);
-
-  /// Waits until nothing moves any more; when copies of this run ran.
-  tier::ValueCopies::Spans settle();
 
  private:
   void end(const program::WeightUses::Use& use);

@@ -85,6 +85,7 @@ class StreamCopies final : public ValueCopies {
 
   Way way(CopyDirection direction);
   Away& away(Key key);
+  void send(Key key, Away& value);
   /// Starts to copy all of the value after what compute was given so far.
   std::shared_ptr<Timed> copy(const Away& value, Way& way);
   /// What compute is given from here on comes after these copies.
