@@ -189,6 +189,10 @@ void add_plan_shape(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--replicas", arguments.replicas, "Copies of the pipeline")
       ->check(positive)
       ->needs(ranks);
+  command
+      .add_flag("--shard-optimizer,!--no-shard-optimizer", arguments.shard_optimizer,
+                "Replicas divide the optimizer's state among themselves; with --no-, each has all")
+      ->needs(ranks);
 }
 
 void add_simulate(CLI::App& app, SimulateArguments& arguments) {

@@ -24,6 +24,7 @@ struct PlanArguments {
   std::string csv, plot;
   /// Of `auto` shapes, with --ranks: what the user fixed, 0 where nothing was.
   int ranks = 0, batch = 0, measured_at = 0, replicas = 0;
+  bool shard_optimizer = true;
   bool stages_given = false, micro_batches_given = false;
 };
 

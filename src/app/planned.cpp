@@ -29,7 +29,7 @@ plan::Infeasible overflow(const Planned& planned, int rank, const simulate::Rank
 Planned load_planned(const PlanFiles& files) {
   Planned planned;
   planned.plan = plan::load_plan(files.plan);
-  planned.chain = chain::load_chain(files.chain);
+  planned.chain = chain::sharded(chain::load_chain(files.chain), planned.plan.optimizer_shards);
   try {
     plan::require_same_chain(planned.plan, planned.chain);
     plan::require_state(planned.plan, planned.chain);

@@ -20,8 +20,8 @@ struct PlanFiles {
 };
 
 struct Planned {
-  plan::Plan plan;  ///< budgets are those of the platform
-  chain::Chain chain;
+  plan::Plan plan;     ///< budgets are those of the platform
+  chain::Chain chain;  ///< as the plan's replicas have it
   chain::Platform platform;
   program::Program program;
   std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
@@ -35,7 +35,8 @@ struct Planned {
             .static_bytes = static_bytes,
             .optimizer_away = optimizer_away,
             .streamed = streamed,
-            .weights_at_once = plan.weights_at_once};
+            .weights_at_once = plan.weights_at_once,
+            .replicas = plan.optimizer_shards};
   }
 };
 

@@ -53,6 +53,7 @@ partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::P
   question.solver = arguments.solver;
   question.slots = arguments.slots;
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
+  question.shard_optimizer = arguments.shard_optimizer;
   question.weights = arguments.weights;
   return question;
 }

@@ -110,6 +110,7 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const RankConte
   if (question.cut) question.stages = static_cast<int>(question.cut->size()) + 1;
   question.slots = job.plan.slots;
   question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
+  question.shard_optimizer = job.memory.shard_optimizer;
   question.weights = job.memory.weights;
   return question;
 }

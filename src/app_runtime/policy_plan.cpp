@@ -40,9 +40,17 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             " micro-batches, but the job has ", config::micro_batches(job),
                             " per replica"));
   }
+  if (plan.optimizer_shards != 1 && plan.optimizer_shards != job.pipeline.replicas.value())
+    throw InputError(concat(job.plan.file, ": divides the optimizer's state among ",
+                            plan.optimizer_shards, " replicas, but the job has ",
+                            job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
   require_runnable(plan, model, job.plan.file);
   return plan;
+}
+
+int optimizer_shards(const config::JobSpec& job) {
+  return job.memory.shard_optimizer ? job.pipeline.replicas.value() : 1;
 }
 
 plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel& model,
@@ -54,6 +62,7 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   plan.schedule = job.pipeline.schedule;
   plan.solver = solver;
   plan.micro_batches = config::micro_batches(job);
+  plan.optimizer_shards = optimizer_shards(job);
   std::vector<int> ends = cut_of(job, model, stages);
   ends.push_back(model.length());
   int first = 1;

@@ -104,8 +104,10 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   TrainPlan result;
   result.chain = std::move(chain);
   result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
-  const partition::Question question = question_of(result, job, asked.model, context.stages);
-  if (given) require_state(*given, result.chain, job);
+  partition::Question question = question_of(result, job, asked.model, context.stages);
+  if ((given ? given->optimizer_shards : optimizer_shards(job)) > 1)
+    partition::shard_optimizer(question);
+  if (given) require_state(*given, question.chain, job);
   result.plan = given ? *given : solved(question, context, asked.out);
   result.plan.lean_tapes = tapes == "lean";
 
@@ -310,6 +312,8 @@ void say(const TrainPlan& plan, std::ostream& out) {
     if (!streamed[rank].empty())
       out << ", weights of " << streamed[rank].size() << " layers in the outer tier";
   }
+  if (plan.plan.optimizer_shards > 1)
+    out << "; optimizer state divided among " << plan.plan.optimizer_shards << " replicas";
   out << "\n";
 }
 

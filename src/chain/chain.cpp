@@ -74,6 +74,16 @@ Retape capped(Retape retape, const LayerCost& layer) {
   return retape;
 }
 
+Chain sharded(Chain chain, int shards) {
+  if (shards == 1) return chain;
+  for (LayerCost& layer : chain.layers) {
+    const Bytes::rep share = (layer.optimizer.count() + shards - 1) / shards;
+    layer.optimizer = std::min(layer.optimizer, Bytes(share) + kShardSlack);
+    layer.update = layer.update / shards;
+  }
+  return chain;
+}
+
 Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   Bytes sum;
   for (int i = first; i <= last; ++i) sum += chain.layer(i).optimizer;

@@ -14,6 +14,9 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 std::string entry_text(const std::string& name, const Entry& entry);
 Entry read_entry(io::MapReader& map);
+std::vector<std::int64_t> read_sizes(const io::Node& node);
+std::string sizes_text(const std::vector<std::int64_t>& sizes);
+std::int64_t numbers_of(const std::vector<std::int64_t>& sizes);
 
 }  // namespace
 
@@ -25,6 +28,36 @@ void merge(Manifest& into, const Manifest& part) {
                               "': give its layers and their parameters names of their own, so that "
                               "a checkpoint can tell them apart"));
   }
+}
+
+std::map<std::string, Joined> joined(const Manifest& manifest) {
+  std::map<std::string, Joined> tensors;
+  std::map<std::string, std::map<std::int64_t, std::string>> parts;  // by their first numbers
+  for (const auto& [name, entry] : manifest.tensors) {
+    const std::string& whole = entry.part_of ? entry.part_of->name : name;
+    const std::vector<std::int64_t>& sizes = entry.part_of ? entry.part_of->sizes : entry.sizes;
+    const auto [tensor, is_new] =
+        tensors.try_emplace(whole, Joined{.type = entry.type, .sizes = sizes, .entries = {}});
+    const std::int64_t begin = entry.part_of ? entry.part_of->begin : 0;
+    if (tensor->second.type != entry.type || tensor->second.sizes != sizes ||
+        !parts[whole].emplace(begin, name).second)
+      throw InputError(concat("tensor '", whole, "' has parts that do not belong together: '", name,
+                              "' and another"));
+  }
+  for (auto& [whole, tensor] : tensors) {
+    std::int64_t next = 0;
+    for (const auto& [begin, name] : parts.at(whole)) {
+      if (begin != next)
+        throw InputError(concat("tensor '", whole, "' lacks its numbers from ", next, " to ", begin,
+                                ": part '", name, "' begins there"));
+      next += numbers_of(manifest.tensors.at(name).sizes);
+      tensor.entries.push_back(name);
+    }
+    if (next != numbers_of(tensor.sizes))
+      throw InputError(concat("tensor '", whole, "' has ", numbers_of(tensor.sizes),
+                              " numbers, its parts have ", next));
+  }
+  return tensors;
 }
 
 std::string to_json(const Manifest& manifest) {
@@ -63,13 +96,35 @@ Manifest read_manifest(const io::Node& document) {
 
 namespace {
 
+std::string sizes_text(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::string> texts;
+  for (const std::int64_t size : sizes) texts.push_back(concat(size));
+  return concat("[", join(texts, ", "), "]");
+}
+
+std::int64_t numbers_of(const std::vector<std::int64_t>& sizes) {
+  std::int64_t numbers = 1;
+  for (const std::int64_t size : sizes)
+    if (__builtin_mul_overflow(numbers, size, &numbers)) return -1;
+  return numbers;
+}
+
 std::string entry_text(const std::string& name, const Entry& entry) {
-  std::vector<std::string> sizes;
-  for (const std::int64_t size : entry.sizes) sizes.push_back(concat(size));
+  std::string part;
+  if (entry.part_of)
+    part = concat(", \"part_of\": {\"name\": ", io::json_text(entry.part_of->name),
+                  ", \"sizes\": ", sizes_text(entry.part_of->sizes),
+                  ", \"begin\": ", entry.part_of->begin, "}");
   return concat("{\"name\": ", io::json_text(name), ", \"file\": ", io::json_text(entry.file),
-                ", \"type\": ", io::json_text(entry.type), ", \"sizes\": [", join(sizes, ", "),
-                "], \"offset\": ", entry.offset.count(), ", \"bytes\": ", entry.size.count(),
-                ", \"digest\": ", io::json_text(entry.digest), "}");
+                ", \"type\": ", io::json_text(entry.type), ", \"sizes\": ", sizes_text(entry.sizes),
+                ", \"offset\": ", entry.offset.count(), ", \"bytes\": ", entry.size.count(),
+                ", \"digest\": ", io::json_text(entry.digest), part, "}");
+}
+
+std::vector<std::int64_t> read_sizes(const io::Node& node) {
+  std::vector<std::int64_t> sizes;
+  for (const io::Node& size : node.list()) sizes.push_back(size.integer(0, kMost));
+  return sizes;
 }
 
 Entry read_entry(io::MapReader& map) {
@@ -79,11 +134,17 @@ Entry read_entry(io::MapReader& map) {
   if (entry.file.find('/') != std::string::npos)
     file.fail(concat("is ", file.found(), ", must be a file beside the manifest"));
   entry.type = map.required("type").text();
-  for (const io::Node& size : map.required("sizes").list())
-    entry.sizes.push_back(size.integer(0, kMost));
+  entry.sizes = read_sizes(map.required("sizes"));
   entry.offset = map.required("offset").bytes();
   entry.size = map.required("bytes").bytes();
   entry.digest = map.required("digest").text();
+  if (const auto node = map.optional("part_of")) {
+    io::MapReader part(*node);
+    entry.part_of = {.name = part.required("name").text(),
+                     .sizes = read_sizes(part.required("sizes")),
+                     .begin = part.required("begin").integer(0, kMost)};
+    part.finish();
+  }
   map.finish();
   return entry;
 }

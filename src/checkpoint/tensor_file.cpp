@@ -55,7 +55,8 @@ void TensorFile::append(std::span<const std::byte> tensor) {
                     .sizes = spec.sizes,
                     .offset = out_.size(),
                     .size = spec.size,
-                    .digest = digest(tensor.data(), tensor.size())};
+                    .digest = digest(tensor.data(), tensor.size()),
+                    .part_of = spec.part_of};
   merge(written_, {.tensors = {{spec.name, entry}}});
   while (!tensor.empty()) {
     const std::span<const std::byte> piece = tensor.first(std::min(kFlushed, tensor.size()));

@@ -45,7 +45,13 @@ class Round {
 /// Elements of a sum that are exchanged at once; bounds the scratch memory to this many floats.
 constexpr std::size_t kSumBlock = std::size_t{1} << 20;
 
-void sum_block(const Call& call, std::span<float> values);
+/// What a member sums, of one buffer or of a block of it, by member.
+using Parts = std::vector<std::span<float>>;
+
+/// A member gets everybody's numbers of its own part and adds them in the group's order.
+void sum_parts(const Call& call, const Parts& parts);
+/// Every member's part reaches all others.
+void gather_parts(const Call& call, std::span<const MutableBytes> parts);
 
 /// Where member `j` of `n` finds its share of `size` elements: nearly equal, empty for some if
 /// there are more members than elements.
@@ -97,8 +103,44 @@ void all_reduce_sum(Channel& channel, std::span<const int> group, std::span<floa
                     std::string_view what) {
   const Call call = enter(channel, group, what);
   if (group.size() == 1) return;
-  for (std::size_t begin = 0; begin < values.size(); begin += kSumBlock)
-    sum_block(call, values.subspan(begin, std::min(kSumBlock, values.size() - begin)));
+  for (std::size_t begin = 0; begin < values.size(); begin += kSumBlock) {
+    const auto block = values.subspan(begin, std::min(kSumBlock, values.size() - begin));
+    Parts parts;
+    std::vector<MutableBytes> bytes;
+    for (std::size_t j = 0; j < group.size(); ++j) {
+      parts.push_back(share(block, j, group.size()));
+      bytes.push_back(std::as_writable_bytes(parts.back()));
+    }
+    sum_parts(call, parts);
+    gather_parts(call, bytes);
+  }
+}
+
+void reduce_scatter_sum(Channel& channel, std::span<const int> group, std::span<float> values,
+                        std::span<const Part> parts, std::string_view what) {
+  const Call call = enter(channel, group, what);
+  ensure(parts.size() == group.size(), "a part for every member");
+  if (group.size() == 1) return;
+  const std::size_t block = kSumBlock / group.size() + 1;
+  std::size_t longest = 0;
+  for (const Part& part : parts) longest = std::max(longest, part.size);
+  for (std::size_t done = 0; done < longest; done += block) {
+    Parts now;
+    for (const Part& part : parts) {
+      const std::size_t begin = std::min(done, part.size);
+      now.push_back(values.subspan(part.begin + begin, std::min(block, part.size - begin)));
+    }
+    sum_parts(call, now);
+  }
+}
+
+void all_gather_parts(Channel& channel, std::span<const int> group, MutableBytes values,
+                      std::span<const Part> parts, std::string_view what) {
+  const Call call = enter(channel, group, what);
+  ensure(parts.size() == group.size(), "a part for every member");
+  std::vector<MutableBytes> bytes;
+  for (const Part& part : parts) bytes.push_back(values.subspan(part.begin, part.size));
+  gather_parts(call, bytes);
 }
 
 std::string broadcast(Channel& channel, std::span<const int> group, const std::string& text,
@@ -151,38 +193,37 @@ Call enter(Channel& channel, std::span<const int> group, std::string_view what) 
   return {channel, group, static_cast<std::size_t>(found - group.begin()), what};
 }
 
-/// Reduce-scatter, then all-gather. A member gets everybody's part of its own share and adds the
-/// parts in the group's order: starting from the first member's, not from zero, so that the bits
-/// are those of ((g0 + g1) + g2) + ..., also for -0.
-void sum_block(const Call& call, std::span<float> values) {
+/// Starting from the first member's, not from zero, so that the bits are those of ((g0 + g1) + g2)
+/// + ..., also for -0. Nobody sends what is empty; all members know which parts are.
+void sum_parts(const Call& call, const Parts& parts) {
   const std::size_t n = call.group.size();
-  const std::span<float> own = share(values, call.me, n);
-  std::vector<float> parts(own.size() * n);
-  const auto part = [&](std::size_t j) {
-    return std::span<float>(parts).subspan(j * own.size(), own.size());
+  const std::span<float> own = parts[call.me];
+  std::vector<float> of_members(own.size() * n);
+  const auto of = [&](std::size_t j) {
+    return std::span<float>(of_members).subspan(j * own.size(), own.size());
   };
   Round round(call);
-  // Nobody sends an empty share; all members know which ones are empty.
   for (std::size_t j = 0; j < n; ++j)
-    if (j != call.me && !own.empty()) round.receive(std::as_writable_bytes(part(j)), j);
+    if (j != call.me && !own.empty()) round.receive(std::as_writable_bytes(of(j)), j);
   for (std::size_t j = 0; j < n; ++j)
-    if (j != call.me && !share(values, j, n).empty())
-      round.send(std::as_bytes(share(values, j, n)), j);
+    if (j != call.me && !parts[j].empty()) round.send(std::as_bytes(parts[j]), j);
   round.wait();
 
-  std::copy(own.begin(), own.end(), part(call.me).begin());
-  const std::span<float> sum = part(0);
+  std::copy(own.begin(), own.end(), of(call.me).begin());
+  const std::span<float> sum = of(0);
   for (std::size_t j = 1; j < n; ++j) {
-    const std::span<const float> next = part(j);
+    const std::span<const float> next = of(j);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += next[i];
   }
   std::copy(sum.begin(), sum.end(), own.begin());
+}
 
-  for (std::size_t j = 0; j < n; ++j)
-    if (j != call.me && !share(values, j, n).empty())
-      round.receive(std::as_writable_bytes(share(values, j, n)), j);
-  for (std::size_t j = 0; j < n; ++j)
-    if (j != call.me && !own.empty()) round.send(std::as_bytes(own), j);
+void gather_parts(const Call& call, std::span<const MutableBytes> parts) {
+  Round round(call);
+  for (std::size_t j = 0; j < parts.size(); ++j)
+    if (j != call.me && !parts[j].empty()) round.receive(parts[j], j);
+  for (std::size_t j = 0; j < parts.size(); ++j)
+    if (j != call.me && !parts[call.me].empty()) round.send(parts[call.me], j);
   round.wait();
 }
 

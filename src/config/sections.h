@@ -185,6 +185,7 @@ void walk(Fields& field, MemorySpec& spec) {
   field("disk_path", spec.disk_path);
   field("tapes", spec.tapes, OneOf{"auto", "full", "lean"});
   field("optimizer", spec.optimizer, OneOf{"auto", "device", "outer"});
+  field("shard_optimizer", spec.shard_optimizer);
   field("weights", spec.weights, OneOf{"auto", "device", "outer"});
 }
 

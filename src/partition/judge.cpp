@@ -42,6 +42,18 @@ Bytes static_bytes(const Question& question, const LayerRuns& runs) {
   return question.shared_bytes ? sum - question.shared_bytes(runs).all() : sum;
 }
 
+void shard_optimizer(Question& question) {
+  const int shards = question.replicas;
+  question.optimizer_shards = shards;
+  question.chain = chain::sharded(std::move(question.chain), shards);
+  if (!question.shared_bytes || shards == 1) return;
+  question.shared_bytes = [all = std::move(question.shared_bytes), shards](const LayerRuns& runs) {
+    chain::SharedBytes shared = all(runs);
+    shared.optimizer = Bytes(shared.optimizer.count() / shards);
+    return shared;
+  };
+}
+
 FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs) {
   if (runs.empty()) return {};
   const StreamedBytes streamed = streamed_bytes(question, streamed_of(question, rank, runs));
@@ -138,6 +150,7 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   plan.solver = solver;
   plan.micro_batches = question.micro_batches;
   plan.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
+  plan.optimizer_shards = question.optimizer_shards;
   plan.turns = std::move(placement.turns);
   std::vector<LayerRuns> runs(question.platform.ranks.size());
   for (std::size_t k = 0; k < programs.size(); ++k) {

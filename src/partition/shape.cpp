@@ -115,6 +115,7 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.optimizer_copies = question.optimizer_copies;
   asked.streamed = streamed_layers_of(question.weights, asked.chain);
   asked.weights_at_once = std::nullopt;
+  if (question.shard_optimizer) shard_optimizer(asked);
   const chain::Platform& whole = question.platform;
   asked.platform.channel_buffers = whole.channel_buffers;
   asked.platform.default_link = whole.default_link;
@@ -203,16 +204,20 @@ Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const cha
   Seconds longest{0};
   const int others = shape.replicas - 1;
   for (const plan::StagePlan& stage : plan.stages) {
-    Bytes gradients;
-    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
-      gradients += chain.layer(i).gradients;
+    Bytes there, back;
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i) {
+      const chain::LayerCost& layer = chain.layer(i);
+      const Bytes trained = layer.parameters - layer.frozen;
+      there += layer.gradients;
+      back += plan.optimizer_shards > 1 ? std::min(layer.gradients, trained) : layer.gradients;
+    }
     Seconds slowest{0};
     for (int j = 0; j < shape.replicas && others > 0; ++j) {
       const int next = (j + 1) % shape.replicas;
       const chain::LinkSpec link =
           question.platform.link(rank_of(shape, j, stage.rank), rank_of(shape, next, stage.rank));
-      const Seconds part = (link.time(gradients) - link.latency) / shape.replicas;
-      slowest = std::max(slowest, 2.0 * others * (part + link.latency));
+      const Seconds part = (link.time(there + back) - link.latency) / shape.replicas;
+      slowest = std::max(slowest, others * (part + 2.0 * link.latency));
     }
     longest = std::max(longest, slowest);
   }

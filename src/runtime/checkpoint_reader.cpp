@@ -26,42 +26,59 @@ at::Tensor view_of(const std::vector<double>& numbers) {
 }
 
 CheckpointReader::CheckpointReader(std::filesystem::path folder)
-    : folder_(std::move(folder)), manifest_(checkpoint::load_manifest(folder_)) {}
+    : folder_(std::move(folder)), manifest_(checkpoint::load_manifest(folder_)) {
+  try {
+    tensors_ = checkpoint::joined(manifest_);
+  } catch (const InputError& error) {
+    throw InputError(concat(checkpoint::manifest_file(folder_).string(), ": ", error.what(),
+                            ": the file is damaged; remove ", folder_.string(),
+                            " to go on from the checkpoint before it"));
+  }
+}
 
-const checkpoint::Entry& CheckpointReader::entry_of(const std::string& name) const {
-  const auto found = manifest_.tensors.find(name);
-  if (found != manifest_.tensors.end()) return found->second;
+const checkpoint::Joined& CheckpointReader::tensor(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) return found->second;
   throw InputError(concat(folder_.string(), ": has no tensor '", name,
                           "', which this job's model and optimizer need: go on with those that it "
                           "was saved from"));
 }
 
+void CheckpointReader::read(const std::string& name, std::span<std::byte> into) const {
+  for (const std::string& part : tensor(name).entries) {
+    const checkpoint::Entry& entry = manifest_.tensors.at(part);
+    const auto size = static_cast<std::size_t>(entry.size.count());
+    ensure(size <= into.size(), "parts have the bytes of their tensor");
+    checkpoint::read_tensor(folder_, part, entry, into.first(size));
+    into = into.subspan(size);
+  }
+}
+
 void CheckpointReader::read(const std::string& name, const at::Tensor& value) const {
   const at::NoGradGuard no_grad;
-  const checkpoint::Entry& entry = entry_of(name);
-  const std::string found = shape_text(entry.type, entry.sizes);
+  const checkpoint::Joined& saved = tensor(name);
+  const std::string found = shape_text(saved.type, saved.sizes);
   const std::string expected = shape_text(type_name(value.scalar_type()), value.sizes().vec());
   if (found != expected)
     throw InputError(concat(folder_.string(), ": tensor '", name, "' is ", found,
                             ", this job's is ", expected,
                             ": go on with the model that it was saved from"));
-  if (value.is_cpu() && value.is_contiguous())
-    return checkpoint::read_tensor(folder_, name, entry, writable_bytes_of(value));
-  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.size.count()));
-  checkpoint::read_tensor(folder_, name, entry, bytes);
-  value.copy_(at::from_blob(bytes.data(), value.sizes(), at::TensorOptions(value.scalar_type())));
+  if (value.is_cpu() && value.is_contiguous()) return read(name, writable_bytes_of(value));
+  const at::Tensor host = at::empty(value.sizes(), at::TensorOptions(value.scalar_type()));
+  read(name, writable_bytes_of(host));
+  value.copy_(host);
 }
 
 void CheckpointReader::read_rounded(const std::string& name, const at::Tensor& value) const {
   const at::NoGradGuard no_grad;
-  const at::Tensor saved = at::empty(value.sizes(), type_named(entry_of(name).type, name));
+  const at::Tensor saved = at::empty(value.sizes(), type_named(tensor(name).type, name));
   read(name, saved);
   value.copy_(saved);
 }
 
 void CheckpointReader::require_nothing_left(const std::set<std::string>& taken) const {
   std::vector<std::string> left;
-  for (const auto& [name, entry] : manifest_.tensors)
+  for (const auto& [name, saved] : tensors_)
     if (name.starts_with(kParameters) && !taken.contains(name)) left.push_back(name);
   if (left.empty()) return;
   throw InputError(concat(folder_.string(), ": has '", left.front(), "' and ", left.size() - 1,

@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,8 @@ class CheckpointReader {
   explicit CheckpointReader(std::filesystem::path folder);
 
   const checkpoint::Manifest& manifest() const { return manifest_; }
+  /// By name; several ranks may have written one in parts.
+  const std::map<std::string, checkpoint::Joined>& tensors() const { return tensors_; }
   /// Into `value`, on whatever device. Throws InputError where the tensor is missing, of another
   /// type or other sizes, or damaged.
   void read(const std::string& name, const at::Tensor& value) const;
@@ -37,8 +41,7 @@ class CheckpointReader {
   /// All of a list of numbers.
   template <class Number>
   std::vector<Number> numbers(const std::string& name) const {
-    std::vector<Number> numbers(static_cast<std::size_t>(entry_of(name).size.count()) /
-                                sizeof(Number));
+    std::vector<Number> numbers(static_cast<std::size_t>(tensor(name).sizes.at(0)));
     read(name, view_of(numbers));
     return numbers;
   }
@@ -46,10 +49,12 @@ class CheckpointReader {
   void require_nothing_left(const std::set<std::string>& taken) const;
 
  private:
-  const checkpoint::Entry& entry_of(const std::string& name) const;
+  const checkpoint::Joined& tensor(const std::string& name) const;
+  void read(const std::string& name, std::span<std::byte> into) const;
 
   std::filesystem::path folder_;
   checkpoint::Manifest manifest_;
+  std::map<std::string, checkpoint::Joined> tensors_;
 };
 
 }  // namespace trireme::runtime

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/digest.h"
 
+#include "tensor_bytes.h"
+
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 
@@ -13,13 +15,15 @@
 namespace trireme::runtime {
 
 std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
-                              const Reducer& reducer, Optimizer& optimizer) {
+                              Reducer& reducer, Optimizer& optimizer) {
   std::ostringstream mine;
   Optimizer::Access state(optimizer);
   for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
     const StageParameter& parameter = stage.parameters()[i];
     if (!reducer.is_first_use(parameter)) continue;
-    const at::Tensor value = state.read(i, Optimizer::Part::kValue).cpu();
+    at::Tensor value = state.read(i, Optimizer::Part::kValue).cpu();
+    const bool has_master = parameter.is_trained && parameter.weight.scalar_type() != at::kFloat;
+    if (has_master && reducer.shards().is_divided(i)) value = reducer.shards().whole(i, value);
     mine << parameter.layer << ' ' << parameter.index << ' '
          << digest(value.const_data_ptr(), value.nbytes()) << ' ' << parameter.name << '\n';
   }
@@ -36,6 +40,16 @@ std::string parameters_digest(comm::Channel& channel, const Position& position, 
   std::string whole;
   for (const auto& [place, line] : in_chain_order) whole += line + "\n";
   return digest(whole);
+}
+
+std::string weights_digest(Stage& stage) {
+  std::string all;
+  for (const StageParameter& parameter : stage.parameters()) {
+    if (parameter.is_streamed) stage.weights()->bring(parameter.layer);
+    all += digest_of(parameter.weight) + '\n';
+  }
+  if (stage.weights() != nullptr) stage.weights()->close();
+  return digest(all);
 }
 
 }  // namespace trireme::runtime

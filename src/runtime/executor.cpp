@@ -226,8 +226,10 @@ void Executor::perform(const Action& action, std::size_t index) {
       return clip();
     case Op::kStep: {
       const Stopwatch watch(clock_, result_.times.step);
+      const auto share = [this](int layer) { parts_.reducer.shards().share(layer); };
       weights_.update(index, [&](const std::function<void(int)>& reach) {
-        parts_.optimizer.step(rate_, std::exchange(divisor_, {}), reach);
+        parts_.optimizer.step(rate_, std::exchange(divisor_, {}),
+                              {.reach = reach, .updated = share});
       });
       return parts_.stage.begin_gradients();
     }

@@ -13,12 +13,16 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
 namespace trireme::runtime {
 namespace {
+
+using Tensors = std::map<std::string, checkpoint::Joined>;
 
 /// A tensor of a checkpoint and what it is there.
 struct Exported {
@@ -49,11 +53,11 @@ at::ScalarType type_after(at::ScalarType before, at::ScalarType wanted) {
 }
 
 /// A tensor of the checkpoint as it goes to `place`.
-Exported exported(const std::string& name, const checkpoint::Entry& entry,
+Exported exported(const std::string& name, const checkpoint::Joined& saved,
                   const config::WeightPlace& place, at::ScalarType type) {
   const at::Tensor like =
-      at::empty({0}, type_after(type_named(entry.type, name), type));  // for its type alone
-  std::vector<std::int64_t> sizes = entry.sizes;
+      at::empty({0}, type_after(type_named(saved.type, name), type));  // for its type alone
+  std::vector<std::int64_t> sizes = saved.sizes;
   if (place.is_transposed) std::swap(sizes.at(0), sizes.at(1));
   std::int64_t bytes = static_cast<std::int64_t>(like.element_size());
   for (const std::int64_t size : sizes) bytes *= size;
@@ -65,28 +69,28 @@ Exported exported(const std::string& name, const checkpoint::Entry& entry,
                    .size = Bytes(bytes)}};
 }
 
-std::vector<Exported> weights_of(const checkpoint::Manifest& manifest,
-                                 const config::WeightNames& names, at::ScalarType type) {
+std::vector<Exported> weights_of(const Tensors& tensors, const config::WeightNames& names,
+                                 at::ScalarType type) {
   std::vector<Exported> all;
-  for (const auto& [name, entry] : manifest.tensors) {
+  for (const auto& [name, saved] : tensors) {
     const auto owner = owner_of(name);
     if (owner && !config::is_adapter(name))
-      all.push_back(exported(name, entry, names.of(owner->layer, owner->name), type));
+      all.push_back(exported(name, saved, names.of(owner->layer, owner->name), type));
   }
   return all;
 }
 
-std::vector<Exported> adapters_in(const checkpoint::Manifest& manifest,
-                                  const config::ModelSpec& model, at::ScalarType type) {
+std::vector<Exported> adapters_in(const Tensors& tensors, const config::ModelSpec& model,
+                                  at::ScalarType type) {
   const config::WeightNames names(model);
   const std::vector<std::string> trained = config::trained_patterns(model);
   std::vector<Exported> all;
-  for (const auto& [name, entry] : manifest.tensors) {
+  for (const auto& [name, saved] : tensors) {
     const auto owner = owner_of(name);
     if (!owner) continue;
     if (config::is_adapter(name)) {
       const std::string there = names.of(owner->layer, owner->name).name;
-      all.push_back(exported(name, entry, {.name = config::adapter_name(there)}, type));
+      all.push_back(exported(name, saved, {.name = config::adapter_name(there)}, type));
       continue;
     }
     const std::string place = names.place_of(owner->layer, owner->name);
@@ -111,9 +115,9 @@ void add_adapter(const CheckpointReader& source, const std::string& name, double
   const std::string stem = name.substr(0, name.size() - kWeight.size());
   const auto matrix = [&](std::string_view which) {
     const std::string of_adapter = concat(stem, which);
-    const auto entry = source.manifest().tensors.find(of_adapter);
-    if (entry == source.manifest().tensors.end()) return at::Tensor();
-    const at::Tensor values = at::empty(entry->second.sizes, at::kFloat);
+    const auto saved = source.tensors().find(of_adapter);
+    if (saved == source.tensors().end()) return at::Tensor();
+    const at::Tensor values = at::empty(saved->second.sizes, at::kFloat);
     source.read_rounded(of_adapter, values);
     return values;
   };
@@ -133,8 +137,8 @@ Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors
   }
   checkpoint::TensorFile out(file, std::move(specs));
   for (const auto& [name, is_transposed, spec] : tensors) {
-    const checkpoint::Entry& entry = source.manifest().tensors.at(name);
-    at::Tensor value = at::empty(entry.sizes, type_named(entry.type, name));
+    const checkpoint::Joined& saved = source.tensors().at(name);
+    at::Tensor value = at::empty(saved.sizes, type_named(saved.type, name));
     source.read(name, value);
     change(name, value);
     if (is_transposed) value = value.t();
@@ -152,14 +156,14 @@ Bytes export_weights(const std::filesystem::path& checkpoint, const config::Mode
   const CheckpointReader source(checkpoint);
   const double scale = adapter_scale(model);
   return write(
-      source, weights_of(source.manifest(), config::WeightNames(model), type), type, file,
+      source, weights_of(source.tensors(), config::WeightNames(model), type), type, file,
       [&](const std::string& name, at::Tensor& value) { add_adapter(source, name, scale, value); });
 }
 
 Bytes export_adapters(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
                       at::ScalarType type, const std::filesystem::path& file) {
   const CheckpointReader source(checkpoint);
-  return write(source, adapters_in(source.manifest(), model, type), type, file,
+  return write(source, adapters_in(source.tensors(), model, type), type, file,
                [](const std::string& /*name*/, at::Tensor& /*value*/) {});
 }
 

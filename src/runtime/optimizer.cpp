@@ -43,12 +43,12 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage)
 
 Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
                      std::unique_ptr<tier::ValueCopies> copies)
-    : spec_(spec), stage_(stage), layout_(std::move(layout)), moments_(stage.parameters().size()) {
-  ensure(layout_.is_away.size() == moments_.size(), "the layout is of this stage");
+    : spec_(spec), stage_(stage), layout_(std::move(layout)), held_of_(stage.parameters().size()) {
+  ensure(layout_.is_away.size() == held_of_.size(), "the layout is of this stage");
   const tier::TagScope tag(tier::Tag::kOptimizer);
   for (const StageParameter& parameter : stage.parameters())
     if (parameter.is_streamed && parameter.is_trained) streamed_[parameter.layer];
-  for (std::size_t i = 0; i < moments_.size(); ++i) hold(i);
+  for (std::size_t i = 0; i < held_of_.size(); ++i) hold(i);
   if (layout_.parts.empty()) return;
   moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
   for (const StatePart& part : layout_.parts) send_away(part);
@@ -58,14 +58,25 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
 void Optimizer::hold(std::size_t i) {
   const StageParameter& parameter = stage_.parameters()[i];
   if (parameter.shares_value || !parameter.is_trained || layout_.is_away[i]) return;
-  if (state_kinds(spec_, parameter).master && stage_.masters() == Stage::Masters::kHost)
-    stage_.put_master(i, copied_to(stage_.device(), parameter.value));
-  const model::Updated updated = model::with_moments(spec_, {.master = parameter.value,
-                                                             .weight = parameter.weight.detach(),
-                                                             .gradient = parameter.gradient,
+  const Row& row = layout_.rows[i];
+  const bool is_whole = row.count == parameter.weight.numel();
+  const bool has_master = state_kinds(spec_, parameter).master;
+  const auto of_row = [&](const at::Tensor& whole) {
+    return is_whole ? whole : whole.view(-1).narrow(0, row.begin, row.count);
+  };
+  const at::Tensor weight = of_row(parameter.weight.detach());
+  at::Tensor master = has_master ? of_row(parameter.value) : weight;
+  // A part's master has bytes of its own, so that the whole one can go.
+  if (has_master && (stage_.masters() == Stage::Masters::kHost || !is_whole))
+    master = copied_to(stage_.device(), master);
+  if (has_master) stage_.put_master(i, is_whole ? master : at::Tensor());
+  if (row.count == 0) return;
+  const model::Updated updated = model::with_moments(spec_, {.master = master,
+                                                             .weight = weight,
+                                                             .gradient = of_row(parameter.gradient),
                                                              .first = {},
                                                              .second = {}});
-  moments_[i] = {updated.first, updated.second};
+  held_of_[i] = {is_whole ? at::Tensor() : master, updated.first, updated.second};
   add(parameter.is_streamed ? streamed_.at(parameter.layer) : held_, i, updated);
 }
 
@@ -91,7 +102,7 @@ void Optimizer::send_away(const StatePart& part) {
          .gradient = of_row(parameter.gradient),
          .first = of_part(kinds.first, Part::kFirst),
          .second = of_part(kinds.second, Part::kSecond)});
-    const bool is_last = slice.begin + slice.count == parameter.weight.numel();
+    const bool is_last = slice.begin + slice.count == layout_.rows[slice.parameter].end();
     if (kinds.master && is_last) stage_.put_master(slice.parameter, {});
   }
 }
@@ -116,19 +127,24 @@ void Optimizer::add(Groups& groups, std::size_t i, const model::Updated& updated
   group->add(updated);
 }
 
-void Optimizer::step(double rate, const at::Tensor& divisor,
-                     const std::function<void(int layer)>& reach) {
+void Optimizer::step(double rate, const at::Tensor& divisor, const Way& way) {
   ++steps_;
-  for_each(reach, [&](Groups& groups) { update(groups, rate, divisor); });
+  for_each(way, [&](Groups& groups) { update(groups, rate, divisor); });
 }
 
-void Optimizer::for_each(const std::function<void(int layer)>& reach,
-                         const std::function<void(Groups&)>& use) {
+void Optimizer::for_each(const Way& way, const std::function<void(Groups&)>& use) {
   use(held_);
   auto next = streamed_.begin();
+  std::optional<int> reached;
+  const auto leave = [&] {
+    if (reached && way.updated) way.updated(*reached);
+    reached.reset();
+  };
   const auto reach_all = [&](int last) {
     for (; next != streamed_.end() && next->first <= last; ++next) {
-      if (reach) reach(next->first);
+      leave();
+      reached = next->first;
+      if (way.reach) way.reach(*reached);
       use(next->second);
     }
   };
@@ -138,6 +154,8 @@ void Optimizer::for_each(const std::function<void(int layer)>& reach,
   };
   if (moved_) moved_->for_each(use_part);
   reach_all(std::numeric_limits<int>::max());
+  leave();
+  if (way.updated) way.updated(0);
 }
 
 void Optimizer::update(Groups& groups, double rate, const at::Tensor& divisor) {
@@ -152,7 +170,7 @@ void Optimizer::resume_after(std::int64_t steps) {
   const auto reach = [&](int layer) {
     if (has_masters(layer)) stage_.weights()->change(layer, [] {});
   };
-  for_each(reach, round_weights);
+  for_each({.reach = reach, .updated = {}}, round_weights);
   if (StreamedWeights* const weights = stage_.weights()) weights->close();
 }
 
@@ -188,10 +206,10 @@ Bytes Optimizer::state_bytes() const {
 
 Bytes Optimizer::away_bytes() const {
   Bytes bytes;
-  for (std::size_t i = 0; i < moments_.size(); ++i) {
+  for (std::size_t i = 0; i < layout_.is_away.size(); ++i) {
     const StageParameter& parameter = stage_.parameters()[i];
     if (layout_.is_away[i])
-      bytes += Bytes(parameter.weight.numel() * std::int64_t{sizeof(float)}) *
+      bytes += Bytes(layout_.rows[i].count * std::int64_t{sizeof(float)}) *
                state_kinds(spec_, parameter).count();
   }
   return bytes;
@@ -235,6 +253,19 @@ bool Optimizer::Access::is_streamed(std::size_t i, Part part) const {
   return parameter.is_streamed && part == Part::kValue && is_weight;
 }
 
+bool Optimizer::Access::has_others(std::size_t i, Part part) const {
+  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
+  if (!parameter.is_trained || optimizer_.layout_.rows[i].count == parameter.weight.numel())
+    return false;
+  return part != Part::kValue || state_kinds(optimizer_.spec_, parameter).master;
+}
+
+Row Optimizer::Access::row(std::size_t i, Part part) const {
+  const std::size_t of = holder(i);
+  if (has_others(of, part)) return optimizer_.layout_.rows[of];
+  return {0, optimizer_.stage_.parameters()[of].weight.numel()};
+}
+
 at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
   const std::size_t from = holder(i);
   const StageParameter& parameter = optimizer_.stage_.parameters()[from];
@@ -244,16 +275,28 @@ at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
         device::cpu().landing(parameter.weight.numel(), parameter.weight.scalar_type());
     return row.view(parameter.weight.sizes()).copy_(parameter.weight);
   }
-  if (!is_away(from, part)) {
-    if (part == Part::kValue) return parameter.value;
-    return part == Part::kFirst ? optimizer_.moments_[from].first
-                                : optimizer_.moments_[from].second;
-  }
-  const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);
+  if (!is_away(from, part)) return held(from, part);
+  const Row here = row(from, part);
+  const at::Tensor numbers = device::cpu().landing(here.count, at::kFloat);
   each_slice(from, part, [&](const at::Tensor& slice, std::int64_t begin) {
-    row.narrow(0, begin, slice.numel()).copy_(slice);
+    numbers.narrow(0, begin - here.begin, slice.numel()).copy_(slice);
   });
-  return row.view(parameter.weight.sizes());
+  return has_others(from, part) ? numbers : numbers.view(parameter.weight.sizes());
+}
+
+at::Tensor Optimizer::Access::held(std::size_t i, Part part) const {
+  const State& state = optimizer_.held_of_[i];
+  const bool is_here = optimizer_.layout_.rows[i].count > 0;
+  switch (part) {
+    case Part::kValue:
+      if (!has_others(i, part)) return optimizer_.stage_.parameters()[i].value;
+      return is_here ? state.master : at::empty({0}, at::kFloat);
+    case Part::kFirst:
+      return is_here ? state.first : at::empty({0}, at::kFloat);
+    case Part::kSecond:
+      return is_here ? state.second : at::empty({0}, at::kFloat);
+  }
+  throw LogicError("a part that there is not");
 }
 
 void Optimizer::Access::change(std::size_t i, Part part,
@@ -262,13 +305,29 @@ void Optimizer::Access::change(std::size_t i, Part part,
   const StageParameter& parameter = optimizer_.stage_.parameters()[to];
   if (is_streamed(to, part))
     return optimizer_.stage_.weights()->change(parameter.layer, [&] { change(parameter.value); });
-  if (!is_away(to, part)) return change(read(to, part));
-  const at::Tensor row = device::cpu().landing(parameter.weight.numel(), at::kFloat);
-  change(row.view(parameter.weight.sizes()));
-  each_slice(to, part, [&](const at::Tensor& slice, std::int64_t begin) {
+  const bool are_all_here = !has_others(to, part);
+  if (!is_away(to, part) && are_all_here) return change(held(to, part));
+  const at::NoGradGuard no_grad;
+  const at::Tensor all = device::cpu().landing(parameter.weight.numel(), at::kFloat);
+  change(all.view(parameter.weight.sizes()));
+  const auto put = [&](const at::Tensor& slice, std::int64_t begin) {
     at::Tensor into = slice;
-    into.copy_(row.narrow(0, begin, slice.numel()));
-  });
+    into.copy_(all.narrow(0, begin, slice.numel()));
+  };
+  if (is_away(to, part)) {
+    each_slice(to, part, put);
+  } else {
+    put(held(to, part), row(to, part).begin);
+  }
+  // Others hold the masters of the rest, which is rounded from them here once.
+  if (part == Part::kValue && !are_all_here)
+    change_weight(parameter, all.view(parameter.weight.sizes()));
+}
+
+void Optimizer::Access::change_weight(const StageParameter& parameter, const at::Tensor& value) {
+  const auto round = [&] { parameter.weight.detach().copy_(value); };
+  if (!parameter.is_streamed) return round();
+  optimizer_.stage_.weights()->change(parameter.layer, round);
 }
 
 void Optimizer::Access::each_slice(

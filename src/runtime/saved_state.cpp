@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -144,6 +145,24 @@ void SavedState::name_parts(std::size_t parameter, const std::string& name,
   }
 }
 
+std::vector<SavedState::Named> SavedState::saved_here(std::size_t parameter) const {
+  const StageParameter& one = parts_.stage.parameters()[parameter];
+  std::vector<Named> all, mine;
+  if (!parts_.reducer.is_first_use(one)) return mine;
+  name_parts(parameter, one.name, all);
+  const Optimizer::Access state(parts_.optimizer);
+  const bool is_divided = parts_.reducer.shards().is_divided(parameter);
+  const bool has_master = one.weight.scalar_type() != at::kFloat;
+  for (Named& tensor : all) {
+    const Row row = state.row(parameter, tensor.part);
+    if (row.count < one.weight.numel()) tensor.row = row;
+    const bool is_state = tensor.part != Optimizer::Part::kValue || has_master;
+    if (is_divided && is_state ? row.count > 0 : parts_.position.replica == 0)
+      mine.push_back(std::move(tensor));
+  }
+  return mine;
+}
+
 bool SavedState::is_frozen(const Named& tensor) const {
   return !tensor.value.defined() && !parts_.stage.parameters().at(tensor.parameter).is_trained;
 }
@@ -160,17 +179,22 @@ checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
   // Moments and masters are float32; what has no master is as its weight is.
   const StageParameter& parameter = parts_.stage.parameters().at(tensor.parameter);
   const bool is_state = tensor.part != Optimizer::Part::kValue || parameter.is_trained;
-  return spec(parameter.weight, is_state ? at::kFloat : parameter.weight.scalar_type());
+  checkpoint::Spec whole =
+      spec(parameter.weight, is_state ? at::kFloat : parameter.weight.scalar_type());
+  if (!tensor.row) return whole;
+  return {.name = concat(whole.name, '[', tensor.row->begin, ':', tensor.row->end(), ']'),
+          .type = whole.type,
+          .sizes = {tensor.row->count},
+          .size = Bytes(tensor.row->count * std::int64_t{sizeof(float)}),
+          .part_of = checkpoint::PartOf{whole.name, whole.sizes, tensor.row->begin}};
 }
 
 std::vector<SavedState::RankFile> SavedState::mine() const {
   std::vector<Named> tensors;
   const int replica = parts_.position.replica;
-  const std::vector<StageParameter>& parameters = parts_.stage.parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const StageParameter& parameter = parameters[i];
-    if (replica != 0 || !parts_.reducer.is_first_use(parameter)) continue;
-    name_parts(i, parameter.name, tensors);
+  for (std::size_t i = 0; i < parts_.stage.parameters().size(); ++i) {
+    std::vector<Named> of_parameter = saved_here(i);
+    std::move(of_parameter.begin(), of_parameter.end(), std::back_inserter(tensors));
   }
   for (const int number : parts_.stage.layers()) {
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers())

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,7 @@ class SavedState {
     const Position& position;
     Stage& stage;
     Optimizer& optimizer;
-    const Reducer& reducer;
+    Reducer& reducer;
     LossLog& losses;
   };
   explicit SavedState(const Parts& parts) : parts_(parts) {}
@@ -55,10 +56,13 @@ class SavedState {
     at::Tensor value;  ///< of what is no parameter's
     std::size_t parameter = 0;
     Optimizer::Part part{};
+    std::optional<Row> row = std::nullopt;  ///< of a parameter's numbers, where they are not all
   };
   /// Value and moments of a parameter under its name.
   void name_parts(std::size_t parameter, const std::string& name,
                   std::vector<Named>& tensors) const;
+  /// Those that this rank saves: of what replicas divide, each its row; the first one all else.
+  std::vector<Named> saved_here(std::size_t parameter) const;
   checkpoint::Spec spec_of(const Named& tensor) const;
   /// A file of this rank.
   struct RankFile {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace trireme::runtime {
 namespace {
@@ -17,13 +18,13 @@ constexpr std::int64_t kNumber = sizeof(float);
 
 /// Bytes of the state that may leave, by parameter.
 std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
-                                  const std::vector<StageParameter>& parameters) {
+                                  const std::vector<StageParameter>& parameters,
+                                  const std::vector<Row>& rows) {
   std::vector<std::int64_t> bytes;
-  for (const StageParameter& parameter : parameters) {
-    const bool moves = !parameter.shares_value && parameter.is_trained &&
-                       parameter.weight.is_contiguous() && parameter.gradient.is_contiguous();
-    bytes.push_back(
-        moves ? parameter.weight.numel() * kNumber * state_kinds(spec, parameter).count() : 0);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const StageParameter& parameter = parameters[i];
+    const bool moves = rows[i].count > 0 && lies_in_a_row(parameter);
+    bytes.push_back(moves ? rows[i].count * kNumber * state_kinds(spec, parameter).count() : 0);
   }
   return bytes;
 }
@@ -67,22 +68,29 @@ StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& 
 
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part) {
-  StateLayout layout{.is_away = chosen(movable(spec, parameters), away.count()), .parts = {}};
+  return lay_out_state(spec, parameters, away, part, whole_rows(parameters));
+}
+
+StateLayout lay_out_state(const config::OptimizerSpec& spec,
+                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
+                          std::vector<Row> rows) {
+  StateLayout layout{.rows = std::move(rows), .is_away = {}, .parts = {}};
+  layout.is_away = chosen(movable(spec, parameters, layout.rows), away.count());
   const std::int64_t most = part.count() / kNumber;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!layout.is_away[i]) continue;
     const int kinds = state_kinds(spec, parameters[i]).count();
-    const std::int64_t numbers = parameters[i].weight.numel();
+    const std::int64_t end = layout.rows[i].end();
     const int layer = parameters[i].is_streamed ? parameters[i].layer : 0;
-    for (std::int64_t begin = 0; begin < numbers;) {
-      const std::int64_t least = std::min(numbers - begin, StateSlice::kAlignment);
+    for (std::int64_t begin = layout.rows[i].begin; begin < end;) {
+      const std::int64_t least = std::min(end - begin, Row::kAlignment);
       const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
       if (layout.parts.empty() || layout.parts.back().streamed_layer != layer ||
-          room() < StateSlice::aligned(least))
+          room() < Row::aligned(least))
         layout.parts.emplace_back().streamed_layer = layer;
       StatePart& into = layout.parts.back();
-      const std::int64_t fits = room() / StateSlice::kAlignment * StateSlice::kAlignment;
-      const std::int64_t count = std::min(numbers - begin, std::max(least, fits));
+      const std::int64_t fits = room() / Row::kAlignment * Row::kAlignment;
+      const std::int64_t count = std::min(end - begin, std::max(least, fits));
       into.slices.push_back(
           {.parameter = i, .begin = begin, .count = count, .offset = into.numbers});
       into.numbers += kinds * into.slices.back().stride();

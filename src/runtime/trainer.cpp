@@ -91,15 +91,19 @@ struct Trainer::Impl {
         position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
         weights(open_weights()),
-        stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
-              model::precision_of(given.job.train.precision), given.place.device(),
-              my_away() > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice,
-              weights.get()),
+        stage(
+            given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
+            model::precision_of(given.job.train.precision), given.place.device(),
+            my_away() > Bytes(0) || has_shards() ? Stage::Masters::kHost : Stage::Masters::kDevice,
+            weights.get()),
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
                  given.place.device()),
-        reducer(given.channel, position, stage),
+        reducer(given.channel, position, stage,
+                has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
         losses(given.channel),
         recorder(position.pipeline_rank, given.memory) {
+    ensure(!has_shards() || setup.plan.optimizer_shards == position.replicas,
+           "a shard of the optimizer's state for every replica");
     open_outer_tier();
     static_bytes = given.memory.live();
     if (weights) static_bytes += weights->window();
@@ -120,6 +124,8 @@ struct Trainer::Impl {
 
   /// Of the optimiser's state of this rank, what the plan has in the outer tier.
   Bytes my_away() const;
+  /// Whether replicas divide the optimiser's state.
+  bool has_shards() const { return setup.plan.optimizer_shards > 1; }
   /// Every rank; null on those that stream none.
   std::unique_ptr<StreamedWeights> open_weights() const;
   /// Makes the optimiser, and copies where there are some. A large outer tier takes its time to be
@@ -228,7 +234,8 @@ std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
 
 void Trainer::Impl::open_outer_tier() {
   const config::OptimizerSpec& spec = setup.job.train.optimizer;
-  StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(), setup.optimizer_part);
+  StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(), setup.optimizer_part,
+                                     reducer.shards().mine());
   std::unique_ptr<tier::ValueCopies> of_optimizer;
   const auto open = [&] {
     if (simulate::has_copies(my_actions())) {
@@ -311,14 +318,17 @@ bool Trainer::Impl::is_asked_to_stop() {
 
 Outcome Trainer::Impl::outcome() {
   const std::string digest = parameters_digest(setup.channel, position, stage, reducer, *optimizer);
-  for (const std::string& other : comm::all_gather(setup.channel, comm::everyone(setup.channel),
-                                                   digest, "digests of the replicas")) {
-    if (other != digest) {
-      throw Error(
-          "the replicas' parameters differ at the end of the run: a defect of Trireme or of this "
-          "machine");
-    }
-  }
+  const auto require_same = [&](const std::vector<int>& group, const std::string& mine) {
+    for (const std::string& other :
+         comm::all_gather(setup.channel, group, mine, "digests of the replicas"))
+      if (other != mine)
+        throw Error(
+            "the replicas' parameters differ at the end of the run: a defect of Trireme or of this "
+            "machine");
+  };
+  require_same(comm::everyone(setup.channel), digest);
+  // What shards make up is the same by its making; what each replica computes with is its own.
+  if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
   Outcome outcome{.steps = steps_done,
                   .train_loss = mean_of_last(losses.history().means, setup.job.report.log_every),
                   .validation_loss = validation_loss,

@@ -31,7 +31,7 @@ void WeightsRun::note_norm(std::size_t action) {
   if (!needs(action) || !completes_[action] || !notes_norms_ || reducer_.has_replicas()) return;
   const int layer = uses_.points[action].needs;
   stage_.streamed_gradients(layer)->complete();
-  reducer_.note_norm(layer);
+  reducer_.norm().note(layer);
 }
 
 void WeightsRun::end(std::size_t action) {
@@ -44,7 +44,7 @@ void WeightsRun::reduce(std::size_t action) {
     stage_.weights()->await(use.layer, true);
     stage_.streamed_gradients(use.layer)->complete();
     reducer_.reduce(use.layer);
-    if (notes_norms_) reducer_.note_norm(use.layer);
+    if (notes_norms_) reducer_.norm().note(use.layer);
     end(use);
   }
 }

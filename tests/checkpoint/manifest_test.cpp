@@ -3,6 +3,8 @@
 
 #include "support/input_error.h"
 
+#include "trireme/core/text.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +38,46 @@ Manifest sample() {
 TEST(Manifest, ReadsBackAsWritten) {
   EXPECT_EQ(read_manifest(io::parse(to_json(sample()), "manifest")), sample());
   EXPECT_EQ(read_manifest(io::parse(to_json({}), "manifest")), Manifest());
+}
+
+Entry part(const std::string& whole, std::int64_t begin, std::int64_t count) {
+  return {.file = "rank-0.safetensors",
+          .type = "F32",
+          .sizes = {count},
+          .offset = {},
+          .size = Bytes(4 * count),
+          .digest = "",
+          .part_of = PartOf{.name = whole, .sizes = {3, 4}, .begin = begin}};
+}
+
+TEST(Manifest, JoinsTheParts) {
+  Manifest manifest = sample();
+  // By their first numbers, not by their names.
+  manifest.tensors["m/w[8:12]"] = part("m/w", 8, 4);
+  manifest.tensors["m/w[0:8]"] = part("m/w", 0, 8);
+  EXPECT_EQ(read_manifest(io::parse(to_json(manifest), "manifest")), manifest);
+  const auto tensors = joined(manifest);
+  EXPECT_EQ(tensors.size(), 3U);
+  EXPECT_EQ(tensors.at("losses").entries, std::vector<std::string>{"losses"});
+  EXPECT_EQ(tensors.at("m/w").sizes, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(tensors.at("m/w").entries, (std::vector<std::string>{"m/w[0:8]", "m/w[8:12]"}));
+}
+
+TEST(Manifest, RefusesPartsThatMakeNoWhole) {
+  const auto refusal = [](const std::vector<Entry>& parts) {
+    Manifest manifest;
+    for (const Entry& one : parts) manifest.tensors[concat("p", manifest.tensors.size())] = one;
+    return input_error([&] { joined(manifest); });
+  };
+  Entry other = part("m/w", 8, 4);
+  other.type = "BF16";
+  EXPECT_EQ(refusal({part("m/w", 0, 8)}), "tensor 'm/w' has 12 numbers, its parts have 8");
+  EXPECT_EQ(refusal({part("m/w", 0, 4), part("m/w", 8, 4)}),
+            "tensor 'm/w' lacks its numbers from 4 to 8: part 'p1' begins there");
+  EXPECT_EQ(refusal({part("m/w", 0, 8), part("m/w", 8, 8)}),
+            "tensor 'm/w' has 12 numbers, its parts have 16");
+  EXPECT_THAT(refusal({part("m/w", 0, 8), part("m/w", 0, 8)}), HasSubstr("do not belong together"));
+  EXPECT_THAT(refusal({part("m/w", 0, 8), other}), HasSubstr("do not belong together"));
 }
 
 TEST(Manifest, OfTwoRanksHasTheTensorsOfBoth) {

@@ -21,7 +21,7 @@ struct SharedMemory {
 GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::ChainModel& model,
                     const GpuRun& run) {
   const runtime::DataSource data = runtime::random_data(model, job);
-  const int ranks = static_cast<int>(run.plan.stages.size());
+  const int ranks = static_cast<int>(run.plan.stages.size()) * job.pipeline.replicas.value();
   const auto copies_to = [&](Bytes room) {
     return gpu.make_copies(
         {.host = run.to_file ? Bytes(0) : room, .disk = run.to_file ? room : Bytes(0)});

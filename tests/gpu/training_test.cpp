@@ -148,6 +148,32 @@ TEST_F(GpuTraining, WeightsThatComeForEveryUseGiveTheSameBits) {
   }
 }
 
+TEST_F(GpuTraining, ReplicasThatDivideTheOptimizerHaveTheBitsOfThoseThatDoNot) {
+  for (const char* const precision : {"float32", "bfloat16_weights"}) {
+    SCOPED_TRACE(precision);
+    config::JobSpec job = gpt_job(precision);
+    job.train.batch = 4;
+    job.train.micro_batch = 1;
+    job.train.clip_norm = 0.5;
+    for (const int replicas : {2, 4}) {
+      job.pipeline.replicas = replicas;
+      const GpuOutcome whole = train(job, keep_all(job, {.replicas = replicas}));
+      for (const bool streams : {false, true}) {
+        const Bytes away(streams ? 1 << 18 : 0);
+        const GpuOutcome divided = train(
+            job,
+            keep_all(job,
+                     {.replicas = replicas, .away = away, .streams = streams, .shards = true}));
+        expect_same(whole, divided);
+        EXPECT_LT(divided.outcome.ranks[0].static_bytes, whole.outcome.ranks[0].static_bytes);
+      }
+    }
+    job.pipeline.replicas = 2;
+    expect_same(train(job, keep_all(job, {.cut = {4}, .replicas = 2})),
+                train(job, keep_all(job, {.cut = {4}, .replicas = 2, .shards = true})));
+  }
+}
+
 TEST_F(GpuTraining, OptimizerStateIsSavedAndTakenUpFromWhereItIs) {
   const config::JobSpec job = gpt_job("bfloat16_weights");
   const model::ChainModel model = model::make_model(job.model);

@@ -14,10 +14,11 @@
 namespace trireme::partition {
 namespace {
 
-/// Equal layers with f = 1, b = 2 and four bytes of gradients per layer, measured at two examples.
+/// Equal layers with f = 1, b = 2 and four bytes each of weights and gradients, measured at two
+/// examples.
 ShapeQuestion equal_ranks(int layers, int ranks, int batch) {
   chain::Chain chain = solve::without_loss(solve::homogeneous(layers));
-  for (chain::LayerCost& layer : chain.layers) layer.gradients = Bytes(4);
+  for (chain::LayerCost& layer : chain.layers) layer.parameters = layer.gradients = Bytes(4);
   ShapeQuestion question;
   question.chain_at = [chain](int size) { return scaled_chain(chain, 2, size); };
   question.platform = chain::uniform_platform(ranks, Bytes(0));
@@ -72,6 +73,62 @@ TEST(Shape, ReducingTakesTheTimeOfARing) {
 
   // 16 bytes of gradients between ranks 0 and 2: two messages of a half each.
   EXPECT_EQ(reduce_time(question, shape, alone.chain, plan), Seconds(2 * (8 + 1)));
+}
+
+// Of bfloat16 weights that travel back in the place of their gradients, half as much.
+TEST(Shape, UpdatedWeightsTravelBackWhereTheOptimizerIsDivided) {
+  ShapeQuestion question = equal_ranks(8, 4, 8);
+  question.platform.default_link = {BytesPerSecond(1), Seconds(1)};
+  question.chain_at = [whole = question.chain_at](int size) {
+    chain::Chain chain = whole(size);
+    for (chain::LayerCost& layer : chain.layers) {
+      layer.parameters = Bytes(5);
+      layer.frozen = Bytes(3);
+    }
+    return chain;
+  };
+  question.solver = "joint";
+  const Shape shape{.stages = 2, .replicas = 2, .micro_batch = 1, .micro_batches = 4};
+  for (const bool shards : {false, true}) {
+    question.shard_optimizer = shards;
+    const Question alone = question_of(question, shape, question.chain_at(1));
+    const plan::Plan plan = std::get<plan::Plan>(partition::plan(alone));
+    ASSERT_EQ(plan.stages[0].program.last_layer, 4);
+    EXPECT_EQ(plan.optimizer_shards, shards ? 2 : 1);
+    EXPECT_EQ(reduce_time(question, shape, alone.chain, plan),
+              Seconds((8 + 1) + ((shards ? 4 : 8) + 1)));
+  }
+}
+
+// Every replica holds a part, as large as what all of them hold together allows; what stages share
+// is divided, too.
+TEST(Shape, ReplicasHoldAPartOfTheOptimizersStateEach) {
+  ShapeQuestion question = equal_ranks(4, 4, 8);
+  question.chain_at = [whole = question.chain_at](int size) {
+    chain::Chain chain = whole(size);
+    for (chain::LayerCost& layer : chain.layers) {
+      layer.optimizer = Bytes(1'000'001);
+      layer.update = Seconds(8);
+    }
+    return chain;
+  };
+  question.shared_bytes = [](const LayerRuns& runs) {
+    return chain::SharedBytes{.weights = {}, .optimizer = Bytes(runs.empty() ? 0 : 400'003)};
+  };
+  const Shape shape{.stages = 1, .replicas = 4, .micro_batch = 2, .micro_batches = 1};
+  const Question asked = question_of(question, shape, question.chain_at(2));
+  EXPECT_EQ(asked.optimizer_shards, 4);
+  EXPECT_EQ(asked.chain.layer(1).optimizer, Bytes(250'001) + chain::kShardSlack);
+  EXPECT_EQ(asked.chain.layer(1).update, Seconds(2));
+  EXPECT_EQ(static_bytes(asked, {{1, 4}}),
+            (Bytes(250'001 + 4 + 4) + chain::kShardSlack) * 4 - Bytes(100'000));
+  const plan::Plan plan = std::get<plan::Plan>(partition::plan(asked));
+  EXPECT_EQ(plan.stages[0].static_bytes, static_bytes(asked, {{1, 4}}));
+
+  question.shard_optimizer = false;
+  const Question whole = question_of(question, shape, question.chain_at(2));
+  EXPECT_EQ(whole.optimizer_shards, 1);
+  EXPECT_EQ(static_bytes(whole, {{1, 4}}), Bytes(1'000'001 + 4 + 4) * 4 - Bytes(400'003));
 }
 
 TEST(Shape, WhatIsFixedStaysFixed) {

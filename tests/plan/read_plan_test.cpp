@@ -122,6 +122,8 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {chain + ",\n\"schedule\": \"1f1b\"}", "1: micro_batches is missing"},
       {chain + ",\n\"schedule\": \"1f1b\",\n\"micro_batches\": 0}",
        "4: micro_batches is 0, must be a whole number from 1 to 100000"},
+      {head + ",\n\"optimizer_shards\": 0}",
+       "5: optimizer_shards is 0, must be a whole number from 1 to 100000"},
       {head + "}", "1: stages is missing"},
       {head + ",\n\"stages\": {}}", "5: stages is a map, must be a list"},
       {head + ",\n\"stages\": []}", "5: stages is an empty list, must have at least one stage"},
@@ -132,7 +134,7 @@ TEST(ReadPlan, RefusesABrokenHead) {
        "6: predicted.step_s is -1, must be a time such as 1.5ms or 60 (seconds)"},
       {head + ",\n\"stages\": [],\n\"rank\": 1}",
        "6: rank is not a key here (known: format, chain, schedule, solver, micro_batches, tapes, "
-       "weights_at_once, predicted, "
+       "weights_at_once, optimizer_shards, predicted, "
        "stages, turns, alternatives)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), "p.json:" + message);
 }

@@ -65,12 +65,12 @@ TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked)
         std::int64_t end = 0;
         for (const StateSlice& slice : one.slices) {
           EXPECT_EQ(slice.begin, next[slice.parameter]);
-          EXPECT_EQ(slice.begin % StateSlice::kAlignment, 0);
+          EXPECT_EQ(slice.begin % Row::kAlignment, 0);
           EXPECT_EQ(slice.offset, end);
-          EXPECT_EQ(slice.offset % StateSlice::kAlignment, 0);
+          EXPECT_EQ(slice.offset % Row::kAlignment, 0);
           next[slice.parameter] += slice.count;
-          const std::int64_t each = (slice.count + StateSlice::kAlignment - 1) /
-                                    StateSlice::kAlignment * StateSlice::kAlignment;
+          const std::int64_t each =
+              (slice.count + Row::kAlignment - 1) / Row::kAlignment * Row::kAlignment;
           end += each * state_kinds(spec, parameters[slice.parameter]).count();
         }
         EXPECT_EQ(end, one.numbers);

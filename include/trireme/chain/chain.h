@@ -92,6 +92,12 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
+/// The chain as one of so many replicas has it that divide the optimiser's state: of each layer's
+/// state and update no more than its share. Shares begin at whole cache lines, so that one may be
+/// kShardSlack bytes more than a part of as many equal ones.
+Chain sharded(Chain chain, int shards);
+inline constexpr Bytes kShardSlack{2048};
+
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 

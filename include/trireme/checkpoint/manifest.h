@@ -7,12 +7,22 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace trireme::checkpoint {
 
-/// A tensor in a file of its checkpoint, row by row, little-endian.
+/// What an entry has only some numbers of, for other ranks have written the rest.
+struct PartOf {
+  std::string name;                 ///< of the whole tensor
+  std::vector<std::int64_t> sizes;  ///< of it
+  std::int64_t begin = 0;           ///< the first of its numbers that the entry has
+
+  bool operator==(const PartOf&) const = default;
+};
+
+/// A tensor in a file of its checkpoint, row by row, little-endian; or numbers of one.
 struct Entry {
   std::string file;                 ///< in the checkpoint's folder
   std::string type;                 ///< as safetensors names it: "F32"
@@ -20,6 +30,7 @@ struct Entry {
   Bytes offset;                     ///< of its first byte in the file
   Bytes size;
   std::string digest;  ///< of its bytes, trireme::digest(); empty: not known
+  std::optional<PartOf> part_of = std::nullopt;  ///< a part has one size, that of its numbers
 
   bool operator==(const Entry&) const = default;
 };
@@ -37,6 +48,15 @@ struct Manifest {
 
 /// Adds what another rank wrote. Throws InputError for a name that both have.
 void merge(Manifest& into, const Manifest& part);
+
+/// A tensor with what makes it up: itself, or its parts in their order, by the names they have.
+struct Joined {
+  std::string type;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> entries;
+};
+/// By the whole tensors' names. Throws InputError where parts do not make a whole.
+std::map<std::string, Joined> joined(const Manifest& manifest);
 
 /// `trireme-checkpoint/1`. read_manifest(to_json(m)) == m.
 std::string to_json(const Manifest& manifest);

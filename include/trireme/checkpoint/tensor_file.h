@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Spec {
   std::string type;  ///< "F32", "BF16", "I64", ...
   std::vector<std::int64_t> sizes;
   Bytes size;
+  std::optional<PartOf> part_of = std::nullopt;
 };
 
 /// Eight bytes with the length of a head in JSON, the head, and the tensors' bytes without gaps.

@@ -109,6 +109,19 @@ std::vector<std::vector<Element>> all_gather(Channel& channel, std::span<const i
 void all_reduce_sum(Channel& channel, std::span<const int> group, std::span<float> values,
                     std::string_view what);
 
+/// Of a buffer that all members of a group have, elements [begin, begin + size).
+struct Part {
+  std::size_t begin = 0, size = 0;
+};
+
+/// The first half of it with a part for each member, of any sizes, none in another: a member's own
+/// part holds the sum afterwards, to the same bits; the rest is as it was.
+void reduce_scatter_sum(Channel& channel, std::span<const int> group, std::span<float> values,
+                        std::span<const Part> parts, std::string_view what);
+/// The second half, of bytes: every member's part as that member has it.
+void all_gather_parts(Channel& channel, std::span<const int> group, MutableBytes values,
+                      std::span<const Part> parts, std::string_view what);
+
 /// `text` of the group's first rank, on every rank.
 std::string broadcast(Channel& channel, std::span<const int> group, const std::string& text,
                       std::string_view what);

@@ -228,6 +228,8 @@ struct MemorySpec {
   /// auto | device | outer: where the optimiser's state is between updates. auto: on the device as
   /// far as that makes a step faster.
   std::string optimizer = "auto";
+  /// Replicas divide the optimiser's state, and its updates, among themselves.
+  bool shard_optimizer = true;
   /// auto | device | outer: where weights that may leave (chain::LayerCost::may_leave), with their
   /// gradients, are but while their layer is used. Likewise.
   std::string weights = "auto";

@@ -34,6 +34,8 @@ struct Question {
   int stages = 1;            ///< ranks that are used; with madpipe more stages than that
   int micro_batches = 1;
   int replicas = 1;  ///< of the pipeline
+  /// See shard_optimizer().
+  int optimizer_shards = 1;
   std::string schedule = "1f1b";
   /// "auto": the best that fits; one of joint_solver_names(); or the name of a single-stage solver,
   /// which then makes every stage's program.
@@ -57,6 +59,10 @@ struct Question {
   /// or three, what makes a step faster.
   std::optional<int> weights_at_once = program::kLeastAtOnce;
 };
+
+/// Replicas divide the optimiser's state among themselves: the question's chain, and what ranks
+/// share, become what each has of it.
+void shard_optimizer(Question& question);
 
 /// Whether the rank has an outer tier, and copies from there: frozen weights can come and go;
 /// trained ones where there are copies to there, too.

@@ -38,6 +38,7 @@ struct ShapeQuestion {
   int slots = 500;
   std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
   std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
+  bool shard_optimizer = true;     ///< replicas divide the optimiser's state
   std::string weights = "device";  ///< where frozen ones are: see streamed_layers_of()
 };
 
@@ -94,7 +95,8 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
 
 /// Seconds in which `replicas` add up the gradients of all stages of a plan, each stage on its own
 /// ranks: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a
-/// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies.
+/// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies. With shards of the optimiser's
+/// state updated weights take the second half of the way in place of gradients.
 Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
                     const plan::Plan& plan);
 

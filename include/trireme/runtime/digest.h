@@ -11,9 +11,12 @@
 
 namespace trireme::runtime {
 
-/// Every rank of a pipeline: 32 hex digits over names and values of all parameters in chain order,
+/// Every rank: 32 hex digits over names and values of all parameters in chain order,
 /// a tied weight once.
 std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
-                              const Reducer& reducer, Optimizer& optimizer);
+                              Reducer& reducer, Optimizer& optimizer);
+
+/// Of what this rank's layers compute with.
+std::string weights_digest(Stage& stage);
 
 }  // namespace trireme::runtime

@@ -41,11 +41,19 @@ class Optimizer {
   Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
             std::unique_ptr<tier::ValueCopies> copies);
 
-  /// One update from the gradients, divided by `divisor` where that is defined. Uses that share
-  /// another use's value are not stepped again. Of each layer whose trained weights are streamed,
-  /// in their order, `reach` is called before its weights and gradients have to be here.
-  void step(double rate, const at::Tensor& divisor = {},
-            const std::function<void(int layer)>& reach = {});
+  /// Calls on the way through an update; none may be missing but all.
+  struct Way {
+    /// Of each layer whose trained weights are streamed, in their order: before its weights and
+    /// gradients have to be here.
+    std::function<void(int layer)> reach;
+    /// Of each of them, before the next one is reached, and in the end of layer 0, which stands for
+    /// what stays: all of its numbers are updated that are updated here.
+    std::function<void(int layer)> updated;
+  };
+
+  /// One update of the layout's rows from the gradients, divided by `divisor` where that is
+  /// defined. Uses that share another use's value are not stepped again.
+  void step(double rate, const at::Tensor& divisor = {}, const Way& way = {});
 
   /// Masters and moments that are on the device, and in the outer tier.
   Bytes state_bytes() const;
@@ -68,13 +76,23 @@ class Optimizer {
     /// alone, as has a frozen parameter; SGD has no second moments, and none at all without
     /// momentum.
     bool has(std::size_t i, Part part) const;
-    /// In the parameter's shape; of what is away a copy in host memory, which counts as nobody's.
+    /// What of it is here: all numbers, or those of the layout's row where others have the rest.
+    Row row(std::size_t i, Part part) const;
+    /// That: in the parameter's shape, or in one dimension where it is not all; of what is away a
+    /// copy in host memory, which counts as nobody's.
     at::Tensor read(std::size_t i, Part part);
-    /// Takes up what `change` writes into the tensor that it is called with, where it may be.
+    /// Takes up what `change` writes into the tensor of all numbers that it is called with: what is
+    /// here, where that may be.
     void change(std::size_t i, Part part, const std::function<void(const at::Tensor&)>& change);
 
    private:
     bool is_away(std::size_t i, Part part) const;
+    /// Whether other replicas have numbers of it that are not here.
+    bool has_others(std::size_t i, Part part) const;
+    /// read() of what is neither away nor streamed.
+    at::Tensor held(std::size_t i, Part part) const;
+    /// The weight becomes the value's rounding.
+    void change_weight(const StageParameter& parameter, const at::Tensor& value);
     /// Whether it is in a weight that is streamed.
     bool is_streamed(std::size_t i, Part part) const;
     /// The use that holds what `i` shares.
@@ -96,15 +114,16 @@ class Optimizer {
   struct Groups {
     std::array<std::optional<model::UpdateGroup>, 2> by_decay;
   };
-  struct Moments {
+  /// Of a parameter's row, what is on the device and not in a part.
+  struct State {
+    at::Tensor master;  ///< where the row is not the whole parameter, which then has no other one
     at::Tensor first, second;
   };
 
   void hold(std::size_t i);
-  /// Calls `use` with all groups: of what stays, then layer by layer of what is streamed, after
-  /// `reach`; what is away comes for it.
-  void for_each(const std::function<void(int layer)>& reach,
-                const std::function<void(Groups&)>& use);
+  /// Calls `use` with all groups: of what stays, then layer by layer of what is streamed; what is
+  /// away comes for it.
+  void for_each(const Way& way, const std::function<void(Groups&)>& use);
   /// Whether the layer has trained weights that are not their own masters.
   bool has_masters(int layer) const;
   void send_away(const StatePart& part);
@@ -117,7 +136,7 @@ class Optimizer {
   config::OptimizerSpec spec_;
   Stage& stage_;
   StateLayout layout_;
-  std::vector<Moments> moments_;
+  std::vector<State> held_of_;  ///< by parameter
   Groups held_;
   std::map<int, Groups> streamed_;     ///< the same of layers whose trained weights are streamed
   std::unique_ptr<MovedState> moved_;  ///< null: nothing is away

@@ -1,4 +1,4 @@
-// The sum of the replicas' gradients, in a fixed order.
+// The sum of the replicas' gradients, in a fixed order, and what of it each of them needs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,5 +24,16 @@ void sum_over_replicas(comm::Channel& channel, std::span<const int> group, const
 /// values', at most 32 MiB and at least 8 KiB.
 void sum_in_chain(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
                   std::string_view what);
+
+/// sum_over_replicas() of which each member needs a part alone, parts[member], one behind the
+/// other: its part has the same bits afterwards, all other numbers are of no use. On CPU a member
+/// sends each number once; in a chain sums go down no further than to their owner.
+void sum_for_owners(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
+                    std::span<const comm::Part> parts, std::string_view what);
+
+/// The way back: of `bytes`, one dimension and contiguous, every member's part as that member has
+/// it. Every member.
+void gather_from_owners(comm::Channel& channel, std::span<const int> group, const at::Tensor& bytes,
+                        std::span<const comm::Part> parts, std::string_view what);
 
 }  // namespace trireme::runtime

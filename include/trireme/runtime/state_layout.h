@@ -4,6 +4,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
+#include "trireme/runtime/row.h"
 #include "trireme/runtime/stage.h"
 
 #include <cstddef>
@@ -24,18 +25,11 @@ StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& 
 /// Numbers [begin, begin + count) of a parameter, seen as a row, in a part: first their masters,
 /// then first moments, then second ones, as far as there are any, stride() numbers apart.
 struct StateSlice {
-  /// Of a parameter's numbers, slices take multiples of it: no kernel of LibTorch sees another
-  /// remainder at the end of a slice than at the end of the parameter, so that bits are the same.
-  static constexpr std::int64_t kAlignment = 64;
-  static std::int64_t aligned(std::int64_t numbers) {
-    return (numbers + kAlignment - 1) / kAlignment * kAlignment;
-  }
-
   std::size_t parameter = 0;  ///< of Stage::parameters()
   std::int64_t begin = 0, count = 0;
   std::int64_t offset = 0;  ///< in the part, in numbers
 
-  std::int64_t stride() const { return aligned(count); }
+  std::int64_t stride() const { return Row::aligned(count); }
 };
 
 struct StatePart {
@@ -45,6 +39,7 @@ struct StatePart {
 };
 
 struct StateLayout {
+  std::vector<Row> rows;         ///< by parameter: the numbers that have state here
   std::vector<bool> is_away;     ///< by parameter
   std::vector<StatePart> parts;  ///< slices in the order of their parameters
 
@@ -52,10 +47,14 @@ struct StateLayout {
   Bytes room() const;
 };
 
-/// State of whole parameters, together `away` bytes or the least above it that was found, in parts
-/// of at most `part` bytes (or the least that a part can have). A layer whose weights are streamed
-/// has parts of its own. Parameters that share a value, that
-/// are frozen or that do not lie in a row stay.
+/// State of `rows`, all of a row or none, together `away` bytes or the least above it that was
+/// found, in parts of at most `part` bytes (or the least that a part can have). A layer whose
+/// weights are streamed has parts of its own. Parameters that share a value, that are frozen or
+/// that do not lie in a row stay.
+StateLayout lay_out_state(const config::OptimizerSpec& spec,
+                          const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
+                          std::vector<Row> rows);
+/// The same of whole_rows().
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part);
 

@@ -1,0 +1,22 @@
+// Where a rank stands in a job.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Where this rank stands among the ranks of the job. Ranks of one replica are neighbours.
+struct Position {
+  int replicas = 1;
+  int stages = 1;  ///< ranks per pipeline
+  int replica = 0;
+  int pipeline_rank = 0;
+
+  static Position of(int world_rank, int replicas, int stages);
+  /// World ranks of this rank's pipeline, and of its counterparts in all replicas, in order.
+  std::vector<int> pipeline_group() const;
+  std::vector<int> replica_group() const;
+};
+
+}  // namespace trireme::runtime
