@@ -96,14 +96,17 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   clock_.begin();
   if (recorder_ != nullptr) recorder_->begin(clock_.marks());
   weights_.begin(actions, recorder_);
+  release_copies(0);
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
-    if (points_ != nullptr) move((*points_)[i]);
+    begin_copies(i);
     await_values(actions[i]);
     await_weights(i);
     perform(actions[i], i);
     weights_.note_norm(i);
+    // What the next action has no place for goes before the weights come that it needs.
+    release_copies(i + 1);
     end_weights(i);
   }
   finish();
@@ -130,11 +133,17 @@ void Executor::forget() {
   norm_.take();
 }
 
-void Executor::move(const simulate::CopyPoint& point) {
+void Executor::release_copies(std::size_t action) {
+  if (points_ == nullptr || action == points_->size()) return;
   const Stopwatch watch(clock_, result_.times.copy_wait);
-  for (int i = 0; i < point.releases; ++i) values_.left(parts_.copies->release_next());
+  for (int i = 0; i < (*points_)[action].releases; ++i) values_.left(parts_.copies->release_next());
+}
+
+void Executor::begin_copies(std::size_t action) {
+  if (points_ == nullptr) return;
+  const Stopwatch watch(clock_, result_.times.copy_wait);
   const tier::TagScope tag(tier::Tag::kKept);
-  for (int i = 0; i < point.begins; ++i) values_.returned(parts_.copies->begin_next());
+  for (int i = 0; i < (*points_)[action].begins; ++i) values_.returned(parts_.copies->begin_next());
 }
 
 void Executor::await_values(const Action& action) {

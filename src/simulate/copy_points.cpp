@@ -96,7 +96,8 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
   ensure(!outcome.fault, outcome.fault ? *outcome.fault : "");
   const auto [during, after] = outcome.effect;
   // A copy in counts as it begins, not as it is named.
-  during_ = base_ - weights_.unused() + (program::is_copy_in(action.op) ? held : during);
+  const Bytes least_unused = weights_.after(index);
+  during_ = base_ - least_unused + (program::is_copy_in(action.op) ? held : during);
 
   Seconds end = now_;
   if (const Event* const event = compute_.peek(); event != nullptr && event->action == action) {
@@ -108,11 +109,8 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
   begin_due(end, point);
   begin_needed(action, point);
   while (!leaving_.empty() && !fits(Bytes(0))) release(point);
-  const Bytes unused = weights_.unused();
-  const Bytes least_unused = weights_.after(index);
-  const Bytes taken_within = unused - least_unused;
   idle_unused_ = std::min(least_unused, weights_.unused());
-  peak_ = std::max(peak_, during_ + taken_within + leaving_bytes_ - coming_bytes_);
+  peak_ = std::max(peak_, during_ + leaving_bytes_ - coming_bytes_);
   now_ = end;
 
   if (program::is_copy_out(action.op)) {

@@ -100,10 +100,10 @@ Subject::Subject(model::ChainModel model, config::JobSpec job, Machine& machine)
       data_(random_data(model_, job_)),
       chain_(measured(model_, job_, machine_)) {}
 
-chain::Platform Subject::platform(Bytes budget) const {
+chain::Platform Subject::platform(Bytes budget, double speed) const {
   chain::Platform platform = chain::uniform_platform(1, budget);
   platform.ranks[0].host = Bytes(std::int64_t{1} << 30);
-  platform.ranks[0].out = platform.ranks[0].in = fitting_rate(chain_);
+  platform.ranks[0].out = platform.ranks[0].in = fitting_rate(chain_) * speed;
   return platform;
 }
 
@@ -155,10 +155,10 @@ std::unique_ptr<StreamedWeights> Subject::streamed(const plan::Plan& plan) {
       machine_.make_copies({.host = room, .disk = Bytes(0)}));
 }
 
-PlannedRun Subject::run(const plan::Plan& plan, Bytes budget,
-                        const tier::OuterStoreOptions& store) {
+PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store,
+                        double speed) {
   const program::Program program = plan::compile(plan);
-  const partition::Question question = question_of(chain_, platform(budget), model_, job_);
+  const partition::Question question = question_of(chain_, platform(budget, speed), model_, job_);
   const simulate::Simulation timeline =
       partition::simulated(question, plan, simulate::Detail::kTimeline);
   const simulate::Setting setting = partition::setting_of(question, plan);

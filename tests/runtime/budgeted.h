@@ -68,8 +68,10 @@ class Subject {
   std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
   /// Why a plan may not run; empty: it may.
   std::string fault(const plan::Plan& plan) const;
-  /// With `budget` enforced by the allocator, where the machine can; 0 is none.
-  PlannedRun run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store);
+  /// With `budget` enforced by the allocator, where the machine can; 0 is none. Copies are
+  /// predicted to be so many times as fast as to take about as long as passes.
+  PlannedRun run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store,
+                 double speed = 1);
 
   /// The bits that every run must have: keep_all without a budget.
   const Numbers& expected();
@@ -77,7 +79,7 @@ class Subject {
   const chain::Chain& chain() const { return chain_; }
 
  private:
-  chain::Platform platform(Bytes budget) const;
+  chain::Platform platform(Bytes budget, double speed = 1) const;
   partition::Question question(const std::string& solver, Bytes budget) const;
   /// Null for plans that stream no weights.
   std::unique_ptr<StreamedWeights> streamed(const plan::Plan& plan);

@@ -99,7 +99,9 @@ class Executor {
 
   RunResult run(const std::vector<Action>& actions);
   void finish();
-  void move(const simulate::CopyPoint& point);
+  /// What the copy points name before an action.
+  void release_copies(std::size_t action);
+  void begin_copies(std::size_t action);
   void await_values(const Action& action);
   void await_weights(std::size_t index);
   void end_weights(std::size_t index);

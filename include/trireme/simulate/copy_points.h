@@ -17,9 +17,10 @@
 
 namespace trireme::simulate {
 
-/// What happens before an action, in this order. Copies out are let go of in the order in which the
-/// program names them, copies in begin in theirs, so numbers are enough. A release waits until its
-/// copy has ended.
+/// What happens before an action, in this order: releases, then streamed weights come for which the
+/// action before it has made place, then copies in begin. Copies out are let go of in the order in
+/// which the program names them, copies in begin in theirs, so numbers are enough. A release waits
+/// until its copy has ended.
 struct CopyPoint {
   int releases = 0;
   int begins = 0;
