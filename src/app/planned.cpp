@@ -20,6 +20,8 @@ bool moves_anything(const plan::Plan& plan);
 /// Gives the stages the platform's budgets, and as static bytes what the plan says or, where it
 /// says nothing, what the chain says; and sums of bytes by rank.
 void take_up(Planned& planned);
+/// Throws InputError where a rank's static bytes have no room for the weights that come and go.
+void require_windows(const Planned& planned, const std::string& file);
 /// As much memory as anyone may want: budgets are a question of their own.
 chain::Platform without_limits(chain::Platform platform);
 plan::Infeasible overflow(const Planned& planned, int rank, const simulate::RankResult& result);
@@ -38,6 +40,7 @@ Planned load_planned(const PlanFiles& files) {
   }
   planned.platform = platform_of(files, planned.plan);
   take_up(planned);
+  require_windows(planned, files.plan);
   try {
     planned.program = plan::compile(planned.plan);
   } catch (const InputError& error) {
@@ -128,6 +131,21 @@ void take_up(Planned& planned) {
                                                    stage.program.last_layer) -
                            stage.optimizer_away - (saved() - before);
     planned.static_bytes[rank] += stage.static_bytes;
+  }
+}
+
+void require_windows(const Planned& planned, const std::string& file) {
+  const std::vector<std::vector<int>> streamed = plan::streamed_layers(planned.plan);
+  for (std::size_t rank = 0; rank < streamed.size(); ++rank) {
+    std::vector<chain::OuterWeights> weights;
+    for (const int layer : streamed[rank])
+      weights.push_back(planned.chain.layer(layer).may_leave());
+    const Bytes window = chain::weights_window(std::move(weights), planned.plan.weights_at_once);
+    if (window > planned.static_bytes[rank])
+      throw InputError(concat(file, ": static_bytes of rank ", rank, " are ",
+                              planned.static_bytes[rank].count(), ", but the streamed weights of ",
+                              planned.plan.weights_at_once, " layers at a time take ",
+                              window.count(), ": leave static_bytes out to have them counted"));
   }
 }
 

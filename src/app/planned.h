@@ -36,7 +36,7 @@ struct Planned {
             .optimizer_away = optimizer_away,
             .streamed = streamed,
             .weights_at_once = plan.weights_at_once,
-            .replicas = plan.optimizer_shards};
+            .replicas = plan.replicas};
   }
 };
 

@@ -62,6 +62,7 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   plan.schedule = job.pipeline.schedule;
   plan.solver = solver;
   plan.micro_batches = config::micro_batches(job);
+  plan.replicas = job.pipeline.replicas.value();
   plan.optimizer_shards = optimizer_shards(job);
   std::vector<int> ends = cut_of(job, model, stages);
   ends.push_back(model.length());

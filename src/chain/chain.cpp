@@ -187,7 +187,7 @@ void read_outer_weights(io::MapReader& map, LayerCost& layer) {
   if (layer.trained > Bytes(0)) layer.trained_gradients = layer.gradients;
   if (gradients) layer.trained_gradients = part(*gradients, layer.gradients, "gradient_bytes");
   if (gradients && layer.trained == Bytes(0))
-    gradients->fail(concat("needs ", kTrained, " beside it"));
+    gradients->fail(concat("needs ", kTrained, " above 0 beside it"));
   if (layer.trained > Bytes(0) && layer.frozen > Bytes(0))
     trained->fail(concat("stands beside ", kFrozen,
                          ": of a layer that has frozen weights only these may leave the device; "

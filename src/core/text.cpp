@@ -81,7 +81,8 @@ std::string to_text(Bytes size) {
 
 std::string to_text(Seconds time) {
   if (time.count() == 0) return "0 s";
-  if (time.count() >= 60 && std::isfinite(time.count())) {
+  constexpr double kMostWhole = 1e15;  // that are counted in seconds
+  if (time.count() >= 60 && time.count() < kMostWhole) {
     const auto whole = static_cast<long long>(std::llround(time.count()));
     std::array<char, 48> buffer{};
     if (whole >= 3600) {

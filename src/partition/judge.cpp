@@ -15,6 +15,30 @@
 namespace trireme::partition {
 namespace {
 
+/// What each stage of a rank has of what the rank has: stages in the order of their layers.
+class StageShares {
+ public:
+  StageShares(const Question& question, const std::vector<program::StageProgram>& programs,
+              const std::vector<int>& ranks);
+
+  struct Share {
+    FixedBytes fixed;
+    std::vector<int> streamed;
+  };
+  /// Of the next stage.
+  Share next(int rank, std::pair<int, int> layers);
+
+ private:
+  struct Rank {
+    LayerRuns runs;        ///< of the stages so far
+    Bytes away;            ///< of the rank's optimiser state, that no stage has yet
+    std::vector<int> all;  ///< layers that are streamed
+    std::vector<int> so_far;
+  };
+  const Question& question_;
+  std::vector<Rank> ranks_;
+};
+
 plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix);
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
@@ -150,28 +174,17 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   plan.solver = solver;
   plan.micro_batches = question.micro_batches;
   plan.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
+  plan.replicas = question.replicas;
   plan.optimizer_shards = question.optimizer_shards;
   plan.turns = std::move(placement.turns);
-  std::vector<LayerRuns> runs(question.platform.ranks.size());
+  StageShares shares(question, programs, placement.ranks);
   for (std::size_t k = 0; k < programs.size(); ++k) {
-    // What a rank's stages share, the later one does not hold.
-    const int rank = placement.ranks[k];
-    LayerRuns& of_rank = runs[static_cast<std::size_t>(rank)];
-    const FixedBytes before = fixed_bytes(question, rank, of_rank);
-    of_rank.emplace_back(programs[k].first_layer, programs[k].last_layer);
-    const FixedBytes with = fixed_bytes(question, rank, of_rank);
-    plan.stages.push_back(
-        stage_of(question, rank, placement.in_flight[k],
-                 {.held = with.held - before.held,
-                  .optimizer_away = with.optimizer_away - before.optimizer_away},
-                 std::move(programs[k]),
-                 placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
-  }
-  for (plan::StagePlan& stage : plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
-    for (const int layer : streamed_of(question, stage.rank, runs[rank]))
-      if (layer >= stage.program.first_layer && layer <= stage.program.last_layer)
-        stage.streamed.push_back(layer);
+    StageShares::Share share =
+        shares.next(placement.ranks[k], {programs[k].first_layer, programs[k].last_layer});
+    plan.stages.push_back(stage_of(
+        question, placement.ranks[k], placement.in_flight[k], share.fixed, std::move(programs[k]),
+        placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
+    plan.stages.back().streamed = std::move(share.streamed);
   }
   result.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
                                          simulate::Detail::kSummary);
@@ -200,6 +213,45 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 }
 
 namespace {
+
+StageShares::StageShares(const Question& question,
+                         const std::vector<program::StageProgram>& programs,
+                         const std::vector<int>& ranks)
+    : question_(question), ranks_(question.platform.ranks.size()) {
+  std::vector<LayerRuns> runs(ranks_.size());
+  for (std::size_t k = 0; k < programs.size(); ++k)
+    runs[static_cast<std::size_t>(ranks[k])].emplace_back(programs[k].first_layer,
+                                                          programs[k].last_layer);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (runs[rank].empty()) continue;
+    ranks_[rank].away = optimizer_away(question, static_cast<int>(rank), runs[rank]);
+    ranks_[rank].all = streamed_of(question, static_cast<int>(rank), runs[rank]);
+  }
+}
+
+// What a rank's stages share, the later one does not hold.
+StageShares::Share StageShares::next(int rank, std::pair<int, int> layers) {
+  Rank& now = ranks_[static_cast<std::size_t>(rank)];
+  Share share;
+  for (const int layer : now.all)
+    if (layer >= layers.first && layer <= layers.second) share.streamed.push_back(layer);
+  const auto totals = [&] {
+    struct Totals {
+      Bytes held, state;
+    };
+    if (now.runs.empty()) return Totals{};
+    return Totals{static_bytes(question_, now.runs) - streamed_bytes(question_, now.so_far).saved,
+                  optimizer_state(question_, now.runs)};
+  };
+  const auto before = totals();
+  now.runs.push_back(layers);
+  now.so_far.insert(now.so_far.end(), share.streamed.begin(), share.streamed.end());
+  const auto with = totals();
+  share.fixed.optimizer_away = std::min(now.away, with.state - before.state);
+  now.away -= share.fixed.optimizer_away;
+  share.fixed.held = with.held - before.held - share.fixed.optimizer_away;
+  return share;
+}
 
 bool waits_in_first_step(const Question& question, const Judged& judged) {
   if (judged.plan.turns.empty() ||

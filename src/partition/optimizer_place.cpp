@@ -20,7 +20,7 @@ namespace {
 /// layers x stages and of larger ones, which take seconds each; and the least difference of copies
 /// that is looked at, of a step.
 constexpr int kLooks = 6, kLooksAtLarge = 2, kLarge = 2000;
-constexpr double kFinest = 0.005;
+constexpr double kFinest = 0.005, kNearIdeal = 1 + kFinest;
 constexpr const char* kOnDevice = "optimizer state on the device";
 constexpr const char* kAdvice = "; it would fit with ";
 
@@ -60,25 +60,6 @@ std::vector<Bytes> room_of(const Question& question, const plan::Plan& plan) {
   return room;
 }
 
-/// The plan with so much of the state back on the device as its ranks have room for.
-plan::Plan with_room_used(const Question& question, plan::Plan plan) {
-  std::vector<Bytes> room = room_of(question, plan), back(room.size());
-  for (plan::StagePlan& stage : plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
-    const Bytes some = std::clamp(room[rank], Bytes(0), stage.optimizer_away);
-    stage.optimizer_away -= some;
-    stage.static_bytes += some;
-    room[rank] -= some;
-    back[rank] += some;
-  }
-  for (plan::StagePlan& stage : plan.stages)
-    stage.predicted.peak += back[static_cast<std::size_t>(stage.rank)];
-  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kSummary);
-  plan.step = simulation.step;
-  plan.bubble = simulation.bubble;
-  return plan;
-}
-
 /// Plans by how long their copies take.
 class Search {
  public:
@@ -97,6 +78,8 @@ class Search {
   };
   /// At the best plan with copies of at most `time`.
   const Looked& look(Seconds time);
+  /// Whether no plan with copies can be faster than the one without, or hardly.
+  bool is_enough(const plan::Plan* resident) const;
   /// At plans beside the fastest, as long as the gaps there are worth it.
   void refine();
   /// Of those looked at; the first one is that with all of the state on the device.
@@ -118,10 +101,15 @@ const Search::Looked& Search::look(Seconds time) {
 }
 
 Answer Search::best() {
-  const plan::Plan* const resident = look(Seconds(0)).plan();
-  const bool is_enough = resident != nullptr && keeps_everything(*resident);
-  if (!is_enough && look(kAnyTime).plan() != nullptr) refine();
+  if (!is_enough(look(Seconds(0)).plan()) && look(kAnyTime).plan() != nullptr) refine();
   return fastest();
+}
+
+// Of several ranks that keep everything, less memory may still ask for another cut.
+bool Search::is_enough(const plan::Plan* resident) const {
+  if (resident == nullptr) return false;
+  if (question_.stages == 1) return keeps_everything(*resident);
+  return resident->step <= unlimited_step(question_, plan_) * kNearIdeal;
 }
 
 void Search::refine() {
@@ -220,6 +208,33 @@ std::optional<Seconds> optimizer_copies_of(const std::string& place) {
   return place == "outer" ? kAnyTime : Seconds(0);
 }
 
+plan::Plan with_room_used(const Question& question, plan::Plan plan) {
+  std::vector<Bytes> room = room_of(question, plan), back(room.size());
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    const Bytes some = std::clamp(room[rank], Bytes(0), stage.optimizer_away);
+    stage.optimizer_away -= some;
+    stage.static_bytes += some;
+    room[rank] -= some;
+    back[rank] += some;
+  }
+  for (plan::StagePlan& stage : plan.stages)
+    stage.predicted.peak += back[static_cast<std::size_t>(stage.rank)];
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kSummary);
+  plan.step = simulation.step;
+  plan.bubble = simulation.bubble;
+  return plan;
+}
+
+Seconds unlimited_step(Question question, const std::function<Answer(const Question&)>& plan) {
+  question.optimizer_copies = Seconds(0);
+  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
+  if (question.solver == "auto") question.solver = "keep_all";  // nothing has to be run again
+  const Answer answer = plan(question);
+  const auto* const found = std::get_if<plan::Plan>(&answer);
+  return found == nullptr ? Seconds(0) : found->step;
+}
+
 bool keeps_everything(const plan::Plan& plan) {
   return plan.recompute == Seconds(0) &&
          std::none_of(plan.stages.begin(), plan.stages.end(), [](const plan::StagePlan& stage) {
@@ -239,13 +254,16 @@ bool has_no_copies(const Question& question) {
   return question.optimizer_copies.value_or(Seconds(0)) == Seconds(0);
 }
 
-Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) {
-  if (has_no_copies(question) || runs.empty()) return Bytes(0);
+Bytes optimizer_state(const Question& question, const LayerRuns& runs) {
   Bytes state;
   for (const auto& [first, last] : runs)
     state += chain::optimizer_bytes(question.chain, first, last);
-  if (question.shared_bytes) state -= question.shared_bytes(runs).optimizer;
-  return optimizer_away(question, rank, state,
+  return question.shared_bytes ? state - question.shared_bytes(runs).optimizer : state;
+}
+
+Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) {
+  if (has_no_copies(question) || runs.empty()) return Bytes(0);
+  return optimizer_away(question, rank, optimizer_state(question, runs),
                         streamed_bytes(question, streamed_of(question, rank, runs)).outside);
 }
 

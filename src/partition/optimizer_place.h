@@ -20,8 +20,18 @@ bool has_no_copies(const Question& question);
 /// Whether the plan runs nothing twice and moves no outputs or tapes.
 bool keeps_everything(const plan::Plan& plan);
 
+/// The plan with so much of the state back on the device as its ranks have room for.
+plan::Plan with_room_used(const Question& question, plan::Plan plan);
+
+/// What a step takes on ranks without budgets and copies of state: none with budgets is faster, by
+/// these means. 0 where `plan` finds none.
+Seconds unlimited_step(Question question, const std::function<Answer(const Question&)>& plan);
+
 /// Room in an outer tier of which so much may be taken: pieces are rounded up.
 Bytes with_margin(Bytes away);
+
+/// The optimiser's state of a rank with these runs, wherever it is.
+Bytes optimizer_state(const Question& question, const LayerRuns& runs);
 
 /// Of the optimiser's state of a rank with these runs, what is in its outer tier: what is copied
 /// one way in question.optimizer_copies, as far as there is room.

@@ -42,6 +42,24 @@ std::vector<int> leanest(const Question& question, std::vector<int> layers) {
   return best;
 }
 
+/// Of the layers, in their order, those that the rank's outer tier has room for: small ones first,
+/// of which fewer bytes are on the device at a time.
+std::vector<int> that_fit(const chain::Chain& chain, const chain::RankSpec& rank,
+                          std::vector<int> layers) {
+  const auto weights = [&](int layer) { return chain.layer(layer).may_leave(); };
+  if (rank.out <= BytesPerSecond(0))
+    std::erase_if(layers, [&](int layer) { return weights(layer).is_trained; });
+  std::stable_sort(layers.begin(), layers.end(),
+                   [&](int a, int b) { return weights(a).all() < weights(b).all(); });
+  // As with_margin() has it.
+  Bytes room = rank.outer() / 16 * 15;
+  auto end = layers.begin();
+  for (; end != layers.end() && weights(*end).all() <= room; ++end) room -= weights(*end).all();
+  layers.erase(end, layers.end());
+  std::sort(layers.begin(), layers.end());
+  return layers;
+}
+
 }  // namespace
 
 bool can_stream(const chain::RankSpec& rank) {
@@ -65,20 +83,12 @@ std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
 std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns& runs) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (!question.streamed || question.streamed->empty() || !can_stream(spec)) return {};
-  // As with_margin() has it.
-  Bytes room = spec.outer() / 16 * 15;
-  std::vector<int> layers;
+  std::vector<int> all;
   for (const auto& [first, last] : runs) {
     auto layer = std::lower_bound(question.streamed->begin(), question.streamed->end(), first);
-    for (; layer != question.streamed->end() && *layer <= last; ++layer) {
-      const chain::OuterWeights weights = question.chain.layer(*layer).may_leave();
-      const Bytes size = weights.all();
-      if (size > room || (weights.is_trained && spec.out <= BytesPerSecond(0))) continue;
-      room -= size;
-      layers.push_back(*layer);
-    }
+    for (; layer != question.streamed->end() && *layer <= last; ++layer) all.push_back(*layer);
   }
-  layers = leanest(question, std::move(layers));
+  std::vector<int> layers = leanest(question, that_fit(question.chain, spec, std::move(all)));
   return streamed_bytes(question, layers).saved > Bytes(0) ? layers : std::vector<int>{};
 }
 

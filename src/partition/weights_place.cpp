@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace trireme::partition {
@@ -29,11 +30,11 @@ bool has_lanes(const Question& question) {
   return std::any_of(question.platform.ranks.begin(), end, can_stream);
 }
 
-/// Whether nothing is run twice, and nothing is away.
+/// Whether nothing is run twice and nothing is away, on a rank alone: of several, less memory may
+/// still ask for another cut.
 bool has_no_price(const plan::Plan& plan) {
   const std::vector<Bytes> away = plan::optimizer_away(plan);
-  return keeps_everything(plan) &&
-         std::count(away.begin(), away.end(), Bytes(0)) == std::ssize(away);
+  return keeps_everything(plan) && away.size() == 1 && away.front() == Bytes(0);
 }
 
 /// Plans by how many layers are streamed.
@@ -62,9 +63,8 @@ class Search {
   /// The same with more of them, which all of them away leave less memory for.
   void look_at_more();
   const Looked& fastest() const;
+  bool is_large() const { return question_.chain.length() * question_.stages > kLarge; }
   bool is_near_ideal() const { return fastest().step() <= ideal_ * kNearIdeal; }
-  /// What the same question takes that has no budgets.
-  Seconds unlimited() const;
   /// Most layers whose copies take less than that.
   int most_within(Seconds step) const;
   /// With all of the optimiser's state away where that is faster.
@@ -96,15 +96,6 @@ Seconds least_copies(const Question& question, const std::vector<int>& layers) {
   return Seconds(std::max(0.0, bytes - gradients) / rate);
 }
 
-Seconds Search::unlimited() const {
-  Question question = question_;
-  question.optimizer_copies = Seconds(0);
-  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
-  const Answer answer = plan_(question);
-  const auto* const plan = std::get_if<plan::Plan>(&answer);
-  return plan == nullptr ? Seconds(0) : plan->step;
-}
-
 int Search::most_within(Seconds step) const {
   int fits = 0, too_many = all_ + 1;
   while (too_many - fits > 1) {
@@ -126,7 +117,7 @@ Answer Search::best() {
   const plan::Plan* const resident = look(0).plan();
   if (resident != nullptr) {
     if (has_no_price(*resident) || is_near_ideal()) return *resident;
-    ideal_ = std::max(ideal_, unlimited());
+    ideal_ = std::max(ideal_, unlimited_step(question_, plan_));
     all_ = most_within(looked_.front().step());
     if (all_ == 0 || is_near_ideal()) return looked_.front().answer;
   }
@@ -137,10 +128,9 @@ Answer Search::best() {
     looked_.pop_back();
     look(all_);
   }
-  const bool is_large = question_.chain.length() * question_.stages > kLarge;
-  const bool is_hopeful = !is_large || fastest().layers > 0;
-  if (looked_.back().plan() != nullptr && is_hopeful) refine(is_large ? kLooksAtLarge : kLooks);
-  if (may_be_more && !is_large && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
+  const bool is_hopeful = !is_large() || fastest().layers > 0;
+  if (looked_.back().plan() != nullptr && is_hopeful) refine(is_large() ? kLooksAtLarge : kLooks);
+  if (may_be_more && !is_large() && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
   return settled(fastest());
 }
 
@@ -177,14 +167,24 @@ const Search::Looked& Search::fastest() const {
 
 Answer Search::settled(const Looked& best) {
   Answer answer = best.answer;
-  const bool may_move = !optimizer_ && has_no_copies(question_) && best.layers > 0;
+  const bool may_move = !optimizer_ && has_no_copies(question_);
   if (may_move && best.plan() != nullptr && !is_near_ideal()) {
+    Seconds least = best.step();
     question_.optimizer_copies = kAnyTime;
-    question_.streamed = layers_to_stream(question_.chain, best.layers);
-    question_.weights_at_once = best.at_once;
-    const Answer other = plan_(question_);
-    const auto* const away = std::get_if<plan::Plan>(&other);
-    if (away != nullptr && away->step < best.step()) answer = other;
+    std::set<std::pair<int, int>> places{{best.layers, best.at_once}};
+    if (!is_large()) places.insert({{all_, best.at_once}, {all_, looked_.back().at_once}});
+    for (const auto& [layers, at_once] : places) {
+      if (layers == 0) continue;
+      question_.streamed = layers_to_stream(question_.chain, layers);
+      question_.weights_at_once = at_once;
+      Answer other = plan_(question_);
+      auto* const away = std::get_if<plan::Plan>(&other);
+      if (away == nullptr) continue;
+      *away = with_room_used(question_, std::move(*away));
+      if (away->step >= least) continue;
+      least = away->step;
+      answer = std::move(other);
+    }
   }
   auto* const chosen = std::get_if<plan::Plan>(&answer);
   if (chosen == nullptr || plan::streamed_weights(*chosen, question_.chain).empty()) return answer;
@@ -224,7 +224,9 @@ Answer with_best_at_once(Question question, const std::function<Answer(const Que
   question.weights_at_once = kMoreAtOnce;
   Answer more = plan(question);
   const auto* const with_more = std::get_if<plan::Plan>(&more);
-  return with_more != nullptr && with_more->step < with_few->step ? more : few;
+  const bool is_better = with_more != nullptr && with_more->step < with_few->step &&
+                         !plan::streamed_weights(*with_more, question.chain).empty();
+  return is_better ? more : few;
 }
 
 Answer with_best_streams(const Question& question,

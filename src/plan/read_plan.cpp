@@ -68,8 +68,10 @@ Plan read_plan(const io::Node& document) {
   if (const auto count = map.optional("weights_at_once"))
     plan.weights_at_once =
         static_cast<int>(count->integer(program::kLeastAtOnce, chain::kMaxLayers));
+  if (const auto replicas = map.optional("replicas"))
+    plan.replicas = static_cast<int>(replicas->integer(1, kMaxReplicas));
   if (const auto shards = map.optional("optimizer_shards"))
-    plan.optimizer_shards = static_cast<int>(shards->integer(1, kMaxShards));
+    plan.optimizer_shards = static_cast<int>(shards->integer(1, kMaxReplicas));
   if (const auto predicted = map.optional("predicted")) read_prediction(plan, *predicted);
   const io::Node stages = map.required("stages");
   const auto turns = map.optional("turns");

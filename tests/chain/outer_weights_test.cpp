@@ -51,7 +51,7 @@ TEST(ReadChain, RefusesWhatMayLeaveAndIsNotThere) {
       {"trained_bytes: 6", "layer 1 (a).trained_bytes is 6, must be at most parameter_bytes, 5"},
       {"trained_bytes: 5, trained_gradient_bytes: 11",
        "layer 1 (a).trained_gradient_bytes is 11, must be at most gradient_bytes, 10"},
-      {"trained_gradient_bytes: 1", "trained_gradient_bytes needs trained_bytes beside it"},
+      {"trained_gradient_bytes: 1", "trained_gradient_bytes needs trained_bytes above 0 beside it"},
       {"trained_bytes: 1, frozen_bytes: 1", "trained_bytes stands beside frozen_bytes"}};
   for (const auto& [text, message] : table)
     EXPECT_THAT(refusal(kHead + layer + text + "}\n"), testing::HasSubstr(message));

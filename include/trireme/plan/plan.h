@@ -71,6 +71,7 @@ struct Plan {
   bool lean_tapes = false;  ///< `memory.tapes` of the job, with whose costs it was made
   /// Of the layers that a rank streams, the weights of so many are on its device at a time.
   int weights_at_once = program::kLeastAtOnce;
+  int replicas = 1;  ///< of the pipeline, with which it was predicted
   /// Of the optimiser's state and update each replica has one of so many shards; the plan's chain
   /// is chain::sharded(). 1: every replica has all.
   int optimizer_shards = 1;
@@ -110,7 +111,7 @@ int in_flight(const Plan& plan, std::size_t stage);
 /// Most micro-batches of a plan file, and most actions of a program in one: with more of them it
 /// has more values than a document may have.
 inline constexpr int kMaxMicroBatches = 100'000;
-inline constexpr int kMaxShards = 100'000;
+inline constexpr int kMaxReplicas = 100'000;
 inline constexpr std::int64_t kMaxActions = 1'000'000;
 
 /// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p for stages in the
