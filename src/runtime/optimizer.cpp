@@ -44,7 +44,7 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage)
 Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
                      std::unique_ptr<tier::ValueCopies> copies)
     : spec_(spec), stage_(stage), layout_(std::move(layout)), held_of_(stage.parameters().size()) {
-  ensure(layout_.is_away.size() == held_of_.size(), "the layout is of this stage");
+  ensure(layout_.away.size() == held_of_.size(), "the layout is of this stage");
   const tier::TagScope tag(tier::Tag::kOptimizer);
   for (const StageParameter& parameter : stage.parameters())
     if (parameter.is_streamed && parameter.is_trained) streamed_[parameter.layer];
@@ -57,8 +57,8 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
 
 void Optimizer::hold(std::size_t i) {
   const StageParameter& parameter = stage_.parameters()[i];
-  if (parameter.shares_value || !parameter.is_trained || layout_.is_away[i]) return;
-  const Row& row = layout_.rows[i];
+  if (parameter.shares_value || !parameter.is_trained) return;
+  const Row row = layout_.held(i);
   const bool is_whole = row.count == parameter.weight.numel();
   const bool has_master = state_kinds(spec_, parameter).master;
   const auto of_row = [&](const at::Tensor& whole) {
@@ -69,7 +69,9 @@ void Optimizer::hold(std::size_t i) {
   // A part's master has bytes of its own, so that the whole one can go.
   if (has_master && (stage_.masters() == Stage::Masters::kHost || !is_whole))
     master = copied_to(stage_.device(), master);
-  if (has_master) stage_.put_master(i, is_whole ? master : at::Tensor());
+  // What is away of it is not there yet.
+  if (has_master && layout_.away[i].count == 0)
+    stage_.put_master(i, is_whole ? master : at::Tensor());
   if (row.count == 0) return;
   const model::Updated updated = model::with_moments(spec_, {.master = master,
                                                              .weight = weight,
@@ -206,11 +208,10 @@ Bytes Optimizer::state_bytes() const {
 
 Bytes Optimizer::away_bytes() const {
   Bytes bytes;
-  for (std::size_t i = 0; i < layout_.is_away.size(); ++i) {
+  for (std::size_t i = 0; i < layout_.away.size(); ++i) {
     const StageParameter& parameter = stage_.parameters()[i];
-    if (layout_.is_away[i])
-      bytes += Bytes(layout_.rows[i].count * std::int64_t{sizeof(float)}) *
-               state_kinds(spec_, parameter).count();
+    bytes += Bytes(layout_.away[i].count * std::int64_t{sizeof(float)}) *
+             state_kinds(spec_, parameter).count();
   }
   return bytes;
 }
@@ -242,7 +243,7 @@ bool Optimizer::Access::has(std::size_t i, Part part) const {
 }
 
 bool Optimizer::Access::is_away(std::size_t i, Part part) const {
-  if (!optimizer_.layout_.is_away[i]) return false;
+  if (optimizer_.layout_.away[i].count == 0) return false;
   const StageParameter& parameter = optimizer_.stage_.parameters()[i];
   return part != Part::kValue || state_kinds(optimizer_.spec_, parameter).master;
 }
@@ -278,18 +279,19 @@ at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
   if (!is_away(from, part)) return held(from, part);
   const Row here = row(from, part);
   const at::Tensor numbers = device::cpu().landing(here.count, at::kFloat);
-  each_slice(from, part, [&](const at::Tensor& slice, std::int64_t begin) {
-    numbers.narrow(0, begin - here.begin, slice.numel()).copy_(slice);
+  for_each_piece(from, part, [&](const at::Tensor& piece, std::int64_t begin) {
+    numbers.narrow(0, begin - here.begin, piece.numel()).copy_(piece);
   });
   return has_others(from, part) ? numbers : numbers.view(parameter.weight.sizes());
 }
 
 at::Tensor Optimizer::Access::held(std::size_t i, Part part) const {
   const State& state = optimizer_.held_of_[i];
-  const bool is_here = optimizer_.layout_.rows[i].count > 0;
+  const bool is_here = optimizer_.layout_.held(i).count > 0;
   switch (part) {
     case Part::kValue:
-      if (!has_others(i, part)) return optimizer_.stage_.parameters()[i].value;
+      if (!has_others(i, part) && !is_away(i, part))
+        return optimizer_.stage_.parameters()[i].value;
       return is_here ? state.master : at::empty({0}, at::kFloat);
     case Part::kFirst:
       return is_here ? state.first : at::empty({0}, at::kFloat);
@@ -310,15 +312,10 @@ void Optimizer::Access::change(std::size_t i, Part part,
   const at::NoGradGuard no_grad;
   const at::Tensor all = device::cpu().landing(parameter.weight.numel(), at::kFloat);
   change(all.view(parameter.weight.sizes()));
-  const auto put = [&](const at::Tensor& slice, std::int64_t begin) {
-    at::Tensor into = slice;
-    into.copy_(all.narrow(0, begin, slice.numel()));
-  };
-  if (is_away(to, part)) {
-    each_slice(to, part, put);
-  } else {
-    put(held(to, part), row(to, part).begin);
-  }
+  for_each_piece(to, part, [&](const at::Tensor& piece, std::int64_t begin) {
+    at::Tensor into = piece;
+    into.copy_(all.narrow(0, begin, piece.numel()));
+  });
   // Others hold the masters of the rest, which is rounded from them here once.
   if (part == Part::kValue && !are_all_here)
     change_weight(parameter, all.view(parameter.weight.sizes()));
@@ -330,9 +327,11 @@ void Optimizer::Access::change_weight(const StageParameter& parameter, const at:
   optimizer_.stage_.weights()->change(parameter.layer, round);
 }
 
-void Optimizer::Access::each_slice(
+void Optimizer::Access::for_each_piece(
     std::size_t i, Part part, const std::function<void(const at::Tensor&, std::int64_t)>& visit) {
   const at::NoGradGuard no_grad;
+  const Row on_device = optimizer_.layout_.held(i);
+  if (on_device.count > 0) visit(held(i, part).view(-1), on_device.begin);
   const std::vector<StatePart>& parts = optimizer_.layout_.parts;
   const auto first = std::partition_point(parts.begin(), parts.end(), [&](const StatePart& one) {
     return one.slices.back().parameter < i;

@@ -16,46 +16,45 @@ namespace {
 
 constexpr std::int64_t kNumber = sizeof(float);
 
-/// Bytes of the state that may leave, by parameter.
+/// Bytes of state that each number of a parameter has; none where it may not leave.
 std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
-                                  const std::vector<StageParameter>& parameters,
-                                  const std::vector<Row>& rows) {
+                                  const std::vector<StageParameter>& parameters) {
   std::vector<std::int64_t> bytes;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const StageParameter& parameter = parameters[i];
-    const bool moves = rows[i].count > 0 && lies_in_a_row(parameter);
-    bytes.push_back(moves ? rows[i].count * kNumber * state_kinds(spec, parameter).count() : 0);
-  }
+  for (const StageParameter& parameter : parameters)
+    bytes.push_back(parameter.is_trained && !parameter.shares_value && lies_in_a_row(parameter)
+                        ? kNumber * state_kinds(spec, parameter).count()
+                        : 0);
   return bytes;
 }
 
-/// Large ones first, as long as they are not too much; what is left to the smallest that covers it,
-/// for which those stay that are then not needed: what is too much is less than any that is away.
-std::vector<bool> chosen(const std::vector<std::int64_t>& bytes, std::int64_t away) {
-  std::vector<std::size_t> by_size(bytes.size());
+/// Ends of rows that have so many bytes together: whole rows, large ones first, as long as they are
+/// not too much, and then the end of the smallest that covers the rest.
+std::vector<Row> ends(const std::vector<Row>& rows, const std::vector<std::int64_t>& each,
+                      std::int64_t bytes) {
+  const auto size = [&](std::size_t i) { return rows[i].count * each[i]; };
+  std::vector<std::size_t> by_size(rows.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
-  std::vector<bool> is_away(bytes.size());
+                   [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<Row> away(rows.size());
   std::optional<std::size_t> last;
   for (const std::size_t i : by_size) {
-    if (bytes[i] == 0) continue;
-    if (bytes[i] <= away) {
-      is_away[i] = true;
-      away -= bytes[i];
+    if (size(i) == 0) continue;
+    if (size(i) <= bytes) {
+      away[i] = rows[i];
+      bytes -= size(i);
     } else {
       last = i;
     }
   }
-  if (away == 0 || !last) return is_away;
-  std::int64_t too_much = bytes[*last] - away;
-  for (const std::size_t i : by_size) {
-    if (!is_away[i] || bytes[i] > too_much) continue;
-    is_away[i] = false;
-    too_much -= bytes[i];
-  }
-  is_away[*last] = true;
-  return is_away;
+  if (bytes == 0 || !last) return away;
+  const Row& row = rows[*last];
+  // Cuts are at multiples of the alignment, wherever the row ends.
+  const std::int64_t numbers = (bytes + each[*last] - 1) / each[*last];
+  const std::int64_t begin = std::max(
+      row.begin, (row.end() - numbers) / Row::kAlignment * Row::kAlignment);
+  away[*last] = {begin, row.end() - begin};
+  return away;
 }
 
 }  // namespace
@@ -74,15 +73,15 @@ StateLayout lay_out_state(const config::OptimizerSpec& spec,
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
                           std::vector<Row> rows) {
-  StateLayout layout{.rows = std::move(rows), .is_away = {}, .parts = {}};
-  layout.is_away = chosen(movable(spec, parameters, layout.rows), away.count());
+  StateLayout layout{.rows = std::move(rows), .away = {}, .parts = {}};
+  layout.away = ends(layout.rows, movable(spec, parameters), away.count());
   const std::int64_t most = part.count() / kNumber;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!layout.is_away[i]) continue;
+    if (layout.away[i].count == 0) continue;
     const int kinds = state_kinds(spec, parameters[i]).count();
-    const std::int64_t end = layout.rows[i].end();
+    const std::int64_t end = layout.away[i].end();
     const int layer = parameters[i].is_streamed ? parameters[i].layer : 0;
-    for (std::int64_t begin = layout.rows[i].begin; begin < end;) {
+    for (std::int64_t begin = layout.away[i].begin; begin < end;) {
       const std::int64_t least = std::min(end - begin, Row::kAlignment);
       const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
       if (layout.parts.empty() || layout.parts.back().streamed_layer != layer ||
@@ -98,6 +97,11 @@ StateLayout lay_out_state(const config::OptimizerSpec& spec,
     }
   }
   return layout;
+}
+
+Row StateLayout::held(std::size_t parameter) const {
+  const Row& row = rows[parameter];
+  return {row.begin, row.count - away[parameter].count};
 }
 
 Bytes StateLayout::room() const {

@@ -89,7 +89,7 @@ class Optimizer {
     bool is_away(std::size_t i, Part part) const;
     /// Whether other replicas have numbers of it that are not here.
     bool has_others(std::size_t i, Part part) const;
-    /// read() of what is neither away nor streamed.
+    /// Of what is not streamed, all that is on the device.
     at::Tensor held(std::size_t i, Part part) const;
     /// The weight becomes the value's rounding.
     void change_weight(const StageParameter& parameter, const at::Tensor& value);
@@ -97,10 +97,10 @@ class Optimizer {
     bool is_streamed(std::size_t i, Part part) const;
     /// The use that holds what `i` shares.
     std::size_t holder(std::size_t i) const;
-    /// Calls `visit` with every slice of it, as it stands in its part, and where that is in the
-    /// row.
-    void each_slice(std::size_t i, Part part,
-                    const std::function<void(const at::Tensor&, std::int64_t)>& visit);
+    /// Calls `visit` with what of it is here and held on the device, then with every slice that is
+    /// away, as it stands in its part; and with the first number of each.
+    void for_each_piece(std::size_t i, Part part,
+                        const std::function<void(const at::Tensor&, std::int64_t)>& visit);
 
     Optimizer& optimizer_;
   };
@@ -114,9 +114,9 @@ class Optimizer {
   struct Groups {
     std::array<std::optional<model::UpdateGroup>, 2> by_decay;
   };
-  /// Of a parameter's row, what is on the device and not in a part.
+  /// Of what of a parameter's row stays on the device.
   struct State {
-    at::Tensor master;  ///< where the row is not the whole parameter, which then has no other one
+    at::Tensor master;  ///< where that is not the whole parameter, which then has no other one
     at::Tensor first, second;
   };
 

@@ -40,17 +40,19 @@ struct StatePart {
 
 struct StateLayout {
   std::vector<Row> rows;         ///< by parameter: the numbers that have state here
-  std::vector<bool> is_away;     ///< by parameter
+  std::vector<Row> away;         ///< by parameter: the end of its row, or none of it
   std::vector<StatePart> parts;  ///< slices in the order of their parameters
 
+  /// Of a parameter's row, what stays on the device.
+  Row held(std::size_t parameter) const;
   /// What parts take in an outer store.
   Bytes room() const;
 };
 
-/// State of `rows`, all of a row or none, together `away` bytes or the least above it that was
-/// found, in parts of at most `part` bytes (or the least that a part can have). A layer whose
-/// weights are streamed has parts of its own. Parameters that share a value, that are frozen or
-/// that do not lie in a row stay.
+/// State of `rows`, together `away` bytes and no more than what rounding to Row::kAlignment numbers
+/// adds, in parts of at most `part` bytes (or the least that a part can have): whole rows, large ones
+/// first, and the end of one more. A layer whose weights are streamed has parts of its own.
+/// Parameters that share a value, that are frozen or that do not lie in a row stay.
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
                           std::vector<Row> rows);
