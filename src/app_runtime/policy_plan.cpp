@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy_plan.h"
 
+#include "job_platform.h"
+
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
 #include "trireme/core/error.h"
@@ -8,6 +10,7 @@
 #include "trireme/partition/balance.h"
 #include "trireme/program/generate.h"
 #include "trireme/runtime/boundary.h"
+#include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/validate.h"
 
 #include <algorithm>
@@ -20,6 +23,8 @@ namespace {
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
                       const std::string& file);
 std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages);
+/// Throws InputError where the plan moves something and the job has nowhere to move it to.
+void require_outer_tier(const plan::Plan& plan, const config::JobSpec& job);
 /// Throws InputError where the job says another thing than the plan that it names.
 void require_agreement(const plan::Plan& plan, const config::JobSpec& job);
 
@@ -45,6 +50,7 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             plan.optimizer_shards, " replicas, but the job has ",
                             job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
+  require_outer_tier(plan, job);
   require_runnable(plan, model, job.plan.file);
   return plan;
 }
@@ -139,6 +145,23 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
   if (has_streams && job.memory.weights == "device")
     job.fail("memory.weights", concat("is device, but ", job.plan.file,
                                       " has weights in the outer tier: must be auto or outer"));
+}
+
+void require_outer_tier(const plan::Plan& plan, const config::JobSpec& job) {
+  const tier::OuterStoreOptions outer = outer_store_of(job);
+  if (outer.host + outer.disk > Bytes(0)) return;
+  const auto refuse = [&](const char* what) -> InputError {
+    return InputError(concat(job.plan.file, ": has ", what,
+                             " in the outer tier, but the job has none: give memory.host_budget "
+                             "or memory.disk_budget"));
+  };
+  for (const plan::StagePlan& stage : plan.stages) {
+    if (!stage.streamed.empty()) throw refuse("weights");
+    if (stage.optimizer_away > Bytes(0)) throw refuse("optimizer state");
+  }
+  const program::Program program = plan::compile(plan);
+  if (std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies))
+    throw refuse("activations");
 }
 
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,

@@ -35,6 +35,9 @@ void watch_signals() {
   sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = &on_save_signal;
   sigaction(SIGUSR1, &action, nullptr);
+  // A file over the limit of its size is an error of the write, which says so.
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
 }
 
 bool stop_requested() {

@@ -55,7 +55,7 @@ int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channe
     try {
       throw;
     } catch (const std::exception& error) {
-      channel.abandon(error.what());
+      channel.abandon(words_of(error));
     }
     world.kill_job(code);
   }

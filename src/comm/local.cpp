@@ -81,7 +81,7 @@ void run_local(int ranks, const ChannelOptions& options,
   ensure(ranks > 0, "a transport has at least one rank");
   const auto exchange = std::make_shared<Exchange>(ranks, options);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  const auto give_up = [&](int rank, const char* reason) {
+  const auto give_up = [&](int rank, const std::string& reason) {
     errors[static_cast<std::size_t>(rank)] = std::current_exception();
     exchange->fail(rank, reason);
   };
@@ -90,7 +90,7 @@ void run_local(int ranks, const ChannelOptions& options,
       LocalChannel channel(exchange, rank);
       body(channel);
     } catch (const std::exception& error) {
-      give_up(rank, error.what());
+      give_up(rank, words_of(error));
     } catch (...) {
       give_up(rank, "an exception of unknown type");
     }
@@ -102,7 +102,7 @@ void run_local(int ranks, const ChannelOptions& options,
       for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
       run_rank(0);
     } catch (const std::exception& error) {
-      give_up(0, error.what());  // no thread to be had; those that run end at their next wait
+      give_up(0, words_of(error));  // no thread to be had; those that run end at their next wait
     }
   }
   if (const auto error = first_error(errors, exchange->failed_rank()))

@@ -5,6 +5,11 @@
 
 namespace trireme {
 
+std::string words_of(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find("\nException raised from "));
+}
+
 void ensure(bool condition, std::string_view text, std::source_location where) {
   if (condition) return;
   throw LogicError(

@@ -290,8 +290,7 @@ at::Tensor Optimizer::Access::held(std::size_t i, Part part) const {
   const bool is_here = optimizer_.layout_.held(i).count > 0;
   switch (part) {
     case Part::kValue:
-      if (!has_others(i, part) && !is_away(i, part))
-        return optimizer_.stage_.parameters()[i].value;
+      if (!has_others(i, part) && !is_away(i, part)) return optimizer_.stage_.parameters()[i].value;
       return is_here ? state.master : at::empty({0}, at::kFloat);
     case Part::kFirst:
       return is_here ? state.first : at::empty({0}, at::kFloat);

@@ -51,8 +51,8 @@ std::vector<Row> ends(const std::vector<Row>& rows, const std::vector<std::int64
   const Row& row = rows[*last];
   // Cuts are at multiples of the alignment, wherever the row ends.
   const std::int64_t numbers = (bytes + each[*last] - 1) / each[*last];
-  const std::int64_t begin = std::max(
-      row.begin, (row.end() - numbers) / Row::kAlignment * Row::kAlignment);
+  const std::int64_t begin =
+      std::max(row.begin, (row.end() - numbers) / Row::kAlignment * Row::kAlignment);
   away[*last] = {begin, row.end() - begin};
   return away;
 }

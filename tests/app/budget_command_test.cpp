@@ -147,6 +147,11 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
                                           " --set checkpoint.resume=never --set plan.file=" + plan);
   EXPECT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_GT(away(summary_of(folder)), 0);
+  const CommandResult nowhere =
+      run_command(kTrireme + " train " + job + " --set plan.file=" + plan);
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.errors, HasSubstr(plan + ": has optimizer state in the outer tier, but the "
+                                               "job has none: give memory.host_budget or"));
   const CommandResult refused =
       run_command(kTrireme + " train " + job + outer +
                   " --set memory.optimizer=device --set plan.file=" + plan);
@@ -156,6 +161,53 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
       run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
   EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
   EXPECT_EQ(away(summary_of(folder)), 0);
+}
+
+TEST(Budget, OfReplicasThatDivideTheOptimizerIsLess) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder, "checkpoint: {every: 3}\n") +
+                          " --set pipeline.replicas=2 --set train.micro_batch=1 --set "
+                          "train.precision=bfloat16_weights";
+  const std::string whole = " --set memory.shard_optimizer=false";
+  EXPECT_EQ(run_command(kTrireme + " train " + job + whole).exit_code, 0);
+  const std::string digest = summary_of(folder)["parameters_digest"];
+  const std::int64_t least = least_budget(job, "");
+  EXPECT_LT(least, least_budget(job, whole));
+
+  const CommandResult run =
+      run_command(kTrireme + " train " + job + budget(least) + " --set checkpoint.resume=never");
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("optimizer state divided among 2 replicas"));
+  const json planned = summary_of(folder);
+  EXPECT_EQ(planned["parameters_digest"], digest);
+  for (const json& rank : planned["ranks"]) {
+    const double peak = rank["peak_bytes"];
+    EXPECT_LE(peak, least);
+    // Of a layer the planner counts 2 KiB for rounding, or all of its state where that is less.
+    EXPECT_NEAR(rank["predicted_peak_bytes"], peak, 0.02 * peak + 5 * 2048);
+  }
+  // What it has written is what others read.
+  const std::filesystem::path& run_folder = small_run(folder);
+  const std::string chain = (run_folder / "chain.yaml").string();
+  const std::string plan = folder.file("plan.json", text_of(run_folder / "plan.json"));
+  const CommandResult check = run_command(kTrireme + " check " + plan + " --chain " + chain +
+                                          " --platform " + (run_folder / "platform.yaml").string());
+  EXPECT_EQ(check.exit_code, 0) << check.errors;
+  const CommandResult others = run_command(kTrireme + " train " + job + budget(least) +
+                                           " --set pipeline.replicas=1 --set train.micro_batch=2" +
+                                           " --set plan.file=" + plan);
+  EXPECT_EQ(others.exit_code, 2);
+  EXPECT_THAT(others.errors, HasSubstr("divides the optimizer's state among 2 replicas, but the "
+                                       "job has 1"));
+  const CommandResult elsewhere =
+      run_command(kTrireme + " train " + job + whole +
+                  " --set pipeline.replicas=1 --set train.micro_batch=2 --set train.steps=4" +
+                  " --set checkpoint.resume=must");
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
+  EXPECT_EQ(run_command(kTrireme + " export " + run_folder.string() + " -o " +
+                        (folder.path() / "all.safetensors").string())
+                .exit_code,
+            0);
 }
 
 struct WeightsCase {

@@ -79,8 +79,8 @@ TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked)
       }
       std::int64_t found = 0;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        EXPECT_EQ(layout.held(i).end(), layout.away[i].count > 0 ? layout.away[i].begin
-                                                                 : layout.rows[i].end());
+        EXPECT_EQ(layout.held(i).end(),
+                  layout.away[i].count > 0 ? layout.away[i].begin : layout.rows[i].end());
         if (layout.away[i].count == 0) continue;
         EXPECT_EQ(next[i], parameters[i].weight.numel());
         found += 4 * layout.away[i].count * state_kinds(spec, parameters[i]).count();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -45,6 +46,9 @@ class LogicError : public Error {
  public:
   using Error::Error;
 };
+
+/// What it says, without the stack that LibTorch's errors have behind their words.
+std::string words_of(const std::exception& error);
 
 /// Throws LogicError with the caller's place unless `condition` holds. For programmer's errors
 /// only: user input must never reach it.
