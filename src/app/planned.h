@@ -36,7 +36,8 @@ struct Planned {
             .optimizer_away = optimizer_away,
             .streamed = streamed,
             .weights_at_once = plan.weights_at_once,
-            .replicas = plan.replicas};
+            .replicas = plan.replicas,
+            .optimizer_shards = plan.optimizer_shards};
   }
 };
 

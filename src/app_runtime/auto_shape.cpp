@@ -13,12 +13,8 @@
 #include "trireme/plan/plan.h"
 #include "trireme/profile/tied_weights.h"
 #include "trireme/runtime/links.h"
-#include "trireme/runtime/replica_sum.h"
-
-#include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <set>
@@ -53,8 +49,6 @@ partition::Shape with_tapes_that_fit(
     const std::function<partition::Shape(const std::string& tapes)>& fastest);
 /// Rank 0's share of its host, or what tensors can have of its GPU; on every rank.
 Bytes room_of_a_rank(const RankContext& context);
-/// How fast all ranks add up a buffer, as a ring counts its bytes.
-BytesPerSecond reduction_rate(const RankContext& context);
 Choice chosen_of(const partition::ShapeAnswer& answer);
 /// Rank 0's, on every rank.
 Choice agreed(comm::Channel& channel, const Choice& mine);
@@ -124,8 +118,11 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
     for (chain::RankSpec& rank : question.platform.ranks) rank.memory = room;
     if (question.solver == "auto") question.solver = "keep_all";
   }
-  if (context.channel.size() > 1 && !job.pipeline.replicas)
-    question.platform.default_link.rate = reduction_rate(context);
+  if (context.channel.size() > 1 && !job.pipeline.replicas) {
+    const std::vector<int> all = comm::everyone(context.channel);
+    context.device.connect(runtime::replica_links(all));
+    question.platform.default_link.rate = measured_sum(context, all).rate;
+  }
 }
 
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
@@ -181,28 +178,6 @@ Bytes room_of_a_rank(const RankContext& context) {
   return Bytes(
       std::stoll(comm::broadcast(context.channel, comm::everyone(context.channel),
                                  std::to_string(room.count()), "memory of rank 0's device")));
-}
-
-BytesPerSecond reduction_rate(const RankContext& context) {
-  constexpr int kRuns = 5;
-  comm::Channel& channel = context.channel;
-  const std::vector<int> all = comm::everyone(channel);
-  context.device.connect(runtime::replica_links(all));
-  const at::Tensor values =
-      at::zeros({long_message(context.device).count()},
-                at::TensorOptions(at::kFloat).device(context.device.place().device()));
-  std::vector<double> times;
-  for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
-    comm::barrier(channel, all, "begin of a measured sum");
-    const auto begin = std::chrono::steady_clock::now();
-    runtime::sum_over_replicas(channel, all, values, "measured sum");
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    if (run > 0) times.push_back(time.count());
-  }
-  std::sort(times.begin(), times.end());
-  const auto bytes = static_cast<double>(values.nbytes());
-  const double n = channel.size();
-  return BytesPerSecond(2 * (n - 1) / n * bytes / times[kRuns / 2]);
 }
 
 Choice chosen_of(const partition::ShapeAnswer& answer) {

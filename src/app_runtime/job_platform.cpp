@@ -5,6 +5,8 @@
 #include "measured_links.h"
 
 #include "trireme/core/text.h"
+#include "trireme/runtime/links.h"
+#include "trireme/runtime/position.h"
 #include "trireme/tier/rates.h"
 
 #include <algorithm>
@@ -24,6 +26,9 @@ Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder)
 /// device; of ranks that are not here as rank 0 would have them.
 std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
                                      int ranks);
+
+/// Every rank: the link of its replicas, the slowest of all.
+chain::LinkSpec measured_replicas(const RankContext& context, int stages, int replicas);
 
 }  // namespace
 
@@ -51,6 +56,8 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
     rank.in = rates.in;
   }
   measure_links(context, platform);
+  if (replicas > 1 && context.channel.size() == stages * replicas)
+    platform.replica_link = measured_replicas(context, stages, replicas);
   return chain::read_platform(
       io::parse(comm::broadcast(context.channel, comm::everyone(context.channel),
                                 chain::to_yaml(platform), "what the ranks have"),
@@ -101,6 +108,17 @@ std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankConte
   for (std::size_t rank = 0; rank < mine.size(); ++rank)
     budgets.emplace_back(all[rank < all.size() ? rank : 0][rank]);
   return budgets;
+}
+
+chain::LinkSpec measured_replicas(const RankContext& context, int stages, int replicas) {
+  const auto group = [&](int rank) {
+    return runtime::Position::of(rank, replicas, stages).replica_group();
+  };
+  std::vector<comm::Link> links;
+  for (int stage = 0; stage < stages; ++stage)
+    comm::add_links(links, runtime::replica_links(group(stage)));
+  context.device.connect(links);
+  return measured_sum(context, group(context.channel.rank()));
 }
 
 Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder) {

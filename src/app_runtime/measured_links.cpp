@@ -2,6 +2,7 @@
 #include "measured_links.h"
 
 #include "trireme/core/text.h"
+#include "trireme/runtime/replica_sum.h"
 
 #include <ATen/ATen.h>
 
@@ -17,6 +18,8 @@ namespace {
 /// Round trips, of which the median counts; as many before them to warm up.
 constexpr int kTrips = 7;
 constexpr Bytes kShort(64);
+/// The same of sums over replicas.
+constexpr int kSums = 5;
 
 /// Which of two ranks this one is: the lower one asks, the upper one answers.
 enum class Side { kLower, kUpper };
@@ -24,6 +27,10 @@ enum class Side { kLower, kUpper };
 chain::LinkSpec measured(const RankContext& context, Side side, int distance);
 /// Half a round trip of a message of `size` bytes.
 Seconds one_way(const RankContext& context, Side side, int distance, Bytes size);
+/// A sum of so many numbers over the ranks of a group.
+Seconds sum_time(const RankContext& context, const std::vector<int>& group, std::int64_t numbers);
+/// To two digits: links that are alike shall mostly be equal.
+double rounded(double value);
 
 }  // namespace
 
@@ -66,7 +73,40 @@ void measure_links(const RankContext& context, chain::Platform& platform) {
   for (const auto& [lower, link] : links) platform.overrides.push_back({lower, lower + 1, link});
 }
 
+chain::LinkSpec measured_sum(const RankContext& context, const std::vector<int>& group) {
+  const auto replicas = static_cast<int>(group.size());
+  const std::int64_t numbers = long_message(context.device).count();
+  const Seconds of_short = sum_time(context, group, replicas);
+  const Seconds of_long = sum_time(context, group, numbers);
+  const double bytes = static_cast<double>(numbers) * sizeof(float);
+  const double transfer = std::max((of_long - of_short).count(), 1e-9);
+  const chain::LinkSpec mine{
+      .rate = BytesPerSecond(rounded(2.0 * (replicas - 1) / replicas * bytes / transfer)),
+      .latency = Seconds(rounded(of_short.count() / (2.0 * (replicas - 1))))};
+  chain::LinkSpec slowest = mine;
+  for (const auto& other : comm::all_gather(context.channel, comm::everyone(context.channel),
+                                            std::vector{mine}, "measured sums"))
+    slowest = chain::slower(slowest, other.front());
+  return slowest;
+}
+
 namespace {
+
+Seconds sum_time(const RankContext& context, const std::vector<int>& group, std::int64_t numbers) {
+  comm::Channel& channel = context.channel;
+  const at::Tensor values =
+      at::zeros({numbers}, at::TensorOptions(at::kFloat).device(context.device.place().device()));
+  std::vector<double> times;
+  for (int run = 0; run < 2 * kSums; ++run) {
+    comm::barrier(channel, comm::everyone(channel), "begin of a measured sum");
+    const auto begin = std::chrono::steady_clock::now();
+    runtime::sum_over_replicas(channel, group, values, "measured sum");
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    if (run >= kSums) times.push_back(time.count());
+  }
+  std::sort(times.begin(), times.end());
+  return Seconds(times[kSums / 2]);
+}
 
 Seconds one_way(const RankContext& context, Side side, int distance, Bytes size) {
   comm::Channel& channel = context.channel;
@@ -93,7 +133,6 @@ Seconds one_way(const RankContext& context, Side side, int distance, Bytes size)
   return Seconds(seconds[kTrips / 2]);
 }
 
-// Two digits: links that are alike shall mostly be equal.
 double rounded(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
   return std::round(value / unit) * unit;

@@ -6,6 +6,8 @@
 
 #include "trireme/chain/platform.h"
 
+#include <vector>
+
 namespace trireme::app {
 
 /// What takes long enough beside a message's latency to be timed: links between GPUs carry a MiB in
@@ -17,5 +19,9 @@ Bytes long_message(const RankDevice& device);
 /// replicas the slowest counts. Other pairs of ranks count as the slowest of all and of the pair of
 /// a pipeline's ends. Changes nothing where there are no neighbours.
 void measure_links(const RankContext& context, chain::Platform& platform);
+
+/// Every rank, with its own group of ranks, all groups at once: how fast a group adds up a buffer,
+/// as chain::half_of_a_sum() counts; of groups the slowest.
+chain::LinkSpec measured_sum(const RankContext& context, const std::vector<int>& group);
 
 }  // namespace trireme::app

@@ -84,6 +84,10 @@ Chain sharded(Chain chain, int shards) {
   return chain;
 }
 
+Bytes trained_weights(const LayerCost& layer) {
+  return std::min(layer.gradients, layer.parameters - layer.frozen);
+}
+
 Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   Bytes sum;
   for (int i = first; i <= last; ++i) sum += chain.layer(i).optimizer;

@@ -50,6 +50,11 @@ LinkSpec Platform::link(int from, int to) const {
   return found == overrides.end() ? default_link : found->link;
 }
 
+Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size) {
+  if (replicas == 1 || link.rate == BytesPerSecond(0)) return Seconds(0);
+  return ((size / link.rate) / replicas + link.latency) * (replicas - 1);
+}
+
 Platform uniform_platform(int count, Bytes memory) {
   Platform platform;
   platform.ranks.assign(static_cast<std::size_t>(count), RankSpec{.memory = memory});
@@ -66,6 +71,7 @@ Platform read_platform(const io::Node& document) {
   const io::Node ranks = map.required("ranks");
   const auto buffers = map.optional("channel_buffers");
   const auto links = map.optional("links");
+  const auto replicas = map.optional("replicas");
   map.finish();
 
   Platform platform;
@@ -75,6 +81,11 @@ Platform read_platform(const io::Node& document) {
   for (const io::Node& node : nodes) platform.ranks.push_back(read_rank(node));
   if (buffers) platform.channel_buffers = buffers->number(0, 1000);
   if (links) read_links(platform, *links);
+  if (replicas) {
+    io::MapReader link(*replicas);
+    platform.replica_link = read_link(link);
+    link.finish();
+  }
   return platform;
 }
 
@@ -87,6 +98,8 @@ std::string to_yaml(const Platform& platform) {
   for (const LinkOverride& other : platform.overrides)
     text += concat("    - {between: [", other.from, ", ", other.to, "], ", link_text(other.link),
                    "}\n");
+  if (platform.replica_link != LinkSpec{})
+    text += concat("replicas: {", link_text(platform.replica_link), "}\n");
   return text;
 }
 

@@ -106,7 +106,8 @@ simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
           .optimizer_away = std::move(away),
           .streamed = plan::streamed_weights(plan, question.chain),
           .weights_at_once = plan.weights_at_once,
-          .replicas = question.replicas};
+          .replicas = question.replicas,
+          .optimizer_shards = plan.optimizer_shards};
 }
 
 simulate::Simulation simulated(const Question& question, const plan::Plan& plan,

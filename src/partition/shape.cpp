@@ -207,17 +207,16 @@ Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const cha
     Bytes there, back;
     for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i) {
       const chain::LayerCost& layer = chain.layer(i);
-      const Bytes trained = layer.parameters - layer.frozen;
       there += layer.gradients;
-      back += plan.optimizer_shards > 1 ? std::min(layer.gradients, trained) : layer.gradients;
+      back += plan.optimizer_shards > 1 ? chain::trained_weights(layer) : layer.gradients;
     }
     Seconds slowest{0};
     for (int j = 0; j < shape.replicas && others > 0; ++j) {
       const int next = (j + 1) % shape.replicas;
       const chain::LinkSpec link =
           question.platform.link(rank_of(shape, j, stage.rank), rank_of(shape, next, stage.rank));
-      const Seconds part = (link.time(there + back) - link.latency) / shape.replicas;
-      slowest = std::max(slowest, others * (part + 2.0 * link.latency));
+      slowest = std::max(slowest, chain::half_of_a_sum(link, shape.replicas, there) +
+                                      chain::half_of_a_sum(link, shape.replicas, back));
     }
     longest = std::max(longest, slowest);
   }

@@ -28,10 +28,14 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
   const bool training = trains(program);
   std::vector<Seconds> update(program.ranks.size());
   std::vector<Bytes> optimizer(program.ranks.size());
+  std::vector<Bytes> gradients(program.ranks.size()), weights(program.ranks.size());
   for (int i = 1; i <= program.layers; ++i) {
     const auto rank = static_cast<std::size_t>(program.rank_of_layer[static_cast<std::size_t>(i)]);
     update[rank] += setting.chain->layer(i).update;
-    optimizer[rank] += setting.chain->layer(i).optimizer;
+    const chain::LayerCost& layer = setting.chain->layer(i);
+    optimizer[rank] += layer.optimizer;
+    gradients[rank] += layer.gradients;
+    weights[rank] += chain::trained_weights(layer);
   }
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
     const chain::RankSpec& spec = setting.platform->ranks[static_cast<std::size_t>(rank)];
@@ -42,6 +46,15 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     setup.base = base_bytes(setting, program, rank);
     setup.update = update[static_cast<std::size_t>(rank)];
     setup.optimizer = optimizer[static_cast<std::size_t>(rank)];
+    const auto half = [&](const std::vector<Bytes>& sizes) {
+      return chain::half_of_a_sum(setting.platform->replica_link, setting.replicas,
+                                  sizes[static_cast<std::size_t>(rank)]);
+    };
+    setup.reduce = half(gradients);
+    if (setting.optimizer_shards > 1)
+      setup.share = half(weights);
+    else
+      setup.reduce += half(gradients);
     setup.optimizer_away = optimizer_away(setting, rank);
     setup.outside = always_outside(setting, program, rank);
     setup.speed = spec.speed;

@@ -62,8 +62,11 @@ void Execution::take_time(const Action& action) {
     if (last_again_) recompute_ += last_duration_;
   } else if (action.op == Op::kBackward) {
     last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
+  } else if (action.op == Op::kReduceGradients) {
+    last_wait_ = setup_.reduce;
   } else if (action.op == Op::kStep) {
     take_update_time();
+    last_wait_ += setup_.share;
   }
   busy_ += last_duration_;
   last_duration_ += std::exchange(last_wait_, Seconds(0));

@@ -28,6 +28,8 @@ class Execution {
     Bytes base;              ///< held all the time beside the ledger's values
     double speed = 1.0;      ///< a layer takes its time / speed
     Seconds update{0};       ///< of the rank's own layers, at speed 1
+    Seconds reduce{0};       ///< their gradients are added up over replicas
+    Seconds share{0};        ///< their updated weights are handed round
     Bytes optimizer{};       ///< state of the same layers
     Bytes optimizer_away{};  ///< of it, as in Setting
     Bytes outside{};         ///< in the outer tier all the time

@@ -85,6 +85,13 @@ TEST(LinkSpec, TakesItsLatencyAndThenItsRate) {
   EXPECT_EQ(LinkSpec{}.time(Bytes(1000)), Seconds(0));
 }
 
+TEST(HalfOfASum, PassesAllButOnesShareOn) {
+  const LinkSpec link{BytesPerSecond(100), Seconds(3)};
+  EXPECT_EQ(half_of_a_sum(link, 4, Bytes(1000)), Seconds(3 * (2.5 + 3)));
+  EXPECT_EQ(half_of_a_sum(link, 1, Bytes(1000)), Seconds(0));
+  EXPECT_EQ(half_of_a_sum({}, 4, Bytes(1000)), Seconds(0));
+}
+
 TEST(UniformPlatform, HasEqualRanks) {
   const Platform platform = uniform_platform(3, Bytes(5));
 
@@ -105,6 +112,7 @@ TEST(ToYaml, ReadsBackAsTheSamePlatform) {
       platform.ranks.push_back({size(), size(), size(), rate(), rate(), 1.0 / (1.0 + r)});
     platform.channel_buffers = static_cast<double>(random() % 3) / 3;
     if (i % 2 == 0) platform.default_link = {rate(), Seconds(1.0 / 3)};
+    if (i % 3 == 0) platform.replica_link = {rate(), Seconds(1e-5)};
     for (int r = 1; r < count; ++r)
       platform.overrides.push_back({r, 0, {rate(), Seconds(1e-6 / r)}});
     EXPECT_EQ(read(to_yaml(platform)), platform) << to_yaml(platform);

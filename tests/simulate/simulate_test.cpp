@@ -47,6 +47,27 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   EXPECT_EQ(stuck.fault->reason, "rank 0 has optimizer state in the outer tier, but no copy lanes");
 }
 
+// Four replicas: 3/4 of 80 bytes of gradients there, and as much back or 3/4 of 40 of weights, at
+// 10 bytes per second, three messages each way.
+TEST(Simulate, ReplicasAddUpGradientsAndHandRoundWhatEachHasUpdated) {
+  chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
+  chain.layers[0].update = Seconds(6);
+  chain.layers[0].gradients = Bytes(80);
+  chain.layers[0].parameters = Bytes(50);
+  chain.layers[0].frozen = Bytes(10);
+  chain::Platform platform = free_platform(1);
+  platform.replica_link = {BytesPerSecond(10), Seconds(0.5)};
+  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
+  EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
+  setting.replicas = 4;
+  EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6 + 2 * (6 + 1.5));
+  setting.optimizer_shards = 4;
+  const Simulation divided = simulate(program, setting);
+  EXPECT_DOUBLE_EQ(divided.step.count(), 3 + 6 + (6 + 1.5) + (3 + 1.5));
+  EXPECT_DOUBLE_EQ(divided.ranks[0].busy.count(), 3 + 6);
+}
+
 // Layers 1 and 3 on rank 1, layer 2 on rank 2, none on rank 0.
 TEST(Simulate, UpdatesOfARankAreThoseOfItsOwnLayers) {
   chain::Chain chain = chain_of(1, std::vector<Costs>(3, {1, 2, 1, 1}));

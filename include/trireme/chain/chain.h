@@ -98,6 +98,9 @@ struct Chain {
 Chain sharded(Chain chain, int shards);
 inline constexpr Bytes kShardSlack{2048};
 
+/// Of a layer's weights, what is trained; as many bytes as it has gradients where those say less.
+Bytes trained_weights(const LayerCost& layer);
+
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 

@@ -54,6 +54,8 @@ struct Platform {
   /// Buffers that the transport holds per boundary and direction beside the program's own values
   /// (design: memory model).
   double channel_buffers = 0;
+  /// Between ranks that have the same layers in several replicas, all of which use theirs at once.
+  LinkSpec replica_link = {};
 
   bool operator==(const Platform&) const = default;
   /// The link between two ranks, in either direction; free between a rank and itself.
@@ -66,9 +68,14 @@ Platform uniform_platform(int count, Bytes memory);
 /// Most ranks of a platform file.
 inline constexpr int kMaxRanks = 65'536;
 
+/// Seconds in which each of so many replicas passes on all but its own share of `size` bytes, as
+/// half of a sum in a ring does (Patarasuk and Yuan 2009).
+Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
+
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
-/// one flat default. Only `memory_bytes` must be there; units are read ("24GiB", "12GB/s", "5us").
-/// Throws InputError with file, line, rank and field; also for an outer tier over 4 EiB.
+/// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
+/// there; units are read ("24GiB", "12GB/s", "5us"). Throws InputError with file, line, rank and
+/// field; also for an outer tier over 4 EiB.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

@@ -38,8 +38,11 @@ struct Setting {
   /// chain::weights_window(), is among the static bytes. Empty: none.
   std::vector<chain::OuterWeights> streamed = {};
   int weights_at_once = program::kLeastAtOnce;  ///< of so many layers
-  /// Of the pipeline: with several, streamed gradients come once more, to be added up.
+  /// Of the pipeline: with several, streamed gradients come once more, to be added up, which takes
+  /// its time on the platform's replica_link.
   int replicas = 1;
+  /// As many, where each replica updates its part of the weights and hands it round.
+  int optimizer_shards = 1;
   /// The first step of a run: a receiver asks for the first output of a layer only once its turn
   /// has come, for it does not know the shape; later ones are asked for ahead.
   bool is_first_step = false;
