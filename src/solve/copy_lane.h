@@ -9,7 +9,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "label_screen.h"
+
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,6 +21,12 @@
 namespace trireme::solve {
 
 enum class Side { kOut, kIn };
+/// Of two lanes that are compared: the one that may lag behind, and the other one.
+enum class Role { kLagging, kOther };
+
+using Levels = Sketch::Levels;
+/// The first one is 0, the others grow.
+using LevelBytes = std::array<std::int64_t, Sketch::kLevels>;
 
 /// A clock with bytes that are still leaving. Both kinds offer the same functions.
 class FluidLane {
@@ -50,6 +59,11 @@ class FluidLane {
   double lag(const Track& track, const FluidLane& other, Side) const {
     return std::max(0.0, left_ - other.left_) / track.rate;
   }
+  /// Seconds until no more than these amounts are leaving. A lane lags behind another one by no
+  /// less than the most by which it is later at any of them. Here all the same: they say nothing.
+  Levels levels(const Track&, const LevelBytes&, Side, Role) const { return {}; }
+  /// Bytes that are leaving, where levels say something.
+  std::int64_t leaving(const Track&) const { return 0; }
   /// Idle time at the turn from forward to backward: the last copy out ends before the first copy
   /// in begins, and all copies out end before the turn.
   static double at_turn(const Track& out_track, const FluidLane& out, const Track& in_track,
@@ -98,6 +112,8 @@ class TensorLane {
   void leave(Track& track, std::int64_t size);
   void settle() {}
   double lag(const Track& track, const TensorLane& other, Side side) const;
+  Levels levels(const Track& track, const LevelBytes& bytes, Side side, Role role) const;
+  std::int64_t leaving(const Track& track) const;
   /// The least idle time at the turn: a copy in begins when all copies out have ended, but these
   /// may go on after the turn.
   static double at_turn(const Track&, const TensorLane& out, const Track&, const TensorLane& in) {
@@ -170,6 +186,29 @@ inline double TensorLane::lag(const Track& track, const TensorLane& other, Side 
     lag = std::max(lag, (free_ - now_) - (other.newest_ < 0 ? 0 : other.free_ - other.now_));
   }
   return lag;
+}
+
+inline Levels TensorLane::levels(const Track& track, const LevelBytes& bytes, Side side,
+                                 Role role) const {
+  Levels until{};
+  std::int64_t leaving = 0;
+  std::size_t level = 0;
+  for (std::int32_t k = newest_; k >= 0 && track.copy(k).end > now_; k = track.copy(k).before) {
+    leaving += track.copy(k).size;
+    for (; level < until.size() && leaving > bytes[level]; ++level)
+      until[level] = track.copy(k).end - now_;
+  }
+  // As lag() has it: how long the lane has been idle counts, too.
+  if (side == Side::kIn && newest_ >= 0) until[0] = free_ - now_;
+  if (side == Side::kIn && newest_ < 0) until[0] = role == Role::kOther ? 0 : kNever;
+  return until;
+}
+
+inline std::int64_t TensorLane::leaving(const Track& track) const {
+  std::int64_t leaving = 0;
+  for (std::int32_t k = newest_; k >= 0 && track.copy(k).end > now_; k = track.copy(k).before)
+    leaving += track.copy(k).size;
+  return leaving;
 }
 
 }  // namespace trireme::solve

@@ -256,16 +256,53 @@ void CopySearch<Lane>::prune(std::vector<Label>& labels) {
 }
 
 template <class Lane>
-void CopySearch<Lane>::keep_best(std::vector<Label>& labels, const Margin& margin) const {
+void CopySearch<Lane>::keep_best(std::vector<Label>& labels, const Margin& margin) {
+  choose_levels(labels);
+  screen_.clear();
   std::size_t kept = 0;
-  for (std::size_t k = 0; k < labels.size(); ++k) {
-    const auto end = labels.begin() + static_cast<std::ptrdiff_t>(kept);
-    if (std::none_of(labels.begin(), end,
-                     [&](const Label& label) { return no_worse(label, labels[k], margin); })) {
-      labels[kept++] = labels[k];
-    }
+  for (const Label& label : labels) {
+    const bool is_worse = screen_.any(
+        limit(label, margin), [&](std::size_t k) { return no_worse(labels[k], label, margin); });
+    if (is_worse) continue;
+    screen_.add(sketch(label, Role::kLagging));
+    labels[kept++] = label;
   }
   labels.resize(kept);
+}
+
+// In equal steps up to the most that is leaving anywhere.
+template <class Lane>
+void CopySearch<Lane>::choose_levels(const std::vector<Label>& labels) {
+  std::int64_t most_out = 0, most_in = 0;
+  for (const Label& label : labels) {
+    most_out = std::max(most_out, label.out.leaving(out_));
+    most_in = std::max(most_in, label.in.leaving(in_));
+  }
+  constexpr auto kLevels = static_cast<std::int64_t>(Sketch::kLevels);
+  for (std::int64_t level = 0; level < kLevels; ++level) {
+    out_levels_[static_cast<std::size_t>(level)] = most_out / kLevels * level;
+    in_levels_[static_cast<std::size_t>(level)] = most_in / kLevels * level;
+  }
+}
+
+template <class Lane>
+Sketch CopySearch<Lane>::sketch(const Label& label, Role role) const {
+  return {.time = label.time(),
+          .kept = static_cast<double>(label.kept),
+          .moved = scarce_ ? static_cast<double>(label.moved) : 0,
+          .out = label.out.levels(out_, out_levels_, Side::kOut, role),
+          .in = label.in.levels(in_, in_levels_, Side::kIn, role)};
+}
+
+// What no_worse() asks for, as far as sketches say.
+template <class Lane>
+SketchLimit CopySearch<Lane>::limit(const Label& label, const Margin& margin) const {
+  SketchLimit limit{.sketch = sketch(label, Role::kOther),
+                    .more = margin.time,
+                    .shared = Lane::shared(label.out, label.in, work_[at(label.step.last + 1)])};
+  limit.sketch.kept = static_cast<double>(label.kept + margin.bytes);
+  if (scarce_) limit.sketch.moved = static_cast<double>(label.moved + margin.bytes);
+  return limit;
 }
 
 // Copies out may go on after the turn. What they then share with layers that come before these

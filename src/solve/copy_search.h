@@ -12,6 +12,7 @@
 #pragma once
 
 #include "copy_lane.h"
+#include "label_screen.h"
 #include "redo.h"
 
 #include "trireme/solve/solve.h"
@@ -92,7 +93,10 @@ class CopySearch {
   double least_time(const Label& label) const;
 
   void prune(std::vector<Label>& labels);
-  void keep_best(std::vector<Label>& labels, const Margin& margin) const;
+  void keep_best(std::vector<Label>& labels, const Margin& margin);
+  void choose_levels(const std::vector<Label>& labels);
+  Sketch sketch(const Label& label, Role role) const;
+  SketchLimit limit(const Label& label, const Margin& margin) const;
   bool no_worse(const Label& a, const Label& b, const Margin& margin) const;
 
   std::vector<Label>& place(int i, bool taped_input);
@@ -112,6 +116,8 @@ class CopySearch {
   double coarse_ = 0;      // margin in use, as a share
   std::vector<std::vector<Label>> places_;
   std::vector<Label> labels_;
+  LabelScreen screen_;
+  LevelBytes out_levels_{}, in_levels_{};  // of sketches
 };
 
 extern template class CopySearch<FluidLane>;

@@ -1,23 +1,16 @@
 // The min-plus step on columns. Loops run along m over whole aligned blocks, so that the compiler
 // turns them into vector instructions without remainders. A sum is always rounded in the same
-// order, so that it falls with m as its parts do. On x86 the loops are compiled for three
-// instruction sets and the loader picks one.
+// order, so that it falls with m as its parts do.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "relax.h"
+
+#include "vector_versions.h"
 
 #include "trireme/core/error.h"
 
 #include <algorithm>
 #include <array>
-
-// Sanitizers start too late for the loader's choice between versions of a function.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TRIREME_VECTOR_VERSIONS __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TRIREME_VECTOR_VERSIONS
-#endif
 
 namespace trireme::solve {
 namespace {
