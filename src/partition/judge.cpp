@@ -43,6 +43,10 @@ plan::StagePlan stage_of(const Question& question, int rank, int in_flight, cons
                          program::StageProgram program, program::Mix mix);
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program);
+/// Simulates the plan, which then has its predictions, or says why it cannot run.
+std::optional<std::string> fault_of(const Question& question, Judged& judged);
+/// Whether every rank has room for what it needs there.
+bool is_within(const Question& question, const simulate::Simulation& simulation);
 /// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
 /// the first one, where what moves may have to wait for who receives it.
 bool waits_in_first_step(const Question& question, const Judged& judged);
@@ -187,21 +191,32 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
         placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
     plan.stages.back().streamed = std::move(share.streamed);
   }
-  result.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
-                                         simulate::Detail::kSummary);
-  if (const auto& fault = result.simulation.fault) {
-    ensure(!plan.turns.empty(), simulate::to_text(*fault));
+  if (const auto fault = fault_of(question, result)) {
+    ensure(!plan.turns.empty(), *fault);
     return std::nullopt;
   }
-  if (waits_in_first_step(question, result)) return std::nullopt;
-  plan.step = result.simulation.step;
-  plan.bubble = result.simulation.bubble;
-  plan.recompute = result.simulation.recompute;
+  return result;
+}
+
+std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan) {
+  std::vector<Bytes> always(question.platform.ranks.size());
   for (plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
-    stage.predicted.peak = result.simulation.ranks[rank].peak.size;
+    stage.budget = question.platform.ranks[rank].memory;
+    always[rank] += stage.static_bytes;
+    if (stage.budget > Bytes(0) && always[rank] > stage.budget) return std::nullopt;
   }
-  return result;
+  Judged result{.plan = std::move(plan), .simulation = {}};
+  if (fault_of(question, result) || !is_within(question, result.simulation)) return std::nullopt;
+  const simulate::Setting setting = setting_of(question, result.plan);
+  if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
+  // Weights that are streamed may meet in a validation as in no step: the last layer's and the
+  // first one's.
+  const program::Program forwards =
+      plan::compile_forwards(result.plan, static_cast<int>(result.plan.stages.size()) + 1);
+  if (!is_within(question, simulate::simulate(forwards, setting, simulate::Detail::kSummary)))
+    return std::nullopt;
+  return std::move(result.plan);
 }
 
 Bytes needed(const simulate::RankResult& rank) {
@@ -252,6 +267,33 @@ StageShares::Share StageShares::next(int rank, std::pair<int, int> layers) {
   now.away -= share.fixed.optimizer_away;
   share.fixed.held = with.held - before.held - share.fixed.optimizer_away;
   return share;
+}
+
+std::optional<std::string> fault_of(const Question& question, Judged& judged) {
+  plan::Plan& plan = judged.plan;
+  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
+                                         simulate::Detail::kSummary);
+  if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
+  if (waits_in_first_step(question, judged)) return "ranks wait in a circle in the first step";
+  plan.step = judged.simulation.step;
+  plan.bubble = judged.simulation.bubble;
+  plan.recompute = judged.simulation.recompute;
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    stage.predicted.peak = judged.simulation.ranks[rank].peak.size;
+  }
+  return std::nullopt;
+}
+
+bool is_within(const Question& question, const simulate::Simulation& simulation) {
+  if (simulation.fault) return false;
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const chain::RankSpec& rank = question.platform.ranks[k];
+    const simulate::RankResult& ran = simulation.ranks[k];
+    if (ran.outer_peak > rank.outer()) return false;
+    if (rank.memory > Bytes(0) && needed(ran) > rank.memory) return false;
+  }
+  return true;
 }
 
 bool waits_in_first_step(const Question& question, const Judged& judged) {

@@ -46,6 +46,10 @@ struct Placement {
 std::optional<Judged> judged(const Question& question, const std::string& solver,
                              std::vector<program::StageProgram> programs, Placement placement);
 
+/// A plan that was made for other budgets, with those of the question and the simulator's
+/// predictions for them; nothing where it needs more, in a step or in a validation.
+std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan);
+
 /// What a rank must have: the simulator's peak, and what the validator looks at, which may be more
 /// where a copy in waits for room.
 Bytes needed(const simulate::RankResult& rank);

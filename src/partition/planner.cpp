@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/planner.h"
 
+#include "idle_memory.h"
 #include "one_stage.h"
 #include "optimizer_place.h"
 #include "pipeline.h"
@@ -54,9 +55,12 @@ Answer with_best_places(const Question& question,
   const auto with_state_placed = [&](const Question& asked) {
     return asked.optimizer_copies ? planner(asked) : with_best_copies(asked, planner);
   };
-  if (!question.streamed) return with_best_streams(question, with_state_placed);
-  return question.weights_at_once ? with_state_placed(question)
-                                  : with_best_at_once(question, with_state_placed);
+  const auto with_weights_placed = [&] {
+    if (!question.streamed) return with_best_streams(question, with_state_placed);
+    return question.weights_at_once ? with_state_placed(question)
+                                    : with_best_at_once(question, with_state_placed);
+  };
+  return with_idle_memory_used(question, with_weights_placed(), planner);
 }
 
 /// One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the

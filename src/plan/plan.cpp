@@ -58,6 +58,20 @@ program::Program compile(const Plan& plan) {
   return program::lower(lowering);
 }
 
+program::Program compile_forwards(const Plan& plan, int micro_batches) {
+  program::Lowering lowering{
+      .stages = {},
+      .order = program::forwards_only({static_cast<int>(plan.stages.size()), micro_batches}),
+      .rank_of_stage = {},
+      .end = program::StepEnd::kNone};
+  for (const StagePlan& stage : plan.stages) {
+    lowering.stages.push_back(
+        program::evaluate(stage.program.first_layer, stage.program.last_layer));
+    lowering.rank_of_stage.push_back(stage.rank);
+  }
+  return program::lower(lowering);
+}
+
 int ranks_of(const Plan& plan) {
   int ranks = 0;
   for (const StagePlan& stage : plan.stages) ranks = std::max(ranks, stage.rank + 1);

@@ -33,21 +33,6 @@ Bytes most_resident() {
   return Bytes(std::int64_t{usage.ru_maxrss} << 10);
 }
 
-/// The forward-only program of the same stages, for validation.
-program::Program evaluation_program(const plan::Plan& plan, int micro_batches) {
-  program::Lowering lowering{
-      .stages = {},
-      .order = program::forwards_only({static_cast<int>(plan.stages.size()), micro_batches}),
-      .rank_of_stage = {},
-      .end = program::StepEnd::kNone};
-  for (const plan::StagePlan& stage : plan.stages) {
-    lowering.stages.push_back(
-        program::evaluate(stage.program.first_layer, stage.program.last_layer));
-    lowering.rank_of_stage.push_back(stage.rank);
-  }
-  return program::lower(lowering);
-}
-
 std::vector<int> layers_of(const program::Program& program, int rank) {
   std::vector<int> layers;
   for (int i = 1; i <= program.layers; ++i) {
@@ -112,7 +97,7 @@ struct Trainer::Impl {
         Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
         executor_options(given, position));
     if (setup.data.validation_micro_batches > 0) {
-      evaluation = evaluation_program(setup.plan, setup.data.validation_micro_batches);
+      evaluation = plan::compile_forwards(setup.plan, setup.data.validation_micro_batches);
     }
     ensure(setup.channel.size() == position.replicas * position.stages,
            "as many ranks as replicas x stages");

@@ -147,5 +147,7 @@ void require_state(const Plan& plan, const chain::Chain& chain);
 /// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers
 /// in flight do not fit together.
 program::Program compile(const Plan& plan);
+/// The same stages' forwards alone, for validation.
+program::Program compile_forwards(const Plan& plan, int micro_batches);
 
 }  // namespace trireme::plan
