@@ -195,8 +195,7 @@ std::string advice(Question question, const std::function<Answer(const Question&
   const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
   if (state == Bytes(0)) return "";
   question.optimizer_copies = kAnyTime;
-  for (chain::RankSpec& rank : question.platform.ranks)
-    if (copy_rate(rank) == BytesPerSecond(0)) rank.out = rank.in = BytesPerSecond(1e9);
+  assume_lanes(question);
   return host_advice(question, with_margin(state), plan);
 }
 
@@ -297,6 +296,12 @@ std::string host_advice(const Question& question, Bytes host,
   }
   return concat(kAdvice, to_text(enough), " (", enough.count(), " bytes) of host memory for ",
                 outer_text(question.chain, *found));
+}
+
+void assume_lanes(Question& question) {
+  for (chain::RankSpec& rank : question.platform.ranks)
+    if (rank.out == BytesPerSecond(0) && rank.in == BytesPerSecond(0))
+      rank.out = rank.in = BytesPerSecond(1e9);
 }
 
 bool has_advice(const plan::Infeasible& infeasible) {

@@ -49,6 +49,9 @@ Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
 /// answer it. Empty where `host` bytes are not enough.
 std::string host_advice(const Question& question, Bytes host,
                         const std::function<Answer(const Question&)>& plan);
+/// Ranks of which no copies are known get some, so that host memory can be advised; those that have
+/// them one way keep what they have.
+void assume_lanes(Question& question);
 /// Whether such words are in it.
 bool has_advice(const plan::Infeasible& infeasible);
 

@@ -204,8 +204,7 @@ std::string advice(Question question, const std::function<Answer(const Question&
   question.weights_at_once = program::kLeastAtOnce;
   const Bytes all = with_margin(streamed_bytes(question, *question.streamed).outside +
                                 chain::optimizer_bytes(question.chain, 1, question.chain.length()));
-  for (chain::RankSpec& rank : question.platform.ranks)
-    if (rank.in == BytesPerSecond(0)) rank.out = rank.in = BytesPerSecond(1e9);
+  assume_lanes(question);
   const bool may_move = question.optimizer_copies != Seconds(0);
   question.optimizer_copies = Seconds(0);
   const std::string alone = host_advice(question, all, plan);

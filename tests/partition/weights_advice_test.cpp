@@ -55,6 +55,25 @@ TEST(WeightsAdvice, IsAdvisedBesideTheOptimizersStateWhereItTakesBoth) {
   EXPECT_THAT(where(), testing::Not(testing::HasSubstr("it would fit")));
 }
 
+// Memory of the host does not make a way there.
+TEST(WeightsAdvice, IsNoneWhereNothingCanLeave) {
+  Question question = with_frozen(equal_layers(8, 1, 3, 1000), std::vector<std::int64_t>(8, 0));
+  for (chain::LayerCost& layer : question.chain.layers) {
+    layer.optimizer = Bytes(20);
+    layer.parameters = layer.trained = layer.gradients = layer.trained_gradients = Bytes(10);
+  }
+  question.solver = "keep_all";
+  question.optimizer_copies = std::nullopt;
+  chain::RankSpec& rank = question.platform.ranks[0];
+  rank.memory = keep_all_budget(question) - Bytes(100);
+  const auto where = [&] { return std::get<plan::Infeasible>(partition::plan(question)).where; };
+  EXPECT_THAT(where(), testing::HasSubstr("it would fit"));
+  rank.in = BytesPerSecond(1);
+  EXPECT_THAT(where(), testing::Not(testing::HasSubstr("it would fit")));
+  rank.out = BytesPerSecond(1);
+  EXPECT_THAT(where(), testing::HasSubstr("it would fit"));
+}
+
 /// "(N bytes) of host memory" in an answer that nothing fits.
 std::optional<Bytes> advised_host(const Answer& answer) {
   const auto* const why = std::get_if<plan::Infeasible>(&answer);

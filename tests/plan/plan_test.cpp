@@ -287,7 +287,8 @@ Plan two_stages(const std::string& schedule) {
 std::string passes(const program::Program& program, std::size_t rank) {
   std::string text;
   for (const Action& action : program.ranks[rank]) {
-    if (action.op == Op::kForwardTape) text += " F" + std::to_string(action.micro_batch);
+    if (action.op == Op::kForwardTape || action.op == Op::kForward)
+      text += " F" + std::to_string(action.micro_batch);
     if (action.op == Op::kBackward) text += " B" + std::to_string(action.micro_batch);
   }
   return text;
@@ -317,6 +318,14 @@ TEST(Compile, RunsEveryStageOnItsRankInTheOrderOfTheSchedule) {
   EXPECT_EQ(passes(one_f_one_b, 1), " F0 F1 B0 B1");
   EXPECT_EQ(passes(one_f_one_b, 0), " F0 B0 F1 B1");
   EXPECT_EQ(passes(gpipe, 0), " F0 F1 B0 B1");
+}
+
+TEST(CompileForwards, RunsNothingElseOnTheSameRanks) {
+  const program::Program forwards = compile_forwards(two_stages("1f1b"), 3);
+
+  EXPECT_EQ(forwards.rank_of_layer, (std::vector<int>{1, 1, 0}));
+  EXPECT_EQ(passes(forwards, 1), " F0 F1 F2");
+  EXPECT_EQ(passes(forwards, 0), " F0 F1 F2");
 }
 
 }  // namespace
