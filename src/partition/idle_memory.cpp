@@ -164,10 +164,51 @@ int Search::fewest(Bytes less) const {
   return low;
 }
 
+/// Gives ranks that much where the question has a budget that is less.
+void with_memory(Question& other, const Question& question, Bytes least) {
+  for (std::size_t rank = 0; rank < other.platform.ranks.size(); ++rank) {
+    const Bytes memory = question.platform.ranks[rank].memory;
+    other.platform.ranks[rank].memory = memory == Bytes(0) ? memory : std::max(memory, least);
+  }
+}
+
+/// The leanest plan may need less than its planner counts: that plan, if it is within the
+/// question's budgets, or what it needs as the least budget.
+Answer at_least_budget(const Question& question, plan::Infeasible infeasible,
+                       const std::function<Answer(const Question&)>& planner) {
+  Question roomy = question;
+  roomy.streamed = question.streamed.value_or(all_to_stream(question.chain));
+  roomy.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
+  roomy.optimizer_copies = question.optimizer_copies.value_or(kAnyTime);
+  const auto end = roomy.platform.ranks.begin() + roomy.stages;
+  if (roomy.streamed->empty() || std::none_of(roomy.platform.ranks.begin(), end, can_stream))
+    return infeasible;
+  with_memory(roomy, question, infeasible.least_budget);
+  Answer answer = planner(roomy);
+  auto* const leanest = std::get_if<plan::Plan>(&answer);
+  if (leanest == nullptr || plan::streamed_weights(*leanest, question.chain).empty())
+    return infeasible;
+  leanest->alternatives.clear();  // they are for other budgets
+  if (auto plan = on_budgets(question, *leanest)) return *std::move(plan);
+  Bytes least;
+  const std::vector<Bytes> needs = needed(roomy, *leanest);
+  for (std::size_t rank = 0; rank < needs.size(); ++rank) {
+    const Bytes memory = question.platform.ranks[rank].memory;
+    if (memory > Bytes(0) && memory < infeasible.least_budget) least = std::max(least, needs[rank]);
+  }
+  with_memory(roomy, question, least);
+  if (least >= infeasible.least_budget || !on_budgets(roomy, *leanest)) return infeasible;
+  if (infeasible.needed == infeasible.least_budget) infeasible.needed = least;
+  infeasible.least_budget = least;
+  return infeasible;
+}
+
 }  // namespace
 
 Answer with_idle_memory_used(const Question& question, Answer answer,
                              const std::function<Answer(const Question&)>& planner) {
+  if (auto* const infeasible = std::get_if<plan::Infeasible>(&answer))
+    answer = at_least_budget(question, std::move(*infeasible), planner);
   auto* const plan = std::get_if<plan::Plan>(&answer);
   if (plan == nullptr || plan::streamed_weights(*plan, question.chain).empty()) return answer;
   return Search(question, std::move(*plan), planner).best();
