@@ -49,7 +49,7 @@ CopySearch<Lane>::CopySearch(const CopySetting& setting)
 template <class Lane>
 void CopySearch<Lane>::run(double bound) {
   bound_ = bound;
-  place(first_, false).push_back({});
+  place(first_, false).push_back({.out = {}, .in = {}, .step = {.last = first_ - 1}});
   for (int i = first_; i <= last_ + 1; ++i) {
     for (const bool taped_input : {false, true}) {
       std::vector<Label> labels = std::move(place(i, taped_input));
