@@ -19,6 +19,9 @@ namespace {
 /// budgets that is worth it, and least gain, as shares.
 constexpr int kLooks = 4, kLooksAtLarge = 2, kLarge = 2000;
 constexpr double kWorthIt = 0.01, kGain = 1e-3;
+/// Of a budget, one part in so many stays free: beside streamed weights a step holds some hundred
+/// bytes that no layer's profile has, such as sums of squares for the norm.
+constexpr std::int64_t kMargin = 512;
 
 class Search {
  public:
@@ -39,7 +42,8 @@ class Search {
   int fewest(Bytes less) const;
 
   const Question& question_;
-  Question placed_;  ///< with the places of the first plan
+  Question tighter_;  ///< less what a peak may be over its prediction
+  Question placed_;   ///< with the places of the first plan
   bool may_stream_fewer_;
   plan::Plan best_;
   const std::function<Answer(const Question&)>& planner_;
@@ -56,10 +60,12 @@ Bytes saved(const Question& question, const std::vector<int>& layers) {
 Search::Search(const Question& question, plan::Plan plan,
                const std::function<Answer(const Question&)>& planner)
     : question_(question),
+      tighter_(question),
       placed_(question),
       may_stream_fewer_(!question.streamed),
       best_(std::move(plan)),
       planner_(planner) {
+  for (chain::RankSpec& rank : tighter_.platform.ranks) rank.memory -= rank.memory / kMargin;
   placed_.streamed.emplace();
   for (const std::vector<int>& layers : plan::streamed_layers(best_))
     placed_.streamed->insert(placed_.streamed->end(), layers.begin(), layers.end());
@@ -149,7 +155,8 @@ void Search::take(const Question& loose, std::optional<plan::Plan>& fastest) con
   if (found == nullptr) return;
   if (!has_no_copies(loose) && !question_.optimizer_copies)
     *found = with_room_used(loose, std::move(*found));
-  auto plan = on_budgets(question_, std::move(*found));
+  auto plan = on_budgets(tighter_, std::move(*found));
+  if (plan) plan = on_budgets(question_, *std::move(plan));  // with its own predictions
   if (plan && (!fastest || plan->step < fastest->step)) fastest = std::move(plan);
 }
 
@@ -164,51 +171,10 @@ int Search::fewest(Bytes less) const {
   return low;
 }
 
-/// Gives ranks that much where the question has a budget that is less.
-void with_memory(Question& other, const Question& question, Bytes least) {
-  for (std::size_t rank = 0; rank < other.platform.ranks.size(); ++rank) {
-    const Bytes memory = question.platform.ranks[rank].memory;
-    other.platform.ranks[rank].memory = memory == Bytes(0) ? memory : std::max(memory, least);
-  }
-}
-
-/// The leanest plan may need less than its planner counts: that plan, if it is within the
-/// question's budgets, or what it needs as the least budget.
-Answer at_least_budget(const Question& question, plan::Infeasible infeasible,
-                       const std::function<Answer(const Question&)>& planner) {
-  Question roomy = question;
-  roomy.streamed = question.streamed.value_or(all_to_stream(question.chain));
-  roomy.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
-  roomy.optimizer_copies = question.optimizer_copies.value_or(kAnyTime);
-  const auto end = roomy.platform.ranks.begin() + roomy.stages;
-  if (roomy.streamed->empty() || std::none_of(roomy.platform.ranks.begin(), end, can_stream))
-    return infeasible;
-  with_memory(roomy, question, infeasible.least_budget);
-  Answer answer = planner(roomy);
-  auto* const leanest = std::get_if<plan::Plan>(&answer);
-  if (leanest == nullptr || plan::streamed_weights(*leanest, question.chain).empty())
-    return infeasible;
-  leanest->alternatives.clear();  // they are for other budgets
-  if (auto plan = on_budgets(question, *leanest)) return *std::move(plan);
-  Bytes least;
-  const std::vector<Bytes> needs = needed(roomy, *leanest);
-  for (std::size_t rank = 0; rank < needs.size(); ++rank) {
-    const Bytes memory = question.platform.ranks[rank].memory;
-    if (memory > Bytes(0) && memory < infeasible.least_budget) least = std::max(least, needs[rank]);
-  }
-  with_memory(roomy, question, least);
-  if (least >= infeasible.least_budget || !on_budgets(roomy, *leanest)) return infeasible;
-  if (infeasible.needed == infeasible.least_budget) infeasible.needed = least;
-  infeasible.least_budget = least;
-  return infeasible;
-}
-
 }  // namespace
 
 Answer with_idle_memory_used(const Question& question, Answer answer,
                              const std::function<Answer(const Question&)>& planner) {
-  if (auto* const infeasible = std::get_if<plan::Infeasible>(&answer))
-    answer = at_least_budget(question, std::move(*infeasible), planner);
   auto* const plan = std::get_if<plan::Plan>(&answer);
   if (plan == nullptr || plan::streamed_weights(*plan, question.chain).empty()) return answer;
   return Search(question, std::move(*plan), planner).best();

@@ -11,9 +11,7 @@
 namespace trireme::partition {
 
 /// The answer, or a faster plan within the same budgets: `planner`, which takes questions with all
-/// places given, is asked for plans for as much more memory as the best so far leaves idle. Where
-/// nothing fits, the plan for the least budget if it needs less than that and fits, or what it
-/// needs as the least budget.
+/// places given, is asked for plans for as much more memory as the best so far leaves idle.
 Answer with_idle_memory_used(const Question& question, Answer answer,
                              const std::function<Answer(const Question&)>& planner);
 

@@ -45,6 +45,8 @@ plan::StagePrediction predicted(const Question& question, const chain::RankSpec&
                                 const program::StageProgram& program);
 /// Simulates the plan, which then has its predictions, or says why it cannot run.
 std::optional<std::string> fault_of(const Question& question, Judged& judged);
+/// Whether every rank has room for what it needs there.
+bool is_within(const Question& question, const simulate::Simulation& simulation);
 /// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
 /// the first one, where what moves may have to wait for who receives it.
 bool waits_in_first_step(const Question& question, const Judged& judged);
@@ -197,35 +199,24 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
 }
 
 std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan) {
-  for (plan::StagePlan& stage : plan.stages)
-    stage.budget = question.platform.ranks[static_cast<std::size_t>(stage.rank)].memory;
-  Judged result{.plan = std::move(plan), .simulation = {}};
-  if (fault_of(question, result)) return std::nullopt;
-  const std::vector<Bytes> needs = needed(question, result.plan);
-  for (std::size_t k = 0; k < needs.size(); ++k) {
-    const chain::RankSpec& rank = question.platform.ranks[k];
-    const bool fits = rank.memory == Bytes(0) || needs[k] <= rank.memory;
-    if (!fits || result.simulation.ranks[k].outer_peak > rank.outer()) return std::nullopt;
+  std::vector<Bytes> always(question.platform.ranks.size());
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    stage.budget = question.platform.ranks[rank].memory;
+    always[rank] += stage.static_bytes;
+    if (stage.budget > Bytes(0) && always[rank] > stage.budget) return std::nullopt;
   }
-  if (simulate::validate(plan::compile(result.plan), setting_of(question, result.plan)))
+  Judged result{.plan = std::move(plan), .simulation = {}};
+  if (fault_of(question, result) || !is_within(question, result.simulation)) return std::nullopt;
+  const simulate::Setting setting = setting_of(question, result.plan);
+  if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
+  // Weights that are streamed may meet in a validation as in no step: the last layer's and the
+  // first one's.
+  const program::Program forwards =
+      plan::compile_forwards(result.plan, static_cast<int>(result.plan.stages.size()) + 1);
+  if (!is_within(question, simulate::simulate(forwards, setting, simulate::Detail::kSummary)))
     return std::nullopt;
   return std::move(result.plan);
-}
-
-std::vector<Bytes> needed(const Question& question, const plan::Plan& plan) {
-  const simulate::Setting setting = setting_of(question, plan);
-  std::vector<Bytes> needs = setting.static_bytes;
-  needs.resize(static_cast<std::size_t>(plan::ranks_of(plan)));
-  const int micro_batches = static_cast<int>(plan.stages.size()) + 1;
-  for (const program::Program& program :
-       {plan::compile(plan), plan::compile_forwards(plan, micro_batches)}) {
-    const simulate::Simulation simulation =
-        simulate::simulate(program, setting, simulate::Detail::kSummary);
-    ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
-    for (std::size_t k = 0; k < needs.size(); ++k)
-      needs[k] = std::max(needs[k], needed(simulation.ranks[k]));
-  }
-  return needs;
 }
 
 Bytes needed(const simulate::RankResult& rank) {
@@ -292,6 +283,17 @@ std::optional<std::string> fault_of(const Question& question, Judged& judged) {
     stage.predicted.peak = judged.simulation.ranks[rank].peak.size;
   }
   return std::nullopt;
+}
+
+bool is_within(const Question& question, const simulate::Simulation& simulation) {
+  if (simulation.fault) return false;
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const chain::RankSpec& rank = question.platform.ranks[k];
+    const simulate::RankResult& ran = simulation.ranks[k];
+    if (ran.outer_peak > rank.outer()) return false;
+    if (rank.memory > Bytes(0) && needed(ran) > rank.memory) return false;
+  }
+  return true;
 }
 
 bool waits_in_first_step(const Question& question, const Judged& judged) {

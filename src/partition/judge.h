@@ -47,12 +47,8 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
                              std::vector<program::StageProgram> programs, Placement placement);
 
 /// A plan that was made for other budgets, with those of the question and the simulator's
-/// predictions for them; nothing where it needs more.
+/// predictions for them; nothing where it needs more, in a step or in a validation.
 std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan);
-
-/// What each rank must have for a plan, in a step and in a validation. Weights that are streamed
-/// may meet there as in no step: the last layer's and the first one's.
-std::vector<Bytes> needed(const Question& question, const plan::Plan& plan);
 
 /// What a rank must have: the simulator's peak, and what the validator looks at, which may be more
 /// where a copy in waits for room.

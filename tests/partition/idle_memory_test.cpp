@@ -142,34 +142,6 @@ TEST(IdleMemory, OfOneRankIsNearTheBestOfAllLargerBudgets) {
   EXPECT_LE(worst, 1.1);
 }
 
-TEST(IdleMemory, IsNotInTheLeastBudget) {
-  std::mt19937 random(27);
-  int lacking = 0, lower = 0;
-  for (int trial = 0; trial < trials(200); ++trial) {
-    SCOPED_TRACE(trial);
-    Question question = small_question_with_weights(random, {.least_layers = 3, .least_stages = 1});
-    question.solver = trial % 2 == 0 ? "joint" : "rotor";
-    if (question.stages == 1) question.solver = "rotor", question.schedule = "1f1b";
-    question.streamed = all_to_stream(question.chain);
-    for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(1);
-    const Answer plain = plan_plainly(question);
-    const auto* const counted = std::get_if<plan::Infeasible>(&plain);
-    const Answer answer = partition::plan(question);
-    const auto* const why = std::get_if<plan::Infeasible>(&answer);
-    if (counted == nullptr || why == nullptr) continue;
-    ++lacking;
-    EXPECT_LE(why->least_budget, counted->least_budget);
-    if (why->least_budget == counted->least_budget) continue;
-    ++lower;
-    for (chain::RankSpec& rank : question.platform.ranks) rank.memory = why->least_budget;
-    expect_within_budgets(question, planned(question));
-    for (chain::RankSpec& rank : question.platform.ranks) rank.memory -= Bytes(1);
-    EXPECT_TRUE(std::holds_alternative<plan::Infeasible>(partition::plan(question)));
-  }
-  EXPECT_GE(lacking, trials(100));
-  EXPECT_GE(lower, trials(10));
-}
-
 TEST(IdleMemory, OfAnyPlanStaysWithinBudgets) {
   std::mt19937 random(26);
   int plans = 0, faster = 0;
