@@ -106,6 +106,7 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const RankConte
   question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
   question.shard_optimizer = job.memory.shard_optimizer;
   question.weights = job.memory.weights;
+  question.group = job.pipeline.group;
   return question;
 }
 

@@ -9,6 +9,7 @@
 #include "trireme/core/text.h"
 #include "trireme/partition/balance.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/groups.h"
 #include "trireme/runtime/boundary.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/validate.h"
@@ -68,6 +69,8 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   plan.schedule = job.pipeline.schedule;
   plan.solver = solver;
   plan.micro_batches = config::micro_batches(job);
+  plan.group = job.pipeline.group.value_or(1);
+  const int groups = program::groups_of(plan.micro_batches, plan.group);
   plan.replicas = job.pipeline.replicas.value();
   plan.optimizer_shards = optimizer_shards(job);
   std::vector<int> ends = cut_of(job, model, stages);
@@ -76,8 +79,7 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   for (const int last : ends) {
     plan::StagePlan stage;
     stage.rank = static_cast<int>(plan.stages.size());
-    stage.in_flight = plan.schedule == "gpipe" ? plan.micro_batches
-                                               : std::min(stages - stage.rank, plan.micro_batches);
+    stage.in_flight = plan.schedule == "gpipe" ? groups : std::min(stages - stage.rank, groups);
     stage.program =
         solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
     plan.stages.push_back(std::move(stage));
@@ -125,6 +127,8 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
   };
   if (job.plan.solver != "auto") require("plan.solver", job.plan.solver, plan.solver);
   if (job.pipeline.schedule == "gpipe") require("pipeline.schedule", "gpipe", plan.schedule);
+  if (job.pipeline.group)
+    require("pipeline.group", concat(*job.pipeline.group), concat(plan.group));
   if (job.memory.tapes != "auto")
     require("memory.tapes", job.memory.tapes, plan.lean_tapes ? "lean" : "full");
   std::vector<int> ends;

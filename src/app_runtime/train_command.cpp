@@ -123,7 +123,9 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is
       << plan::ranks_of(plan) << (plan::ranks_of(plan) == 1 ? " rank x " : " ranks x ")
       << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each, "
       << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
-      << run.job.train.micro_batch.value() << ", " << plan.solver << ")\n";
+      << run.job.train.micro_batch.value();
+  if (plan.group > 1) out << " in groups of " << plan.group;
+  out << ", " << plan.solver << ")\n";
   if (!context.device.place().device().is_cpu())
     out << "device: " << context.device.place().describe() << "\n";
   out << run.dataset.describe() << "\n";

@@ -217,7 +217,8 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
                               const partition::LayerRuns& runs) { return tied.shared(runs); },
           .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer),
           .streamed = partition::streamed_layers_of(job.memory.weights, plan.chain),
-          .weights_at_once = std::nullopt};
+          .weights_at_once = std::nullopt,
+          .group = job.pipeline.group};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,

@@ -61,6 +61,10 @@ void check_batch(const JobSpec& job) {
   if (train.batch % unit != 0)
     job.fail("train.batch",
              concat("is ", train.batch, ", must be a multiple of micro_batch x replicas = ", unit));
+  const std::int64_t most = train.batch / unit;
+  if (job.pipeline.group && *job.pipeline.group > most)
+    job.fail("pipeline.group", concat("is ", *job.pipeline.group, ", must be at most ", most,
+                                      ", as many micro-batches as a replica has in a step"));
   if (train.schedule.warmup_steps > train.steps)
     job.fail("train.schedule.warmup_steps",
              concat("is ", train.schedule.warmup_steps,

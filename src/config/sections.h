@@ -172,6 +172,7 @@ void walk(Fields& field, PipelineSpec& spec) {
   field("stages", spec.stages, Range{1, kMostRanks});
   field("replicas", spec.replicas, Range{1, kMostRanks});
   field("schedule", spec.schedule, OneOf{"1f1b", "gpipe"});
+  field("group", spec.group, Range{1, kMany});
   field("cut", spec.cut, Range{1, kMany});
   field("timeout", spec.timeout, Range{1e-3, 1e9});
   field("transport", spec.transport, OneOf{"auto", "local", "mpi", "nccl"});

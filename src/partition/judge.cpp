@@ -43,6 +43,9 @@ plan::StagePlan stage_of(const Question& question, int rank, int in_flight, cons
                          program::StageProgram program, program::Mix mix);
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program);
+plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank,
+                                const simulate::CopyLanes& lanes,
+                                const program::StageProgram& program);
 /// Simulates the plan, which then has its predictions, or says why it cannot run.
 std::optional<std::string> fault_of(const Question& question, Judged& judged);
 /// Whether every rank has room for what it needs there.
@@ -212,11 +215,20 @@ std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan) 
   if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
   // Weights that are streamed may meet in a validation as in no step: the last layer's and the
   // first one's.
-  const program::Program forwards =
-      plan::compile_forwards(result.plan, static_cast<int>(result.plan.stages.size()) + 1);
+  const int groups = static_cast<int>(result.plan.stages.size()) + 1;
+  const program::Program forwards = plan::compile_forwards(result.plan, groups * result.plan.group);
   if (!is_within(question, simulate::simulate(forwards, setting, simulate::Detail::kSummary)))
     return std::nullopt;
   return std::move(result.plan);
+}
+
+plan::StagePrediction predicted_alone(const Question& question, const plan::StagePlan& stage) {
+  const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(stage.rank)];
+  std::vector<plan::StagePrediction> each;
+  for (const program::StageProgram* const program : stage.mix.programs(stage.program))
+    each.push_back(
+        predicted(question, rank, {.out = rank.out, .in = rank.in, .budget = {}}, *program));
+  return mean(each, stage.mix);
 }
 
 Bytes needed(const simulate::RankResult& rank) {
@@ -332,6 +344,12 @@ plan::StagePrediction predicted(const Question& question, const chain::RankSpec&
   simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
   // Only alone on its rank a micro-batch waits for room as replay does.
   if (question.stages == 1 && rank.memory > Bytes(0)) lanes.budget = rank.memory - fixed;
+  return predicted(question, rank, lanes, program);
+}
+
+plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank,
+                                const simulate::CopyLanes& lanes,
+                                const program::StageProgram& program) {
   const simulate::Replay replay =
       rank.speed == 1 ? simulate::replay(question.chain, program, lanes)
                       : simulate::replay(at_speed(question.chain, rank.speed), program, lanes);

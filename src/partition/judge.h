@@ -50,6 +50,10 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
 /// predictions for them; nothing where it needs more, in a step or in a validation.
 std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan);
 
+/// What replay says of a micro-batch alone on its stage's rank, with all the room that its copies
+/// want.
+plan::StagePrediction predicted_alone(const Question& question, const plan::StagePlan& stage);
+
 /// What a rank must have: the simulator's peak, and what the validator looks at, which may be more
 /// where a copy in waits for room.
 Bytes needed(const simulate::RankResult& rank);

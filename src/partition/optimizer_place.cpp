@@ -227,6 +227,7 @@ plan::Plan with_room_used(const Question& question, plan::Plan plan) {
 
 Seconds unlimited_step(Question question, const std::function<Answer(const Question&)>& plan) {
   question.optimizer_copies = Seconds(0);
+  question.group = 1;
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
   if (question.solver == "auto") question.solver = "keep_all";  // nothing has to be run again
   const Answer answer = plan(question);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/planner.h"
 
+#include "groups.h"
 #include "idle_memory.h"
 #include "one_stage.h"
 #include "optimizer_place.h"
@@ -20,8 +21,11 @@ namespace {
 
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
-/// Of a question with `streamed` and optimizer_copies.
+/// Of a question with `streamed`, optimizer_copies and `group`.
 Answer planned(const Question& question);
+Answer planned_ungrouped(const Question& question);
+Answer in_its_groups(const Question& question,
+                     const std::function<Answer(const Question&)>& planner);
 Answer plan_alone(const Question& question);
 /// The best of the plans by `planner` with optimizer's state and frozen weights where they may be.
 Answer with_best_places(const Question& question,
@@ -32,7 +36,12 @@ Question one_by_one(Question question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  return with_best_places(question, planned);
+  Answer answer = with_best_group(
+      question, [](const Question& asked) { return with_best_places(asked, planned); }, planned);
+  const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
+  if (infeasible != nullptr && is_for_want_of_turns(*infeasible))
+    throw InputError(concat("group: ", infeasible->where));
+  return answer;
 }
 
 bool is_joint(const std::string& solver) {
@@ -43,8 +52,12 @@ bool is_joint(const std::string& solver) {
 Tried try_alone(const Question& question, const std::string& solver) {
   require_sound(question);
   return try_to(solver, [&] {
-    return with_best_places(one_by_one(question),
-                            [&](const Question& placed) { return answer_alone(placed, solver); });
+    const auto alone = [&](const Question& placed) {
+      return in_its_groups(placed,
+                           [&](const Question& asked) { return answer_alone(asked, solver); });
+    };
+    const auto placed = [&](const Question& asked) { return with_best_places(asked, alone); };
+    return with_best_group(one_by_one(question), placed, alone);
   });
 }
 
@@ -71,6 +84,15 @@ Question one_by_one(Question question) {
 }
 
 Answer planned(const Question& question) {
+  return in_its_groups(question, planned_ungrouped);
+}
+
+Answer in_its_groups(const Question& question,
+                     const std::function<Answer(const Question&)>& planner) {
+  return question.group.value() == 1 ? planner(question) : plan_in_groups(question, planner);
+}
+
+Answer planned_ungrouped(const Question& question) {
   if (question.stages > 1) return plan_pipeline(question);
   const Question alone = one_by_one(question);
   return is_joint(alone.solver) ? plan_pipeline(alone) : plan_alone(alone);
@@ -92,6 +114,9 @@ void require_sound(const Question& question) {
   if (static_cast<std::size_t>(question.stages) > question.platform.ranks.size())
     throw InputError(concat("stages: found ", question.stages, ", but the platform has ",
                             question.platform.ranks.size(), " ranks; every stage needs its own"));
+  if (question.group && (*question.group < 1 || *question.group > question.micro_batches))
+    throw InputError(concat("group: found ", *question.group, ", expected 1 to ",
+                            question.micro_batches, ", as many micro-batches as a step has"));
   const std::vector<int>& counts = question.in_flight;
   if (!counts.empty() && (static_cast<int>(counts.size()) != question.stages ||
                           !std::is_sorted(counts.rbegin(), counts.rend()) || counts.back() < 1))

@@ -115,6 +115,10 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.optimizer_copies = question.optimizer_copies;
   asked.streamed = streamed_layers_of(question.weights, asked.chain);
   asked.weights_at_once = std::nullopt;
+  asked.group = 1;
+  if (shape.stages == 1)
+    asked.group = question.group ? std::optional(std::min(*question.group, shape.micro_batches))
+                                 : std::nullopt;
   if (question.shard_optimizer) shard_optimizer(asked);
   const chain::Platform& whole = question.platform;
   asked.platform.channel_buffers = whole.channel_buffers;

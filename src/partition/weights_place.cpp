@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/program/groups.h"
 
 #include <algorithm>
 #include <cmath>
@@ -79,8 +80,8 @@ class Search {
 };
 
 /// Less than what the longest copies in of a rank take in a step that streams these layers: every
-/// micro-batch brings their weights twice and, but for the first, their gradients, without those
-/// that are there where the order turns. The longest takes no less than the mean.
+/// group of micro-batches brings their weights twice and, but for the first, their gradients,
+/// without those that are there where the order turns. The longest takes no less than the mean.
 Seconds least_copies(const Question& question, const std::vector<int>& layers) {
   double weights = 0, gradients = 0, largest = 0, rate = 0;
   for (const int layer : layers) {
@@ -92,7 +93,8 @@ Seconds least_copies(const Question& question, const std::vector<int>& layers) {
   const double stay = 2 * question.stages * kMoreAtOnce;
   for (int k = 0; k < question.stages; ++k)
     rate += question.platform.ranks[static_cast<std::size_t>(k)].in.count();
-  const double bytes = question.micro_batches * (2 * weights + gradients - stay * largest);
+  const int uses = program::groups_of(question.micro_batches, question.group.value());
+  const double bytes = uses * (2 * weights + gradients - stay * largest);
   return Seconds(std::max(0.0, bytes - gradients) / rate);
 }
 
@@ -108,7 +110,9 @@ int Search::most_within(Seconds step) const {
 
 const Search::Looked& Search::look(int layers) {
   question_.streamed = layers_to_stream(question_.chain, layers);
-  return looked_.emplace_back(Looked{layers, *question_.weights_at_once, plan_(question_)});
+  Question asked = question_;
+  if (layers == 0) asked.group = 1;  // groups are for what comes for every use
+  return looked_.emplace_back(Looked{layers, *question_.weights_at_once, plan_(asked)});
 }
 
 Answer Search::best() {

@@ -4,11 +4,17 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/groups.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace trireme::plan {
+namespace {
+
+program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches);
+
+}  // namespace
 
 void require_same_chain(const Plan& plan, const chain::Chain& chain) {
   const std::string given = chain::digest(chain);
@@ -43,25 +49,27 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
 }
 
 program::Program compile(const Plan& plan) {
-  const program::PipelineShape shape{static_cast<int>(plan.stages.size()), plan.micro_batches};
+  const int groups = program::groups_of(plan.micro_batches, plan.group);
+  const program::PipelineShape shape{static_cast<int>(plan.stages.size()), groups};
   program::Lowering lowering;
   std::vector<int> counts;
   for (std::size_t k = 0; k < plan.stages.size(); ++k) counts.push_back(in_flight(plan, k));
-  lowering.order = plan.schedule == "gpipe" ? program::gpipe(shape)
-                                            : program::one_f_one_b_with(counts, plan.micro_batches);
+  lowering.order =
+      plan.schedule == "gpipe" ? program::gpipe(shape) : program::one_f_one_b_with(counts, groups);
   for (const StagePlan& stage : plan.stages) {
     lowering.stages.push_back(stage.program);
     lowering.rank_of_stage.push_back(stage.rank);
     lowering.mixes.push_back(stage.mix);
   }
   lowering.turns = plan.turns;
-  return program::lower(lowering);
+  return in_groups(plan, lowering, plan.micro_batches);
 }
 
 program::Program compile_forwards(const Plan& plan, int micro_batches) {
   program::Lowering lowering{
       .stages = {},
-      .order = program::forwards_only({static_cast<int>(plan.stages.size()), micro_batches}),
+      .order = program::forwards_only(
+          {static_cast<int>(plan.stages.size()), program::groups_of(micro_batches, plan.group)}),
       .rank_of_stage = {},
       .end = program::StepEnd::kNone};
   for (const StagePlan& stage : plan.stages) {
@@ -69,7 +77,7 @@ program::Program compile_forwards(const Plan& plan, int micro_batches) {
         program::evaluate(stage.program.first_layer, stage.program.last_layer));
     lowering.rank_of_stage.push_back(stage.rank);
   }
-  return program::lower(lowering);
+  return in_groups(plan, lowering, micro_batches);
 }
 
 int ranks_of(const Plan& plan) {
@@ -125,9 +133,19 @@ bool has_mixes(const Plan& plan) {
 }
 
 int in_flight(const Plan& plan, std::size_t stage) {
-  if (plan.schedule == "gpipe") return plan.micro_batches;
+  const int groups = program::groups_of(plan.micro_batches, plan.group);
+  if (plan.schedule == "gpipe") return groups;
   if (plan.stages[stage].in_flight > 0) return plan.stages[stage].in_flight;
-  return std::min(static_cast<int>(plan.stages.size() - stage), plan.micro_batches);
+  return std::min(static_cast<int>(plan.stages.size() - stage), groups);
 }
+
+namespace {
+
+program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches) {
+  program::Program program = program::lower(lowering);
+  return plan.group == 1 ? program : program::in_groups(program, plan.group, micro_batches);
+}
+
+}  // namespace
 
 }  // namespace trireme::plan

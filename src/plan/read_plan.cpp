@@ -2,6 +2,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/core/text.h"
 #include "trireme/plan/plan.h"
+#include "trireme/program/groups.h"
 
 #include <algorithm>
 #include <limits>
@@ -68,6 +69,8 @@ Plan read_plan(const io::Node& document) {
   if (const auto count = map.optional("weights_at_once"))
     plan.weights_at_once =
         static_cast<int>(count->integer(program::kLeastAtOnce, chain::kMaxLayers));
+  if (const auto group = map.optional("group"))
+    plan.group = static_cast<int>(group->integer(1, plan.micro_batches));
   if (const auto replicas = map.optional("replicas"))
     plan.replicas = static_cast<int>(replicas->integer(1, kMaxReplicas));
   if (const auto shards = map.optional("optimizer_shards"))
@@ -124,8 +127,9 @@ std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
     if (stage.rank >= chain::kMaxRanks)
       place.fail(concat("is stage ", stages.size(), " on a rank of its own, there are at most ",
                         chain::kMaxRanks));
-    if (plan.schedule == "gpipe" && stage.in_flight > 0 && stage.in_flight != plan.micro_batches)
-      place.fail_at("in_flight", concat("is ", stage.in_flight, ", must be ", plan.micro_batches,
+    const int groups = program::groups_of(plan.micro_batches, plan.group);
+    if (plan.schedule == "gpipe" && stage.in_flight > 0 && stage.in_flight != groups)
+      place.fail_at("in_flight", concat("is ", stage.in_flight, ", must be ", groups,
                                         " or left out: gpipe has all micro-batches in flight"));
     if (stage.in_flight < 1)
       stage.in_flight = usual_in_flight(plan, stages.size(), unsorted.size());
@@ -243,7 +247,8 @@ StagePrediction read_stage_prediction(const io::Node& node) {
 
 int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages) {
   const auto from_the_end = static_cast<int>(stages - stage);
-  return plan.schedule == "gpipe" ? plan.micro_batches : std::min(from_the_end, plan.micro_batches);
+  const int groups = program::groups_of(plan.micro_batches, plan.group);
+  return plan.schedule == "gpipe" ? groups : std::min(from_the_end, groups);
 }
 
 program::Turns read_turns(const io::Node& node, const Plan& plan) {

@@ -47,6 +47,7 @@ std::string to_json(const Plan& plan) {
       plan.weights_at_once == program::kLeastAtOnce
           ? ""
           : concat(",\n \"weights_at_once\": ", plan.weights_at_once),
+      plan.group == 1 ? "" : concat(",\n \"group\": ", plan.group),
       plan.replicas == 1 ? "" : concat(",\n \"replicas\": ", plan.replicas),
       plan.optimizer_shards == 1 ? "" : concat(",\n \"optimizer_shards\": ", plan.optimizer_shards),
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),

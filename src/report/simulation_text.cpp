@@ -42,10 +42,15 @@ std::string to_json(const plan::Plan& plan, const simulate::Simulation& simulati
   Json ranks = Json::array();
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
     ranks.push_back(rank_json(plan, simulation.ranks[rank], static_cast<int>(rank)));
-  return Json{{"format", "trireme-simulation/1"},  {"chain", plan.chain_name},
-              {"schedule", plan.schedule},         {"micro_batches", plan.micro_batches},
-              {"step_s", simulation.step.count()}, {"ideal_s", ideal_step(simulation).count()},
-              {"bubble", simulation.bubble},       {"recompute_s", simulation.recompute.count()},
+  return Json{{"format", "trireme-simulation/1"},
+              {"chain", plan.chain_name},
+              {"schedule", plan.schedule},
+              {"micro_batches", plan.micro_batches},
+              {"group", plan.group},
+              {"step_s", simulation.step.count()},
+              {"ideal_s", ideal_step(simulation).count()},
+              {"bubble", simulation.bubble},
+              {"recompute_s", simulation.recompute.count()},
               {"ranks", std::move(ranks)}}
              .dump(1) +
          "\n";

@@ -49,9 +49,7 @@ std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
 
 std::string shape_text(const plan::Plan& plan) {
   const int layers = plan.stages.empty() ? 0 : plan.stages.back().program.last_layer;
-  return concat(layers, " layers, ", plan.micro_batches,
-                plan.micro_batches == 1 ? " micro-batch" : " micro-batches", " per step, ",
-                plan.stages.size() == 1 ? "one stage" : concat(plan.stages.size(), " stages"),
+  return concat(layers, " layers, ", passes_text(plan),
                 plan.solver.empty() ? "" : concat(", by ", plan.solver));
 }
 

@@ -20,7 +20,7 @@ constexpr std::size_t kWorthFolding = 4;
 
 /// Actions from `begin` on that are the same op on neighbouring layers, all up or all down.
 std::size_t run_length(const std::vector<Action>& actions, std::size_t begin);
-std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult& rank);
+std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank);
 std::string listed(std::string_view name, std::string_view text);
 
 }  // namespace
@@ -80,6 +80,12 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   return out + std::string(text);
 }
 
+std::string passes_text(const plan::Plan& plan) {
+  return concat(plan.micro_batches, plan.micro_batches == 1 ? " micro-batch" : " micro-batches",
+                " per step, ", plan.group > 1 ? concat("in groups of ", plan.group, ", ") : "",
+                plan.stages.size() == 1 ? "one stage" : concat(plan.stages.size(), " stages"));
+}
+
 Seconds ideal_step(const simulate::Simulation& simulation) {
   Seconds work;
   for (const simulate::RankResult& rank : simulation.ranks) work += rank.busy - rank.recompute;
@@ -100,14 +106,12 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
                       const simulate::Simulation& simulation) {
   const Seconds ideal = ideal_step(simulation);
   std::string text =
-      concat("chain     ", chain.name, ": ", chain.length(), " layers, ", plan.micro_batches,
-             plan.micro_batches == 1 ? " micro-batch" : " micro-batches", " per step, ",
-             plan.stages.size() == 1 ? "one stage" : concat(plan.stages.size(), " stages"), "\n");
+      concat("chain     ", chain.name, ": ", chain.length(), " layers, ", passes_text(plan), "\n");
   text += concat("solver    ", plan.solver, "\n");
   text += concat("time      ", time_text(plan.step), " per step; ideal ", time_text(ideal), " (",
                  overhead_text(plan.step, ideal), "); recompute ", time_text(plan.recompute), "\n");
   for (const plan::StagePlan& stage : plan.stages)
-    text += stage_text(stage, simulation.ranks[static_cast<std::size_t>(stage.rank)]);
+    text += stage_text(stage, plan.group, simulation.ranks[static_cast<std::size_t>(stage.rank)]);
   if (!plan.alternatives.empty()) text += "\n" + table(alternative_rows(plan));
   return text;
 }
@@ -125,13 +129,14 @@ std::size_t run_length(const std::vector<Action>& actions, std::size_t begin) {
   return end - begin;
 }
 
-std::string stage_text(const plan::StagePlan& stage, const simulate::RankResult& rank) {
+std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank) {
   const plan::StagePrediction& predicted = stage.predicted;
   const program::StageProgram& program = stage.program;
   std::string text;
   if (stage.in_flight > 1 || stage.rank > 0)
     text += concat("\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..",
-                   program.last_layer, ", ", stage.in_flight, " in flight\n");
+                   program.last_layer, ", ", stage.in_flight,
+                   group > 1 ? concat(" groups of ", group, " in flight\n") : " in flight\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
     text +=

@@ -132,6 +132,18 @@ TEST(CheckJob, WarmUpEndsWithinTheSteps) {
   EXPECT_EQ(refusal(kGpt + "train: {steps: 10, schedule: {warmup_steps: 10}}\n"), kNone);
 }
 
+TEST(CheckJob, AGroupIsWithinAStep) {
+  const std::string batch = kGpt + "train: {batch: 24, micro_batch: 2}\n";
+  EXPECT_EQ(
+      refusal(batch + "pipeline: {group: 13}\n"),
+      "a.yaml:4: pipeline.group is 13, must be at most 12, as many micro-batches as a replica "
+      "has in a step");
+  EXPECT_EQ(refusal(batch + "pipeline: {group: 7, replicas: 2}\n"),
+            "a.yaml:4: pipeline.group is 7, must be at most 6, as many micro-batches as a replica "
+            "has in a step");
+  EXPECT_EQ(refusal(batch + "pipeline: {group: 12}\n"), kNone);
+}
+
 TEST(CheckJob, ModelAndDataBelongTogether) {
   EXPECT_EQ(refusal("model: {kind: gpt}\ndata: {kind: synthetic}\n"), kNone);
   EXPECT_EQ(refusal("model: {kind: mlp}\ndata: {kind: text, files: [x]}\n"),

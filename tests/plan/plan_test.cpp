@@ -109,6 +109,7 @@ TEST(ToJson, OfAnInfeasibleJobIsADocumentOfItsOwn) {
 TEST(ReadPlan, GivesBackWhatWasWritten) {
   Plan plan = small_plan();
   plan.weights_at_once = static_cast<int>(2 + random() % 3);
+  plan.group = static_cast<int>(1 + random() % 2);
   plan.replicas = static_cast<int>(1 + random() % 3);
   plan.optimizer_shards = static_cast<int>(1 + random() % 2);
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);

@@ -187,8 +187,10 @@ std::vector<BudgetCase> BudgetCases::of_chain(const std::string& chain) {
     cases.emplace_back(chain, solver);
   if (chain == "gpt_lora" || chain == "gpt_top" || chain == "torchscript_frozen" ||
       chain == "gpt" || chain == "llama" || chain == "vgg" || chain == "gpt_bfloat16_weights")
-    for (const char* solver : {"keep_all, weights streamed", "recompute_all, weights streamed",
-                               "rotor, weights streamed", "pofo, weights streamed"})
+    for (const char* solver :
+         {"keep_all, weights streamed", "recompute_all, weights streamed",
+          "rotor, weights streamed", "pofo, weights streamed", "rotor, weights streamed, in groups",
+          "pofo, weights streamed, in groups"})
       cases.emplace_back(chain, solver);
   if (chain != "gpt" && chain != "gpt_lora" && chain != "gpt_bfloat16_weights" && chain != "odd")
     return cases;
@@ -250,6 +252,9 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
     streamed = partition::all_to_stream(subject.chain());
     std::erase_if(streamed, [&](int) { return dice.roll(0, 2) == 0; });
     plan.weights_at_once = dice.roll(2, 4);
+    // A gradient counts as its output does, views with all of their storage: in groups, once for
+    // each micro-batch that waits, which of odd layers is more than the margin.
+    plan.group = chain == "odd" ? 1 : dice.roll(1, plan.micro_batches);
     for (int change = 0; change < kChanges; ++change) {
       const program::StageProgram before = stage;
       stage = simulate::changed(dice, std::move(stage));

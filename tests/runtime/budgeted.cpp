@@ -22,9 +22,10 @@
 namespace trireme::runtime {
 namespace {
 
-/// Ends the name of a solver whose plans have all of the optimiser's state in the outer tier, or
-/// all frozen weights.
-constexpr std::string_view kOuter = ", optimizer away", kStreamed = ", weights streamed";
+/// In the name of a solver whose plans have all of the optimiser's state in the outer tier, or all
+/// weights that may be there, or whose micro-batches all pass the layers together.
+constexpr std::string_view kOuter = ", optimizer away", kStreamed = ", weights streamed",
+                           kGroups = ", in groups";
 
 /// Rates at which the outer tier is worth thinking of: all tapes come and go in about the time that
 /// the layers take.
@@ -114,6 +115,7 @@ partition::Question Subject::question(const std::string& solver, Bytes budget) c
   question.solver = solver.substr(0, solver.find(','));
   if (moves) question.optimizer_copies = partition::kAnyTime;
   if (streams) question.streamed = partition::all_to_stream(chain_);
+  if (solver.find(kGroups) != solver.npos) question.group = question.micro_batches;
   return question;
 }
 

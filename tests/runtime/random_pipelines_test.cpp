@@ -76,6 +76,8 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
     }
     if (dice.roll(0, 1) == 0) change(plan, [&](plan::Plan& other) { share_ranks(dice, other); });
     if (dice.roll(0, 1) == 0)
+      change(plan, [&](plan::Plan& other) { other.group = dice.roll(2, other.micro_batches); });
+    if (dice.roll(0, 1) == 0)
       change(plan, [&](plan::Plan& other) {
         for (plan::StagePlan& stage : other.stages)
           stage.in_flight = dice.roll(0, other.micro_batches);

@@ -96,6 +96,7 @@ struct Split {
   bool to_file = false;
   bool streams = false;  ///< weights that no other layer has, there as well
   int at_once = 2;       ///< of so many layers weights are here
+  int group = 1;         ///< so many micro-batches pass the layers together
   bool shards = false;   ///< replicas divide the optimiser's state
 };
 
@@ -110,6 +111,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   plan.micro_batches = config::micro_batches(job);
   plan.turns = split.turns;
   plan.weights_at_once = split.at_once;
+  plan.group = split.group;
   if (split.shards) plan.optimizer_shards = split.replicas;
   int first = 1;
   std::vector<int> ends = split.cut;

@@ -38,7 +38,8 @@ struct ShapeQuestion {
   int slots = 500;
   std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
   std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
-  bool shard_optimizer = true;     ///< replicas divide the optimiser's state
+  bool shard_optimizer = true;   ///< replicas divide the optimiser's state
+  std::optional<int> group = 1;  ///< of shapes with one stage, no more than they have micro-batches
   std::string weights = "device";  ///< where frozen ones are: see streamed_layers_of()
 };
 

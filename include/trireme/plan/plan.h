@@ -38,8 +38,8 @@ struct StagePrediction {
 
 struct StagePlan {
   int rank = 0;
-  /// Micro-batches whose forward has begun and whose backward has not ended; 0: as many as the
-  /// schedule has. With 1f1b another number is a choice, with gpipe it is none.
+  /// Micro-batches, or groups of them, whose forward has begun and whose backward has not ended; 0:
+  /// as many as the schedule has. With 1f1b another number is a choice, with gpipe it is none.
   int in_flight = 0;
   Bytes budget, static_bytes;  ///< budget 0: none was given
   program::StageProgram program;
@@ -71,6 +71,9 @@ struct Plan {
   bool lean_tapes = false;  ///< `memory.tapes` of the job, with whose costs it was made
   /// Of the layers that a rank streams, the weights of so many are on its device at a time.
   int weights_at_once = program::kLeastAtOnce;
+  /// So many micro-batches pass the layers together (program::in_groups), and a stage's program is
+  /// what each of a group does. The schedule, numbers in flight, turns and mixes are of groups.
+  int group = 1;
   int replicas = 1;  ///< of the pipeline, with which it was predicted
   /// Of the optimiser's state and update each replica has one of so many shards; the plan's chain
   /// is chain::sharded(). 1: every replica has all.
@@ -126,10 +129,11 @@ Infeasible read_infeasible(const io::Node& node);
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
 /// `forward`, `backward` must be there; nothing of the optimiser is away and no weights are
 /// streamed by default, and by default stage k is on rank k with as many micro-batches
-/// in flight as its schedule has. `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
-/// stages counted from 0 in the order of their layers. A stage whose micro-batches do not all run
-/// the same has `others`, a list of {"forward": ..., "backward": ...}, and `cycle`. Stages may
-/// stand in any order and come back sorted by their layers.
+/// in flight as its schedule has, and micro-batches pass the layers one by one (`group`). `turns`
+/// is a list of {"rank": 0, "stages": [0, 2, 0, ...]}, stages counted from 0 in the order of their
+/// layers. A stage whose micro-batches do not all run the same has `others`, a list of {"forward":
+/// ..., "backward": ...}, and `cycle`. Stages may stand in any order and come back sorted by their
+/// layers.
 ///
 /// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
 /// stage, gaps between stages. Whether the program is legal and fits is for the validator.
@@ -144,10 +148,10 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain);
 /// where a layer is streamed that has no weights of its own.
 void require_state(const Plan& plan, const chain::Chain& chain);
 
-/// The programs of all ranks (generate + lower). Throws InputError where stages, turns or numbers
-/// in flight do not fit together.
+/// The programs of all ranks (generate + lower, in groups). Throws InputError where stages, turns
+/// or numbers in flight do not fit together.
 program::Program compile(const Plan& plan);
-/// The same stages' forwards alone, for validation.
+/// The same stages' forwards alone, for validation, in groups as large.
 program::Program compile_forwards(const Plan& plan, int micro_batches);
 
 }  // namespace trireme::plan

@@ -35,6 +35,9 @@ std::string mix_note(const program::Mix& mix, int number);
 /// spaces.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 
+/// "16 micro-batches per step, in groups of 8, one stage".
+std::string passes_text(const plan::Plan& plan);
+
 /// Step time of ranks that share all work evenly, never wait and run nothing twice.
 Seconds ideal_step(const simulate::Simulation& simulation);
 

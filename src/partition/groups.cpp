@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "groups.h"
+
+#include "judge.h"
+#include "optimizer_place.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/program/groups.h"
+#include "trireme/program/retape.h"
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+/// What a group keeps of its layers until their backward.
+enum class Kept { kInputs, kTapes };
+
+/// Sizes between others that are looked at beside the best, and sizes whose best places are looked
+/// for, the most promising first.
+constexpr int kLooksBetween = 2, kPlaced = 2;
+/// Plans that are asked for when one is over its budget as it runs.
+constexpr int kTries = 3;
+/// A step that takes no longer than that of one without waits is not worth a further look; one that
+/// took so much longer when it was looked at is not promising.
+constexpr double kNearIdeal = 1.005, kPromising = 1.1;
+constexpr const char* kOneByOne = "micro-batches one by one";
+
+Bytes times(int group, Bytes bytes) {
+  return Bytes(group * bytes.count());
+}
+
+/// A layer for a whole group. What is there for a moment is there of one micro-batch; so is the
+/// tape, where its backward follows at once.
+chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int group, Kept kept) {
+  chain::LayerCost all = layer;
+  all.forward = layer.forward * group;
+  all.backward = layer.backward * group;
+  all.output = times(group, layer.output);
+  if (is_last) return all;
+  all.retape = layer.again();
+  all.retape->time = all.retape->time * group;
+  if (kept == Kept::kTapes) {
+    all.tape = times(group, layer.tape);
+    return all;
+  }
+  // Every tape is made late: its time is the backward's, so that none is kept to save it.
+  all.backward += std::exchange(all.retape->time, Seconds(0));
+  all.tape = std::max(layer.tape, all.output);
+  return all;
+}
+
+/// The question with a group for each micro-batch.
+Question of_groups(const Question& question, Kept kept) {
+  const int group = question.group.value();
+  Question asked = question;
+  asked.group = 1;
+  asked.micro_batches = program::groups_of(question.micro_batches, group);
+  asked.chain.input = times(group, question.chain.input);
+  const int last = question.chain.length();
+  for (int i = 1; i <= last; ++i)
+    asked.chain.layers[static_cast<std::size_t>(i) - 1] =
+        for_group(question.chain.layer(i), i == last, group, kept);
+  return asked;
+}
+
+/// What each micro-batch of a group does.
+program::StageProgram carried_over(const Question& question, program::StageProgram program,
+                                   Kept kept) {
+  program = program::with_whole_tapes(std::move(program));
+  if (kept == Kept::kInputs) program = program::with_late_tapes(std::move(program));
+  return program::with_retapes(std::move(program), question.chain);
+}
+
+/// A plan for groups as it runs, and by how much ranks are then over their budgets; nothing if it
+/// cannot run, where a tape's input is let go of while the tape waits or messages of whole groups
+/// wait for one another.
+struct CarriedOver {
+  plan::Plan plan;
+  std::vector<Bytes> excess;
+};
+std::optional<CarriedOver> carried_over(const Question& question, plan::Plan plan, Kept kept) {
+  plan.chain_digest = chain::digest(question.chain);
+  plan.micro_batches = question.micro_batches;
+  plan.group = question.group.value();
+  plan.alternatives.clear();
+  for (plan::StagePlan& stage : plan.stages) {
+    stage.program = carried_over(question, std::move(stage.program), kept);
+    for (program::StageProgram& other : stage.mix.others)
+      other = carried_over(question, std::move(other), kept);
+  }
+  const simulate::Simulation simulation = simulate::simulate(
+      plan::compile(plan), setting_of(question, plan), simulate::Detail::kSummary);
+  if (simulation.fault) return std::nullopt;
+  for (plan::StagePlan& stage : plan.stages) stage.predicted = predicted_alone(question, stage);
+  std::vector<Bytes> excess(question.platform.ranks.size());
+  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
+    const Bytes memory = question.platform.ranks[rank].memory;
+    if (memory > Bytes(0))
+      excess[rank] = std::max(Bytes(0), needed(simulation.ranks[rank]) - memory);
+  }
+  return CarriedOver{.plan = std::move(plan), .excess = std::move(excess)};
+}
+
+/// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
+/// found that can run within them.
+std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
+                                      const std::function<Answer(const Question&)>& plan) {
+  Question asked = of_groups(question, kept);
+  for (int k = 0; k < kTries; ++k) {
+    Answer answer = plan(asked);
+    auto* const found = std::get_if<plan::Plan>(&answer);
+    if (found == nullptr) return k == 0 ? std::optional(std::move(answer)) : std::nullopt;
+    auto as_it_runs = carried_over(question, std::move(*found), kept);
+    if (!as_it_runs) return std::nullopt;
+    if (auto made = on_budgets(question, std::move(as_it_runs->plan))) return *std::move(made);
+    for (std::size_t rank = 0; rank < as_it_runs->excess.size(); ++rank)
+      asked.platform.ranks[rank].memory -= as_it_runs->excess[rank];
+  }
+  return std::nullopt;
+}
+
+/// Of plans that were made, none can run.
+plan::Infeasible none_runs(const Question& question) {
+  return {.last_layer = question.chain.length(),
+          .available = question.platform.ranks.front().memory,
+          .where = concat("found ", *question.group,
+                          ", but no plan whose micro-batches can pass in groups of so many without "
+                          "ranks that wait in a circle; use fewer, or 'auto'")};
+}
+
+/// Fewer and fewer groups, half as many each time, of the least size that makes so many.
+std::vector<int> sizes_to_look_at(int micro_batches) {
+  std::vector<int> sizes;
+  for (int groups = micro_batches; groups > 1;) {
+    groups = program::groups_of(groups, 2);
+    sizes.push_back(program::groups_of(micro_batches, groups));
+  }
+  return sizes;
+}
+
+/// Plans by the size of groups.
+class Search {
+ public:
+  using Planner = std::function<Answer(const Question&)>;
+  Search(const Question& question, const Planner& place, const Planner& plan)
+      : question_(question), place_(place), plan_(plan) {
+    question_.group = 1;
+  }
+  Answer best();
+
+ private:
+  /// Whether groups may be faster than this plan of micro-batches one by one.
+  bool is_hopeful(const plan::Plan& one_by_one) const;
+  /// With all weights away that may be, and state as in that plan.
+  Question placed_beside(const plan::Plan& one_by_one) const;
+  void look_at_sizes(const Question& placed);
+  /// False where nothing fits.
+  bool look(const Question& placed, int size);
+  /// Middle of the widest gap, in groups, beside the fastest; nothing where there is none.
+  std::optional<int> between() const;
+  /// Sizes by their steps, fastest first.
+  std::vector<int> promising(Seconds most) const;
+
+  Question question_;
+  const Planner& place_;
+  const Planner& plan_;
+  std::map<int, Seconds> steps_;  ///< by size; infinite where nothing fits
+};
+
+Answer Search::best() {
+  Answer answer = place_(question_);
+  const auto* const one_by_one = std::get_if<plan::Plan>(&answer);
+  if (one_by_one == nullptr || !is_hopeful(*one_by_one)) return answer;
+  const plan::Alternative one_by_one_then{
+      .policy = kOneByOne, .step = one_by_one->step, .infeasible = {}};
+  Seconds least = one_by_one->step;
+  steps_[1] = least;
+  const Question placed = placed_beside(*one_by_one);
+  look_at_sizes(placed);
+  // A pipeline's plans take long.
+  Question asked = question_.stages > 1 ? placed : question_;
+  for (const int size : promising(least * kPromising)) {
+    asked.group = size;
+    Answer other = place_(asked);
+    auto* const plan = std::get_if<plan::Plan>(&other);
+    if (plan == nullptr || plan->step >= least) break;
+    least = plan->step;
+    plan->alternatives.push_back(one_by_one_then);
+    answer = std::move(other);
+  }
+  return answer;
+}
+
+bool Search::is_hopeful(const plan::Plan& one_by_one) const {
+  const auto ranks = question_.platform.ranks.begin();
+  if (question_.micro_batches == 1) return false;
+  if (std::none_of(ranks, ranks + question_.stages, can_stream)) return false;
+  if (question_.streamed ? question_.streamed->empty() : all_to_stream(question_.chain).empty())
+    return false;
+  if (keeps_everything(one_by_one) && plan::streamed_weights(one_by_one, question_.chain).empty())
+    return false;
+  Question unlimited = question_;
+  unlimited.streamed.emplace();
+  const Seconds ideal = std::max(ideal_step(question_), unlimited_step(unlimited, plan_));
+  return one_by_one.step > ideal * kNearIdeal;
+}
+
+Question Search::placed_beside(const plan::Plan& one_by_one) const {
+  Question placed = question_;
+  const std::vector<Bytes> away = plan::optimizer_away(one_by_one);
+  const bool has_state_away =
+      std::any_of(away.begin(), away.end(), [](Bytes one) { return one > Bytes(0); });
+  if (!placed.optimizer_copies) placed.optimizer_copies = has_state_away ? kAnyTime : Seconds(0);
+  if (!placed.weights_at_once) placed.weights_at_once = one_by_one.weights_at_once;
+  if (!placed.streamed) placed.streamed = all_to_stream(placed.chain);
+  return placed;
+}
+
+void Search::look_at_sizes(const Question& placed) {
+  for (const int size : sizes_to_look_at(question_.micro_batches))
+    if (!look(placed, size)) break;  // larger ones need more
+  for (int k = 0; k < kLooksBetween; ++k)
+    if (const auto size = between()) look(placed, *size);
+}
+
+bool Search::look(const Question& placed, int size) {
+  Question asked = placed;
+  asked.group = size;
+  const Answer answer = plan_(asked);
+  const auto* const plan = std::get_if<plan::Plan>(&answer);
+  steps_[size] = plan == nullptr ? kAnyTime : plan->step;
+  return plan != nullptr;
+}
+
+std::optional<int> Search::between() const {
+  const auto groups = [&](int size) { return program::groups_of(question_.micro_batches, size); };
+  const auto faster = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto best = std::min_element(steps_.begin(), steps_.end(), faster);
+  int widest = 1, middle = 0;
+  const auto consider = [&](int small, int large) {
+    const int gap = groups(small) - groups(large);
+    if (gap <= widest) return;
+    widest = gap;
+    middle = groups(large) + gap / 2;
+  };
+  if (best != steps_.begin()) consider(std::prev(best)->first, best->first);
+  if (std::next(best) != steps_.end()) consider(best->first, std::next(best)->first);
+  if (middle == 0) return std::nullopt;
+  return program::groups_of(question_.micro_batches, middle);
+}
+
+std::vector<int> Search::promising(Seconds most) const {
+  std::vector<std::pair<Seconds, int>> sizes;
+  for (const auto& [size, step] : steps_)
+    if (size > 1 && step <= most) sizes.emplace_back(step, size);
+  std::sort(sizes.begin(), sizes.end());
+  std::vector<int> result;
+  for (std::size_t k = 0; k < sizes.size() && k < kPlaced; ++k) result.push_back(sizes[k].second);
+  return result;
+}
+
+}  // namespace
+
+Answer plan_in_groups(const Question& question,
+                      const std::function<Answer(const Question&)>& plan) {
+  ensure(question.group.value() > 1, "a group is more than one micro-batch");
+  const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
+  auto with_tapes = std::async(std::launch::async, ask, Kept::kTapes);
+  std::array answers{ask(Kept::kInputs), with_tapes.get()};
+  std::optional<plan::Plan> fastest;
+  std::optional<plan::Infeasible> leanest;
+  for (std::optional<Answer>& answer : answers) {
+    if (!answer) continue;
+    if (auto* const lacks = std::get_if<plan::Infeasible>(&*answer)) {
+      if (!leanest || lacks->least_budget < leanest->least_budget) leanest = std::move(*lacks);
+      continue;
+    }
+    auto& made = std::get<plan::Plan>(*answer);
+    if (!fastest || made.step < fastest->step) fastest = std::move(made);
+  }
+  if (fastest) return *std::move(fastest);
+  return leanest ? *std::move(leanest) : none_runs(question);
+}
+
+bool is_for_want_of_turns(const plan::Infeasible& infeasible) {
+  return infeasible.needed == Bytes(0);
+}
+
+Answer with_best_group(const Question& question,
+                       const std::function<Answer(const Question&)>& place,
+                       const std::function<Answer(const Question&)>& plan) {
+  return question.group ? place(question) : Search(question, place, plan).best();
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,31 @@
+// Micro-batches in groups on one rank that streams weights: what comes for a use of a layer then
+// comes once for a group, while what a micro-batch keeps between layers is kept for all of it.
+//
+// To the solvers a group is one large micro-batch of another chain, in which outputs weigh and
+// layers take so many times as much, and what is there for a moment as much as before. Plans are
+// carried over to the micro-batches as they run, and judged by the simulator as such.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/partition/planner.h"
+
+#include <functional>
+
+namespace trireme::partition {
+
+/// For a question with a group of more than one: the fastest of `plan`'s plans for groups. The
+/// least budget of one that lacks memory may be a little more than what would do.
+/// Two threads call `plan`.
+Answer plan_in_groups(const Question& question, const std::function<Answer(const Question&)>& plan);
+
+/// Whether no budget helps: plans were made, but their micro-batches cannot pass in such groups.
+bool is_for_want_of_turns(const plan::Infeasible& infeasible);
+
+/// For a question without `group`: the answer of `place`, which chooses where weights and state
+/// are, with micro-batches one by one, or in groups where that is faster. `plan` answers questions
+/// in which all of that is settled.
+Answer with_best_group(const Question& question,
+                       const std::function<Answer(const Question&)>& place,
+                       const std::function<Answer(const Question&)>& plan);
+
+}  // namespace trireme::partition

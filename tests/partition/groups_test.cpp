@@ -1,0 +1,229 @@
+// Micro-batches that pass the layers together, so that streamed weights come once for all of them.
+// SPDX-License-Identifier: Apache-2.0
+#include "groups.h"
+
+#include "judge.h"
+#include "partition/planned.h"
+#include "partition/weighed.h"
+#include "support/trials.h"
+
+#include "trireme/core/error.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <utility>
+#include <variant>
+
+namespace trireme::partition {
+namespace {
+
+/// Eight equal layers with 20 bytes of frozen weights each, which take `copy` seconds to come,
+/// where forward and backward take 1 and 2.
+Question equal_frozen(int micro_batches, double copy, std::int64_t memory) {
+  Question question = with_frozen(with_links(equal_layers(8, 1, micro_batches, memory), 20 / copy),
+                                  std::vector<std::int64_t>(8, 20));
+  question.streamed = all_to_stream(question.chain);
+  question.group = std::nullopt;
+  return question;
+}
+
+std::optional<plan::Plan> plan_of(const Question& question) {
+  Answer answer = partition::plan(question);
+  if (auto* const plan = std::get_if<plan::Plan>(&answer)) return std::move(*plan);
+  return std::nullopt;
+}
+
+/// Also what a validation holds.
+void expect_within_budgets(const Question& question, const plan::Plan& plan) {
+  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+  EXPECT_FALSE(fault) << simulate::to_text(*fault);
+  EXPECT_EQ(plan.step, simulated(question, plan, simulate::Detail::kSummary).step);
+  const simulate::Simulation forwards =
+      simulate::simulate(plan::compile_forwards(plan, 3 * plan.group), setting_of(question, plan),
+                         simulate::Detail::kSummary);
+  ASSERT_FALSE(forwards.fault);
+  for (const plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    const Bytes memory = question.platform.ranks[rank].memory;
+    if (memory > Bytes(0)) {
+      EXPECT_LE(needed(forwards.ranks[rank]), memory);
+    }
+  }
+}
+
+// One by one, each of 16 micro-batches would wait for 12 copies of 4 seconds, of the 6 layers that
+// are not there when the order turns. All together they wait for those of one pass.
+TEST(Groups, OfMicroBatchesBringWeightsOnce) {
+  Question question = equal_frozen(16, 4, 200);
+  const plan::Plan plan = planned(question);
+  expect_within_budgets(question, plan);
+  EXPECT_EQ(plan.micro_batches, 16);
+  EXPECT_GE(plan.group, 4);
+  question.group = 1;
+  const plan::Plan one_by_one = planned(question);
+  EXPECT_EQ(one_by_one.group, 1);
+  EXPECT_GE(one_by_one.step.count(), 16 * 12 * 4);
+  EXPECT_LT(plan.step.count(), one_by_one.step.count() / 2);
+  ASSERT_NE(alternative(plan, "micro-batches one by one"), nullptr);
+  EXPECT_EQ(alternative(plan, "micro-batches one by one")->step, one_by_one.step);
+}
+
+TEST(Groups, AreNoneWhereNothingIsStreamed) {
+  Question question = equal_layers(8, 1, 4, 1000);
+  question.group = std::nullopt;
+  EXPECT_EQ(planned(question).group, 1);
+  question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(5);
+  EXPECT_EQ(planned(question).group, 1) << "runs layers twice, and has nothing to stream from";
+}
+
+TEST(Groups, AreNoneWhereCopiesHide) {
+  Question question = equal_frozen(4, 0.01, 1000);
+  question.solver = "keep_all";
+  question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(8 * 20 - 40);
+  const plan::Plan plan = planned(question);
+  EXPECT_EQ(plan.group, 1);
+  EXPECT_EQ(streamed(plan).size(), 8U);
+}
+
+TEST(Groups, MakeStreamingWorthItWhereOneByOneItIsNot) {
+  Question question = equal_frozen(16, 14, 0);
+  question.solver = "rotor";
+  question.streamed = std::nullopt;
+  question.platform.ranks[0].memory = Bytes(8 * 20 + 7);
+  question.group = 1;
+  const plan::Plan one_by_one = planned(question);
+  EXPECT_TRUE(streamed(one_by_one).empty());
+  EXPECT_GT(one_by_one.recompute, Seconds(16 * 5));
+  question.group = std::nullopt;
+  const plan::Plan plan = planned(question);
+  EXPECT_FALSE(streamed(plan).empty());
+  EXPECT_LT(plan.step, one_by_one.step);
+}
+
+TEST(Groups, OfAGivenSizeAreThat) {
+  Question question = equal_frozen(6, 4, 200);
+  for (const int size : {1, 2, 4, 6}) {
+    question.group = size;
+    const plan::Plan plan = planned(question);
+    expect_within_budgets(question, plan);
+    EXPECT_EQ(plan.group, size);
+  }
+  question.group = 7;
+  EXPECT_THROW(partition::plan(question), InputError);
+  question.group = 0;
+  EXPECT_THROW(partition::plan(question), InputError);
+}
+
+// A larger group needs more than there is.
+TEST(Groups, ThatDoNotFitSayWhatWould) {
+  Question question = equal_frozen(16, 4, 0);
+  question.solver = "rotor";
+  question.platform.ranks[0].memory = Bytes(70);
+  question.group = 16;
+  const Answer answer = partition::plan(question);
+  const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
+  ASSERT_NE(infeasible, nullptr);
+  question.platform.ranks[0].memory = infeasible->least_budget;
+  expect_within_budgets(question, planned(question));
+}
+
+/// Weights, all frozen or all trained, that take longer to come than their layers run, and budgets
+/// for what streams them and some micro-batches' values.
+Question question_with_large_weights(std::mt19937& random, const Sizes& sizes) {
+  Question question = small_question(random, sizes);
+  question.schedule = "1f1b";
+  question.micro_batches = between(random, 2, 8);
+  const bool are_trained = between(random, 0, 1) == 1;
+  std::vector<chain::OuterWeights> weights;
+  Bytes values;
+  for (chain::LayerCost& layer : question.chain.layers) {
+    layer.parameters = Bytes(between(random, 15, 40));
+    (are_trained ? layer.trained : layer.frozen) = layer.parameters;
+    if (are_trained) layer.gradients = layer.trained_gradients = layer.parameters;
+    weights.push_back(layer.may_leave());
+    values += layer.output + layer.tape;
+  }
+  const Bytes window = chain::weights_window(weights, program::kLeastAtOnce);
+  for (chain::RankSpec& rank : question.platform.ranks) {
+    rank.memory = window + values * between(random, 2, 6) / 3;
+    rank.host = Bytes(10'000);
+    rank.in = rank.out = BytesPerSecond(between(random, 1, 4));
+  }
+  question.streamed = std::nullopt;
+  question.group = std::nullopt;
+  return question;
+}
+
+TEST(Groups, OfPipelinesAreWithinBudgetsAndNoSlower) {
+  std::mt19937 random(31);
+  int plans = 0, grouped = 0;
+  for (int trial = 0; trial < trials(60); ++trial) {
+    SCOPED_TRACE(trial);
+    Question question = question_with_large_weights(random, {.least_layers = 6, .most_layers = 9});
+    question.solver = "joint";
+    question.group = 1;
+    const auto one_by_one = plan_of(question);
+    question.group = std::nullopt;
+    const auto plan = plan_of(question);
+    ASSERT_EQ(plan.has_value(), one_by_one.has_value());
+    if (!plan) continue;
+    ++plans;
+    expect_within_budgets(question, *plan);
+    EXPECT_LE(plan->step, one_by_one->step);
+    grouped += plan->group > 1 ? 1 : 0;
+  }
+  std::cout << plans << " plans, " << grouped << " in groups\n";
+  EXPECT_GE(plans, trials(60));
+  EXPECT_GE(grouped, trials(5));
+}
+
+/// Every size of groups with every set of layers streamed, planned as such.
+Seconds best_of_all_sizes(const Question& asked) {
+  Question question = asked;
+  Seconds best = kAnyTime;
+  const std::vector<int> all = all_to_stream(question.chain);
+  for (unsigned set = 0; set < 1U << all.size(); ++set) {
+    question.streamed.emplace();
+    for (std::size_t k = 0; k < all.size(); ++k)
+      if ((set >> k & 1U) != 0) question.streamed->push_back(all[k]);
+    for (int size = 1; size <= question.micro_batches; ++size) {
+      question.group = size;
+      if (const auto plan = plan_of(question)) best = std::min(best, plan->step);
+    }
+  }
+  return best;
+}
+
+TEST(Groups, OfOneRankAreNearTheBestOfAllSizes) {
+  std::mt19937 random(32);
+  int cases = 0, grouped = 0, optimal = 0;
+  double worst = 1, sum = 0;
+  for (int trial = 0; trial < trials(60); ++trial) {
+    SCOPED_TRACE(trial);
+    Question question = question_with_large_weights(
+        random, {.least_layers = 3, .most_layers = 6, .least_stages = 1, .most_stages = 1});
+    question.solver = "rotor";
+    const auto plan = plan_of(question);
+    if (!plan || all_to_stream(question.chain).empty()) continue;
+    ++cases;
+    expect_within_budgets(question, *plan);
+    grouped += plan->group > 1 ? 1 : 0;
+    const double over = plan->step / best_of_all_sizes(question);
+    optimal += over <= 1 + 1e-9 ? 1 : 0;
+    worst = std::max(worst, over);
+    sum += over;
+  }
+  std::cout << cases << " cases, " << grouped << " in groups, " << optimal << " optimal, the mean "
+            << std::setprecision(4) << sum / cases << " and the worst " << worst
+            << " of the optimum\n";
+  EXPECT_GE(cases, trials(30));
+  EXPECT_GE(grouped, trials(10));
+}
+
+}  // namespace
+}  // namespace trireme::partition
