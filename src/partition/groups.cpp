@@ -28,9 +28,13 @@ enum class Kept { kInputs, kTapes };
 constexpr int kLooksBetween = 2, kPlaced = 2;
 /// Plans that are asked for when one is over its budget as it runs.
 constexpr int kTries = 3;
+/// Questions of more than so many layers x stages are answered with the places that were looked at.
+constexpr int kLarge = 2000;
 /// A step that takes no longer than that of one without waits is not worth a further look; one that
 /// took so much longer when it was looked at is not promising.
 constexpr double kNearIdeal = 1.005, kPromising = 1.1;
+/// Groups take room in the outer tier; for less than that gain they are not worth it.
+constexpr double kWorthIt = 1.01;
 constexpr const char* kOneByOne = "micro-batches one by one";
 
 Bytes times(int group, Bytes bytes) {
@@ -64,6 +68,7 @@ Question of_groups(const Question& question, Kept kept) {
   asked.group = 1;
   asked.micro_batches = program::groups_of(question.micro_batches, group);
   asked.chain.input = times(group, question.chain.input);
+  asked.platform.channel_buffers /= group;  // those of one micro-batch
   const int last = question.chain.length();
   for (int i = 1; i <= last; ++i)
     asked.chain.layers[static_cast<std::size_t>(i) - 1] =
@@ -185,13 +190,13 @@ Answer Search::best() {
   steps_[1] = least;
   const Question placed = placed_beside(*one_by_one);
   look_at_sizes(placed);
-  // A pipeline's plans take long.
-  Question asked = question_.stages > 1 ? placed : question_;
+  const bool is_large = question_.chain.length() * question_.stages > kLarge;
+  Question asked = is_large ? placed : question_;
   for (const int size : promising(least * kPromising)) {
     asked.group = size;
     Answer other = place_(asked);
     auto* const plan = std::get_if<plan::Plan>(&other);
-    if (plan == nullptr || plan->step >= least) break;
+    if (plan == nullptr || plan->step * kWorthIt > least) break;
     least = plan->step;
     plan->alternatives.push_back(one_by_one_then);
     answer = std::move(other);
@@ -263,7 +268,8 @@ std::vector<int> Search::promising(Seconds most) const {
     if (size > 1 && step <= most) sizes.emplace_back(step, size);
   std::sort(sizes.begin(), sizes.end());
   std::vector<int> result;
-  for (std::size_t k = 0; k < sizes.size() && k < kPlaced; ++k) result.push_back(sizes[k].second);
+  const std::size_t count = question_.stages > 1 ? 1 : kPlaced;  // a pipeline's plans take long
+  for (std::size_t k = 0; k < sizes.size() && k < count; ++k) result.push_back(sizes[k].second);
   return result;
 }
 
