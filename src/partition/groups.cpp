@@ -114,6 +114,19 @@ std::optional<CarriedOver> carried_over(const Question& question, plan::Plan pla
   return CarriedOver{.plan = std::move(plan), .excess = std::move(excess)};
 }
 
+/// False where that changes nothing, or leaves a rank nothing.
+bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
+  bool is_lower = false;
+  for (std::size_t rank = 0; rank < by.size(); ++rank) {
+    Bytes& memory = question.platform.ranks[rank].memory;
+    if (by[rank] == Bytes(0)) continue;
+    if (by[rank] >= memory) return false;
+    memory -= by[rank];
+    is_lower = true;
+  }
+  return is_lower;
+}
+
 /// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
 /// found that can run within them.
 std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
@@ -126,8 +139,7 @@ std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
     auto as_it_runs = carried_over(question, std::move(*found), kept);
     if (!as_it_runs) return std::nullopt;
     if (auto made = on_budgets(question, std::move(as_it_runs->plan))) return *std::move(made);
-    for (std::size_t rank = 0; rank < as_it_runs->excess.size(); ++rank)
-      asked.platform.ranks[rank].memory -= as_it_runs->excess[rank];
+    if (!lower_budgets(asked, as_it_runs->excess)) return std::nullopt;
   }
   return std::nullopt;
 }

@@ -94,6 +94,33 @@ TEST(PlanCommand, HasOptimizerStateAwayWhereThatFits) {
             2);
 }
 
+// 10 bytes of frozen weights of each of four layers, which take 40 seconds to come.
+TEST(PlanCommand, GroupsMicroBatchesWhereWeightsComeForEveryUse) {
+  const PlanFolder files;
+  std::string chain = chain_a_text();
+  for (const char* tape : {"tape_bytes: 4,", "tape_bytes: 3,", "tape_bytes: 5,", "tape_bytes: 2,"})
+    chain = replaced(chain, tape, std::string(tape) + " parameter_bytes: 10, frozen_bytes: 10,");
+  files.folder.file("chain.yaml", chain);
+  files.folder.file("platform.yaml",
+                    "format: trireme-platform/1\nranks:\n  - {memory_bytes: 58, host_bytes: 100, "
+                    "out_bytes_per_s: 0.25, in_bytes_per_s: 0.25}\n");
+  const std::string options = "--solver rotor --weights outer --micro-batches 4 --platform " +
+                              files.path("platform.yaml") + " ";
+  const CommandResult result = plan(files, options + "-o " + files.path("p.json"));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("4 micro-batches per step, in groups of 4, one stage"));
+  EXPECT_THAT(result.out, HasSubstr("micro-batches one by one"));
+  EXPECT_LT(step_of(files, options), 0.6 * step_of(files, options + "--group 1"));
+  const CommandResult looked =
+      run_command(kTrireme + " simulate " + files.path("p.json") + " --chain " + files.chain +
+                  " --platform " + files.path("platform.yaml") + " --json");
+  ASSERT_EQ(looked.exit_code, 0) << looked.errors;
+  const json simulated = json::parse(looked.out);
+  EXPECT_EQ(simulated["group"], 4);
+  EXPECT_EQ(simulated["step_s"], step_of(files, options));
+}
+
 TEST(PlanCommand, MultipliesByMicroBatches) {
   const PlanFolder files;
 
@@ -323,18 +350,19 @@ TEST_P(PlanWrongUse, ExitsWith2AndWritesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Options, PlanWrongUse,
-    testing::Values(WrongUse{"Stages", "--stages 6",
-                             "the chain has 5 layers and every stage needs one"},
-                    WrongUse{"ABillionStages", "--stages 1000000000", "the chain has 5 layers"},
-                    WrongUse{"Solver", "--solver rotr", "did you mean 'rotor'?"},
-                    WrongUse{"Argument", "--solver 'periodic x'", "expected 'periodic k'"},
-                    WrongUse{"Memory", "--memory 12GX", "must be a size such as 12GiB"},
-                    WrongUse{"Negative", "--memory=-5", "must be a size such as 12GiB"},
-                    WrongUse{"Slots", "--slots -1", "expected 0 (exact)"},
-                    WrongUse{"MicroBatches", "--micro-batches 0", "--micro-batches"},
-                    WrongUse{"Unknown", "--memroy 12", "--memroy"},
-                    WrongUse{"Platform", "--platform /no/such.yaml", "/no/such.yaml"},
-                    WrongUse{"CsvAlone", "--csv a.csv", "--csv requires --sweep"}),
+    testing::Values(
+        WrongUse{"Stages", "--stages 6", "the chain has 5 layers and every stage needs one"},
+        WrongUse{"ABillionStages", "--stages 1000000000", "the chain has 5 layers"},
+        WrongUse{"Solver", "--solver rotr", "did you mean 'rotor'?"},
+        WrongUse{"Argument", "--solver 'periodic x'", "expected 'periodic k'"},
+        WrongUse{"Memory", "--memory 12GX", "must be a size such as 12GiB"},
+        WrongUse{"Negative", "--memory=-5", "must be a size such as 12GiB"},
+        WrongUse{"Slots", "--slots -1", "expected 0 (exact)"},
+        WrongUse{"MicroBatches", "--micro-batches 0", "--micro-batches"},
+        WrongUse{"LargeGroup", "--micro-batches 4 --group 5", "group: found 5, expected 1 to 4"},
+        WrongUse{"NoGroup", "--group 0", "--group"}, WrongUse{"Unknown", "--memroy 12", "--memroy"},
+        WrongUse{"Platform", "--platform /no/such.yaml", "/no/such.yaml"},
+        WrongUse{"CsvAlone", "--csv a.csv", "--csv requires --sweep"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(PlanCommand, RefusesAFolderToWriteTo) {
