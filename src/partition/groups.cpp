@@ -31,8 +31,9 @@ constexpr int kTries = 3;
 /// Questions of more than so many layers x stages are answered with the places that were looked at.
 constexpr int kLarge = 2000;
 /// A step that takes no longer than that of one without waits is not worth a further look; one that
-/// took so much longer when it was looked at is not promising.
-constexpr double kNearIdeal = 1.005, kPromising = 1.1;
+/// took so much longer than micro-batches one by one, or than the fastest size, when it was looked
+/// at, is not promising.
+constexpr double kNearIdeal = 1.005, kPromising = 1.1, kAmongFastest = 1.05;
 /// Groups take room in the outer tier; for less than that gain they are not worth it.
 constexpr double kWorthIt = 1.01;
 constexpr const char* kOneByOne = "micro-batches one by one";
@@ -279,6 +280,9 @@ std::vector<int> Search::promising(Seconds most) const {
   for (const auto& [size, step] : steps_)
     if (size > 1 && step <= most) sizes.emplace_back(step, size);
   std::sort(sizes.begin(), sizes.end());
+  std::erase_if(sizes, [&](const auto& one) {
+    return one.first > sizes.front().first * kAmongFastest;
+  });
   std::vector<int> result;
   const std::size_t count = question_.stages > 1 ? 1 : kPlaced;  // a pipeline's plans take long
   for (std::size_t k = 0; k < sizes.size() && k < count; ++k) result.push_back(sizes[k].second);
