@@ -280,9 +280,8 @@ std::vector<int> Search::promising(Seconds most) const {
   for (const auto& [size, step] : steps_)
     if (size > 1 && step <= most) sizes.emplace_back(step, size);
   std::sort(sizes.begin(), sizes.end());
-  std::erase_if(sizes, [&](const auto& one) {
-    return one.first > sizes.front().first * kAmongFastest;
-  });
+  std::erase_if(sizes,
+                [&](const auto& one) { return one.first > sizes.front().first * kAmongFastest; });
   std::vector<int> result;
   const std::size_t count = question_.stages > 1 ? 1 : kPlaced;  // a pipeline's plans take long
   for (std::size_t k = 0; k < sizes.size() && k < count; ++k) result.push_back(sizes[k].second);

@@ -71,6 +71,7 @@ Search::Search(const Question& question, plan::Plan plan,
     placed_.streamed->insert(placed_.streamed->end(), layers.begin(), layers.end());
   std::sort(placed_.streamed->begin(), placed_.streamed->end());
   placed_.weights_at_once = best_.weights_at_once;
+  placed_.group = best_.group;
   const std::vector<Bytes> away = plan::optimizer_away(best_);
   const bool is_away =
       std::any_of(away.begin(), away.end(), [](Bytes one) { return one > Bytes(0); });

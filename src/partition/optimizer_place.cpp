@@ -33,16 +33,6 @@ bool has_lanes(const Question& question) {
   return std::any_of(question.platform.ranks.begin(), end, can_move_state);
 }
 
-/// Of the rank that takes longest.
-Seconds copies_of(const Question& question, const plan::Plan& plan) {
-  const std::vector<Bytes> away = plan::optimizer_away(plan);
-  Seconds longest;
-  for (std::size_t rank = 0; rank < away.size(); ++rank)
-    if (away[rank] > Bytes(0))
-      longest = std::max(longest, away[rank] / copy_rate(question.platform.ranks[rank]));
-  return longest;
-}
-
 /// What each rank has left of its budget. Where values are on their way out, room is time: such a
 /// rank has none. Of the bytes for streamed weights none are left, even if a step never needs all:
 /// validation holds other layers together.
@@ -200,6 +190,15 @@ std::string advice(Question question, const std::function<Answer(const Question&
 }
 
 }  // namespace
+
+Seconds copies_of(const Question& question, const plan::Plan& plan) {
+  const std::vector<Bytes> away = plan::optimizer_away(plan);
+  Seconds longest;
+  for (std::size_t rank = 0; rank < away.size(); ++rank)
+    if (away[rank] > Bytes(0))
+      longest = std::max(longest, away[rank] / copy_rate(question.platform.ranks[rank]));
+  return longest;
+}
 
 std::optional<Seconds> optimizer_copies_of(const std::string& place) {
   if (place == "auto") return std::nullopt;

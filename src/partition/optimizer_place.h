@@ -20,6 +20,9 @@ bool has_no_copies(const Question& question);
 /// Whether the plan runs nothing twice and moves no outputs or tapes.
 bool keeps_everything(const plan::Plan& plan);
 
+/// The longest that a rank's copies of state take one way.
+Seconds copies_of(const Question& question, const plan::Plan& plan);
+
 /// The plan with so much of the state back on the device as its ranks have room for.
 plan::Plan with_room_used(const Question& question, plan::Plan plan);
 

@@ -6,6 +6,7 @@
 #include "one_stage.h"
 #include "optimizer_place.h"
 #include "pipeline.h"
+#include "scouted_places.h"
 #include "weights_place.h"
 
 #include "trireme/core/error.h"
@@ -36,8 +37,12 @@ Question one_by_one(Question question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  Answer answer = with_best_group(
-      question, [](const Question& asked) { return with_best_places(asked, planned); }, planned);
+  const auto placed = [](const Question& asked) { return with_best_places(asked, planned); };
+  const auto search = [&](const Question& asked) {
+    return with_best_group(asked, placed, planned);
+  };
+  if (auto answer = with_scouted_places(question, search, planned)) return *std::move(answer);
+  Answer answer = search(question);
   const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
   if (infeasible != nullptr && is_for_want_of_turns(*infeasible))
     throw InputError(concat("group: ", infeasible->where));

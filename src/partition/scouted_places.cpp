@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scouted_places.h"
+
+#include "idle_memory.h"
+#include "optimizer_place.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+constexpr const char* kScout = "joint";
+
+bool has_choices(const Question& question) {
+  const auto ranks = question.platform.ranks.begin();
+  const bool has_lanes = std::any_of(ranks, ranks + question.stages, [](const auto& rank) {
+    return can_stream(rank) || can_move_state(rank);
+  });
+  return has_lanes && (!question.optimizer_copies || !question.streamed ||
+                       !question.weights_at_once || !question.group);
+}
+
+/// With everything where the plan has it.
+Question placed_as(Question question, const plan::Plan& plan) {
+  if (!question.optimizer_copies) question.optimizer_copies = copies_of(question, plan);
+  if (!question.streamed) {
+    question.streamed.emplace();
+    for (const plan::StagePlan& stage : plan.stages)
+      question.streamed->insert(question.streamed->end(), stage.streamed.begin(),
+                                stage.streamed.end());
+  }
+  question.weights_at_once = plan.weights_at_once;
+  question.group = plan.group;
+  return question;
+}
+
+/// Those of `from` whose policy is not among them yet.
+void add_alternatives(const std::vector<plan::Alternative>& from, plan::Plan& to) {
+  for (const plan::Alternative& other : from) {
+    const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
+    if (other.policy != to.solver &&
+        std::none_of(to.alternatives.begin(), to.alternatives.end(), is_same))
+      to.alternatives.push_back(other);
+  }
+}
+
+/// The same with less left open, so that what is left open never costs time: nothing streamed, or
+/// no state away, where the plan has that.
+std::vector<Question> narrower(const Question& question, const plan::Plan& plan) {
+  std::vector<Question> questions;
+  if (!question.streamed && !plan::streamed_weights(plan, question.chain).empty()) {
+    questions.push_back(question);
+    questions.back().streamed.emplace();
+    questions.back().group = 1;
+  }
+  if (!question.optimizer_copies && copies_of(question, plan) > Seconds(0)) {
+    questions.push_back(question);
+    questions.back().optimizer_copies = Seconds(0);
+  }
+  return questions;
+}
+
+class Scouted {
+ public:
+  using Planner = std::function<Answer(const Question&)>;
+  Scouted(const Planner& search, const Planner& plan) : search_(search), plan_(plan) {}
+
+  /// Nothing where the scout has no plan.
+  std::optional<plan::Plan> best(const Question& question) const;
+
+ private:
+  /// Of all solvers, with everything where the scout's plan has it.
+  std::optional<plan::Plan> of_all(const Question& question, const plan::Plan& scout) const;
+
+  const Planner& search_;
+  const Planner& plan_;
+};
+
+std::optional<plan::Plan> Scouted::best(const Question& question) const {
+  Question asked = question;
+  asked.solver = kScout;
+  Answer scouted = search_(asked);
+  auto* const scout = std::get_if<plan::Plan>(&scouted);
+  if (scout == nullptr) return std::nullopt;
+  const std::vector<Question> others = narrower(question, *scout);
+  plan::Plan fastest = std::move(*scout);
+  const auto take = [&](std::optional<plan::Plan> other) {
+    if (!other) return;
+    if (other->step < fastest.step) std::swap(fastest, *other);
+    add_alternatives(other->alternatives, fastest);
+  };
+  take(of_all(question, fastest));
+  for (const Question& other : others) take(best(other));
+  return fastest;
+}
+
+std::optional<plan::Plan> Scouted::of_all(const Question& question, const plan::Plan& scout) const {
+  const Question placed = placed_as(question, scout);
+  Answer answer = plan_(placed);
+  auto* const found = std::get_if<plan::Plan>(&answer);
+  if (found == nullptr) return std::nullopt;
+  if (!question.optimizer_copies && !has_no_copies(placed))
+    *found = with_room_used(placed, std::move(*found));
+  if (found->solver == kScout) return std::move(*found);  // its idle memory the scout has used
+  Question asked = question;
+  asked.solver = found->solver;
+  return std::get<plan::Plan>(with_idle_memory_used(asked, std::move(answer), plan_));
+}
+
+}  // namespace
+
+std::optional<Answer> with_scouted_places(const Question& question,
+                                          const std::function<Answer(const Question&)>& search,
+                                          const std::function<Answer(const Question&)>& plan) {
+  if (question.stages == 1 || question.solver != "auto" || !has_choices(question))
+    return std::nullopt;
+  return Scouted(search, plan).best(question);
+}
+
+}  // namespace trireme::partition
