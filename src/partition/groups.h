@@ -1,5 +1,5 @@
-// Micro-batches in groups on one rank that streams weights: what comes for a use of a layer then
-// comes once for a group, while what a micro-batch keeps between layers is kept for all of it.
+// Micro-batches in groups, on ranks that stream weights: what comes for a use of a layer then comes
+// once for a group, while what a micro-batch keeps between layers is kept for all of it.
 //
 // To the solvers a group is one large micro-batch of another chain, in which outputs weigh and
 // layers take so many times as much, and what is there for a moment as much as before. Plans are
