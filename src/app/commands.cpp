@@ -138,7 +138,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   command
       .add_option("--group", arguments.group,
                   "So many micro-batches pass the layers together, for which weights in the outer "
-                  "tier come once (one stage); chosen where not given")
+                  "tier come once; chosen where not given")
       ->check(CLI::Range(1, plan::kMaxMicroBatches));
   CLI::Option* const output =
       command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
