@@ -85,7 +85,7 @@ Question read_question(const PlanArguments& arguments) {
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   question.weights_at_once = std::nullopt;
-  question.group = arguments.group > 0 ? std::optional(arguments.group) : std::nullopt;
+  question.group = arguments.group;
   require_outer_tier(arguments, question.platform);
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct PlanArguments {
   int slots = 500;
   std::string optimizer = "auto";  ///< auto, device or outer
   std::string weights = "auto";    ///< frozen ones; likewise
-  int group = 0;                   ///< 0: what is fastest
+  std::optional<int> group;        ///< nothing: what is fastest
   std::string output, report;
   bool json = false;
   int sweep = 0;  ///< budgets to try; 0: one plan

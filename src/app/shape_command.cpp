@@ -55,7 +55,7 @@ partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::P
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   question.shard_optimizer = arguments.shard_optimizer;
   question.weights = arguments.weights;
-  question.group = arguments.group > 0 ? std::optional(arguments.group) : std::nullopt;
+  question.group = arguments.group;
   return question;
 }
 

@@ -3,6 +3,7 @@
 
 #include "judge.h"
 #include "optimizer_place.h"
+#include "streamed_layers.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -85,14 +86,8 @@ program::StageProgram carried_over(const Question& question, program::StageProgr
   return program::with_retapes(std::move(program), question.chain);
 }
 
-/// A plan for groups as it runs, and by how much ranks are then over their budgets; nothing if it
-/// cannot run, where a tape's input is let go of while the tape waits or messages of whole groups
-/// wait for one another.
-struct CarriedOver {
-  plan::Plan plan;
-  std::vector<Bytes> excess;
-};
-std::optional<CarriedOver> carried_over(const Question& question, plan::Plan plan, Kept kept) {
+/// A plan for groups as it runs.
+plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
   plan.chain_digest = chain::digest(question.chain);
   plan.micro_batches = question.micro_batches;
   plan.group = question.group.value();
@@ -102,17 +97,22 @@ std::optional<CarriedOver> carried_over(const Question& question, plan::Plan pla
     for (program::StageProgram& other : stage.mix.others)
       other = carried_over(question, std::move(other), kept);
   }
+  return plan;
+}
+
+/// By how much ranks are over their budgets; nothing if the plan cannot run, where a tape's input
+/// is let go of while the tape waits or messages of whole groups wait for one another.
+std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
   const simulate::Simulation simulation = simulate::simulate(
       plan::compile(plan), setting_of(question, plan), simulate::Detail::kSummary);
   if (simulation.fault) return std::nullopt;
-  for (plan::StagePlan& stage : plan.stages) stage.predicted = predicted_alone(question, stage);
   std::vector<Bytes> excess(question.platform.ranks.size());
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
     const Bytes memory = question.platform.ranks[rank].memory;
     if (memory > Bytes(0))
       excess[rank] = std::max(Bytes(0), needed(simulation.ranks[rank]) - memory);
   }
-  return CarriedOver{.plan = std::move(plan), .excess = std::move(excess)};
+  return excess;
 }
 
 /// False where that changes nothing, or leaves a rank nothing.
@@ -137,10 +137,17 @@ std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
     Answer answer = plan(asked);
     auto* const found = std::get_if<plan::Plan>(&answer);
     if (found == nullptr) return k == 0 ? std::optional(std::move(answer)) : std::nullopt;
-    auto as_it_runs = carried_over(question, std::move(*found), kept);
-    if (!as_it_runs) return std::nullopt;
-    if (auto made = on_budgets(question, std::move(as_it_runs->plan))) return *std::move(made);
-    if (!lower_budgets(asked, as_it_runs->excess)) return std::nullopt;
+    const plan::Plan as_it_runs = carried_over(question, std::move(*found), kept);
+    if (auto made = on_budgets(question, as_it_runs)) {
+      for (plan::StagePlan& stage : made->stages) {
+        const Bytes peak = stage.predicted.peak;
+        stage.predicted = predicted_alone(question, stage);
+        stage.predicted.peak = peak;
+      }
+      return *std::move(made);
+    }
+    const auto excess = excess_of(question, as_it_runs);
+    if (!excess || !lower_budgets(asked, *excess)) return std::nullopt;
   }
   return std::nullopt;
 }
@@ -218,13 +225,10 @@ Answer Search::best() {
 }
 
 bool Search::is_hopeful(const plan::Plan& one_by_one) const {
-  const auto ranks = question_.platform.ranks.begin();
-  if (question_.micro_batches == 1) return false;
-  if (std::none_of(ranks, ranks + question_.stages, can_stream)) return false;
+  if (question_.micro_batches == 1 || !some_can_stream(question_)) return false;
   if (question_.streamed ? question_.streamed->empty() : all_to_stream(question_.chain).empty())
     return false;
-  if (keeps_everything(one_by_one) && plan::streamed_weights(one_by_one, question_.chain).empty())
-    return false;
+  if (keeps_everything(one_by_one) && streamed_by(one_by_one).empty()) return false;
   Question unlimited = question_;
   unlimited.streamed.emplace();
   const Seconds ideal = std::max(ideal_step(question_), unlimited_step(unlimited, plan_));
@@ -233,10 +237,8 @@ bool Search::is_hopeful(const plan::Plan& one_by_one) const {
 
 Question Search::placed_beside(const plan::Plan& one_by_one) const {
   Question placed = question_;
-  const std::vector<Bytes> away = plan::optimizer_away(one_by_one);
-  const bool has_state_away =
-      std::any_of(away.begin(), away.end(), [](Bytes one) { return one > Bytes(0); });
-  if (!placed.optimizer_copies) placed.optimizer_copies = has_state_away ? kAnyTime : Seconds(0);
+  if (!placed.optimizer_copies)
+    placed.optimizer_copies = has_state_away(one_by_one) ? kAnyTime : Seconds(0);
   if (!placed.weights_at_once) placed.weights_at_once = one_by_one.weights_at_once;
   if (!placed.streamed) placed.streamed = all_to_stream(placed.chain);
   return placed;

@@ -66,16 +66,11 @@ Search::Search(const Question& question, plan::Plan plan,
       best_(std::move(plan)),
       planner_(planner) {
   for (chain::RankSpec& rank : tighter_.platform.ranks) rank.memory -= rank.memory / kMargin;
-  placed_.streamed.emplace();
-  for (const std::vector<int>& layers : plan::streamed_layers(best_))
-    placed_.streamed->insert(placed_.streamed->end(), layers.begin(), layers.end());
-  std::sort(placed_.streamed->begin(), placed_.streamed->end());
+  placed_.streamed = streamed_by(best_);
   placed_.weights_at_once = best_.weights_at_once;
   placed_.group = best_.group;
-  const std::vector<Bytes> away = plan::optimizer_away(best_);
-  const bool is_away =
-      std::any_of(away.begin(), away.end(), [](Bytes one) { return one > Bytes(0); });
-  if (!placed_.optimizer_copies) placed_.optimizer_copies = is_away ? kAnyTime : Seconds(0);
+  if (!placed_.optimizer_copies)
+    placed_.optimizer_copies = has_state_away(best_) ? kAnyTime : Seconds(0);
 }
 
 plan::Plan Search::best() {

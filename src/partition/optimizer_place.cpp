@@ -28,11 +28,6 @@ BytesPerSecond copy_rate(const chain::RankSpec& rank) {
   return std::min(rank.out, rank.in);
 }
 
-bool has_lanes(const Question& question) {
-  const auto end = question.platform.ranks.begin() + question.stages;
-  return std::any_of(question.platform.ranks.begin(), end, can_move_state);
-}
-
 /// What each rank has left of its budget. Where values are on their way out, room is time: such a
 /// rank has none. Of the bytes for streamed weights none are left, even if a step never needs all:
 /// validation holds other layers together.
@@ -191,6 +186,16 @@ std::string advice(Question question, const std::function<Answer(const Question&
 
 }  // namespace
 
+bool some_can_move_state(const Question& question) {
+  const auto end = question.platform.ranks.begin() + question.stages;
+  return std::any_of(question.platform.ranks.begin(), end, can_move_state);
+}
+
+bool has_state_away(const plan::Plan& plan) {
+  const std::vector<Bytes> away = plan::optimizer_away(plan);
+  return std::any_of(away.begin(), away.end(), [](Bytes one) { return one > Bytes(0); });
+}
+
 Seconds copies_of(const Question& question, const plan::Plan& plan) {
   const std::vector<Bytes> away = plan::optimizer_away(plan);
   Seconds longest;
@@ -312,7 +317,7 @@ Answer with_best_copies(const Question& question,
                         const std::function<Answer(const Question&)>& plan) {
   Question asked = question;
   asked.optimizer_copies = Seconds(0);
-  Answer answer = has_lanes(question) ? Search(question, plan).best() : plan(asked);
+  Answer answer = some_can_move_state(question) ? Search(question, plan).best() : plan(asked);
   if (auto* const infeasible = std::get_if<plan::Infeasible>(&answer))
     infeasible->where += advice(asked, plan);
   return answer;

@@ -14,8 +14,14 @@
 
 namespace trireme::partition {
 
+/// Whether some rank has an outer tier that state can be in.
+bool some_can_move_state(const Question& question);
+
 /// Whether all of the state is on the devices.
 bool has_no_copies(const Question& question);
+
+/// Whether some of the plan's state is in an outer tier.
+bool has_state_away(const plan::Plan& plan);
 
 /// Whether the plan runs nothing twice and moves no outputs or tapes.
 bool keeps_everything(const plan::Plan& plan);

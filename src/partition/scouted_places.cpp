@@ -3,6 +3,7 @@
 
 #include "idle_memory.h"
 #include "optimizer_place.h"
+#include "streamed_layers.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,23 +16,15 @@ namespace {
 constexpr const char* kScout = "joint";
 
 bool has_choices(const Question& question) {
-  const auto ranks = question.platform.ranks.begin();
-  const bool has_lanes = std::any_of(ranks, ranks + question.stages, [](const auto& rank) {
-    return can_stream(rank) || can_move_state(rank);
-  });
-  return has_lanes && (!question.optimizer_copies || !question.streamed ||
-                       !question.weights_at_once || !question.group);
+  return (some_can_stream(question) || some_can_move_state(question)) &&
+         (!question.optimizer_copies || !question.streamed || !question.weights_at_once ||
+          !question.group);
 }
 
 /// With everything where the plan has it.
 Question placed_as(Question question, const plan::Plan& plan) {
   if (!question.optimizer_copies) question.optimizer_copies = copies_of(question, plan);
-  if (!question.streamed) {
-    question.streamed.emplace();
-    for (const plan::StagePlan& stage : plan.stages)
-      question.streamed->insert(question.streamed->end(), stage.streamed.begin(),
-                                stage.streamed.end());
-  }
+  if (!question.streamed) question.streamed = streamed_by(plan);
   question.weights_at_once = plan.weights_at_once;
   question.group = plan.group;
   return question;
@@ -51,12 +44,12 @@ void add_alternatives(const std::vector<plan::Alternative>& from, plan::Plan& to
 /// no state away, where the plan has that.
 std::vector<Question> narrower(const Question& question, const plan::Plan& plan) {
   std::vector<Question> questions;
-  if (!question.streamed && !plan::streamed_weights(plan, question.chain).empty()) {
+  if (!question.streamed && !streamed_by(plan).empty()) {
     questions.push_back(question);
     questions.back().streamed.emplace();
     questions.back().group = 1;
   }
-  if (!question.optimizer_copies && copies_of(question, plan) > Seconds(0)) {
+  if (!question.optimizer_copies && has_state_away(plan)) {
     questions.push_back(question);
     questions.back().optimizer_copies = Seconds(0);
   }

@@ -92,6 +92,18 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
   return streamed_bytes(question, layers).saved > Bytes(0) ? layers : std::vector<int>{};
 }
 
+bool some_can_stream(const Question& question) {
+  const auto end = question.platform.ranks.begin() + question.stages;
+  return std::any_of(question.platform.ranks.begin(), end, can_stream);
+}
+
+std::vector<int> streamed_by(const plan::Plan& plan) {
+  std::vector<int> layers;
+  for (const plan::StagePlan& stage : plan.stages)
+    layers.insert(layers.end(), stage.streamed.begin(), stage.streamed.end());
+  return layers;
+}
+
 Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once) {
   std::vector<chain::OuterWeights> weights;
   Bytes all;

@@ -8,6 +8,12 @@
 
 namespace trireme::partition {
 
+/// Whether some rank has an outer tier that weights can come from.
+bool some_can_stream(const Question& question);
+
+/// Layers that the plan streams on any rank, ascending.
+std::vector<int> streamed_by(const plan::Plan& plan);
+
 /// Of question.streamed, the layers that a rank with these runs streams: those that its outer tier
 /// has room for, and none where all of them would be there at a time anyway.
 std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns& runs);

@@ -26,16 +26,10 @@ constexpr int kMoreAtOnce = 3;
 constexpr double kNearIdeal = 1.005;
 constexpr const char* kOnDevice = "weights on the device";
 
-bool has_lanes(const Question& question) {
-  const auto end = question.platform.ranks.begin() + question.stages;
-  return std::any_of(question.platform.ranks.begin(), end, can_stream);
-}
-
 /// Whether nothing is run twice and nothing is away, on a rank alone: of several, less memory may
 /// still ask for another cut.
 bool has_no_price(const plan::Plan& plan) {
-  const std::vector<Bytes> away = plan::optimizer_away(plan);
-  return keeps_everything(plan) && away.size() == 1 && away.front() == Bytes(0);
+  return keeps_everything(plan) && plan::ranks_of(plan) == 1 && !has_state_away(plan);
 }
 
 /// Plans by how many layers are streamed.
@@ -238,7 +232,8 @@ Answer with_best_streams(const Question& question,
   asked.streamed = std::vector<int>{};
   asked.weights_at_once = program::kLeastAtOnce;
   const bool may_stream = !all_to_stream(question.chain).empty();
-  Answer answer = may_stream && has_lanes(question) ? Search(question, plan).best() : plan(asked);
+  Answer answer =
+      may_stream && some_can_stream(question) ? Search(question, plan).best() : plan(asked);
   auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
   // State alone that would do is less than weights, and has been advised.
   if (infeasible != nullptr && may_stream && !has_advice(*infeasible))

@@ -97,6 +97,10 @@ bool is_receive(Op op) {
   return op == Op::kReceiveInput || op == Op::kReceiveGradient;
 }
 
+bool ends_step(Op op) {
+  return op == Op::kReduceGradients || op == Op::kClip || op == Op::kStep;
+}
+
 std::string to_text(const Action& action) {
   std::string text = std::to_string(action.micro_batch);
   text += ':';

@@ -18,10 +18,6 @@ namespace {
 /// Neighbouring actions of one layer and one group.
 using Block = std::span<const Action>;
 
-bool ends_step(Op op) {
-  return op == Op::kReduceGradients || op == Op::kClip || op == Op::kStep;
-}
-
 /// Whether it brings what the next action of a layer needs.
 bool leads(Op op) {
   return op == Op::kLoadInput || op == Op::kLoadTarget || is_receive(op);

@@ -61,9 +61,7 @@ Ledger::Outcome Ledger::apply(const Action& action) {
   const Scope& scope = state_->scope;
   const bool runs_layer = program::is_forward(action.op) || action.op == Op::kBackward ||
                           action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
-  const bool ends_step =
-      action.op == Op::kReduceGradients || action.op == Op::kClip || action.op == Op::kStep;
-  if (ends_step) return {std::nullopt, {state_->held, state_->held}};
+  if (program::ends_step(action.op)) return {std::nullopt, {state_->held, state_->held}};
   const int lowest = runs_layer ? scope.first_layer : scope.first_layer - 1;
   if (action.layer < lowest || action.layer > scope.last_layer)
     return refuse(concat(runs_layer ? "layer " : "output ", action.layer, " is not of ", lowest,

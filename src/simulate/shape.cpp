@@ -26,10 +26,6 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
 std::optional<std::string> not_here(const Program& program, int rank, int layer);
 std::optional<std::string> not_a_cut(const Program& program, int rank, int layer, bool below);
 
-bool ends_step(Op op) {
-  return op == Op::kReduceGradients || op == Op::kClip || op == Op::kStep;
-}
-
 }  // namespace
 
 Bytes channel_bytes(const Setting& setting, const Program& program, int rank) {

@@ -43,17 +43,7 @@ void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
   EXPECT_FALSE(fault) << simulate::to_text(*fault);
   EXPECT_EQ(plan.step, simulated(question, plan, simulate::Detail::kSummary).step);
-  const simulate::Simulation forwards =
-      simulate::simulate(plan::compile_forwards(plan, 3 * plan.group), setting_of(question, plan),
-                         simulate::Detail::kSummary);
-  ASSERT_FALSE(forwards.fault);
-  for (const plan::StagePlan& stage : plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
-    const Bytes memory = question.platform.ranks[rank].memory;
-    if (memory > Bytes(0)) {
-      EXPECT_LE(needed(forwards.ranks[rank]), memory);
-    }
-  }
+  expect_validation_fits(question, plan);
 }
 
 // One by one, each of 16 micro-batches would wait for 12 copies of 4 seconds, of the 6 layers that

@@ -34,16 +34,12 @@ std::optional<plan::Plan> plan_of(Answer answer) {
 /// What validations hold, too.
 void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   expect_sound(question, plan);
-  const simulate::Simulation forwards = simulate::simulate(
-      plan::compile_forwards(plan, 3), setting_of(question, plan), simulate::Detail::kSummary);
-  ASSERT_FALSE(forwards.fault);
+  expect_validation_fits(question, plan);
   for (const plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     const Bytes memory = question.platform.ranks[rank].memory;
     EXPECT_EQ(stage.budget, memory);
-    if (memory == Bytes(0)) continue;
-    EXPECT_LE(needed(forwards.ranks[rank]), memory);
-    EXPECT_LE(stage.static_bytes, memory);
+    EXPECT_TRUE(memory == Bytes(0) || stage.static_bytes <= memory);
   }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "judge.h"
 #include "partition/planned.h"
 
 #include <optional>
@@ -16,6 +17,21 @@ inline std::vector<int> streamed(const plan::Plan& plan) {
   for (const plan::StagePlan& stage : plan.stages)
     layers.insert(layers.end(), stage.streamed.begin(), stage.streamed.end());
   return layers;
+}
+
+/// A validation of three micro-batches, or groups of them, keeps the budgets.
+inline void expect_validation_fits(const Question& question, const plan::Plan& plan) {
+  const simulate::Simulation forwards =
+      simulate::simulate(plan::compile_forwards(plan, 3 * plan.group), setting_of(question, plan),
+                         simulate::Detail::kSummary);
+  ASSERT_FALSE(forwards.fault);
+  for (const plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    const Bytes memory = question.platform.ranks[rank].memory;
+    if (memory > Bytes(0)) {
+      EXPECT_LE(needed(forwards.ranks[rank]), memory);
+    }
+  }
 }
 
 /// With frozen weights of these sizes, and a choice where they are.

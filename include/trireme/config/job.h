@@ -205,8 +205,8 @@ struct PipelineSpec {
   std::optional<int> stages;        ///< auto: ranks / replicas (1 without mpirun)
   std::optional<int> replicas = 1;  ///< auto: with the stages, what makes a step fastest
   std::string schedule = "1f1b";    ///< 1f1b | gpipe
-  /// So many micro-batches pass the layers together, for which weights in the outer tier come once;
-  /// above 1 for one stage alone. auto: what makes a step fastest.
+  /// So many micro-batches pass the layers together, for which weights in the outer tier come once.
+  /// auto: what makes a step fastest.
   std::optional<int> group;
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
   Seconds timeout{60};                  ///< of every wait for another rank

@@ -58,8 +58,8 @@ struct Question {
   /// Of these layers, the weights of so many are on a rank's device at a time; nothing given: two
   /// or three, what makes a step faster.
   std::optional<int> weights_at_once = program::kLeastAtOnce;
-  /// So many micro-batches pass the layers together (plan::Plan::group); more than 1 for one stage
-  /// alone. Nothing given: what makes a step fastest.
+  /// So many micro-batches pass the layers together (plan::Plan::group). Nothing given: what makes
+  /// a step fastest.
   std::optional<int> group = 1;
 };
 

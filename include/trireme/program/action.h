@@ -57,6 +57,9 @@ bool is_forward(Op op);
 bool is_send(Op op);
 bool is_receive(Op op);
 
+/// reduce_gradients, clip, step.
+bool ends_step(Op op);
+
 /// "2:backward 3".
 std::string to_text(const Action& action);
 /// The reverse; throws InputError that says what was expected.
