@@ -62,6 +62,7 @@ solve::Problem problem_of(const Question& question, const chain::Chain& timed,
     problem.link = solve::HostLink{
         .out = rank.out, .in = rank.in, .capacity = outer_room(rank, fixed.outside)};
   problem.slots = question.slots;
+  problem.breadth = question.breadth;
   return problem;
 }
 

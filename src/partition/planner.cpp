@@ -28,6 +28,10 @@ Answer planned_ungrouped(const Question& question);
 Answer in_its_groups(const Question& question,
                      const std::function<Answer(const Question&)>& planner);
 Answer plan_alone(const Question& question);
+/// The same answer; throws InputError where the question's groups are why there is no plan.
+Answer able_to_take_turns(Answer answer);
+/// Of all that is left open, what makes a step fastest.
+Answer searched(const Question& question);
 /// The best of the plans by `planner` with optimizer's state and frozen weights where they may be.
 Answer with_best_places(const Question& question,
                         const std::function<Answer(const Question&)>& planner);
@@ -37,16 +41,15 @@ Question one_by_one(Question question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  const auto placed = [](const Question& asked) { return with_best_places(asked, planned); };
-  const auto search = [&](const Question& asked) {
-    return with_best_group(asked, placed, planned);
-  };
-  if (auto answer = with_scouted_places(question, search, planned)) return *std::move(answer);
-  Answer answer = search(question);
-  const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
-  if (infeasible != nullptr && is_for_want_of_turns(*infeasible))
-    throw InputError(concat("group: ", infeasible->where));
-  return answer;
+  return able_to_take_turns(with_scouted_places(question, searched, planned));
+}
+
+std::optional<Answer> quick_plan(const Question& question) {
+  require_sound(question);
+  std::optional<Question> asked = quicker(question);
+  if (!asked) return std::nullopt;
+  if (!asked->weights_at_once) asked->weights_at_once = program::kLeastAtOnce;
+  return able_to_take_turns(searched(*asked));
 }
 
 bool is_joint(const std::string& solver) {
@@ -62,11 +65,28 @@ Tried try_alone(const Question& question, const std::string& solver) {
                            [&](const Question& asked) { return answer_alone(asked, solver); });
     };
     const auto placed = [&](const Question& asked) { return with_best_places(asked, alone); };
-    return with_best_group(one_by_one(question), placed, alone);
+    const auto search = [&](const Question& asked) {
+      return with_best_group(asked, placed, alone);
+    };
+    Question asked = one_by_one(question);
+    asked.solver = solver;
+    return with_scouted_places(asked, search, alone);
   });
 }
 
 namespace {
+
+Answer able_to_take_turns(Answer answer) {
+  const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
+  if (infeasible != nullptr && is_for_want_of_turns(*infeasible))
+    throw InputError(concat("group: ", infeasible->where));
+  return answer;
+}
+
+Answer searched(const Question& question) {
+  const auto placed = [](const Question& asked) { return with_best_places(asked, planned); };
+  return with_best_group(question, placed, planned);
+}
 
 Answer with_best_places(const Question& question,
                         const std::function<Answer(const Question&)>& planner) {

@@ -14,11 +14,20 @@ namespace trireme::partition {
 namespace {
 
 constexpr const char* kScout = "joint";
+/// Of searches for copies, where a scout is one.
+constexpr double kScoutsBreadth = 0.125;
+/// Layers up to which such searches look at all there is in no time.
+constexpr int kFewLayers = 32;
 
 bool has_choices(const Question& question) {
   return (some_can_stream(question) || some_can_move_state(question)) &&
          (!question.optimizer_copies || !question.streamed || !question.weights_at_once ||
           !question.group);
+}
+
+bool searches_copies(const std::string& solver) {
+  const std::string name = solver.substr(0, solver.find(' '));
+  return name == "auto" || name == "pofo" || name == "offload";
 }
 
 /// With everything where the plan has it.
@@ -73,12 +82,11 @@ class Scouted {
 };
 
 std::optional<plan::Plan> Scouted::best(const Question& question) const {
-  Question asked = question;
-  asked.solver = kScout;
-  Answer scouted = search_(asked);
+  Answer scouted = search_(quicker(question).value());
   auto* const scout = std::get_if<plan::Plan>(&scouted);
   if (scout == nullptr) return std::nullopt;
-  const std::vector<Question> others = narrower(question, *scout);
+  const std::vector<Question> others =
+      question.stages > 1 ? narrower(question, *scout) : std::vector<Question>{};
   plan::Plan fastest = std::move(*scout);
   const auto take = [&](std::optional<plan::Plan> other) {
     if (!other) return;
@@ -105,12 +113,25 @@ std::optional<plan::Plan> Scouted::of_all(const Question& question, const plan::
 
 }  // namespace
 
-std::optional<Answer> with_scouted_places(const Question& question,
-                                          const std::function<Answer(const Question&)>& search,
-                                          const std::function<Answer(const Question&)>& plan) {
-  if (question.stages == 1 || question.solver != "auto" || !has_choices(question))
-    return std::nullopt;
-  return Scouted(search, plan).best(question);
+std::optional<Question> quicker(const Question& question) {
+  Question asked = question;
+  if (question.stages > 1) {
+    if (question.solver != "auto") return std::nullopt;
+    asked.solver = kScout;
+  } else {
+    if (question.chain.length() <= kFewLayers || !searches_copies(question.solver))
+      return std::nullopt;
+    asked.breadth *= kScoutsBreadth;
+  }
+  return asked;
+}
+
+Answer with_scouted_places(const Question& question,
+                           const std::function<Answer(const Question&)>& search,
+                           const std::function<Answer(const Question&)>& plan) {
+  std::optional<plan::Plan> best;
+  if (has_choices(question) && quicker(question)) best = Scouted(search, plan).best(question);
+  return best ? *std::move(best) : search(question);
 }
 
 }  // namespace trireme::partition

@@ -1,5 +1,5 @@
-// Where weights and state of a pipeline are, and how its micro-batches are grouped, chosen by plans
-// of one quick solver; the others are then asked about that choice alone.
+// Where weights and state are, and how micro-batches are grouped, chosen by plans that are quick to
+// make; the others are then asked about that choice alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,11 +10,16 @@
 
 namespace trireme::partition {
 
-/// For a question of several stages, of any solver, with something of that left open: the fastest
-/// of the plan by `joint`, for which `search` chooses all of it, and of those of all solvers with
-/// the same choice, by `plan`. Nothing for other questions, and where `joint` has no plan.
-std::optional<Answer> with_scouted_places(const Question& question,
-                                          const std::function<Answer(const Question&)>& search,
-                                          const std::function<Answer(const Question&)>& plan);
+/// The same question for a scout: of several stages and any solver, for `joint`; of one stage,
+/// where solvers search for copies on a long chain, with fewer labels. Nothing where that would
+/// take as long.
+std::optional<Question> quicker(const Question& question);
+
+/// The fastest of the scout's plan, for which `search` chooses all that is left open, and of those
+/// of the question's own solvers with the same choice, by `plan`. Where there is no scout, or none
+/// has a plan, what `search` says.
+Answer with_scouted_places(const Question& question,
+                           const std::function<Answer(const Question&)>& search,
+                           const std::function<Answer(const Question&)>& plan);
 
 }  // namespace trireme::partition

@@ -5,12 +5,9 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
-#include "trireme/partition/tried.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <utility>
 
 namespace trireme::partition {
@@ -20,8 +17,15 @@ int rank_of(const Shape& shape, int replica, int stage) {
   return replica * shape.stages + stage;
 }
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
-/// No step is faster: ranks do all the work, and a micro-batch is in one layer at a time.
-Seconds shortest_step(Question question);
+
+/// What replicas of a rank add up, and what comes back to each.
+struct Summed {
+  Bytes there, back;
+  void add(const chain::LayerCost& layer, bool is_sharded);
+};
+/// Of all replicas of rank k the slowest.
+Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k,
+                        const Summed& summed);
 
 }  // namespace
 
@@ -54,53 +58,6 @@ std::vector<Shape> shapes_of(const ShapeQuestion& question) {
   return shapes;
 }
 
-ShapeAnswer choose_shape(const ShapeQuestion& question) {
-  std::map<int, chain::Chain> chains;
-  ShapeAnswer answer;
-  for (const Shape& shape : shapes_of(question)) {
-    const auto [entry, is_new] = chains.try_emplace(shape.micro_batch);
-    if (is_new) entry->second = question.chain_at(shape.micro_batch);
-    if (shape.stages > entry->second.length()) continue;
-    TriedShape tried{.shape = shape, .answer = {}};
-    tried.least = shortest_step(question_of(question, shape, entry->second));
-    answer.tried.push_back(std::move(tried));
-  }
-  if (answer.tried.empty())
-    throw InputError(concat("stages: no number of them up to the chain's layers makes ",
-                            question.ranks, " ranks with what is fixed"));
-  std::stable_sort(answer.tried.begin(), answer.tried.end(),
-                   [](const TriedShape& a, const TriedShape& b) { return a.least < b.least; });
-  for (std::size_t i = 0; i < answer.tried.size(); ++i) {
-    TriedShape& tried = answer.tried[i];
-    if (answer.chosen && tried.least >= answer.tried[*answer.chosen].step()) continue;
-    const chain::Chain& chain = chains.at(tried.shape.micro_batch);
-    const Question asked = question_of(question, tried.shape, chain);
-    Tried found = try_to(question.solver, [&] { return partition::plan(asked); });
-    tried.refused = std::move(found.refused);
-    if (found.infeasible() != nullptr) tried.answer = *found.infeasible();
-    if (found.plan() != nullptr) tried.answer = *found.plan();
-    if (tried.plan() == nullptr) continue;
-    tried.reduce = reduce_time(question, tried.shape, chain, *tried.plan());
-    if (!answer.chosen || tried.step() < answer.tried[*answer.chosen].step()) answer.chosen = i;
-  }
-  const auto is_refused = [](const TriedShape& tried) { return !tried.refused.empty(); };
-  if (std::all_of(answer.tried.begin(), answer.tried.end(), is_refused))
-    throw InputError(answer.tried.front().refused);
-  return answer;
-}
-
-std::size_t leanest(const ShapeAnswer& answer) {
-  const auto lacks = [&](const TriedShape& tried) {
-    if (!tried.answer) return kUnlimited;
-    const auto& why = std::get<plan::Infeasible>(*tried.answer);
-    return why.needed - why.available;
-  };
-  const auto best = std::min_element(
-      answer.tried.begin(), answer.tried.end(),
-      [&](const TriedShape& a, const TriedShape& b) { return lacks(a) < lacks(b); });
-  return static_cast<std::size_t>(best - answer.tried.begin());
-}
-
 Question question_of(const ShapeQuestion& question, const Shape& shape, chain::Chain chain) {
   Question asked;
   asked.chain = std::move(chain);
@@ -115,10 +72,8 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.optimizer_copies = question.optimizer_copies;
   asked.streamed = streamed_layers_of(question.weights, asked.chain);
   asked.weights_at_once = std::nullopt;
-  asked.group = 1;
-  if (shape.stages == 1)
-    asked.group = question.group ? std::optional(std::min(*question.group, shape.micro_batches))
-                                 : std::nullopt;
+  asked.group = question.group;
+  if (asked.group) asked.group = std::min(*asked.group, shape.micro_batches);
   if (question.shard_optimizer) shard_optimizer(asked);
   const chain::Platform& whole = question.platform;
   asked.platform.channel_buffers = whole.channel_buffers;
@@ -205,26 +160,29 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
 
 Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
                     const plan::Plan& plan) {
-  Seconds longest{0};
-  const int others = shape.replicas - 1;
+  std::vector<Summed> ranks(static_cast<std::size_t>(shape.stages));
   for (const plan::StagePlan& stage : plan.stages) {
-    Bytes there, back;
-    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i) {
-      const chain::LayerCost& layer = chain.layer(i);
-      there += layer.gradients;
-      back += plan.optimizer_shards > 1 ? chain::trained_weights(layer) : layer.gradients;
-    }
-    Seconds slowest{0};
-    for (int j = 0; j < shape.replicas && others > 0; ++j) {
-      const int next = (j + 1) % shape.replicas;
-      const chain::LinkSpec link =
-          question.platform.link(rank_of(shape, j, stage.rank), rank_of(shape, next, stage.rank));
-      slowest = std::max(slowest, chain::half_of_a_sum(link, shape.replicas, there) +
-                                      chain::half_of_a_sum(link, shape.replicas, back));
-    }
-    longest = std::max(longest, slowest);
+    for (int i = stage.program.first_layer; i <= stage.program.last_layer; ++i)
+      ranks[static_cast<std::size_t>(stage.rank)].add(chain.layer(i), plan.optimizer_shards > 1);
   }
+  Seconds longest{0};
+  for (int k = 0; k < shape.stages; ++k)
+    longest =
+        std::max(longest, sum_of_replicas(question, shape, k, ranks[static_cast<std::size_t>(k)]));
   return longest;
+}
+
+Seconds least_reduce_time(const ShapeQuestion& question, const Shape& shape,
+                          const chain::Chain& chain) {
+  Summed share;
+  for (const chain::LayerCost& layer : chain.layers)
+    share.add(layer, question.shard_optimizer && shape.replicas > 1);
+  share.there = share.there / shape.stages;
+  share.back = share.back / shape.stages;
+  Seconds least = sum_of_replicas(question, shape, 0, share);
+  for (int k = 1; k < shape.stages; ++k)
+    least = std::min(least, sum_of_replicas(question, shape, k, share));
+  return least;
 }
 
 namespace {
@@ -241,14 +199,22 @@ chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
           .speed = std::min(a.speed, b.speed)};
 }
 
-Seconds shortest_step(Question question) {
-  const Seconds of_all = ideal_step(question);
-  std::vector<chain::RankSpec>& ranks = question.platform.ranks;
-  std::iter_swap(ranks.begin(),
-                 std::max_element(ranks.begin(), ranks.end(),
-                                  [](const auto& a, const auto& b) { return a.speed < b.speed; }));
-  question.stages = question.micro_batches = 1;
-  return std::max(of_all, ideal_step(question));
+void Summed::add(const chain::LayerCost& layer, bool is_sharded) {
+  there += layer.gradients;
+  back += is_sharded ? chain::trained_weights(layer) : layer.gradients;
+}
+
+Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k,
+                        const Summed& summed) {
+  Seconds slowest{0};
+  for (int j = 0; j < shape.replicas && shape.replicas > 1; ++j) {
+    const int next = (j + 1) % shape.replicas;
+    const chain::LinkSpec link =
+        question.platform.link(rank_of(shape, j, k), rank_of(shape, next, k));
+    slowest = std::max(slowest, chain::half_of_a_sum(link, shape.replicas, summed.there) +
+                                    chain::half_of_a_sum(link, shape.replicas, summed.back));
+  }
+  return slowest;
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ class SolverPolicy final : public StagePolicy {
   SolverPolicy(const Question& question, std::string solver)
       : chain_(question.chain),
         slots_(question.slots),
+        breadth_(question.breadth),
         solver_(std::move(solver)),
         sub_chains_(question.chain) {
     const solve::Problem tiny{.chain = &chain_,
@@ -70,6 +71,7 @@ class SolverPolicy final : public StagePolicy {
 
   const chain::Chain& chain_;
   int slots_;
+  double breadth_;
   std::string solver_;
   SubChains sub_chains_;
   std::map<Key, Found> found_;
@@ -118,7 +120,8 @@ std::optional<solve::Solution> SolverPolicy::answer(const StageQuestion& questio
                                .last_layer = question.last,
                                .budget = budget,
                                .link = question.link,
-                               .slots = slots_};
+                               .slots = slots_,
+                               .breadth = breadth_};
   solve::Result result = solve::solve(solver_, problem);
   if (auto* solution = std::get_if<solve::Solution>(&result)) return std::move(*solution);
   return std::nullopt;

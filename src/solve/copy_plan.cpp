@@ -92,7 +92,8 @@ void search_copies(const CopySetting& setting, BestProgram& best) {
 
 std::size_t most_labels(const Problem& problem) {
   const double layers = problem.last_layer - problem.first_layer + 1;
-  const double share = problem.slots == 0 ? 4 : std::min(problem.slots / kManySlots, 1.0);
+  const double share =
+      problem.breadth * (problem.slots == 0 ? 4 : std::min(problem.slots / kManySlots, 1.0));
   return static_cast<std::size_t>(
       std::clamp(share * kLabelsTimesLayers / layers, kLeastLabels, kMostLabels));
 }

@@ -38,8 +38,8 @@ struct ShapeQuestion {
   int slots = 500;
   std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
   std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
-  bool shard_optimizer = true;   ///< replicas divide the optimiser's state
-  std::optional<int> group = 1;  ///< of shapes with one stage, no more than they have micro-batches
+  bool shard_optimizer = true;     ///< replicas divide the optimiser's state
+  std::optional<int> group = 1;    ///< as in Question; no more than a shape has micro-batches
   std::string weights = "device";  ///< where frozen ones are: see streamed_layers_of()
 };
 
@@ -49,6 +49,8 @@ struct TriedShape {
   /// or where the solver takes no such question; then `refused` says why.
   std::optional<Answer> answer;
   std::string refused = {};
+  /// The answer is that of quick_plan(): another shape is faster by more than such plans are off.
+  bool is_quick = false;
   Seconds least{0};   ///< a step cannot be faster
   Seconds reduce{0};  ///< gradients of all replicas added up, at the end of a step
 
@@ -65,7 +67,8 @@ struct ShapeAnswer {
 /// there are none.
 std::vector<Shape> shapes_of(const ShapeQuestion& question);
 
-/// Every shape that there is for so many ranks and such a batch, planned and simulated. Throws
+/// Every shape that there is for so many ranks and such a batch, planned quickly, and those that
+/// come near the fastest thoroughly; several at a time, with the same answer however many. Throws
 /// InputError when what is fixed leaves none, or none that the solver takes.
 ShapeAnswer choose_shape(const ShapeQuestion& question);
 
@@ -94,11 +97,14 @@ struct SizedChain {
 /// fixed, as outputs, tapes and static bytes are; near for transients and times.
 chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_batch);
 
-/// Seconds in which `replicas` add up the gradients of all stages of a plan, each stage on its own
-/// ranks: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a
+/// Seconds in which `replicas` add up the gradients of all ranks of a plan, each rank with its
+/// like: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a
 /// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies. With shards of the optimiser's
 /// state updated weights take the second half of the way in place of gradients.
 Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
                     const plan::Plan& plan);
+/// Of any plan of that shape.
+Seconds least_reduce_time(const ShapeQuestion& question, const Shape& shape,
+                          const chain::Chain& chain);
 
 }  // namespace trireme::partition
