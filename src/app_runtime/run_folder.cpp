@@ -103,8 +103,8 @@ void RunFolder::validation(std::int64_t step, double loss) {
   progress_->validation(step, loss);
 }
 
-void RunFolder::saved(std::int64_t step, const runtime::SavedCheckpoint& checkpoint) {
-  progress_->saved(step, checkpoint.size, checkpoint.time);
+void RunFolder::saved(const runtime::SavedCheckpoint& checkpoint) {
+  progress_->saved(checkpoint.step, checkpoint.size, checkpoint.time, checkpoint.held);
 }
 
 void RunFolder::append(const record::StepMetrics& metrics) {

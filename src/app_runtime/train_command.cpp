@@ -139,6 +139,7 @@ runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resu
   runtime::Checkpointing checkpoints{.folder = checkpoints_folder(run.job.report.directory),
                                      .every = run.job.checkpoint.every,
                                      .keep = run.job.checkpoint.keep,
+                                     .in_background = run.job.checkpoint.background,
                                      .job = config::to_yaml(run.job),
                                      .data = run.content};
   if (resumed) checkpoints.resume = resumed->checkpoint;

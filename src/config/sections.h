@@ -202,6 +202,7 @@ void walk(Fields& field, CheckpointSpec& spec) {
   field("every", spec.every, Range{0, kMany});
   field("keep", spec.keep, Range{1, kMany});
   field("resume", spec.resume, OneOf{"auto", "never", "must"});
+  field("background", spec.background);
 }
 
 template <class Fields>

@@ -54,8 +54,10 @@ void Progress::validation(std::int64_t done, double loss) {
   stay(done, concat("validation loss ", fixed(loss, 4)));
 }
 
-void Progress::saved(std::int64_t done, Bytes size, Seconds time) {
-  stay(done, concat("checkpoint of ", to_text(size), " in ", to_text(time)));
+void Progress::saved(std::int64_t done, Bytes size, Seconds time, Seconds held) {
+  std::string text = concat("checkpoint of ", to_text(size), " in ", to_text(time));
+  if (held < time) text += concat(", steps went on but for ", to_text(held));
+  stay(done, text);
 }
 
 void Progress::stay(std::int64_t done, const std::string& text) {

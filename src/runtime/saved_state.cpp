@@ -28,37 +28,81 @@ namespace {
 constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/", *kLosses = "losses",
                      *kMeans = "step_losses";
 
+using Clock = std::chrono::steady_clock;
+
+Seconds since(Clock::time_point begin) {
+  return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
 std::string of_replica(int replica, const std::string& name) {
   return replica == 0 ? name : concat("replica ", replica, '/', name);
 }
 
 }  // namespace
 
-SavedCheckpoint SavedState::save(std::int64_t step, const Checkpointing& into) {
-  const auto begin = std::chrono::steady_clock::now();
-  const checkpoint::Store store(into.folder);
-  SavedCheckpoint saved{.folder = store.place(step), .size = {}};
-  try {
+SavedState::~SavedState() {
+  later_.give_up();
+  if (unfinished_ && parts_.channel.rank() == 0)
+    checkpoint::Store(into_.folder).discard(unfinished_->step);
+}
+
+void SavedState::begin_save(std::int64_t step, Writing writing) {
+  ensure(!is_saving(), "one checkpoint at a time");
+  unfinished_ = {
+      .step = step, .begin = Clock::now(), .is_beside = writing == Writing::kBesideSteps};
+  const checkpoint::Store store(into_.folder);
+  or_discard([&] {
     on_rank_0([&] { store.begin(step); }, "begin of a checkpoint");
-    checkpoint::Manifest manifest = gather(write(store.draft(step)));
-    manifest.step = step;
-    manifest.data = into.data;
+    unfinished_->tensors = write(store.draft(step), unfinished_->is_beside ? &later_ : nullptr);
+    if (unfinished_->is_beside) later_.start();
+  });
+  unfinished_->held = since(unfinished_->begin);
+}
+
+bool SavedState::is_written() const {
+  const std::vector<char> mine(1, !unfinished_->is_beside || later_.is_done() ? 1 : 0);
+  const auto all = comm::all_gather(parts_.channel, comm::everyone(parts_.channel), mine,
+                                    "progress of a checkpoint");
+  return std::all_of(all.begin(), all.end(), [](const auto& one) { return one.at(0) != 0; });
+}
+
+SavedCheckpoint SavedState::finish_save() {
+  Unfinished& mine = unfinished_.value();
+  const checkpoint::Store store(into_.folder);
+  SavedCheckpoint saved{.step = mine.step, .folder = store.place(mine.step), .size = {}};
+  const auto begin = Clock::now();
+  or_discard([&] {
+    const auto await = [&] {
+      if (mine.is_beside) checkpoint::merge(mine.tensors, later_.finish());
+    };
+    comm::work_beside_rounds(parts_.channel, await, "writing of a checkpoint");
+    checkpoint::Manifest manifest = gather(mine.tensors);
+    manifest.step = mine.step;
+    manifest.data = into_.data;
     manifest.threads = at::get_num_threads();
     for (const auto& [name, entry] : manifest.tensors) saved.size += entry.size;
     on_rank_0(
         [&] {
-          store.publish(manifest, into.job);
-          store.keep(into.keep);
+          store.publish(manifest, into_.job);
+          store.keep(into_.keep);
         },
         "end of a checkpoint");
     frozen_.folder = saved.folder;
+  });
+  saved.held = mine.held + since(begin);
+  saved.time = mine.is_beside ? since(mine.begin) : saved.held;
+  unfinished_.reset();
+  return saved;
+}
+
+void SavedState::or_discard(const std::function<void()>& work) {
+  try {
+    work();
   } catch (...) {
-    if (parts_.channel.rank() == 0) store.discard(step);
+    if (parts_.channel.rank() == 0) checkpoint::Store(into_.folder).discard(unfinished_->step);
+    unfinished_.reset();
     throw;
   }
-  saved.time =
-      Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  return saved;
 }
 
 void SavedState::on_rank_0(const std::function<void()>& work, std::string_view what) const {
@@ -77,40 +121,50 @@ checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const 
   return all;
 }
 
-checkpoint::Manifest SavedState::write(const std::filesystem::path& folder) {
+checkpoint::Manifest SavedState::write(const std::filesystem::path& folder,
+                                       checkpoint::BackgroundFiles* later) {
   const std::vector<RankFile> files = mine();
   Optimizer::Access state(parts_.optimizer);
   checkpoint::Manifest manifest;
   std::optional<checkpoint::TensorFile> out;
   std::size_t of_file = 0, next = 0;
+  bool is_open = false;
   const auto end_file = [&](const checkpoint::Manifest& tensors) {
     checkpoint::merge(manifest, tensors);
     out.reset();
+    is_open = false;
     next = 0;
     return ++of_file < files.size();
   };
   const auto piece = [&] {
     if (of_file == files.size()) return false;
-    if (!out && !std::filesystem::exists(folder))
+    if (!is_open && !std::filesystem::exists(folder))
       throw InputError(concat(folder.string(), ": was made by rank 0 and is not here on rank ",
                               parts_.channel.rank(),
                               ": report.directory must be on a file system that all ranks share"));
     const RankFile& file = files[of_file];
-    if (!out) {
+    if (!is_open) {
       if (file.is_frozen && link_frozen(folder / file.name)) return end_file(frozen_.tensors);
       std::vector<checkpoint::Spec> specs;
       for (const Named& tensor : file.tensors) specs.push_back(spec_of(tensor));
-      out.emplace(folder / file.name, std::move(specs));
+      if (later == nullptr || file.is_frozen)
+        out.emplace(folder / file.name, std::move(specs));
+      else
+        later->begin_file(folder / file.name, std::move(specs));
+      is_open = true;
     }
     if (next < file.tensors.size()) {
       const Named& one = file.tensors[next++];
       const at::Tensor value =
           one.value.defined() ? one.value : state.read(one.parameter, one.part);
       const at::Tensor bytes = value.detach().cpu().contiguous();
-      out->append(bytes_of(bytes));
+      if (out)
+        out->append(bytes_of(bytes));
+      else
+        later->append(bytes_of(bytes));
       return true;
     }
-    const checkpoint::Manifest tensors = out->finish();
+    const checkpoint::Manifest tensors = out ? out->finish() : checkpoint::Manifest{};
     if (file.is_frozen) frozen_ = {.folder = {}, .tensors = tensors};
     return end_file(tensors);
   };

@@ -4,6 +4,7 @@
 
 #include "loss_log.h"
 
+#include "trireme/checkpoint/background_files.h"
 #include "trireme/checkpoint/manifest.h"
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/comm/channel.h"
@@ -14,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -37,12 +39,25 @@ class SavedState {
     Reducer& reducer;
     LossLog& losses;
   };
-  explicit SavedState(const Parts& parts) : parts_(parts) {}
+  SavedState(const Parts& parts, const Checkpointing& into) : parts_(parts), into_(into) {}
+  /// A checkpoint that was begun and not finished is removed.
+  ~SavedState();
+  SavedState(const SavedState&) = delete;
+  SavedState& operator=(const SavedState&) = delete;
 
-  /// Every rank, after `step` steps: writes a checkpoint of all ranks and removes old ones. All
-  /// losses must have been exchanged. Returns its folder and bytes. Throws on every rank what
-  /// failed on one; earlier checkpoints are untouched then.
-  SavedCheckpoint save(std::int64_t step, const Checkpointing& into);
+  enum class Writing { kAtOnce, kBesideSteps };
+  /// Every rank, after `step` steps, while no other checkpoint is unfinished: writes what this rank
+  /// has of one, or takes a copy of it, which is then written beside what follows. All losses must
+  /// have been exchanged. Throws on every rank what failed on one; earlier checkpoints are
+  /// untouched then.
+  void begin_save(std::int64_t step, Writing writing);
+  /// The same on every rank.
+  bool is_saving() const { return unfinished_.has_value(); }
+  /// Every rank: whether all of them have written what they have of it.
+  bool is_written() const;
+  /// Every rank: waits for that, makes the checkpoint appear and removes old ones. Throws as
+  /// begin_save() does.
+  SavedCheckpoint finish_save();
 
   /// Every rank, before the first step: takes the state of a checkpoint up, whatever ranks wrote
   /// it, and returns the steps done. Throws InputError on every rank when something is missing,
@@ -75,8 +90,12 @@ class SavedState {
   /// What this rank takes up from a checkpoint.
   std::vector<Named> wanted(const checkpoint::Manifest& manifest) const;
   bool is_frozen(const Named& tensor) const;
-  /// Every rank: writes its files, and says what is in them.
-  checkpoint::Manifest write(const std::filesystem::path& folder);
+  /// Every rank: writes its files, and says what is in them; those that steps change go to `later`
+  /// where there is one.
+  checkpoint::Manifest write(const std::filesystem::path& folder,
+                             checkpoint::BackgroundFiles* later);
+  /// Every rank. What `work` throws ends the checkpoint.
+  void or_discard(const std::function<void()>& work);
   /// Gives the file of the checkpoint before this one a name here, too; false where that cannot be
   /// or it is not whole.
   bool link_frozen(const std::filesystem::path& file) const;
@@ -91,8 +110,20 @@ class SavedState {
     checkpoint::Manifest tensors;
   };
 
+  /// A checkpoint between begin_save() and finish_save().
+  struct Unfinished {
+    std::int64_t step = 0;
+    std::chrono::steady_clock::time_point begin;
+    Seconds held{0};
+    checkpoint::Manifest tensors;  ///< that this rank has written
+    bool is_beside = false;        ///< others are written beside steps
+  };
+
   Parts parts_;
+  const Checkpointing& into_;
   Frozen frozen_;
+  checkpoint::BackgroundFiles later_;
+  std::optional<Unfinished> unfinished_;
 };
 
 }  // namespace trireme::runtime

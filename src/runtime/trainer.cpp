@@ -92,7 +92,8 @@ struct Trainer::Impl {
     open_outer_tier();
     static_bytes = given.memory.live();
     if (weights) static_bytes += weights->window();
-    state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses});
+    state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses},
+                  setup.checkpoints);
     executor.emplace(
         Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
         executor_options(given, position));
@@ -121,7 +122,12 @@ struct Trainer::Impl {
   void train_step(std::int64_t step);
   void report(Observer* observer);
   double validate();
-  void save(Observer* observer);
+  /// Also what an earlier save left unfinished.
+  void save(Observer* observer, bool stops);
+  /// A checkpoint that was begun, where there is one: waits for it.
+  void finish_save(Observer* observer);
+  /// The same, if it needs no waiting.
+  void publish_written(Observer* observer);
   /// Every rank: whether one was.
   bool is_asked_to_stop();
   /// Whether this is the last step, or one of every so many.
@@ -184,7 +190,8 @@ Outcome Trainer::run(Observer* observer) {
       my.validation_loss = my.validate();
       if (observer != nullptr) observer->validation(my.steps_done, *my.validation_loss);
     }
-    if (saves || stops) my.save(observer);
+    if (reports) my.publish_written(observer);
+    if (saves || stops) my.save(observer, stops);
     if (stops)
       throw Interrupted(concat("stopped on request after step ", my.steps_done,
                                ", which was saved: the same command goes on from there"));
@@ -288,9 +295,23 @@ double Trainer::Impl::validate() {
   return log.exchange().at(0);
 }
 
-void Trainer::Impl::save(Observer* observer) {
-  const SavedCheckpoint saved = state->save(steps_done, setup.checkpoints);
-  if (observer != nullptr) observer->saved(steps_done, saved);
+void Trainer::Impl::save(Observer* observer, bool stops) {
+  using Writing = SavedState::Writing;
+  finish_save(observer);
+  const bool goes_on = !stops && steps_done < setup.job.train.steps;
+  state->begin_save(steps_done, setup.checkpoints.in_background && goes_on ? Writing::kBesideSteps
+                                                                           : Writing::kAtOnce);
+  if (!setup.checkpoints.in_background || !goes_on) finish_save(observer);
+}
+
+void Trainer::Impl::finish_save(Observer* observer) {
+  if (!state->is_saving()) return;
+  const SavedCheckpoint saved = state->finish_save();
+  if (observer != nullptr) observer->saved(saved);
+}
+
+void Trainer::Impl::publish_written(Observer* observer) {
+  if (state->is_saving() && state->is_written()) finish_save(observer);
 }
 
 bool Trainer::Impl::is_asked_to_stop() {

@@ -38,10 +38,12 @@ class Resuming : public testing::Test {
   std::filesystem::path run_ = small_run(folder_);
 };
 
-TEST_F(Resuming, AfterEveryKillGivesTheRunThatWasNeverStopped) {
+class Killed : public Resuming, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Killed, AgainAndAgainItGivesTheRunThatWasNeverStopped) {
   const std::string settings =
-      "--set train.steps=300 --set checkpoint.every=20 "
-      "--set train.validate_every=50 --set report.log_every=10";
+      std::string("--set train.steps=300 --set checkpoint.every=20 --set checkpoint.background=") +
+      GetParam() + " --set train.validate_every=50 --set report.log_every=10";
   ASSERT_EQ(train(settings + " --set checkpoint.every=0").exit_code, 0);
   const nlohmann::json plain = summary_of(run_);
   const std::string plain_metrics = text_of(run_ / "metrics.jsonl");
@@ -73,6 +75,9 @@ TEST_F(Resuming, AfterEveryKillGivesTheRunThatWasNeverStopped) {
   for (const auto& entry : std::filesystem::directory_iterator(run_ / "checkpoints"))
     EXPECT_THAT(entry.path().string(), Not(HasSubstr("draft")));
 }
+
+INSTANTIATE_TEST_SUITE_P(InBackground, Killed, testing::Values("false", "true"),
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST_F(Resuming, GoesOnWithOtherRanks) {
   ASSERT_EQ(train("--set train.steps=6").exit_code, 0);
@@ -231,6 +236,29 @@ TEST_F(Resuming, Usr1SavesAndStopsAlsoWithoutCheckpointsBeingAskedFor) {
   EXPECT_THAT(resumed.out, HasSubstr("goes on from"));
   EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
   EXPECT_EQ(summary_of(run_)["losses_digest"], plain["losses_digest"]);
+}
+
+// State, weights and gradients are in the outer tier and are copied from there.
+TEST_F(Resuming, SaysForHowLongStepsWereHeldUpByASaveInTheBackground) {
+  const std::string settings = "--set train.steps=8 --set checkpoint.every=3 ";
+  ASSERT_EQ(train(settings).exit_code, 0);
+  const nlohmann::json plain = summary_of(run_);
+  const std::string away =
+      settings +
+      "--set checkpoint.resume=never --set memory.host_budget=64MiB --set memory.optimizer=outer "
+      "--set memory.weights=outer --set checkpoint.background=true --set report.log_every=1 ";
+
+  const CommandResult run = train(away);
+  std::filesystem::remove(run_ / "summary.json");
+  std::filesystem::remove_all(run_ / "checkpoints" / "step-8");
+  const CommandResult resumed = train(settings);
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("step 3/8  checkpoint of "));
+  EXPECT_THAT(run.out, HasSubstr("step 6/8  checkpoint of "));
+  EXPECT_THAT(run.out, HasSubstr(", steps went on but for "));
+  EXPECT_THAT(resumed.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-6").string()));
+  EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
 }
 
 TEST_F(Resuming, KeepsTheNewestCheckpoints) {

@@ -95,9 +95,13 @@ TEST(Progress, ACheckpointLeavesALineOfItsOwn) {
   std::ostringstream out;
   Progress progress(out, {.steps = 300}, Seconds(0));
 
-  progress.saved(100, Bytes(64 << 20), Seconds(0.25));
+  progress.saved(100, Bytes(64 << 20), Seconds(0.25), Seconds(0.25));
 
-  EXPECT_EQ(out.str(), "step 100/300  checkpoint of 64.0 MiB in 250 ms\n");
+  progress.saved(200, Bytes(64 << 20), Seconds(0.25), Seconds(0.05));
+
+  EXPECT_EQ(out.str(),
+            "step 100/300  checkpoint of 64.0 MiB in 250 ms\n"
+            "step 200/300  checkpoint of 64.0 MiB in 250 ms, steps went on but for 50.0 ms\n");
 }
 
 TEST(Progress, CountsFromWhereTheRunWasResumed) {

@@ -89,9 +89,7 @@ TEST(Tuning, ChangesWhatIsTrainedAlone) {
 class AfterSaving final : public Observer {
  public:
   explicit AfterSaving(std::function<void(const SavedCheckpoint&)> then) : then_(std::move(then)) {}
-  void saved(std::int64_t /*step*/, const SavedCheckpoint& checkpoint) override {
-    then_(checkpoint);
-  }
+  void saved(const SavedCheckpoint& checkpoint) override { then_(checkpoint); }
   void started(Seconds /*since_start*/) override {}
   void step(const StepRecord& /*record*/) override {}
   void interval_ended() override {}
@@ -101,10 +99,11 @@ class AfterSaving final : public Observer {
   std::function<void(const SavedCheckpoint&)> then_;
 };
 
-class FrozenFile : public testing::Test {
+class FrozenFile : public testing::TestWithParam<const char*> {
  protected:
   FrozenFile() {
     job_.train.steps = 3;
+    saved_.in_background = GetParam() == std::string("background");
     saved_.folder = folder_ / "checkpoints";
     saved_.every = 1;
     saved_.keep = 3;
@@ -131,7 +130,10 @@ class FrozenFile : public testing::Test {
   Checkpointing saved_;
 };
 
-TEST_F(FrozenFile, IsWrittenOnceForAllCheckpoints) {
+INSTANTIATE_TEST_SUITE_P(Written, FrozenFile, testing::Values("at_once", "background"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(FrozenFile, IsWrittenOnceForAllCheckpoints) {
   const Outcome whole = train();
   for (const char* const rank : {"rank-0", "rank-1"}) {
     EXPECT_EQ(names_of(saved_.folder, concat(rank, ".safetensors")), 1);
@@ -146,13 +148,13 @@ TEST_F(FrozenFile, IsWrittenOnceForAllCheckpoints) {
   EXPECT_EQ(resumed().parameters_digest, whole.parameters_digest);
 }
 
-TEST_F(FrozenFile, GoesWithTheLastCheckpointThatHasIt) {
+TEST_P(FrozenFile, GoesWithTheLastCheckpointThatHasIt) {
   saved_.keep = 1;
   train();
   EXPECT_EQ(names_of(saved_.folder, "rank-1.frozen.safetensors"), 1);
 }
 
-TEST_F(FrozenFile, IsWrittenAnewWhereTheEarlierOneIsNotWhole) {
+TEST_P(FrozenFile, IsWrittenAnewWhereTheEarlierOneIsNotWhole) {
   const Outcome whole = train([](const SavedCheckpoint& checkpoint) {
     if (checkpoint.folder.filename() != "step-1") return;
     std::filesystem::remove(checkpoint.folder / "rank-0.frozen.safetensors");

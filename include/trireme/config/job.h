@@ -248,6 +248,7 @@ struct CheckpointSpec {
   int every = 0;                ///< steps between two, and one at the end; 0: none
   int keep = 2;                 ///< newest ones that stay, >= 1
   std::string resume = "auto";  ///< auto | never | must: docs/checkpoints.md
+  bool background = false;      ///< written beside steps, from a copy in host memory
 };
 
 struct ReportSpec {

@@ -33,8 +33,9 @@ class Progress {
   /// "step 100/300  validation loss 2.2010", a line that stays.
   void validation(std::int64_t done, double loss);
 
-  /// "step 100/300  checkpoint of 34.2 MiB in 120 ms", likewise.
-  void saved(std::int64_t done, Bytes size, Seconds time);
+  /// "step 100/300  checkpoint of 34.2 MiB in 120 ms", likewise; and how long steps were held up,
+  /// where that was less.
+  void saved(std::int64_t done, Bytes size, Seconds time, Seconds held);
 
   /// Ends the terminal's line, so that what is printed next starts on its own. Harmless to repeat.
   void close();

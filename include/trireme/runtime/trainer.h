@@ -43,9 +43,11 @@ struct StepRecord {
 
 /// A checkpoint that is there now.
 struct SavedCheckpoint {
+  std::int64_t step = 0;  ///< steps that it has
   std::filesystem::path folder;
   Bytes size;
-  Seconds time{0};
+  Seconds time{0};  ///< until it was there
+  Seconds held{0};  ///< of that, what steps stood still for
 };
 
 /// Where a run saves its state, and what it goes on from.
@@ -53,6 +55,7 @@ struct Checkpointing {
   std::filesystem::path folder;  ///< of all of a run's checkpoints; seen by every rank
   int every = 0;                 ///< steps between two, and one at the end; 0: none
   int keep = 2;                  ///< newest ones that stay
+  bool in_background = false;    ///< copied, and written beside steps
   std::string job;               ///< resolved, as YAML; saved beside the state
   std::string data;              ///< digest of the data set; likewise
   std::optional<std::filesystem::path> resume = {};  ///< a checkpoint to go on from
@@ -66,7 +69,7 @@ class Observer {
   virtual void step(const StepRecord& record) = 0;
   virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
-  virtual void saved(std::int64_t step, const SavedCheckpoint& checkpoint) = 0;
+  virtual void saved(const SavedCheckpoint& checkpoint) = 0;
 };
 
 /// What of a device's memory is taken beside the tensors of a run; 0 where nothing is known (CPU).

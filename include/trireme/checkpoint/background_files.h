@@ -1,0 +1,53 @@
+// Files of tensors that are written while steps go on.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/checkpoint/tensor_file.h"
+#include "trireme/core/units.h"
+
+#include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <future>
+#include <span>
+#include <vector>
+
+namespace trireme::checkpoint {
+
+/// Takes copies of tensors, in host memory that no budget counts, and writes them by a thread of
+/// its own. The memory is kept for the next time.
+class BackgroundFiles {
+ public:
+  BackgroundFiles() = default;
+  ~BackgroundFiles();
+  BackgroundFiles(const BackgroundFiles&) = delete;
+  BackgroundFiles& operator=(const BackgroundFiles&) = delete;
+
+  /// The next file, and then all of its tensors' bytes, in their order. Throws Error where memory
+  /// for them is not to be had.
+  void begin_file(std::filesystem::path file, std::vector<Spec> tensors);
+  void append(std::span<const std::byte> tensor);
+
+  /// Writes all of that.
+  void start();
+  /// Or failed.
+  bool is_done() const;
+  /// Leaves what is being written as it is, after the tensor at hand.
+  void give_up();
+  /// Waits, and says where each tensor is. Throws what the writing threw.
+  Manifest finish();
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    std::vector<Spec> tensors;
+  };
+  Manifest written() const;
+
+  std::vector<File> files_;
+  std::vector<std::byte> bytes_;
+  std::atomic<bool> stops_ = false;
+  std::future<Manifest> writing_;
+};
+
+}  // namespace trireme::checkpoint
