@@ -14,9 +14,14 @@ namespace trireme::app {
 /// MPI call.
 int launched_ranks();
 
-/// Runs `body` on this process's rank; returns the exit code (errors printed), or ends all ranks of
-/// the job.
+/// Runs `body` on this process's rank, once all ranks are there; returns the exit code (errors
+/// printed), or ends all ranks of the job.
 int launch_mpi(const config::JobSpec& job,
                const std::function<void(comm::Channel&, int ranks_on_host)>& body);
+
+/// In place of launch(), for the exception that is being handled: this process cannot begin. What
+/// one rank's machine lacks another's may have: all ranks are told, and rank 0 says it. Returns the
+/// exit code.
+int fail_to_launch();
 
 }  // namespace trireme::app

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "own_folder.h"
 
+#include "host.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -9,14 +11,21 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <fstream>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace trireme::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Until a network's file system shows what another machine has written.
+constexpr std::chrono::seconds kAppears{5};
+constexpr std::chrono::milliseconds kLook{100};
 
 [[noreturn]] void fail(const fs::path& folder, const std::string& what) {
   throw InputError(concat("report.directory: ", folder.string(), " ", what));
@@ -32,6 +41,11 @@ fs::path real_name(const fs::path& folder) {
   std::error_code failure;
   fs::path real = fs::weakly_canonical(plain_name(folder), failure);
   return failure ? plain_name(folder) : real;
+}
+
+fs::path lock_file(const fs::path& folder) {
+  const fs::path run = real_name(folder);
+  return run.parent_path() / concat(".", run.filename().string(), ".lock");
 }
 
 bool holds_earlier_run(const fs::path& name) {
@@ -87,10 +101,9 @@ fs::path plain_name(const fs::path& folder) {
 }
 
 FolderLock::FolderLock(const fs::path& folder) {
-  const fs::path run = real_name(folder);
-  const fs::path file = run.parent_path() / concat(".", run.filename().string(), ".lock");
+  const fs::path file = lock_file(folder);
   std::error_code ignored;
-  fs::create_directories(run.parent_path(), ignored);
+  fs::create_directories(file.parent_path(), ignored);
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
     return;  // where there can be no lock, there is none
@@ -101,6 +114,28 @@ FolderLock::FolderLock(const fs::path& folder) {
 
 FolderLock::~FolderLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::string FolderLock::mark() const {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  const std::string mark = concat(host_name(), ' ', ::getpid(), ' ', now, '\n');
+  const bool is_left =
+      descriptor_ >= 0 && ::ftruncate(descriptor_, 0) == 0 &&
+      std::cmp_equal(::pwrite(descriptor_, mark.data(), mark.size(), 0), mark.size()) &&
+      ::fsync(descriptor_) == 0;
+  return is_left ? mark : "";
+}
+
+bool sees_mark(const fs::path& folder, const std::string& mark) {
+  const auto end = std::chrono::steady_clock::now() + kAppears;
+  for (;;) {
+    std::string text(mark.size(), ' ');
+    std::ifstream file(lock_file(folder), std::ios::binary);
+    if (file.read(text.data(), static_cast<std::streamsize>(text.size())) && text == mark)
+      return true;
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 void require_takeable(const fs::path& folder) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace trireme::app {
 
@@ -19,9 +20,16 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  /// Leaves a mark there; nothing where there can be none.
+  std::string mark() const;
+
  private:
   int descriptor_ = -1;
 };
+
+/// Whether the mark that a run left is seen here, too: then this is its folder, not another one of
+/// that name on a disk of this machine's own. Waits a little for it to appear.
+bool sees_mark(const std::filesystem::path& folder, const std::string& mark);
 
 /// Changes nothing. Throws InputError, about report.directory, where a run that begins could not
 /// have the folder: it holds the working folder or something that the run would overwrite, or

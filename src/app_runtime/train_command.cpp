@@ -2,6 +2,7 @@
 #include "train_command.h"
 
 #include "auto_shape.h"
+#include "host.h"
 #include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
@@ -99,13 +100,30 @@ void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
   }
 }
 
+/// What every process reads before there are ranks.
+struct Opened {
+  Opened(const TrainArguments& arguments, const model::ModelRegistry& own)
+      : job(load_train_job(arguments.job_file, arguments.settings, own)),
+        model(model::make_model(job.model, own)),
+        dataset(open_data(job, model)),
+        content(content_digest(job, *dataset)) {
+    if (!is_speaker()) return;
+    for (const std::string& file : {arguments.report, arguments.trace}) io::require_writable(file);
+  }
+
+  config::JobSpec job;
+  model::ChainModel model;
+  std::unique_ptr<data::Dataset> dataset;
+  std::string content;  ///< content_digest(), which takes the reading of all data
+};
+
 /// What all ranks of this process share.
 struct Run {
   const TrainArguments& arguments;
   const config::JobSpec& job;
   const model::ChainModel& model;
   const data::Dataset& dataset;
-  const std::string& content;  ///< content_digest(), which takes the reading of all data
+  const std::string& content;  ///< as in Opened
 };
 
 /// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
@@ -226,6 +244,22 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
   folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
 }
 
+/// Every rank: sees the folder that rank 0 has, into which all of them save. Noticed here, not when
+/// the first checkpoint is due.
+void require_shared_folder(comm::Channel& channel, const std::string& folder,
+                           const std::string& mine) {
+  const std::string mark =
+      comm::broadcast(channel, comm::everyone(channel), mine, "mark in the run's folder");
+  const auto look = [&] {
+    if (mark.empty() || sees_mark(folder, mark)) return;
+    throw InputError(concat("report.directory: ", folder, " of rank ", channel.rank(), " on ",
+                            host_name(),
+                            " is not that of rank 0: with checkpoint.every it must be "
+                            "on a file system that all ranks share"));
+  };
+  comm::work_beside_rounds(channel, look, "look for the run's folder");
+}
+
 void train_rank(const Run& run, const RankContext& context) {
   require_same_everywhere(context.channel, run.job, run.content);
   std::ostream& out = words_of(run);
@@ -234,6 +268,8 @@ void train_rank(const Run& run, const RankContext& context) {
     if (context.channel.rank() == 0) lock.emplace(run.job.report.directory);
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
+  if (run.job.checkpoint.every > 0)
+    require_shared_folder(context.channel, run.job.report.directory, lock ? lock->mark() : "");
   const std::optional<Resumption> resumed = resumption_of(run.job, run.content, context, out);
   const auto look = [&] {  // at what would be noticed after minutes of planning
     if (context.channel.rank() != 0) return;
@@ -278,18 +314,19 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
 int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
   watch_signals();
   tier::install_cpu_allocator();
+  std::optional<Opened> opened;
   try {
-    for (const std::string& file : {arguments.report, arguments.trace}) io::require_writable(file);
-    const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
-    const model::ChainModel model = model::make_model(job.model, own);
-    const auto dataset = open_data(job, model);
-    const std::string content = content_digest(job, *dataset);
-    const Run run{.arguments = arguments,
-                  .job = job,
-                  .model = model,
-                  .dataset = *dataset,
-                  .content = content};
-    return launch(job, [&](const RankContext& context) { train_rank(run, context); });
+    opened.emplace(arguments, own);
+  } catch (...) {
+    return fail_to_launch();
+  }
+  const Run run{.arguments = arguments,
+                .job = opened->job,
+                .model = opened->model,
+                .dataset = *opened->dataset,
+                .content = opened->content};
+  try {
+    return launch(opened->job, [&](const RankContext& context) { train_rank(run, context); });
   } catch (...) {
     return exit_code_of_current_exception(is_speaker(), "");
   }

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "does_not_fit.h"
+#include "host.h"
 #include "launch.h"
 #include "mpi_launch.h"
 #include "signals.h"
 
+#include "trireme/comm/rounds.h"
 #include "trireme/comm_mpi/world.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <cstdlib>
+#include <exception>
 
 namespace trireme::app {
 namespace {
 
-/// A wrong input is wrong on every rank: rank 0 says it for all. Everything else is each rank's own
-/// to say.
+/// What is wrong with the input all ranks have been told: rank 0 says it for all. Everything else
+/// is each rank's own to say.
 bool has_own_message(int rank) {
   try {
     throw;
@@ -26,6 +29,44 @@ bool has_own_message(int rank) {
     return rank == 0;
   } catch (...) {
     return true;
+  }
+}
+
+/// Every rank, first of all. Throws on every rank what one of them could not begin for, with its
+/// name unless it is rank 0.
+void meet(comm::Channel& channel, const std::exception_ptr& failure) {
+  const auto fail = [&] {
+    if (!failure) return;
+    const std::string who = concat("rank ", channel.rank(), " on ", host_name(), ": ");
+    try {
+      std::rethrow_exception(failure);
+    } catch (const InputError& error) {
+      if (channel.rank() == 0) throw;
+      throw InputError(who + error.what());
+    } catch (const std::exception& error) {
+      throw Error(who + words_of(error));
+    }
+  };
+  comm::work_beside_rounds(channel, fail, "begin of the job");
+}
+
+int in_world(const comm::ChannelOptions& options,
+             const std::function<void(comm::Channel&, int)>& body) {
+  comm::MpiWorld world = comm::MpiWorld::start(options);
+  comm::Channel& channel = world.channel();
+  try {
+    body(channel, world.ranks_on_this_host());
+    world.close();
+    return 0;
+  } catch (...) {
+    const bool speaks = has_own_message(channel.rank());
+    const int code = exit_code_of_current_exception(speaks, "");
+    try {
+      throw;
+    } catch (const std::exception& error) {
+      channel.abandon(words_of(error));
+    }
+    world.kill_job(code);
   }
 }
 
@@ -42,23 +83,18 @@ int launched_ranks() {
 }
 
 int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channel&, int)>& body) {
-  comm::MpiWorld world =
-      comm::MpiWorld::start({.timeout = job.pipeline.timeout, .stop_requested = stop_requested});
-  comm::Channel& channel = world.channel();
-  try {
-    body(channel, world.ranks_on_this_host());
-    world.close();
-    return 0;
-  } catch (...) {
-    const bool speaks = has_own_message(channel.rank());
-    const int code = exit_code_of_current_exception(speaks, "");
-    try {
-      throw;
-    } catch (const std::exception& error) {
-      channel.abandon(words_of(error));
-    }
-    world.kill_job(code);
-  }
+  return in_world({.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+                  [&](comm::Channel& channel, int ranks_on_host) {
+                    meet(channel, nullptr);
+                    body(channel, ranks_on_host);
+                  });
+}
+
+int fail_to_launch() {
+  if (launched_ranks() == 1) return exit_code_of_current_exception(true, "");
+  const std::exception_ptr failure = std::current_exception();
+  return in_world({.stop_requested = stop_requested},
+                  [&](comm::Channel& channel, int /*ranks_on_host*/) { meet(channel, failure); });
 }
 
 }  // namespace trireme::app
