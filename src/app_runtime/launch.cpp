@@ -23,12 +23,6 @@
 namespace trireme::app {
 namespace {
 
-int int_from_environment(const char* name, int fallback) {
-  const char* const text =
-      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
-  return text == nullptr ? fallback : std::atoi(text);
-}
-
 /// Cores that this process may use.
 int usable_cores() {
   cpu_set_t set;
@@ -63,6 +57,12 @@ int launch_local(const config::JobSpec& job, const std::function<void(const Rank
 
 }  // namespace
 
+int int_from_environment(const char* name, int fallback) {
+  const char* const text =
+      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
+  return text == nullptr ? fallback : std::atoi(text);
+}
+
 int stages_for(const config::JobSpec& job, int ranks) {
   const std::optional<int>& replicas = job.pipeline.replicas;
   const int stages = job.pipeline.stages.value_or(std::max(1, ranks / replicas.value_or(1)));
@@ -84,12 +84,16 @@ int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
 }
 
 bool is_speaker() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
     if (const int rank = int_from_environment(name, -1); rank >= 0) return rank == 0;
   return true;
 }
 
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
+  if (const std::string why = strangers(); !why.empty()) {
+    if (is_speaker()) std::cerr << "trireme: " << why << "\n";
+    return 2;
+  }
   const std::string& transport = job.pipeline.transport;
   const bool many = launched_ranks() > 1;
   if (transport == "mpi" || (transport != "local" && many)) {

@@ -35,9 +35,12 @@ int stages_for(const config::JobSpec& job, int ranks);
 /// equal share of the cores. Ranks that mpirun bound to cores of their own see these alone.
 int threads_per_rank(const config::JobSpec& job, int ranks_on_host);
 
-/// Whether this process is the one that prints: rank 0 of mpirun, or not under mpirun. Needs no
+/// Whether this process is the one that prints: rank 0 of a launcher, or not under one. Needs no
 /// MPI.
 bool is_speaker();
+
+/// `fallback` where there is no such variable.
+int int_from_environment(const char* name, int fallback);
 
 /// The exit code for the exception being handled; its message goes to standard error if `speak`.
 int exit_code_of_current_exception(bool speak, const std::string& prefix);

@@ -7,12 +7,17 @@
 #include "trireme/config/job.h"
 
 #include <functional>
+#include <string>
 
 namespace trireme::app {
 
 /// Ranks that a launcher started, this one included; 1 without a launcher or without MPI. Needs no
 /// MPI call.
 int launched_ranks();
+
+/// Where a launcher started several processes of which none knows the others, so that each would do
+/// the whole job: that, and what to do. Empty otherwise. Needs no MPI call.
+std::string strangers();
 
 /// Runs `body` on this process's rank, once all ranks are there; returns the exit code (errors
 /// printed), or ends all ranks of the job.

@@ -10,7 +10,6 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
-#include <cstdlib>
 #include <exception>
 
 namespace trireme::app {
@@ -76,10 +75,18 @@ int launched_ranks() {
   if (!comm::launched_by_mpi()) return 1;
   // srun's PMIx says it in Slurm's words alone.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    if (const char* const text = std::getenv(name))
-      return std::atoi(text);  // NOLINT(concurrency-mt-unsafe)
+    if (const int count = int_from_environment(name, 0); count > 0) return count;
   }
   return 1;
+}
+
+std::string strangers() {
+  const int tasks = int_from_environment("SLURM_STEP_NUM_TASKS", 1);
+  if (comm::launched_by_mpi() || tasks <= 1) return "";
+  return concat(
+      "srun started ", tasks,
+      " processes, and none of them knows the others: start them with srun --mpi=pmix, or "
+      "with mpirun in the allocation");
 }
 
 int launch_mpi(const config::JobSpec& job, const std::function<void(comm::Channel&, int)>& body) {

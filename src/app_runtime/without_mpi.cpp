@@ -2,10 +2,22 @@
 #include "launch.h"
 #include "mpi_launch.h"
 
+#include "trireme/core/text.h"
+
 namespace trireme::app {
 
 int launched_ranks() {
   return 1;
+}
+
+std::string strangers() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    if (const int count = int_from_environment(name, 1); count > 1)
+      return concat(count,
+                    " processes were started, but this build has no MPI, and each would do the "
+                    "whole job: configure with -DTRIREME_MPI=ON, or start one");
+  }
+  return "";
 }
 
 int launch_mpi(const config::JobSpec& job,

@@ -230,6 +230,22 @@ TEST(TrainCommand, SaysWhatIsMissingForCuda) {
   EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 
+// srun without --mpi=pmix: every process would do the whole job, all in one folder.
+TEST(TrainCommand, IsNotDoneByEachOfManyProcessesThatDoNotKnowTheOthers) {
+  const TemporaryFolder folder;
+  const std::string train = kTrireme + " train " + small_job(folder);
+  const CommandResult first = run_command("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 " + train),
+                      second = run_command("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 " + train),
+                      alone = run_command("SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 " + train);
+
+  EXPECT_EQ(first.exit_code, 2);
+  EXPECT_THAT(first.errors, HasSubstr("srun started 4 processes, and none of them knows"));
+  EXPECT_THAT(first.errors, HasSubstr("srun --mpi=pmix"));
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_EQ(second.errors, "");
+  EXPECT_EQ(alone.exit_code, 0) << alone.errors;
+}
+
 TEST(TrainCommand, StopsCleanlyOnCtrlC) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);
