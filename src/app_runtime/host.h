@@ -4,11 +4,8 @@
 
 #include "trireme/core/units.h"
 
-#include <string>
-
 namespace trireme::app {
 
-std::string host_name();
 /// All of its memory, or what this process's container may have of it.
 Bytes machine_memory();
 

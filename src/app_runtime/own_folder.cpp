@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "own_folder.h"
 
-#include "host.h"
-
+#include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -118,7 +117,7 @@ FolderLock::~FolderLock() {
 
 std::string FolderLock::mark() const {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  const std::string mark = concat(host_name(), ' ', ::getpid(), ' ', now, '\n');
+  const std::string mark = concat(comm::host_name(), ' ', ::getpid(), ' ', now, '\n');
   const bool is_left =
       descriptor_ >= 0 && ::ftruncate(descriptor_, 0) == 0 &&
       std::cmp_equal(::pwrite(descriptor_, mark.data(), mark.size(), 0), mark.size()) &&

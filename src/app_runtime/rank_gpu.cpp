@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_gpu.h"
 
-#include "host.h"
 #include "signals.h"
 
+#include "trireme/comm/host.h"
 #include "trireme/comm/link.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -181,14 +181,14 @@ std::unique_ptr<RankDevice> open_rank_gpu(const config::JobSpec& job, comm::Chan
 namespace {
 
 int local_rank(comm::Channel& channel) {
-  const std::string mine = host_name();
+  const std::string mine = comm::host_name();
   const std::vector<std::string> hosts =
       comm::all_gather(channel, comm::everyone(channel), mine, "exchange of host names");
   return static_cast<int>(std::count(hosts.begin(), hosts.begin() + channel.rank(), mine));
 }
 
 std::string process_name() {
-  return concat(host_name(), "/", getpid());
+  return concat(comm::host_name(), "/", getpid());
 }
 
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part) {

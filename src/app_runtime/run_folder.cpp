@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_folder.h"
 
-#include "host.h"
-
+#include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
@@ -73,7 +72,7 @@ RunFolder::RunFolder(const Parts& parts)
   if (job_.report.tensorboard)
     events_.emplace(folder_, record::EventFileStart{
                                  .wall_time = wall_time(),
-                                 .host = host_name(),
+                                 .host = comm::host_name(),
                                  .first_step = parts.steps_done > 0 ? parts.steps_done + 1 : 0});
   progress_.emplace(out_, progress_options_, steady_time());
 }

@@ -2,7 +2,6 @@
 #include "train_command.h"
 
 #include "auto_shape.h"
-#include "host.h"
 #include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
@@ -14,6 +13,7 @@
 #include "train_plan.h"
 
 #include "trireme/comm/channel.h"
+#include "trireme/comm/host.h"
 #include "trireme/comm/rounds.h"
 #include "trireme/config/job.h"
 #include "trireme/core/digest.h"
@@ -252,10 +252,9 @@ void require_shared_folder(comm::Channel& channel, const std::string& folder,
       comm::broadcast(channel, comm::everyone(channel), mine, "mark in the run's folder");
   const auto look = [&] {
     if (mark.empty() || sees_mark(folder, mark)) return;
-    throw InputError(concat("report.directory: ", folder, " of rank ", channel.rank(), " on ",
-                            host_name(),
-                            " is not that of rank 0: with checkpoint.every it must be "
-                            "on a file system that all ranks share"));
+    throw InputError(concat("report.directory: ", folder,
+                            " is not that of rank 0: with checkpoint.every it must be on a file "
+                            "system that all ranks share"));
   };
   comm::work_beside_rounds(channel, look, "look for the run's folder");
 }

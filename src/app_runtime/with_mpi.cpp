@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "does_not_fit.h"
-#include "host.h"
 #include "launch.h"
 #include "mpi_launch.h"
 #include "signals.h"
@@ -22,6 +21,8 @@ bool has_own_message(int rank) {
     throw;
   } catch (const InputError&) {
     return rank == 0;
+  } catch (const comm::ToldError&) {
+    return rank == 0;
   } catch (const DoesNotFit&) {
     return rank == 0;
   } catch (const Interrupted&) {
@@ -31,19 +32,16 @@ bool has_own_message(int rank) {
   }
 }
 
-/// Every rank, first of all. Throws on every rank what one of them could not begin for, with its
-/// name unless it is rank 0.
+/// Every rank, first of all. Throws on every rank what one of them could not begin for.
 void meet(comm::Channel& channel, const std::exception_ptr& failure) {
   const auto fail = [&] {
     if (!failure) return;
-    const std::string who = concat("rank ", channel.rank(), " on ", host_name(), ": ");
     try {
       std::rethrow_exception(failure);
-    } catch (const InputError& error) {
-      if (channel.rank() == 0) throw;
-      throw InputError(who + error.what());
+    } catch (const Error&) {
+      throw;
     } catch (const std::exception& error) {
-      throw Error(who + words_of(error));
+      throw Error(words_of(error));
     }
   };
   comm::work_beside_rounds(channel, fail, "begin of the job");

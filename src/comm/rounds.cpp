@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/rounds.h"
 
+#include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -17,8 +18,20 @@ namespace {
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::milliseconds kLook{20};
 
-// What a rank tells the others of its round: one of these, and behind the last two the message.
-constexpr char kMore = 'm', kDone = 'd', kInputError = 'i', kError = 'e';
+// What a rank tells the others of its round: one of these, and behind the last two its machine and
+// the message.
+constexpr char kMore = 'm', kDone = 'd', kInputError = 'i', kError = 'e', kBehindHost = '\n';
+
+std::string failed(char kind, const std::exception& error) {
+  return concat(kind, host_name(), kBehindHost, error.what());
+}
+
+// With the rank's place where that is another machine.
+std::string heard(const std::string& told, std::size_t rank) {
+  const std::size_t end = told.find(kBehindHost);
+  const std::string host = told.substr(1, end - 1), words = told.substr(end + 1);
+  return host == host_name() ? words : concat("rank ", rank, " on ", host, ": ", words);
+}
 
 }  // namespace
 
@@ -34,18 +47,20 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
       mine = has_more ? kMore : kDone;
     } catch (const InputError& error) {
       failure = std::current_exception();
-      mine = concat(kInputError, error.what());
-    } catch (const Error& error) {
+      mine = failed(kInputError, error);
+    } catch (const Interrupted& error) {
       failure = std::current_exception();
-      mine = concat(kError, error.what());
+      mine = failed(kError, error);
+    } catch (const Error& error) {
+      mine = failed(kError, error);
     }
     const std::vector<std::string> told = all_gather(channel, all, mine, what);
     for (std::size_t rank = 0; rank < told.size(); ++rank) {
       const std::string& text = told[rank];
       if (text.front() != kInputError && text.front() != kError) continue;
       if (failure && static_cast<int>(rank) == channel.rank()) std::rethrow_exception(failure);
-      if (text.front() == kInputError) throw InputError(text.substr(1));
-      throw Error(text.substr(1));
+      if (text.front() == kInputError) throw InputError(heard(text, rank));
+      throw ToldError(heard(text, rank));
     }
     if (std::all_of(told.begin(), told.end(), [](const auto& text) { return text[0] == kDone; }))
       return;

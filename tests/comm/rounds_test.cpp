@@ -55,6 +55,38 @@ TEST(WorkInRounds, EndsOnEveryRankWithTheErrorOfOne) {
   EXPECT_EQ(said, std::vector<std::string>(3, "a file of rank 1"));
 }
 
+// So that one of them can say it for all, its own rank no more than the others.
+TEST(WorkInRounds, MarksWhatAllRanksHaveBeenToldUnlessOneWasInterrupted) {
+  for (const bool interrupted : {false, true}) {
+    std::mutex mutex;
+    std::vector<std::string> told(3), others(3);
+    run_local(3, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
+      const auto rank = static_cast<std::size_t>(channel.rank());
+      const auto piece = [&]() -> bool {
+        if (rank != 1) return false;
+        if (interrupted) throw Interrupted("stopped");
+        throw DeviceError("a disk of rank 1");
+      };
+      try {
+        work_in_rounds(channel, piece, "work");
+      } catch (const ToldError& error) {
+        const std::lock_guard lock(mutex);
+        told[rank] = error.what();
+      } catch (const Interrupted& error) {
+        const std::lock_guard lock(mutex);
+        others[rank] = error.what();
+      }
+      channel.close();
+    });
+    if (interrupted) {
+      EXPECT_EQ(told, (std::vector<std::string>{"stopped", "", "stopped"}));
+      EXPECT_EQ(others, (std::vector<std::string>{"", "stopped", ""}));
+    } else {
+      EXPECT_EQ(told, std::vector<std::string>(3, "a disk of rank 1"));
+    }
+  }
+}
+
 TEST(WorkInRounds, OfRanksThatFailTogetherHearsTheFirst) {
   std::mutex mutex;
   std::vector<std::string> said;
