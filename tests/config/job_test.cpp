@@ -69,7 +69,7 @@ threads: 3
 pipeline: {stages: 3, replicas: 2, schedule: gpipe, cut: [2, 4], timeout: 2min, transport: mpi}
 memory: {device_budget: [1GiB, 50%, 3, 4, 5, 6], host_budget: 2MiB, disk_budget: 25%, disk_path: /tmp/x, optimizer: outer}
 plan: {solver: rotor, slots: 100, file: p.json}
-checkpoint: {every: 7, keep: 3, resume: must}
+checkpoint: {every: 7, keep: 3, resume: must, background: true}
 report: {directory: out, log_every: 2, tensorboard: false, html: false}
 )";
 
@@ -142,6 +142,7 @@ TEST(ReadJob, ReadsPlanCheckpointAndReport) {
   EXPECT_EQ(job.checkpoint.every, 7);
   EXPECT_EQ(job.checkpoint.keep, 3);
   EXPECT_EQ(job.checkpoint.resume, "must");
+  EXPECT_TRUE(job.checkpoint.background);
   EXPECT_EQ(job.report.directory, "out");
   EXPECT_EQ(job.report.log_every, 2);
   EXPECT_FALSE(job.report.tensorboard);
