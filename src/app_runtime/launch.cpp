@@ -84,17 +84,19 @@ int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
 }
 
 bool is_speaker() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
     if (const int rank = int_from_environment(name, -1); rank >= 0) return rank == 0;
   return true;
 }
 
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
-  if (const std::string why = strangers(); !why.empty()) {
-    if (is_speaker()) std::cerr << "trireme: " << why << "\n";
+  const std::string& transport = job.pipeline.transport;
+  if (const std::string why = strangers(); transport != "local" && !why.empty()) {
+    if (is_speaker() && int_from_environment("SLURM_PROCID", 0) == 0)
+      std::cerr << "trireme: " << why
+                << " (pipeline.transport=local: each a run of its own, in a folder of its own)\n";
     return 2;
   }
-  const std::string& transport = job.pipeline.transport;
   const bool many = launched_ranks() > 1;
   if (transport == "mpi" || (transport != "local" && many)) {
     const auto in_world = [&](comm::Channel& control, int ranks_on_host) {

@@ -236,7 +236,9 @@ TEST(TrainCommand, IsNotDoneByEachOfManyProcessesThatDoNotKnowTheOthers) {
   const std::string train = kTrireme + " train " + small_job(folder);
   const CommandResult first = run_command("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 " + train),
                       second = run_command("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 " + train),
-                      alone = run_command("SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 " + train);
+                      alone = run_command("SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 " + train),
+                      own = run_command("SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 " + train +
+                                        " --set pipeline.transport=local");
 
   EXPECT_EQ(first.exit_code, 2);
   EXPECT_THAT(first.errors, HasSubstr("srun started 4 processes, and none of them knows"));
@@ -244,6 +246,7 @@ TEST(TrainCommand, IsNotDoneByEachOfManyProcessesThatDoNotKnowTheOthers) {
   EXPECT_EQ(second.exit_code, 2);
   EXPECT_EQ(second.errors, "");
   EXPECT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_EQ(own.exit_code, 0) << own.errors;
 }
 
 TEST(TrainCommand, StopsCleanlyOnCtrlC) {
