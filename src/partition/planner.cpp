@@ -20,6 +20,10 @@
 namespace trireme::partition {
 namespace {
 
+/// Of tables, which take most of the time of planning for a pipeline: a quick plan has so many
+/// times fewer, down to so many.
+constexpr int kFewerSlots = 4, kFewSlots = 100;
+
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
 /// Of a question with `streamed`, optimizer_copies and `group`.
@@ -49,6 +53,12 @@ std::optional<Answer> quick_plan(const Question& question) {
   std::optional<Question> asked = quicker(question);
   if (!asked) return std::nullopt;
   if (!asked->weights_at_once) asked->weights_at_once = program::kLeastAtOnce;
+  if (question.stages > 1 && question.slots > kFewSlots) {
+    asked->slots = std::max(question.slots / kFewerSlots, kFewSlots);
+    Answer answer = searched(*asked);
+    if (std::holds_alternative<plan::Plan>(answer)) return answer;
+    asked->slots = question.slots;  // rounded up to fewer, nothing may fit any more
+  }
   return able_to_take_turns(searched(*asked));
 }
 

@@ -128,6 +128,7 @@ Question long_question(std::mt19937& random, int stages) {
   }
   question.stages = stages;
   question.micro_batches = 4;
+  question.slots = 500;
   question.optimizer_copies = std::nullopt;
   question.group = std::nullopt;
   return question;
