@@ -136,6 +136,14 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       ->check(CLI::IsMember({"auto", "device", "outer"}))
       ->capture_default_str();
   command
+      .add_option(
+          "--updates", arguments.updates,
+          "When layers are updated whose weights come and go: when a step ends, right before "
+          "their first forward of the next one, right behind their last backward (of jobs "
+          "that do not clip gradients), or auto: of the first two, what is faster")
+      ->check(CLI::IsMember({"auto", "at_end", "in_forward", "in_backward"}))
+      ->capture_default_str();
+  command
       .add_option("--group", arguments.group,
                   "So many micro-batches pass the layers together, for which weights in the outer "
                   "tier come once; chosen where not given")

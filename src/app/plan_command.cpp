@@ -86,6 +86,7 @@ Question read_question(const PlanArguments& arguments) {
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   question.weights_at_once = std::nullopt;
   question.group = arguments.group;
+  question.updates = partition::updates_of(arguments.updates);
   require_outer_tier(arguments, question.platform);
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);

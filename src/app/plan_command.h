@@ -19,6 +19,7 @@ struct PlanArguments {
   int slots = 500;
   std::string optimizer = "auto";  ///< auto, device or outer
   std::string weights = "auto";    ///< frozen ones; likewise
+  std::string updates = "auto";    ///< auto, or a name of program::UpdatePlace
   std::optional<int> group;        ///< nothing: what is fastest
   std::string output, report;
   bool json = false;

@@ -116,6 +116,7 @@ void take_up(Planned& planned) {
   planned.static_bytes.resize(ranks);
   planned.optimizer_away = plan::optimizer_away(planned.plan);
   planned.streamed = plan::streamed_weights(planned.plan, planned.chain);
+  std::vector<Bytes> windows = plan::update_windows(planned.plan);
   std::vector<std::vector<int>> streamed(ranks);
   for (plan::StagePlan& stage : planned.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
@@ -129,7 +130,8 @@ void take_up(Planned& planned) {
     if (stage.static_bytes == Bytes(0))
       stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
                                                    stage.program.last_layer) -
-                           stage.optimizer_away - (saved() - before);
+                           stage.optimizer_away - (saved() - before) +
+                           std::exchange(windows[rank], Bytes(0));
     planned.static_bytes[rank] += stage.static_bytes;
   }
 }

@@ -34,6 +34,7 @@ struct Planned {
             .platform = &on,
             .static_bytes = static_bytes,
             .optimizer_away = optimizer_away,
+            .update_window = plan.update_window,
             .streamed = streamed,
             .weights_at_once = plan.weights_at_once,
             .replicas = plan.replicas,

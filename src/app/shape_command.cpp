@@ -54,6 +54,7 @@ partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::P
   question.slots = arguments.slots;
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   question.shard_optimizer = arguments.shard_optimizer;
+  question.updates = partition::updates_of(arguments.updates);
   question.weights = arguments.weights;
   question.group = arguments.group;
   return question;

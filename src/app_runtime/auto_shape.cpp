@@ -106,6 +106,8 @@ partition::ShapeQuestion question_of(const config::JobSpec& job, const RankConte
   question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
   question.shard_optimizer = job.memory.shard_optimizer;
   question.weights = job.memory.weights;
+  question.clips = job.train.clip_norm > 0;
+  question.updates = partition::updates_of(job.memory.updates);
   question.group = job.pipeline.group;
   return question;
 }

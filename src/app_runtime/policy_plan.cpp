@@ -142,6 +142,8 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
   if (job.pipeline.cut && *job.pipeline.cut != ends)
     job.fail("pipeline.cut", concat("is [", joined(*job.pipeline.cut), "], but ", job.plan.file,
                                     " cuts after [", joined(ends), "]: leave one of them out"));
+  if (job.memory.updates != "auto")
+    require("memory.updates", job.memory.updates, std::string(program::name(plan.updates)));
   if (has_state_away && job.memory.optimizer == "device")
     job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
                                         " has optimizer state in the outer tier: must be auto or "
@@ -174,10 +176,15 @@ void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
   for (const model::LayerRecipe& layer : model.layers) chain.layers.push_back({.name = layer.name});
   chain::Platform platform = chain::uniform_platform(plan::ranks_of(plan), Bytes(0));
   for (chain::RankSpec& rank : platform.ranks) rank.out = rank.in = BytesPerSecond(1);
-  const simulate::Setting setting{.chain = &chain,
-                                  .platform = &platform,
-                                  .static_bytes = {},
-                                  .channel_capacity = runtime::kChannelCapacity};
+  simulate::Setting setting{.chain = &chain,
+                            .platform = &platform,
+                            .static_bytes = {},
+                            .channel_capacity = runtime::kChannelCapacity};
+  // Whether these are trained, require_state() knows.
+  setting.streamed.resize(chain.layers.size() + 1);
+  for (const std::vector<int>& layers : plan::updated_layers(plan))
+    for (const int layer : layers)
+      setting.streamed.at(static_cast<std::size_t>(layer)).is_trained = true;
   if (const auto fault = simulate::validate(plan::compile(plan), setting)) {
     throw InputError(concat(file, ": cannot run: ", simulate::to_text(*fault)));
   }

@@ -30,8 +30,6 @@ struct Asked {
   std::ostream& out;
 };
 
-/// Parts of the optimiser's state are no larger: copies of more are hardly faster.
-constexpr Bytes kLargestPart{std::int64_t{32} << 20};
 /// What an update takes beside them: a divisor and a count.
 constexpr Bytes kOfUpdate{1024};
 
@@ -125,9 +123,17 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   result.copies = std::move(copies.at(mine));
   result.streamed = plan::streamed_weights(result.plan, result.chain, rank);
   result.state_away = setting.optimizer_away[mine];
+  const Bytes window = plan::update_windows(result.plan)[mine];
+  if (window > Bytes(0)) {
+    const chain::StateParts parts = chain::state_parts(window);
+    result.optimizer_part = parts.size;
+    result.optimizer_parts_at_once = parts.at_once;
+    return result;
+  }
   // Between the last pass and the next step's first one, there is what passes take.
   result.optimizer_part =
-      std::min(kLargestPart, (result.predicted_peaks[mine] - result.copies.idle - kOfUpdate) / 3);
+      std::min(chain::kLargestStatePart,
+               (result.predicted_peaks[mine] - result.copies.idle - kOfUpdate) / 3);
   return result;
 }
 
@@ -197,6 +203,11 @@ bool needs_costs(const config::JobSpec& job, const RankDevice& device) {
 void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job) {
   try {
     plan::require_state(given, chain);
+    if (given.updates == program::UpdatePlace::kInBackward && job.train.clip_norm > 0)
+      throw InputError(concat("updates: found 'in_backward', but train.clip_norm is ",
+                              job.train.clip_norm,
+                              ", for which all gradients have to be there; use 'in_forward' or "
+                              "'at_end', or set train.clip_norm to 0"));
   } catch (const InputError& error) {
     throw InputError(concat(job.plan.file, ": ", error.what()));
   }
@@ -218,7 +229,9 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
           .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer),
           .streamed = partition::streamed_layers_of(job.memory.weights, plan.chain),
           .weights_at_once = std::nullopt,
-          .group = job.pipeline.group};
+          .group = job.pipeline.group,
+          .clips = job.train.clip_norm > 0,
+          .updates = partition::updates_of(job.memory.updates)};
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,
@@ -313,6 +326,11 @@ void say(const TrainPlan& plan, std::ostream& out) {
     if (!streamed[rank].empty())
       out << ", weights of " << streamed[rank].size() << " layers in the outer tier";
   }
+  if (plan.plan.updates != program::UpdatePlace::kAtEnd)
+    out << "; layers whose weights come and go are updated "
+        << (plan.plan.updates == program::UpdatePlace::kInForward
+                ? "before their first forward of the next step"
+                : "behind their last backward");
   if (plan.plan.optimizer_shards > 1)
     out << "; optimizer state divided among " << plan.plan.optimizer_shards << " replicas";
   out << "\n";

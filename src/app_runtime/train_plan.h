@@ -35,6 +35,7 @@ struct TrainPlan {
   Bytes state_away;
   tier::OuterStoreOptions optimizer_store;
   Bytes optimizer_part;
+  int optimizer_parts_at_once = chain::StateParts{}.at_once;
 
   bool has_forecast() const { return !forecast.ranks.empty(); }
 };

@@ -108,6 +108,12 @@ Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
   return std::cmp_less(at_once, layers.size()) ? window + leaving : window;
 }
 
+StateParts state_parts(Bytes window) {
+  const auto usual = static_cast<int>(kLargestStateWindow / kLargestStatePart);
+  const Bytes size = std::min(kLargestStatePart, window / usual);
+  return {size, size == Bytes(0) ? 0 : static_cast<int>(window / size)};
+}
+
 Chain load_chain(const std::filesystem::path& file) {
   return read_chain(io::load(file, kMaxChainFile));
 }

@@ -109,6 +109,17 @@ void check_memory(const JobSpec& job) {
                  "memory.disk_budget");
   }
   const PipelineSpec& pipeline = job.pipeline;
+  if (job.memory.updates == "in_backward") {
+    if (job.train.clip_norm > 0)
+      job.fail("memory.updates",
+               concat("is in_backward, but train.clip_norm is ", job.train.clip_norm,
+                      ", for which the gradients of all layers have to be there: use in_forward, "
+                      "or set clip_norm to 0"));
+    if (pipeline.replicas.value_or(2) > 1)
+      job.fail("memory.updates",
+               "is in_backward, but gradients of replicas are added up when all are there: use "
+               "in_forward, or set pipeline.replicas to 1");
+  }
   if (!pipeline.stages || !pipeline.replicas || budgets.size() <= 1) return;
   const std::int64_t ranks = std::int64_t{*pipeline.stages} * *pipeline.replicas;
   if (std::cmp_not_equal(budgets.size(), ranks))

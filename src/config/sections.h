@@ -188,6 +188,7 @@ void walk(Fields& field, MemorySpec& spec) {
   field("optimizer", spec.optimizer, OneOf{"auto", "device", "outer"});
   field("shard_optimizer", spec.shard_optimizer);
   field("weights", spec.weights, OneOf{"auto", "device", "outer"});
+  field("updates", spec.updates, OneOf{"auto", "at_end", "in_forward", "in_backward"});
 }
 
 template <class Fields>

@@ -3,6 +3,7 @@
 
 #include "optimizer_place.h"
 #include "streamed_layers.h"
+#include "update_place.h"
 
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
@@ -34,6 +35,7 @@ class StageShares {
     Bytes away;            ///< of the rank's optimiser state, that no stage has yet
     std::vector<int> all;  ///< layers that are streamed
     std::vector<int> so_far;
+    Bytes window;  ///< of updates, that no stage has yet
   };
   const Question& question_;
   std::vector<Rank> ranks_;
@@ -46,6 +48,8 @@ plan::StagePrediction predicted(const Question& question, const chain::RankSpec&
 plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank,
                                 const simulate::CopyLanes& lanes,
                                 const program::StageProgram& program);
+/// Leaves out what the plan says of updates among passes where it has none.
+void with_updates_that_are(plan::Plan& plan);
 /// Simulates the plan, which then has its predictions, or says why it cannot run.
 std::optional<std::string> fault_of(const Question& question, Judged& judged);
 /// Whether every rank has room for what it needs there.
@@ -89,7 +93,8 @@ FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs
   if (runs.empty()) return {};
   const StreamedBytes streamed = streamed_bytes(question, streamed_of(question, rank, runs));
   const Bytes away = optimizer_away(question, rank, runs);
-  return {.held = static_bytes(question, runs) - away - streamed.saved,
+  return {.held = static_bytes(question, runs) - away - streamed.saved +
+                  update_window(question, rank, runs),
           .optimizer_away = away,
           .outside = away + streamed.outside};
 }
@@ -103,14 +108,18 @@ simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
   away.resize(runs.size());
   std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
   streamed.resize(runs.size());
+  std::vector<Bytes> windows = plan::update_windows(plan);
+  windows.resize(runs.size());
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
     fixed.push_back(static_bytes(question, runs[rank]) - away[rank] -
-                    saved_bytes(question.chain, streamed[rank], plan.weights_at_once));
+                    saved_bytes(question.chain, streamed[rank], plan.weights_at_once) +
+                    windows[rank]);
   return {.chain = &question.chain,
           .platform = &question.platform,
           .static_bytes = std::move(fixed),
           .optimizer_away = std::move(away),
+          .update_window = plan.update_window,
           .streamed = plan::streamed_weights(plan, question.chain),
           .weights_at_once = plan.weights_at_once,
           .replicas = question.replicas,
@@ -184,6 +193,8 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   plan.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
   plan.replicas = question.replicas;
   plan.optimizer_shards = question.optimizer_shards;
+  plan.updates = question.updates.value_or(program::UpdatePlace::kAtEnd);
+  plan.update_window = update_window(question);
   plan.turns = std::move(placement.turns);
   StageShares shares(question, programs, placement.ranks);
   for (std::size_t k = 0; k < programs.size(); ++k) {
@@ -194,6 +205,7 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
         placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
     plan.stages.back().streamed = std::move(share.streamed);
   }
+  with_updates_that_are(plan);
   if (const auto fault = fault_of(question, result)) {
     ensure(!plan.turns.empty(), *fault);
     return std::nullopt;
@@ -242,6 +254,16 @@ void require_valid(const Question& question, const plan::Plan& plan) {
 
 namespace {
 
+void with_updates_that_are(plan::Plan& plan) {
+  const auto has_some = [](const auto& layers) { return !layers.empty(); };
+  const std::vector<std::vector<int>> updated = plan::updated_layers(plan);
+  const std::vector<Bytes> windows = plan::update_windows(plan);
+  if (std::none_of(updated.begin(), updated.end(), has_some))
+    plan.updates = program::UpdatePlace::kAtEnd;
+  if (std::all_of(windows.begin(), windows.end(), [](Bytes one) { return one == Bytes(0); }))
+    plan.update_window = Bytes(0);
+}
+
 StageShares::StageShares(const Question& question,
                          const std::vector<program::StageProgram>& programs,
                          const std::vector<int>& ranks)
@@ -254,6 +276,7 @@ StageShares::StageShares(const Question& question,
     if (runs[rank].empty()) continue;
     ranks_[rank].away = optimizer_away(question, static_cast<int>(rank), runs[rank]);
     ranks_[rank].all = streamed_of(question, static_cast<int>(rank), runs[rank]);
+    ranks_[rank].window = update_window(question, static_cast<int>(rank), runs[rank]);
   }
 }
 
@@ -277,7 +300,8 @@ StageShares::Share StageShares::next(int rank, std::pair<int, int> layers) {
   const auto with = totals();
   share.fixed.optimizer_away = std::min(now.away, with.state - before.state);
   now.away -= share.fixed.optimizer_away;
-  share.fixed.held = with.held - before.held - share.fixed.optimizer_away;
+  share.fixed.held =
+      with.held - before.held - share.fixed.optimizer_away + std::exchange(now.window, Bytes(0));
   return share;
 }
 

@@ -7,6 +7,7 @@
 #include "optimizer_place.h"
 #include "pipeline.h"
 #include "scouted_places.h"
+#include "update_place.h"
 #include "weights_place.h"
 
 #include "trireme/core/error.h"
@@ -45,12 +46,15 @@ Question one_by_one(Question question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  return able_to_take_turns(with_scouted_places(question, searched, planned));
+  const auto with_places = [](const Question& asked) {
+    return with_scouted_places(asked, searched, planned);
+  };
+  return able_to_take_turns(with_best_updates(question, with_places));
 }
 
 std::optional<Answer> quick_plan(const Question& question) {
   require_sound(question);
-  std::optional<Question> asked = quicker(question);
+  std::optional<Question> asked = quicker(with_updates_among_passes(question));
   if (!asked) return std::nullopt;
   if (!asked->weights_at_once) asked->weights_at_once = program::kLeastAtOnce;
   if (question.stages > 1 && question.slots > kFewSlots) {
@@ -80,7 +84,9 @@ Tried try_alone(const Question& question, const std::string& solver) {
     };
     Question asked = one_by_one(question);
     asked.solver = solver;
-    return with_scouted_places(asked, search, alone);
+    return with_best_updates(asked, [&](const Question& updated) {
+      return with_scouted_places(updated, search, alone);
+    });
   });
 }
 

@@ -72,6 +72,8 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
   asked.optimizer_copies = question.optimizer_copies;
   asked.streamed = streamed_layers_of(question.weights, asked.chain);
   asked.weights_at_once = std::nullopt;
+  asked.clips = question.clips;
+  asked.updates = question.updates;
   asked.group = question.group;
   if (asked.group) asked.group = std::min(*asked.group, shape.micro_batches);
   if (question.shard_optimizer) shard_optimizer(asked);

@@ -14,6 +14,9 @@ namespace {
 
 program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches);
 
+/// Throws InputError where the plan cannot update layers among passes as it says.
+void require_updates(const Plan& plan, const chain::Chain& chain);
+
 }  // namespace
 
 void require_same_chain(const Plan& plan, const chain::Chain& chain) {
@@ -30,6 +33,7 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain) {
 }
 
 void require_state(const Plan& plan, const chain::Chain& chain) {
+  require_updates(plan, chain);
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const StagePlan& stage = plan.stages[k];
     const Bytes state =
@@ -62,7 +66,8 @@ program::Program compile(const Plan& plan) {
     lowering.mixes.push_back(stage.mix);
   }
   lowering.turns = plan.turns;
-  return in_groups(plan, lowering, plan.micro_batches);
+  return program::with_updates(in_groups(plan, lowering, plan.micro_batches), updated_layers(plan),
+                               plan.updates, plan.weights_at_once);
 }
 
 program::Program compile_forwards(const Plan& plan, int micro_batches) {
@@ -100,6 +105,22 @@ std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
     of_rank.insert(of_rank.end(), stage.streamed.begin(), stage.streamed.end());
   }
   return layers;
+}
+
+std::vector<std::vector<int>> updated_layers(const Plan& plan) {
+  std::vector<std::vector<int>> layers = streamed_layers(plan);
+  for (std::vector<int>& of_rank : layers)
+    of_rank = program::updated_layers(of_rank, plan.updates, plan.weights_at_once);
+  return layers;
+}
+
+std::vector<Bytes> update_windows(const Plan& plan) {
+  const std::vector<Bytes> away = optimizer_away(plan);
+  const std::vector<std::vector<int>> layers = updated_layers(plan);
+  std::vector<Bytes> windows(away.size());
+  for (std::size_t rank = 0; rank < away.size(); ++rank)
+    if (away[rank] > Bytes(0) && !layers[rank].empty()) windows[rank] = plan.update_window;
+  return windows;
 }
 
 std::vector<chain::OuterWeights> streamed_weights(const Plan& plan, const chain::Chain& chain) {
@@ -141,11 +162,26 @@ int in_flight(const Plan& plan, std::size_t stage) {
 
 namespace {
 
+void require_updates(const Plan& plan, const chain::Chain& chain) {
+  if (plan.updates == program::UpdatePlace::kAtEnd) return;
+  const auto refuse = [&](const std::string& why) {
+    throw InputError(
+        concat("updates: found '", program::name(plan.updates), "', but ", why, "; use 'at_end'"));
+  };
+  if (!has_rank_for_each_stage(plan)) refuse("a rank has several stages");
+  if (plan.updates == program::UpdatePlace::kInBackward && plan.replicas > 1)
+    refuse(concat(plan.replicas, " replicas add their gradients up when all are there"));
+  const std::vector<chain::OuterWeights> streamed = streamed_weights(plan, chain);
+  for (std::size_t layer = 0; layer < streamed.size(); ++layer)
+    if (streamed[layer].all() > Bytes(0) && !streamed[layer].is_trained)
+      refuse(concat("streamed layer ", layer, " (", chain.layer(static_cast<int>(layer)).name,
+                    ") is frozen"));
+}
+
 program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches) {
   program::Program program = program::lower(lowering);
   return plan.group == 1 ? program : program::in_groups(program, plan.group, micro_batches);
 }
 
 }  // namespace
-
 }  // namespace trireme::plan

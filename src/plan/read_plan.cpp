@@ -71,6 +71,11 @@ Plan read_plan(const io::Node& document) {
         static_cast<int>(count->integer(program::kLeastAtOnce, chain::kMaxLayers));
   if (const auto group = map.optional("group"))
     plan.group = static_cast<int>(group->integer(1, plan.micro_batches));
+  if (const auto updates = map.optional("updates"))
+    plan.updates =
+        program::update_place_named(updates->choice(program::update_place_names())).value();
+  if (plan.updates != program::UpdatePlace::kAtEnd) plan.update_window = chain::kLargestStateWindow;
+  read(map, "update_window_bytes", plan.update_window);
   if (const auto replicas = map.optional("replicas"))
     plan.replicas = static_cast<int>(replicas->integer(1, kMaxReplicas));
   if (const auto shards = map.optional("optimizer_shards"))

@@ -8,6 +8,8 @@
 namespace trireme::plan {
 namespace {
 
+/// Nothing where all updates are at the end.
+std::string updates_text(const Plan& plan);
 std::string stage_text(const StagePlan& stage, int in_flight);
 /// `[["forward_tape", 1], ["forward_tape", 2]]`.
 std::string actions_text(const std::vector<program::Action>& actions);
@@ -47,7 +49,7 @@ std::string to_json(const Plan& plan) {
       plan.weights_at_once == program::kLeastAtOnce
           ? ""
           : concat(",\n \"weights_at_once\": ", plan.weights_at_once),
-      plan.group == 1 ? "" : concat(",\n \"group\": ", plan.group),
+      plan.group == 1 ? "" : concat(",\n \"group\": ", plan.group), updates_text(plan),
       plan.replicas == 1 ? "" : concat(",\n \"replicas\": ", plan.replicas),
       plan.optimizer_shards == 1 ? "" : concat(",\n \"optimizer_shards\": ", plan.optimizer_shards),
       ",\n \"predicted\": {\"step_s\": ", number(plan.step.count()),
@@ -62,6 +64,12 @@ std::string to_json(const Infeasible& infeasible) {
 }
 
 namespace {
+
+std::string updates_text(const Plan& plan) {
+  if (plan.updates == program::UpdatePlace::kAtEnd) return "";
+  return concat(",\n \"updates\": \"", program::name(plan.updates),
+                "\", \"update_window_bytes\": ", plan.update_window.count());
+}
 
 std::string stage_text(const StagePlan& stage, int in_flight) {
   const program::StageProgram& program = stage.program;

@@ -57,6 +57,8 @@ std::string_view name(Op op) {
       return "send_gradient";
     case Op::kReceiveGradient:
       return "receive_gradient";
+    case Op::kUpdate:
+      return "update";
     case Op::kReduceGradients:
       return "reduce_gradients";
     case Op::kClip:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -22,8 +23,14 @@ struct Run {
 
 class Runs {
  public:
-  Runs(const std::vector<WeightsKind>& kinds, bool has_replicas)
-      : kinds_(kinds), has_replicas_(has_replicas), has_sums_(kinds.size()) {}
+  Runs(const std::vector<WeightsKind>& kinds, const std::vector<Action>& actions, bool has_replicas)
+      : kinds_(kinds),
+        has_replicas_(has_replicas),
+        has_sums_(kinds.size()),
+        is_updated_(kinds.size()) {
+    for (std::size_t i = 0; i < actions.size(); ++i)
+      if (actions[i].op == Op::kUpdate) last_updates_[actions[i].layer] = i;
+  }
 
   void add(const Action& action, std::size_t index, WeightUses::Point& point);
   const std::vector<Run>& runs() const { return runs_; }
@@ -31,12 +38,16 @@ class Runs {
  private:
   WeightsKind kind(int layer) const { return kinds_.at(static_cast<std::size_t>(layer)); }
   void add_all(const Run& like);
+  /// To the run of the layer, which ends with the action.
+  Run& add_to(int layer, std::size_t index);
   /// What a backward of the layer begins with.
   Gradients begun(int layer);
 
   const std::vector<WeightsKind>& kinds_;
   bool has_replicas_;
-  std::vector<bool> has_sums_;  ///< by layer: a backward has begun its gradients
+  std::vector<bool> has_sums_;    ///< by layer: a backward has begun its gradients
+  std::vector<bool> is_updated_;  ///< by layer: by actions of its own
+  std::map<int, std::size_t> last_updates_;
   std::vector<Run> runs_;
 };
 
@@ -45,22 +56,39 @@ void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point
     return add_all({{0, false, Gradients::kSums}, WeightsChange::kGradients, index, true});
   if (action.op == Op::kStep)
     return add_all({{0, true, Gradients::kSums}, WeightsChange::kUpdate, index, true});
-  if (!uses_weights(action.op) || kind(action.layer) == WeightsKind::kStay) return;
+  const bool updates = action.op == Op::kUpdate;
+  if (!updates && !uses_weights(action.op)) return;
+  if (kind(action.layer) == WeightsKind::kStay) return;
   point.needs = action.layer;
-  if (runs_.empty() || runs_.back().is_within || runs_.back().needs.layer != action.layer)
-    runs_.push_back({.needs = {.layer = action.layer}});
-  Run& run = runs_.back();
-  run.last = index;
-  if (action.op != Op::kBackward || kind(action.layer) != WeightsKind::kTrained) return;
+  Run& run = add_to(action.layer, index);
+  if (!updates && action.op != Op::kBackward) return;
+  if (kind(action.layer) != WeightsKind::kTrained) return;
   point.needs_gradients = true;
-  run.change = WeightsChange::kGradients;
-  const Gradients gradients = begun(action.layer);
+  // An update before a backward is of sums that the last step has left.
+  const Gradients gradients = updates ? Gradients::kSums : begun(action.layer);
   if (run.needs.gradients == Gradients::kNone) run.needs.gradients = gradients;
+  const bool was_updated = run.change == WeightsChange::kUpdate;
+  if (updates) {
+    is_updated_[static_cast<std::size_t>(action.layer)] = true;
+    const bool is_last = last_updates_.at(action.layer) == index;
+    run.change = is_last ? WeightsChange::kUpdate : WeightsChange::kUpdateInPart;
+  } else {
+    run.change = was_updated ? WeightsChange::kUpdateInPart : WeightsChange::kGradients;
+  }
+}
+
+Run& Runs::add_to(int layer, std::size_t index) {
+  if (runs_.empty() || runs_.back().is_within || runs_.back().needs.layer != layer)
+    runs_.push_back({.needs = {.layer = layer}});
+  runs_.back().last = index;
+  return runs_.back();
 }
 
 void Runs::add_all(const Run& like) {
+  const bool updates = like.change == WeightsChange::kUpdate;
   for (std::size_t layer = 0; layer < kinds_.size(); ++layer) {
     if (kinds_[layer] != WeightsKind::kTrained || !has_sums_[layer]) continue;
+    if (updates && is_updated_[layer]) continue;
     runs_.push_back(like);
     runs_.back().needs.layer = static_cast<int>(layer);
   }
@@ -95,7 +123,7 @@ WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<Wei
                        int at_once, bool has_replicas) {
   WeightUses result;
   result.points.resize(actions.size());
-  Runs all(kinds, has_replicas);
+  Runs all(kinds, actions, has_replicas);
   for (std::size_t i = 0; i < actions.size(); ++i) all.add(actions[i], i, result.points[i]);
   const std::vector<Run>& runs = all.runs();
   if (runs.empty()) return {};

@@ -45,10 +45,19 @@ std::vector<WeightsMove> WeightsHere::hold(const HeldWeights& held) {
 
 void WeightsHere::used(int layer, WeightsChange change) {
   Layer& here = here_.at(layer);
-  if (change == WeightsChange::kGradients) here.has_sums = true;
-  if (change != WeightsChange::kUpdate) return;
-  here.weights_changed = true;
-  here.has_sums = false;
+  switch (change) {
+    case WeightsChange::kNothing:
+      return;
+    case WeightsChange::kGradients:
+      here.has_sums = true;
+      return;
+    case WeightsChange::kUpdate:
+      here.weights_changed = true;
+      here.has_sums = false;
+      return;
+    case WeightsChange::kUpdateInPart:
+      here.weights_changed = here.has_sums = true;
+  }
 }
 
 }  // namespace trireme::program

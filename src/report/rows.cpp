@@ -103,6 +103,7 @@ Kind kind_on_compute(const Event& event) {
     case Op::kLoadInput:
     case Op::kLoadTarget:
     case Op::kReadLoss:
+    case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
     case Op::kStep:

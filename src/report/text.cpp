@@ -20,6 +20,8 @@ constexpr std::size_t kWorthFolding = 4;
 
 /// Actions from `begin` on that are the same op on neighbouring layers, all up or all down.
 std::size_t run_length(const std::vector<Action>& actions, std::size_t begin);
+/// A line; nothing where all updates are at the end of a step.
+std::string updates_text(const plan::Plan& plan);
 std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank);
 std::string listed(std::string_view name, std::string_view text);
 
@@ -110,6 +112,7 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   text += concat("solver    ", plan.solver, "\n");
   text += concat("time      ", time_text(plan.step), " per step; ideal ", time_text(ideal), " (",
                  overhead_text(plan.step, ideal), "); recompute ", time_text(plan.recompute), "\n");
+  text += updates_text(plan);
   for (const plan::StagePlan& stage : plan.stages)
     text += stage_text(stage, plan.group, simulation.ranks[static_cast<std::size_t>(stage.rank)]);
   if (!plan.alternatives.empty()) text += "\n" + table(alternative_rows(plan));
@@ -127,6 +130,19 @@ std::size_t run_length(const std::vector<Action>& actions, std::size_t begin) {
     step = next;
   }
   return end - begin;
+}
+
+std::string updates_text(const plan::Plan& plan) {
+  if (plan.updates == program::UpdatePlace::kAtEnd) return "";
+  std::size_t layers = 0;
+  for (const std::vector<int>& of_rank : plan::updated_layers(plan)) layers += of_rank.size();
+  std::string text = concat("updates   of ", layers, " layers ",
+                            plan.updates == program::UpdatePlace::kInForward
+                                ? "before their first forward of the next step"
+                                : "behind their last backward");
+  if (plan.update_window > Bytes(0))
+    text += concat(", ", exact_text(plan.update_window), " of their state at a time");
+  return text + "\n";
 }
 
 std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank) {

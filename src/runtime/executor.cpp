@@ -73,7 +73,22 @@ RunResult Executor::train(const std::vector<Action>& actions, const Feed& feed, 
   training_ = true;
   points_ = points.empty() ? nullptr : &points;
   recorder_ = recorder;
+  updates_ = program::layer_updates(actions);
+  ensure(options_.clip_norm <= 0 || updates_.place != program::UpdatePlace::kInBackward,
+         "gradients that are clipped are all there before any layer is updated");
+  parts_.optimizer.announce(updates_, rate);
   return run(actions);
+}
+
+void Executor::finish_updates() {
+  const std::set<int>& pending = parts_.optimizer.pending();
+  if (pending.empty()) return;
+  std::vector<Action> actions;
+  for (const int layer : pending) actions.push_back({Op::kUpdate, layer});
+  points_ = nullptr;
+  recorder_ = nullptr;
+  updates_ = program::layer_updates(actions);
+  run(actions);
 }
 
 RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& feed) {
@@ -81,6 +96,7 @@ RunResult Executor::evaluate(const std::vector<Action>& actions, const Feed& fee
   training_ = false;
   points_ = nullptr;
   recorder_ = nullptr;
+  updates_ = program::layer_updates(actions);
   return run(actions);
 }
 
@@ -100,6 +116,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       throw Interrupted(concat("stopped on request in step ", step_ + 1));
+    if (i == updates_.state_begins) bring_state();
     begin_copies(i);
     await_values(actions[i]);
     await_weights(i);
@@ -144,6 +161,11 @@ void Executor::begin_copies(std::size_t action) {
   const Stopwatch watch(clock_, result_.times.copy_wait);
   const tier::TagScope tag(tier::Tag::kKept);
   for (int i = 0; i < (*points_)[action].begins; ++i) values_.returned(parts_.copies->begin_next());
+}
+
+void Executor::bring_state() {
+  const Stopwatch watch(clock_, result_.times.copy_wait);
+  parts_.optimizer.bring_state();
 }
 
 void Executor::await_values(const Action& action) {
@@ -225,6 +247,8 @@ void Executor::perform(const Action& action, std::size_t index) {
     case Op::kReceiveInput:
     case Op::kReceiveGradient:
       return receive(action);
+    case Op::kUpdate:
+      return update(action);
     case Op::kReduceGradients: {
       const Stopwatch watch(clock_, result_.times.wait);
       parts_.stage.gradients().complete();
@@ -240,7 +264,7 @@ void Executor::perform(const Action& action, std::size_t index) {
         parts_.optimizer.step(rate_, std::exchange(divisor_, {}),
                               {.reach = reach, .updated = share});
       });
-      return parts_.stage.begin_gradients();
+      return parts_.stage.begin_gradients(parts_.optimizer.pending());
     }
     case Op::kOffload:
     case Op::kOffloadTape:
@@ -249,6 +273,17 @@ void Executor::perform(const Action& action, std::size_t index) {
     case Op::kPrefetchTape:
       return parts_.copies->prefetch(program::moved_value(action));
   }
+}
+
+void Executor::update(const Action& action) {
+  const Stopwatch watch(clock_, result_.times.step);
+  const int parts = updates_.parts(action.layer);
+  model::GradientSums& gradients = *parts_.stage.streamed_gradients(action.layer);
+  gradients.complete();
+  parts_.optimizer.update(action.layer, action.micro_batch, parts);
+  if (action.micro_batch + 1 < parts) return;
+  parts_.reducer.shards().share(action.layer);
+  gradients.begin_anew();
 }
 
 void Executor::offload(const Action& action) {

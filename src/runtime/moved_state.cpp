@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/moved_state.h"
 
+#include "trireme/core/error.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -49,23 +50,52 @@ void MovedState::send(std::size_t i) {
   copies_->offload(key(i), {parts_[i].storage()});
 }
 
-void MovedState::for_each(const std::function<void(std::size_t)>& use) {
+void MovedState::begin(std::vector<std::size_t> parts, chain::StateParts most) {
+  ensure(passing_.empty(), "parts pass once at a time");
   close();
   // What the copies before this took is of no interest, and would be kept for ever.
   copies_->drain();
   copies_->take_spans();
+  passing_ = std::move(parts);
+  most_ = most;
+  begun_ = used_ = gone_ = 0;
+  for (const std::size_t part : passing_) copies_->prefetch(key(part));
+  for (int k = most.leaving(); k < most.at_once; ++k) begin_next();
+}
+
+void MovedState::begin_next() {
+  if (begun_ == passing_.size()) return;
   const tier::TagScope tag(tier::Tag::kOptimizer);
-  const std::size_t count = parts_.size();
-  for (std::size_t i = 0; i < count; ++i) copies_->prefetch(key(i));
-  for (std::size_t i = 0; i < std::min<std::size_t>(2, count); ++i) copies_->begin_next();
-  for (std::size_t i = 0; i < count; ++i) {
-    copies_->await(key(i));
-    use(i);
-    send(i);
-    if (i > 0) copies_->release_next();
-    if (i + 2 < count) copies_->begin_next();
-  }
-  if (count > 0) copies_->release_next();
+  copies_->begin_next();
+  ++begun_;
+}
+
+void MovedState::release_next() {
+  copies_->release_next();
+  ++gone_;
+}
+
+void MovedState::use_next(const std::function<void(std::size_t)>& use) {
+  const std::size_t part = passing_.at(used_);
+  copies_->await(key(part));
+  use(part);
+  send(part);
+  ++used_;
+  if (std::cmp_greater(used_ - gone_, most_.leaving())) release_next();
+  while (begun_ < passing_.size() && std::cmp_less(begun_ - gone_, most_.at_once)) begin_next();
+}
+
+void MovedState::end() {
+  ensure(used_ == passing_.size(), "all parts were used");
+  while (gone_ < used_) release_next();
+  passing_.clear();
+}
+
+void MovedState::for_each(const std::vector<std::size_t>& parts,
+                          const std::function<void(std::size_t)>& use) {
+  begin(parts, {});
+  for (std::size_t k = 0; k < parts.size(); ++k) use_next(use);
+  end();
 }
 
 }  // namespace trireme::runtime

@@ -2,7 +2,6 @@
 #include "trireme/runtime/optimizer.h"
 
 #include "trireme/core/error.h"
-#include "trireme/device/place.h"
 #include "trireme/tier/memory.h"
 
 #include <ATen/ATen.h>
@@ -10,8 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <exception>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -51,7 +48,10 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
   for (std::size_t i = 0; i < held_of_.size(); ++i) hold(i);
   if (layout_.parts.empty()) return;
   moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
-  for (const StatePart& part : layout_.parts) send_away(part);
+  for (std::size_t i = 0; i < layout_.parts.size(); ++i) {
+    send_away(layout_.parts[i]);
+    parts_of_[layout_.parts[i].streamed_layer].push_back(i);
+  }
   moved_->close();
 }
 
@@ -129,12 +129,59 @@ void Optimizer::add(Groups& groups, std::size_t i, const model::Updated& updated
   group->add(updated);
 }
 
-void Optimizer::step(double rate, const at::Tensor& divisor, const Way& way) {
+void Optimizer::announce(const program::LayerUpdates& updates, double rate) {
+  own_ = updates;
+  if (own_.place != program::UpdatePlace::kInBackward) return;
   ++steps_;
-  for_each(way, [&](Groups& groups) { update(groups, rate, divisor); });
+  rate_ = rate;
+  divisor_.reset();
 }
 
-void Optimizer::for_each(const Way& way, const std::function<void(Groups&)>& use) {
+std::vector<std::size_t> Optimizer::parts_of(const std::vector<int>& layers) const {
+  std::vector<std::size_t> parts;
+  for (const int layer : layers)
+    if (const auto found = parts_of_.find(layer); found != parts_of_.end())
+      parts.insert(parts.end(), found->second.begin(), found->second.end());
+  return parts;
+}
+
+void Optimizer::bring_state() {
+  if (!moved_ || (own_.place == program::UpdatePlace::kInForward && pending_.empty())) return;
+  std::vector<int> layers;
+  for (const auto& [layer, parts] : own_.layers) layers.push_back(layer);
+  moved_->begin(parts_of(layers), {.size = {}, .at_once = layout_.parts_at_once});
+}
+
+void Optimizer::update(int layer, int part, int parts) {
+  const bool is_behind = own_.place == program::UpdatePlace::kInBackward;
+  if (!is_behind && !pending_.contains(layer)) return;
+  if (const auto found = parts_of_.find(layer); found != parts_of_.end()) {
+    const auto count = static_cast<int>(found->second.size());
+    for (int k = part * count / parts; k < (part + 1) * count / parts; ++k)
+      moved_->use_next([&](std::size_t i) { update(away_[i]); });
+  }
+  if (part + 1 < parts) return;
+  update(streamed_.at(layer));
+  pending_.erase(layer);
+  if (moved_ && layer == own_.layers.back().layer) moved_->end();
+}
+
+void Optimizer::step(double rate, const at::Tensor& divisor, const Way& way) {
+  ensure(pending_.empty(), "the update before this one is complete");
+  if (own_.place != program::UpdatePlace::kInBackward) ++steps_;
+  rate_ = rate;
+  divisor_ = divisor;
+  std::set<int> own;
+  for (const auto& [layer, parts] : own_.layers) own.insert(layer);
+  for_each(own, way, [&](Groups& groups) { update(groups); });
+  if (own_.place == program::UpdatePlace::kInForward)
+    pending_ = std::move(own);
+  else
+    divisor_.reset();
+}
+
+void Optimizer::for_each(const std::set<int>& but, const Way& way,
+                         const std::function<void(Groups&)>& use) {
   use(held_);
   auto next = streamed_.begin();
   std::optional<int> reached;
@@ -144,6 +191,7 @@ void Optimizer::for_each(const Way& way, const std::function<void(Groups&)>& use
   };
   const auto reach_all = [&](int last) {
     for (; next != streamed_.end() && next->first <= last; ++next) {
+      if (but.contains(next->first)) continue;
       leave();
       reached = next->first;
       if (way.reach) way.reach(*reached);
@@ -154,15 +202,18 @@ void Optimizer::for_each(const Way& way, const std::function<void(Groups&)>& use
     reach_all(layout_.parts[i].streamed_layer);
     use(away_[i]);
   };
-  if (moved_) moved_->for_each(use_part);
+  std::vector<std::size_t> parts;
+  for (std::size_t i = 0; i < layout_.parts.size(); ++i)
+    if (!but.contains(layout_.parts[i].streamed_layer)) parts.push_back(i);
+  if (moved_) moved_->for_each(parts, use_part);
   reach_all(std::numeric_limits<int>::max());
   leave();
   if (way.updated) way.updated(0);
 }
 
-void Optimizer::update(Groups& groups, double rate, const at::Tensor& divisor) {
+void Optimizer::update(Groups& groups) {
   for (std::optional<model::UpdateGroup>& group : groups.by_decay)
-    if (group) model::update(*group, spec_, rate, steps_, divisor);
+    if (group) model::update(*group, spec_, rate_, steps_, divisor_);
 }
 
 void Optimizer::resume_after(std::int64_t steps) {
@@ -172,7 +223,7 @@ void Optimizer::resume_after(std::int64_t steps) {
   const auto reach = [&](int layer) {
     if (has_masters(layer)) stage_.weights()->change(layer, [] {});
   };
-  for_each({.reach = reach, .updated = {}}, round_weights);
+  for_each({}, {.reach = reach, .updated = {}}, round_weights);
   if (StreamedWeights* const weights = stage_.weights()) weights->close();
 }
 
@@ -214,136 +265,6 @@ Bytes Optimizer::away_bytes() const {
              state_kinds(spec_, parameter).count();
   }
   return bytes;
-}
-
-Optimizer::Access::~Access() {
-  try {
-    if (optimizer_.moved_) optimizer_.moved_->close();
-    if (StreamedWeights* const weights = optimizer_.stage_.weights()) weights->close();
-  } catch (const std::exception& error) {
-    // The next update needs what is lost and says so; an error that is on its way matters more.
-    std::fprintf(stderr, "trireme: state was lost: %s\n", error.what());
-  }
-}
-
-std::size_t Optimizer::Access::holder(std::size_t i) const {
-  const std::vector<StageParameter>& parameters = optimizer_.stage_.parameters();
-  if (!parameters[i].shares_value) return i;
-  const auto holds = [&](const StageParameter& other) { return other.tie == parameters[i].tie; };
-  return static_cast<std::size_t>(std::find_if(parameters.begin(), parameters.end(), holds) -
-                                  parameters.begin());
-}
-
-bool Optimizer::Access::has(std::size_t i, Part part) const {
-  if (part == Part::kValue) return true;
-  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
-  if (parameter.shares_value || !parameter.is_trained) return false;
-  const StateKinds kinds = state_kinds(optimizer_.spec_, parameter);
-  return part == Part::kFirst ? kinds.first : kinds.second;
-}
-
-bool Optimizer::Access::is_away(std::size_t i, Part part) const {
-  if (optimizer_.layout_.away[i].count == 0) return false;
-  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
-  return part != Part::kValue || state_kinds(optimizer_.spec_, parameter).master;
-}
-
-bool Optimizer::Access::is_streamed(std::size_t i, Part part) const {
-  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
-  const bool is_weight = !parameter.is_trained || !state_kinds(optimizer_.spec_, parameter).master;
-  return parameter.is_streamed && part == Part::kValue && is_weight;
-}
-
-bool Optimizer::Access::has_others(std::size_t i, Part part) const {
-  const StageParameter& parameter = optimizer_.stage_.parameters()[i];
-  if (!parameter.is_trained || optimizer_.layout_.rows[i].count == parameter.weight.numel())
-    return false;
-  return part != Part::kValue || state_kinds(optimizer_.spec_, parameter).master;
-}
-
-Row Optimizer::Access::row(std::size_t i, Part part) const {
-  const std::size_t of = holder(i);
-  if (has_others(of, part)) return optimizer_.layout_.rows[of];
-  return {0, optimizer_.stage_.parameters()[of].weight.numel()};
-}
-
-at::Tensor Optimizer::Access::read(std::size_t i, Part part) {
-  const std::size_t from = holder(i);
-  const StageParameter& parameter = optimizer_.stage_.parameters()[from];
-  if (is_streamed(from, part)) {
-    optimizer_.stage_.weights()->bring(parameter.layer);
-    const at::Tensor row =
-        device::cpu().landing(parameter.weight.numel(), parameter.weight.scalar_type());
-    return row.view(parameter.weight.sizes()).copy_(parameter.weight);
-  }
-  if (!is_away(from, part)) return held(from, part);
-  const Row here = row(from, part);
-  const at::Tensor numbers = device::cpu().landing(here.count, at::kFloat);
-  for_each_piece(from, part, [&](const at::Tensor& piece, std::int64_t begin) {
-    numbers.narrow(0, begin - here.begin, piece.numel()).copy_(piece);
-  });
-  return has_others(from, part) ? numbers : numbers.view(parameter.weight.sizes());
-}
-
-at::Tensor Optimizer::Access::held(std::size_t i, Part part) const {
-  const State& state = optimizer_.held_of_[i];
-  const bool is_here = optimizer_.layout_.held(i).count > 0;
-  switch (part) {
-    case Part::kValue:
-      if (!has_others(i, part) && !is_away(i, part)) return optimizer_.stage_.parameters()[i].value;
-      return is_here ? state.master : at::empty({0}, at::kFloat);
-    case Part::kFirst:
-      return is_here ? state.first : at::empty({0}, at::kFloat);
-    case Part::kSecond:
-      return is_here ? state.second : at::empty({0}, at::kFloat);
-  }
-  throw LogicError("a part that there is not");
-}
-
-void Optimizer::Access::change(std::size_t i, Part part,
-                               const std::function<void(const at::Tensor&)>& change) {
-  const std::size_t to = holder(i);
-  const StageParameter& parameter = optimizer_.stage_.parameters()[to];
-  if (is_streamed(to, part))
-    return optimizer_.stage_.weights()->change(parameter.layer, [&] { change(parameter.value); });
-  const bool are_all_here = !has_others(to, part);
-  if (!is_away(to, part) && are_all_here) return change(held(to, part));
-  const at::NoGradGuard no_grad;
-  const at::Tensor all = device::cpu().landing(parameter.weight.numel(), at::kFloat);
-  change(all.view(parameter.weight.sizes()));
-  for_each_piece(to, part, [&](const at::Tensor& piece, std::int64_t begin) {
-    at::Tensor into = piece;
-    into.copy_(all.narrow(0, begin, piece.numel()));
-  });
-  // Others hold the masters of the rest, which is rounded from them here once.
-  if (part == Part::kValue && !are_all_here)
-    change_weight(parameter, all.view(parameter.weight.sizes()));
-}
-
-void Optimizer::Access::change_weight(const StageParameter& parameter, const at::Tensor& value) {
-  const auto round = [&] { parameter.weight.detach().copy_(value); };
-  if (!parameter.is_streamed) return round();
-  optimizer_.stage_.weights()->change(parameter.layer, round);
-}
-
-void Optimizer::Access::for_each_piece(
-    std::size_t i, Part part, const std::function<void(const at::Tensor&, std::int64_t)>& visit) {
-  const at::NoGradGuard no_grad;
-  const Row on_device = optimizer_.layout_.held(i);
-  if (on_device.count > 0) visit(held(i, part).view(-1), on_device.begin);
-  const std::vector<StatePart>& parts = optimizer_.layout_.parts;
-  const auto first = std::partition_point(parts.begin(), parts.end(), [&](const StatePart& one) {
-    return one.slices.back().parameter < i;
-  });
-  for (auto part_of = first; part_of != parts.end(); ++part_of) {
-    if (part_of->slices.front().parameter > i) return;
-    for (const StateSlice& slice : part_of->slices) {
-      if (slice.parameter != i) continue;
-      const at::Tensor here =
-          optimizer_.moved_->part(static_cast<std::size_t>(part_of - parts.begin()));
-      visit(here.narrow(0, optimizer_.offset(slice, part), slice.count), slice.begin);
-    }
-  }
 }
 
 }  // namespace trireme::runtime

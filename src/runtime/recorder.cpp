@@ -44,7 +44,7 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
   if (program::is_copy_out(action.op)) named_out_.push_back(action);
   if (program::is_copy_in(action.op)) named_in_.push_back(action);
   const bool computes = program::is_forward(action.op) || action.op == program::Op::kBackward ||
-                        action.op == program::Op::kStep;
+                        action.op == program::Op::kUpdate || action.op == program::Op::kStep;
   const bool waits = program::is_receive(action.op) || program::is_send(action.op);
   if (!computes && !waits) return;
   events_.push_back({.rank = rank_,

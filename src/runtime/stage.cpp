@@ -208,9 +208,10 @@ model::GradientSums* Stage::streamed_gradients(int layer) {
   return found == streamed_gradients_.end() ? nullptr : &found->second;
 }
 
-void Stage::begin_gradients() {
+void Stage::begin_gradients(const std::set<int>& but) {
   gradients_->begin_anew();
-  for (auto& [layer, sums] : streamed_gradients_) sums.begin_anew();
+  for (auto& [layer, sums] : streamed_gradients_)
+    if (!but.contains(layer)) sums.begin_anew();
 }
 
 void Stage::put_master(std::size_t parameter, const at::Tensor& master) {

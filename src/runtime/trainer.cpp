@@ -92,6 +92,7 @@ struct Trainer::Impl {
     open_outer_tier();
     static_bytes = given.memory.live();
     if (weights) static_bytes += weights->window();
+    static_bytes += plan::update_windows(setup.plan)[index_of_rank()];
     state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses},
                   setup.checkpoints);
     executor.emplace(
@@ -186,6 +187,7 @@ Outcome Trainer::run(Observer* observer) {
     const bool reports = validates || saves || my.is_due(my.setup.report_every);
     if (reports) my.report(observer);
     const bool stops = reports && my.is_asked_to_stop() && my.steps_done < train.steps;
+    if (validates || saves || stops || my.steps_done == train.steps) my.executor->finish_updates();
     if (validates) {
       my.validation_loss = my.validate();
       if (observer != nullptr) observer->validation(my.steps_done, *my.validation_loss);
@@ -228,6 +230,7 @@ void Trainer::Impl::open_outer_tier() {
   const config::OptimizerSpec& spec = setup.job.train.optimizer;
   StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(), setup.optimizer_part,
                                      reducer.shards().mine());
+  layout.parts_at_once = setup.optimizer_parts_at_once;
   std::unique_ptr<tier::ValueCopies> of_optimizer;
   const auto open = [&] {
     if (simulate::has_copies(my_actions())) {

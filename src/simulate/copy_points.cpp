@@ -51,6 +51,8 @@ class Walk {
        int rank)
       : ledger_(*setting.chain, scope_of(program, rank, trains(program))),
         weights_(setting, program, rank),
+        updates_(program::layer_updates(program.ranks[static_cast<std::size_t>(rank)])),
+        update_window_(update_window(setting, updates_, rank)),
         base_(base_bytes(setting, program, rank)),
         budget_(setting.platform->ranks[static_cast<std::size_t>(rank)].memory),
         compute_(timeline, rank, Lane::kCompute),
@@ -78,6 +80,8 @@ class Walk {
 
   Ledger ledger_;
   RankWeights weights_;
+  program::LayerUpdates updates_;
+  Bytes update_window_;
   Bytes base_, budget_;
   LaneEvents compute_, out_, in_;
   std::deque<Pending> leaving_, coming_;
@@ -97,7 +101,8 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
   const auto [during, after] = outcome.effect;
   // A copy in counts as it begins, not as it is named.
   const Bytes least_unused = weights_.after(index);
-  during_ = base_ - least_unused + (program::is_copy_in(action.op) ? held : during);
+  const Bytes window_unused = updates_.has_state(index) ? Bytes(0) : update_window_;
+  during_ = base_ - least_unused - window_unused + (program::is_copy_in(action.op) ? held : during);
 
   Seconds end = now_;
   if (const Event* const event = compute_.peek(); event != nullptr && event->action == action) {

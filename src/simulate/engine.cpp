@@ -5,6 +5,7 @@
 #include "shape.h"
 
 #include "trireme/core/text.h"
+#include "trireme/program/updates.h"
 
 #include <algorithm>
 
@@ -59,6 +60,8 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
     setup.outside = always_outside(setting, program, rank);
     setup.speed = spec.speed;
     setup.weights = RankWeights(setting, program, rank);
+    setup.updates = program::layer_updates(program.ranks[static_cast<std::size_t>(rank)]);
+    setup.update_window = update_window(setting, setup.updates, rank);
     records_.push_back(std::make_unique<Record>());
     if (detail == Detail::kTimeline)
       setup.record = {.out = &records_.back()->out,

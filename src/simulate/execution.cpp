@@ -18,6 +18,7 @@ Execution::Execution(const chain::Chain& chain, const Setup& setup)
       setup_(setup),
       ledger_(chain, setup.scope),
       lanes_(setup.lanes, base(), setup.record),
+      coming_state_(state_of_updates()),
       forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
 
 std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
@@ -29,6 +30,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   if (outcome.fault) return std::move(outcome.fault);
   lanes_.at(index);
   index_ = index;
+  if (index == setup_.updates.state_begins) coming_state_.begin(lanes_);
   take_time(action);
   await_values(action);
   leave_outer_tier(action);
@@ -84,6 +86,11 @@ void Execution::take_update_time() {
       state -= chain_.layer(use.layer).optimizer;
     }
   }
+  for (const auto& [layer, parts] : setup_.updates.layers) {
+    update -= chain_.layer(layer).update;
+    away -= state_away(layer);
+    state -= chain_.layer(layer).optimizer;
+  }
   last_duration_ = std::max(Seconds(0), update) / setup_.speed;
   if (away <= Bytes(0)) return;
   const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
@@ -91,6 +98,35 @@ void Execution::take_update_time() {
   state_in_ = away / setup_.lanes.in;
   last_wait_ = std::max(Seconds(0), std::max(state_out_, state_in_) - of_away);
   state_wait_ += last_wait_;
+}
+
+ComingState Execution::state_of_updates() const {
+  std::vector<std::pair<int, Bytes>> layers;
+  for (const auto& [layer, parts] : setup_.updates.layers)
+    layers.emplace_back(layer, state_away(layer));
+  return {layers, chain::state_parts(setup_.update_window)};
+}
+
+// The actions of an update have equal shares of the parts that come; the last one has what stays.
+void Execution::update(const Action& action, Bytes held) {
+  const int actions = setup_.updates.parts(action.layer);
+  const int parts = coming_state_.count(action.layer);
+  const Seconds all = chain_.layer(action.layer).update / setup_.speed;
+  const Bytes state = chain_.layer(action.layer).optimizer;
+  const auto run = [&](Seconds time) {
+    busy_ += time;
+    lanes_.run(held, held, time);
+  };
+  const auto end_of = [&](int share) { return share * parts / actions; };
+  for (int k = end_of(action.micro_batch); k < end_of(action.micro_batch + 1); ++k) {
+    wait_for_weights(coming_state_.next_arrival());
+    run(all * (coming_state_.next_size() / state));
+    wait_for_weights(coming_state_.leave(lanes_));
+    coming_state_.bring(lanes_);
+  }
+  if (index_ == setup_.updates.last) wait_for_weights(coming_state_.left());
+  if (action.micro_batch + 1 < actions) return;
+  run(state == Bytes(0) ? all : all * ((state - state_away(action.layer)) / state));
 }
 
 Bytes Execution::state_away(int layer) const {
@@ -102,6 +138,7 @@ Bytes Execution::state_away(int layer) const {
 void Execution::compute(const Action& action, Bytes during, Bytes after) {
   const Seconds begin = lanes_.now();
   if (!setup_.weights.has_points()) {
+    if (action.op == Op::kUpdate) update(action, base() + during);
     lanes_.run(base() + during, base() + after, last_duration_);
     last_end_ = lanes_.now();
     return;
@@ -110,10 +147,11 @@ void Execution::compute(const Action& action, Bytes during, Bytes after) {
   const Bytes running = base() + during;
   std::vector<program::WeightsMove> moves;
   if (point.ends) moves = setup_.weights.end(*point.ends);
+  if (action.op == Op::kUpdate) update(action, running);
   lanes_.run(running, base() + (point.within.empty() ? after : during), last_duration_);
   for (const RankWeights::Use& use : point.within) use_within(use, during, action.op == Op::kStep);
   last_end_ = lanes_.now();
-  if (!point.within.empty()) last_duration_ = last_end_ - begin;
+  if (!point.within.empty() || action.op == Op::kUpdate) last_duration_ = last_end_ - begin;
   if (point.ends) copy_weights(moves);
   if (action.op == Op::kStep) settle_weights();
 }

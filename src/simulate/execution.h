@@ -3,12 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "coming_state.h"
 #include "coverage.h"
 #include "lanes.h"
 #include "rank_weights.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"
+#include "trireme/program/updates.h"
 #include "trireme/simulate/ledger.h"
 
 #include <map>
@@ -34,6 +36,8 @@ class Execution {
     Bytes optimizer_away{};  ///< of it, as in Setting
     Bytes outside{};         ///< in the outer tier all the time
     RankWeights weights = {};
+    program::LayerUpdates updates = {};
+    Bytes update_window = {};  ///< of `base`, for state that comes for them
   };
   Execution(const chain::Chain& chain, const Setup& setup);
 
@@ -68,6 +72,9 @@ class Execution {
  private:
   void take_time(const program::Action& action);
   void take_update_time();
+  ComingState state_of_updates() const;
+  /// An update of a layer alone, or its share of one.
+  void update(const program::Action& action, Bytes held);
   void await_values(const program::Action& action);
   void leave_outer_tier(const program::Action& action);
   /// Compute runs for `duration`, but for what takes its time layer after layer.
@@ -80,17 +87,21 @@ class Execution {
   /// Of a layer's optimiser state, where all have an equal share of it away.
   Bytes state_away(int layer) const;
   void settle_weights();
-  /// What is there all the time, streamed weights as they are now.
-  Bytes base() const { return setup_.base - setup_.weights.unused(); }
+  /// What is there all the time, streamed weights and state on its way as they are now.
+  Bytes base() const {
+    const bool has_state = setup_.updates.has_state(index_);
+    return setup_.base - setup_.weights.unused() - (has_state ? Bytes(0) : setup_.update_window);
+  }
 
   const chain::Chain& chain_;
   Setup setup_;
+  std::size_t index_ = 0;  ///< of the action at hand
   Ledger ledger_;
   Lanes lanes_;
+  ComingState coming_state_;
   Seconds busy_, recompute_, last_duration_, last_end_, last_wait_;
   Seconds state_out_, state_in_, state_wait_, weights_wait_;
   bool last_again_ = false;
-  std::size_t index_ = 0;  ///< of the action at hand
   Bytes at_once_, most_at_once_, outer_peak_, returning_bytes_;
   std::map<CopyKey, Bytes> returning_;  ///< named, and not needed yet
   Coverage forwards_;

@@ -60,7 +60,8 @@ bool Ledger::empty() const {
 Ledger::Outcome Ledger::apply(const Action& action) {
   const Scope& scope = state_->scope;
   const bool runs_layer = program::is_forward(action.op) || action.op == Op::kBackward ||
-                          action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
+                          action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape ||
+                          action.op == Op::kUpdate;
   if (program::ends_step(action.op)) return {std::nullopt, {state_->held, state_->held}};
   const int lowest = runs_layer ? scope.first_layer : scope.first_layer - 1;
   if (action.layer < lowest || action.layer > scope.last_layer)

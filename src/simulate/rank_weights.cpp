@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_weights.h"
 
+#include "trireme/program/updates.h"
+
 #include <algorithm>
 
 namespace trireme::simulate {
@@ -18,10 +20,13 @@ RankWeights::RankWeights(const Setting& setting, const program::Program& program
                     : sizes_[i].is_trained      ? WeightsKind::kTrained
                                                 : WeightsKind::kFrozen);
   }
-  uses_ = program::weight_uses(program.ranks[static_cast<std::size_t>(rank)], kinds,
-                               setting.weights_at_once, setting.replicas > 1);
+  const std::vector<program::Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
+  uses_ = program::weight_uses(actions, kinds, setting.weights_at_once, setting.replicas > 1);
   window_ = chain::weights_window(sizes_, setting.weights_at_once);
   hold(uses_.first);
+  // What is there in the beginning may have been changed by the step before.
+  if (!program::layer_updates(actions).layers.empty())
+    for (std::size_t i = 0; i < uses_.points.size(); ++i) after(i);
 }
 
 std::vector<WeightsMove> RankWeights::end(const Use& use) {

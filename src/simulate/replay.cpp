@@ -104,6 +104,7 @@ bool is_of_stage(Op op) {
     case Op::kReceiveInput:
     case Op::kSendGradient:
     case Op::kReceiveGradient:
+    case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
     case Op::kStep:

@@ -70,6 +70,7 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return load_target(i);
     case Op::kReadLoss:
       return read_loss(i);
+    case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
     case Op::kStep:

@@ -130,6 +130,11 @@ Bytes optimizer_away(const Setting& setting, int rank) {
                                         : setting.optimizer_away.at(static_cast<std::size_t>(rank));
 }
 
+Bytes update_window(const Setting& setting, const program::LayerUpdates& updates, int rank) {
+  const bool has_state = !updates.layers.empty() && optimizer_away(setting, rank) > Bytes(0);
+  return has_state ? setting.update_window : Bytes(0);
+}
+
 Bytes always_outside(const Setting& setting, const Program& program, int rank) {
   Bytes bytes = optimizer_away(setting, rank);
   for (std::size_t i = 1; i < setting.streamed.size(); ++i)
@@ -210,6 +215,7 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kForwardTape:
     case Op::kRetape:
     case Op::kBackward:
+    case Op::kUpdate:
     case Op::kOffloadTape:
     case Op::kPrefetchTape:
       return not_here(program, rank, i);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/program/updates.h"
 #include "trireme/simulate/ledger.h"
 #include "trireme/simulate/validate.h"
 
@@ -17,6 +18,10 @@ std::optional<ProgramFault> check_shape(const program::Program& program, const S
 /// Whether the end of the step is on every rank, complete and last, or on none.
 std::optional<ProgramFault> check_step_end(const program::Program& program);
 
+/// Whether updates of layers alone are of those whose weights come and go, part by part, and where
+/// the gradients are that they need.
+std::optional<ProgramFault> check_updates(const program::Program& program, const Setting& setting);
+
 /// The layers between the first and the last of a rank.
 Ledger::Scope scope_of(const program::Program& program, int rank, bool trains);
 
@@ -25,6 +30,9 @@ Bytes optimizer_away(const Setting& setting, int rank);
 
 /// What a rank's outer tier holds whatever its program does: optimiser state and streamed weights.
 Bytes always_outside(const Setting& setting, const program::Program& program, int rank);
+
+/// Of what base_bytes() has for optimiser state on its way among passes.
+Bytes update_window(const Setting& setting, const program::LayerUpdates& updates, int rank);
 
 /// Static bytes and channel_bytes() of a rank.
 Bytes base_bytes(const Setting& setting, const program::Program& program, int rank);

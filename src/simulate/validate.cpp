@@ -46,6 +46,7 @@ std::optional<ProgramFault> validate(const Program& program, const Setting& give
   setting.is_first_step = true;
   if (auto fault = check_shape(program, setting)) return fault;
   if (auto fault = check_step_end(program)) return fault;
+  if (auto fault = check_updates(program, setting)) return fault;
   Engine engine(program, setting, Detail::kSummary);
   Proof proof(program, setting);
   if (auto fault = engine.run(&proof)) return fault;

@@ -274,6 +274,39 @@ INSTANTIATE_TEST_SUITE_P(
                     WeightsCase{"trained", "", "weights with their gradients"}),
     [](const testing::TestParamInfo<WeightsCase>& test) { return test.param.name; });
 
+TEST(Budget, LayersAreUpdatedWhereTheJobSays) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder, "checkpoint: {every: 2}\n") +
+                          " --set model.blocks=6 --set memory.host_budget=64MiB"
+                          " --set memory.weights=outer --set memory.optimizer=outer";
+  const std::string afresh = " --set checkpoint.resume=never";
+  const auto digest = [&](const std::string& settings) {
+    const CommandResult run = run_command(kTrireme + " train " + job + afresh + settings);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    return summary_of(folder)["parameters_digest"].get<std::string>();
+  };
+  const auto plan = [&] { return text_of(small_run(folder) / "plan.json"); };
+  const std::string reference = digest(" --set memory.updates=at_end");
+  EXPECT_THAT(plan(), Not(HasSubstr("updates")));
+  EXPECT_EQ(digest(" --set memory.updates=in_forward"), reference);
+  EXPECT_THAT(plan(), HasSubstr("\"updates\": \"in_forward\""));
+  const std::string file = folder.file("plan.json", plan());
+  EXPECT_EQ(digest(" --set plan.file=" + file), reference);
+  const CommandResult other = run_command(kTrireme + " train " + job + afresh +
+                                          " --set memory.updates=at_end"
+                                          " --set plan.file=" +
+                                          file);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.errors, HasSubstr("memory.updates is at_end, but"));
+
+  const std::string behind = " --set memory.updates=in_backward";
+  const CommandResult clipped = run_command(kTrireme + " train " + job + behind);
+  EXPECT_EQ(clipped.exit_code, 2);
+  EXPECT_THAT(clipped.errors, HasSubstr("memory.updates is in_backward, but train.clip_norm"));
+  const std::string unclipped = " --set train.clip_norm=0";
+  EXPECT_EQ(digest(unclipped + behind), digest(unclipped + " --set memory.updates=at_end"));
+}
+
 TEST(Budget, OfStateThatWouldHaveToLeaveSaysHowMuchHostMemoryItTakes) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder) + " --set memory.weights=device";

@@ -193,6 +193,18 @@ TEST(CheckJob, ABudgetIsMoreThanNothing) {
             "a.yaml:3: memory.device_budget is 0, must be more (auto: all that the device has)");
 }
 
+TEST(CheckJob, LayersAreUpdatedBehindBackwardsWhereNothingNeedsAllGradients) {
+  const std::string behind = "memory: {updates: in_backward}\n";
+  EXPECT_EQ(refusal(kGpt + behind),
+            "a.yaml:3: memory.updates is in_backward, but train.clip_norm is 1, for which the "
+            "gradients of all layers have to be there: use in_forward, or set clip_norm to 0");
+  EXPECT_EQ(refusal(kGpt + "train: {clip_norm: 0}\npipeline: {replicas: 2}\n" + behind),
+            "a.yaml:5: memory.updates is in_backward, but gradients of replicas are added up when "
+            "all are there: use in_forward, or set pipeline.replicas to 1");
+  EXPECT_EQ(refusal(kGpt + "train: {clip_norm: 0}\n" + behind), kNone);
+  EXPECT_EQ(refusal(kGpt + "memory: {updates: in_forward}\n"), kNone);
+}
+
 TEST(CheckJob, WidthsAreNotEmpty) {
   EXPECT_EQ(refusal("model: {kind: mlp, widths: []}\n"),
             "a.yaml:1: model.widths is an empty list, must have at least one width");

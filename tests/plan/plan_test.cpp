@@ -10,8 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::plan {
@@ -115,6 +117,12 @@ TEST(ReadPlan, GivesBackWhatWasWritten) {
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
   plan.lean_tapes = true;
   EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
+  for (const program::UpdatePlace place :
+       {program::UpdatePlace::kInForward, program::UpdatePlace::kInBackward}) {
+    plan.updates = place;
+    plan.update_window = Bytes(random() % 1000);
+    EXPECT_EQ(read_plan(io::parse(to_json(plan), "p.json")), plan);
+  }
 }
 
 TEST(ReadPlan, GivesBackEmptyListsAndNames) {
@@ -272,6 +280,65 @@ TEST(RequireState, StreamsWhatMayLeaveAlone) {
   EXPECT_THAT(
       support::input_error([&] { require_state(plan, chain); }),
       testing::HasSubstr("streamed: found layer 3 (third), of which nothing may leave the device"));
+}
+
+/// Four layers on one rank, all of them streamed and trained, updated behind backwards.
+struct Updated {
+  Updated() {
+    for (chain::LayerCost& layer : chain.layers) {
+      layer.parameters = layer.trained = Bytes(10);
+      layer.gradients = layer.trained_gradients = layer.optimizer = Bytes(20);
+    }
+    plan.micro_batches = 2;
+    plan.stages = {{.rank = 0, .in_flight = 1, .program = program::keep_all(1, 4)}};
+    plan.stages[0].streamed = {1, 2, 3, 4};
+    plan.stages[0].optimizer_away = Bytes(40);
+    plan.updates = program::UpdatePlace::kInBackward;
+    plan.update_window = Bytes(12);
+  }
+  std::string refusal() const {
+    return support::input_error([&] { require_state(plan, chain); });
+  }
+
+  chain::Chain chain = chain_of(4);
+  Plan plan;
+};
+
+TEST(UpdatesOfAPlan, AreOfTheStreamedLayers) {
+  Updated of;
+  EXPECT_NO_THROW(require_state(of.plan, of.chain));
+  EXPECT_EQ(updated_layers(of.plan), (std::vector<std::vector<int>>{{1, 2, 3, 4}}));
+  EXPECT_EQ(update_windows(of.plan), std::vector<Bytes>{Bytes(12)});
+  const auto updates = [&] {
+    const program::Program program = compile(of.plan);
+    return std::count_if(
+        program.ranks[0].begin(), program.ranks[0].end(),
+        [](const program::Action& action) { return action.op == program::Op::kUpdate; });
+  };
+  EXPECT_EQ(updates(), 4);
+  of.plan.updates = program::UpdatePlace::kInForward;
+  EXPECT_EQ(updates(), 2);
+  of.plan.stages[0].optimizer_away = Bytes(0);
+  EXPECT_EQ(update_windows(of.plan), std::vector<Bytes>{Bytes(0)});
+  of.plan.updates = program::UpdatePlace::kAtEnd;
+  EXPECT_EQ(updates(), 0);
+}
+
+TEST(UpdatesOfAPlan, AreRefusedWhereTheyCannotBe) {
+  Updated of;
+  of.plan.replicas = 2;
+  EXPECT_EQ(of.refusal(),
+            "updates: found 'in_backward', but 2 replicas add their gradients up when all are "
+            "there; use 'at_end'");
+  of.plan.replicas = 1;
+  of.chain.layers[1].frozen = std::exchange(of.chain.layers[1].trained, Bytes(0));
+  of.chain.layers[1].name = "second";
+  EXPECT_EQ(of.refusal(),
+            "updates: found 'in_backward', but streamed layer 2 (second) is frozen; use 'at_end'");
+  of = Updated();
+  of.plan.stages[0].rank = 1;
+  EXPECT_EQ(of.refusal(),
+            "updates: found 'in_backward', but a rank has several stages; use 'at_end'");
 }
 
 /// One layer per stage, everything kept.

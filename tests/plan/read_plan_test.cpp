@@ -134,7 +134,8 @@ TEST(ReadPlan, RefusesABrokenHead) {
        "6: predicted.step_s is -1, must be a time such as 1.5ms or 60 (seconds)"},
       {head + ",\n\"stages\": [],\n\"rank\": 1}",
        "6: rank is not a key here (known: format, chain, schedule, solver, micro_batches, tapes, "
-       "weights_at_once, group, replicas, optimizer_shards, predicted, "
+       "weights_at_once, group, updates, update_window_bytes, replicas, optimizer_shards, "
+       "predicted, "
        "stages, turns, alternatives)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), "p.json:" + message);
 }

@@ -5,11 +5,15 @@
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/groups.h"
+#include "trireme/program/updates.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace trireme::program {
@@ -56,28 +60,33 @@ class Walk {
     hold(uses.first);
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const WeightUses::Point& point = uses.points[i];
-      if (point.needs != 0) expect_here(point.needs, actions[i].op == Op::kBackward);
+      const bool is_update = actions[i].op == Op::kUpdate;
+      if (point.needs != 0) expect_here(point.needs, is_update || actions[i].op == Op::kBackward);
+      if (is_update) update_in_part(actions[i]);
       if (actions[i].op == Op::kBackward && point.needs_gradients) add_to_sums(point.needs);
       if (point.ends) end(*point.ends);
       for (const WeightUses::Use& use : point.within) {
         if (actions[i].op == Op::kStep) {
           expect_here(use.layer, true);
-          EXPECT_EQ(at(device_, use.layer).sums, micro_batches_);
-          ++at(now_, use.layer).weights;
-          at(device_, use.layer).weights = at(now_, use.layer).weights;
-          at(now_, use.layer).sums = 0;
+          update(use.layer, /*is_last=*/true);
         }
         end(use);
       }
     }
   }
-  void set_micro_batches(int count) { micro_batches_ = count; }
+  /// Of the steps that follow.
+  void set_program(int micro_batches, const LayerUpdates& updates) {
+    micro_batches_ = micro_batches;
+    updates_ = updates;
+  }
+  /// How often each layer's weights have changed as a whole.
+  int updates_of(int layer) { return at(now_, layer).updates; }
   Bytes most() const { return most_; }
 
  private:
-  /// Updates of the weights, micro-batches in the gradients.
+  /// Changes of the weights, micro-batches in the gradients.
   struct State {
-    int weights = 0, sums = 0;
+    int weights = 0, sums = 0, updates = 0;
   };
   static State& at(std::vector<State>& of, int layer) {
     return of[static_cast<std::size_t>(layer)];
@@ -92,6 +101,18 @@ class Walk {
     if (at(now_, layer).sums > 0) {
       EXPECT_EQ(at(device_, layer).sums, at(now_, layer).sums);
     }
+  }
+  // Before the first step's forwards there is nothing to update.
+  void update_in_part(const Action& action) {
+    if (at(now_, action.layer).sums == 0) return;
+    update(action.layer, action.micro_batch + 1 == updates_.parts(action.layer));
+  }
+  void update(int layer, bool is_last) {
+    EXPECT_EQ(at(device_, layer).sums, micro_batches_);
+    at(device_, layer).weights = ++at(now_, layer).weights;
+    if (!is_last) return;
+    at(now_, layer).sums = 0;
+    ++at(now_, layer).updates;
   }
   void add_to_sums(int layer) { at(device_, layer).sums = ++at(now_, layer).sums; }
   void end(const WeightUses::Use& use) {
@@ -123,6 +144,7 @@ class Walk {
   std::vector<State> device_, outer_, now_;
   WeightsHere here_;
   int micro_batches_ = 0;
+  LayerUpdates updates_;
 };
 
 TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
@@ -130,15 +152,17 @@ TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
   const auto roll = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
-  int full = 0;
+  int full = 0, in_parts = 0;
   for (int trial = 0; trial < 3000; ++trial) {
-    const int layers = roll(1, 7), micro_batches = roll(1, 3), at_once = roll(2, 4);
+    const int layers = roll(1, 9), micro_batches = roll(1, 4), at_once = roll(2, 4);
     std::vector<WeightsKind> kinds{WeightsKind::kStay};
     std::vector<chain::OuterWeights> sizes(1);
+    std::vector<int> trained;
     const bool equal = roll(0, 1) == 0;
     for (int i = 1; i <= layers; ++i) {
       kinds.push_back(static_cast<WeightsKind>(equal ? 2 : roll(0, 2)));
       const bool is_trained = kinds.back() == WeightsKind::kTrained;
+      if (is_trained) trained.push_back(i);
       sizes.emplace_back();
       if (kinds.back() == WeightsKind::kStay) continue;
       sizes.back() = {.weights = Bytes(equal ? 2 : roll(1, 9)),
@@ -148,25 +172,41 @@ TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
                       .is_trained = is_trained};
     }
     std::vector<StageProgram> stages;
-    const int cut = layers > 1 ? roll(1, layers) : layers;
+    const int cut = roll(0, 1) == 0 ? roll(1, layers) : layers;
     for (const auto& [first, last] : {std::pair(1, cut), {cut + 1, layers}}) {
       if (first > last) continue;
       stages.push_back(roll(0, 1) == 0 ? keep_all(first, last) : recompute_all(first, last));
     }
     const auto count = static_cast<int>(stages.size());
-    const std::vector<Action> actions = lower({.stages = stages,
-                                               .order = one_f_one_b({count, micro_batches}),
-                                               .rank_of_stage = std::vector(stages.size(), 0),
-                                               .end = StepEnd::kReduceClipStep})
-                                            .ranks[0];
-    const WeightUses uses = weight_uses(actions, kinds, at_once, roll(0, 1) == 0);
+    const int group = roll(1, micro_batches);
+    Program program =
+        in_groups(lower({.stages = stages,
+                         .order = one_f_one_b({count, groups_of(micro_batches, group)}),
+                         .rank_of_stage = std::vector(stages.size(), 0),
+                         .end = StepEnd::kReduceClipStep}),
+                  group, micro_batches);
+    // Ranks with several stages do not run their layers in order.
+    const auto place = static_cast<UpdatePlace>(count == 1 ? roll(0, 2) : 0);
+    const std::vector<int> updated = updated_layers(trained, place, at_once);
+    program = with_updates(std::move(program), {updated}, place, at_once);
+    const std::vector<Action>& actions = program.ranks[0];
+    const bool has_replicas = place != UpdatePlace::kInBackward && roll(0, 1) == 0;
+    const WeightUses uses = weight_uses(actions, kinds, at_once, has_replicas);
     if (uses.points.empty()) continue;
+    constexpr int kSteps = 3;
     Walk walk(sizes, at_once);
-    walk.set_micro_batches(micro_batches);
-    for (int step = 0; step < 3; ++step) walk.step(actions, uses);
+    walk.set_program(micro_batches, layer_updates(actions));
+    for (int step = 0; step < kSteps; ++step) walk.step(actions, uses);
+    for (const int layer : trained) {
+      const bool lags = place == UpdatePlace::kInForward &&
+                        std::find(updated.begin(), updated.end(), layer) != updated.end();
+      EXPECT_EQ(walk.updates_of(layer), lags ? kSteps - 1 : kSteps);
+    }
+    in_parts += at_once > kLeastAtOnce && group > 1 && !updated.empty();
     full += walk.most() == chain::weights_window(sizes, at_once);
   }
   EXPECT_GT(full, 500);
+  EXPECT_GT(in_parts, 100);
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ namespace trireme::runtime {
 namespace {
 
 /// In the name of a solver whose plans have all of the optimiser's state in the outer tier, or all
-/// weights that may be there, or whose micro-batches all pass the layers together.
+/// weights that may be there, or whose micro-batches all pass the layers together, or whose layers
+/// are updated among the passes.
 constexpr std::string_view kOuter = ", optimizer away", kStreamed = ", weights streamed",
-                           kGroups = ", in groups";
+                           kGroups = ", in groups", kUpdated = ", updated among passes";
 
 /// Rates at which the outer tier is worth thinking of: all tapes come and go in about the time that
 /// the layers take.
@@ -39,13 +40,28 @@ BytesPerSecond fitting_rate(const chain::Chain& chain) {
   return BytesPerSecond(static_cast<double>(bytes.count()) / time.count());
 }
 
-/// Steps 0 and 1; of the second one, gradients stay as they are.
-std::vector<program::Action> without_end(std::vector<program::Action> actions) {
-  std::erase_if(actions, [](const program::Action& action) {
-    return action.op == program::Op::kReduceGradients || action.op == program::Op::kClip ||
-           action.op == program::Op::kStep;
-  });
-  return actions;
+/// A rank's actions, and what its copies do before each of them.
+struct Step {
+  std::vector<program::Action> actions;
+  std::vector<simulate::CopyPoint> before;
+};
+
+/// Without what uses up gradients, which stay as they are. What copies do there, they do before the
+/// next action.
+Step without_end(const Step& step) {
+  const bool updates_gradients =
+      program::layer_updates(step.actions).place == program::UpdatePlace::kInBackward;
+  Step result;
+  simulate::CopyPoint before;
+  for (std::size_t i = 0; i < step.actions.size(); ++i) {
+    before.releases += step.before[i].releases;
+    before.begins += step.before[i].begins;
+    const program::Op op = step.actions[i].op;
+    if (program::ends_step(op) || (updates_gradients && op == program::Op::kUpdate)) continue;
+    result.actions.push_back(step.actions[i]);
+    result.before.push_back(std::exchange(before, {}));
+  }
+  return result;
 }
 
 partition::Question question_of(const chain::Chain& chain, const chain::Platform& platform,
@@ -116,7 +132,13 @@ partition::Question Subject::question(const std::string& solver, Bytes budget) c
   if (moves) question.optimizer_copies = partition::kAnyTime;
   if (streams) question.streamed = partition::all_to_stream(chain_);
   if (solver.find(kGroups) != solver.npos) question.group = question.micro_batches;
+  if (solver.find(kUpdated) != solver.npos) question.updates = updates_among_passes();
   return question;
+}
+
+program::UpdatePlace Subject::updates_among_passes() const {
+  return job_.train.clip_norm > 0 ? program::UpdatePlace::kInForward
+                                  : program::UpdatePlace::kInBackward;
 }
 
 std::optional<Bytes> Subject::least_budget(const std::string& solver) {
@@ -165,7 +187,11 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
       partition::simulated(question, plan, simulate::Detail::kTimeline);
   const simulate::Setting setting = partition::setting_of(question, plan);
   const simulate::CopyPoints points = simulate::copy_points(program, setting, timeline, 0);
-  const Bytes part = (points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3;
+  const Bytes window = plan::update_windows(plan).front();
+  const chain::StateParts parts =
+      window > Bytes(0)
+          ? chain::state_parts(window)
+          : chain::StateParts{(points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3};
   PlannedRun run{.numbers = {},
                  .peak = {},
                  .predicted_peak = points.peak,
@@ -188,7 +214,9 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
                   away > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice, weights.get());
       Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
-      StateLayout layout = lay_out_state(job_.train.optimizer, stage.parameters(), away, part);
+      StateLayout layout =
+          lay_out_state(job_.train.optimizer, stage.parameters(), away, parts.size);
+      layout.parts_at_once = parts.at_once;
       EXPECT_EQ(layout.parts.empty(), away == Bytes(0));
       auto of_state = layout.parts.empty()
                           ? nullptr
@@ -207,10 +235,8 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
       for (const int step : {0, 1}) {
         const Feed feed{[&](int m) { return data_.input(step, m); },
                         [&](int m) { return data_.target(step, m); }};
-        std::vector<program::Action> actions = program.ranks[0];
-        if (step == 1) actions = without_end(actions);
-        std::vector<simulate::CopyPoint> before = points.before;
-        before.resize(actions.size());
+        const Step whole{program.ranks[0], points.before};
+        const auto [actions, before] = step == 0 ? whole : without_end(whole);
         const RunResult result = executor.train(actions, feed, step, 1e-2, before);
         run.numbers.losses.insert(run.numbers.losses.end(), result.losses.begin(),
                                   result.losses.end());

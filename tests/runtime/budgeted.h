@@ -59,8 +59,8 @@ class Subject {
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
   /// Least budget of a solver (with ", optimizer away" behind it: with all of the optimiser's state
-  /// in the outer tier; with ", weights streamed": with all weights there that may be), and the
-  /// budget from which on nothing is recomputed or moved.
+  /// in the outer tier; with ", weights streamed": with all weights there that may be; and so on:
+  /// see question()), and the budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
 
@@ -77,6 +77,8 @@ class Subject {
   const Numbers& expected();
 
   const chain::Chain& chain() const { return chain_; }
+  /// Where the job's layers may be updated.
+  program::UpdatePlace updates_among_passes() const;
 
  private:
   chain::Platform platform(Bytes budget, double speed = 1) const;

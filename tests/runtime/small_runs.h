@@ -98,6 +98,9 @@ struct Split {
   int at_once = 2;       ///< of so many layers weights are here
   int group = 1;         ///< so many micro-batches pass the layers together
   bool shards = false;   ///< replicas divide the optimiser's state
+  /// Of layers whose weights are streamed; their state in so many parts at a time.
+  program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
+  int parts_at_once = 3;
 };
 
 /// Of layers first..last, those that have weights of their own.
@@ -112,6 +115,7 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   plan.turns = split.turns;
   plan.weights_at_once = split.at_once;
   plan.group = split.group;
+  plan.updates = split.updates;
   if (split.shards) plan.optimizer_shards = split.replicas;
   int first = 1;
   std::vector<int> ends = split.cut;

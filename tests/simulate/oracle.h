@@ -205,6 +205,7 @@ class Oracle {
         add(output ? 'x' : 'g', i);
         break;
       }
+      case Op::kUpdate:
       case Op::kReduceGradients:
       case Op::kClip:
       case Op::kStep:

@@ -109,6 +109,21 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last);
 /// Layers without bytes do not count.
 Bytes weights_window(std::vector<OuterWeights> layers, int at_once);
 
+/// How the optimiser's state comes to the device: in parts, of which so many are there at a time.
+struct StateParts {
+  Bytes size;
+  int at_once = 3;  ///< as few as copies both ways and an update work on
+
+  /// Of these, the most that are on their way out.
+  int leaving() const { return at_once / 2; }
+};
+/// Of layers that are updated among passes, within a window of bytes: some have come while others
+/// still leave.
+StateParts state_parts(Bytes window);
+/// The largest part, for copies of more are hardly faster; and what a window holds of such.
+inline constexpr Bytes kLargestStatePart{std::int64_t{32} << 20};
+inline constexpr Bytes kLargestStateWindow = kLargestStatePart * 6;
+
 /// Static bytes that a rank does not hold because its layers share tied weights.
 struct SharedBytes {
   Bytes weights, optimizer;

@@ -236,6 +236,9 @@ struct MemorySpec {
   /// auto | device | outer: where weights that may leave (chain::LayerCost::may_leave), with their
   /// gradients, are but while their layer is used. Likewise.
   std::string weights = "auto";
+  /// auto | at_end | in_forward | in_backward: when layers are updated of which trained weights
+  /// have left the device (program::UpdatePlace). auto: what is faster.
+  std::string updates = "auto";
 };
 
 struct PlanSpec {

@@ -62,6 +62,14 @@ struct Question {
   /// So many micro-batches pass the layers together (plan::Plan::group). Nothing given: what makes
   /// a step fastest.
   std::optional<int> group = 1;
+  /// Whether gradients are clipped by their norm, for which all of them have to be there.
+  bool clips = true;
+  /// When streamed layers are updated. Nothing given: of what clipping and replicas allow, what
+  /// makes a step of one stage fastest.
+  std::optional<program::UpdatePlace> updates = program::UpdatePlace::kAtEnd;
+  /// As in plan::Plan, where they are updated among passes. Nothing given: a few parts of the usual
+  /// size, or of small layers a part of what the largest one has.
+  std::optional<Bytes> update_window = {};
 };
 
 /// Replicas divide the optimiser's state among themselves: the question's chain, and what ranks
@@ -82,6 +90,9 @@ std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
 
 /// Question::optimizer_copies for "device" (none), "outer" (all) and "auto".
 std::optional<Seconds> optimizer_copies_of(const std::string& place);
+
+/// Question::updates for a name of program::UpdatePlace, nothing for "auto".
+std::optional<program::UpdatePlace> updates_of(const std::string& place);
 
 /// A plan with its predictions and the alternatives that it beat, or why there is none.
 using Answer = std::variant<plan::Plan, plan::Infeasible>;

@@ -38,8 +38,11 @@ struct ShapeQuestion {
   int slots = 500;
   std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
   std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
-  bool shard_optimizer = true;     ///< replicas divide the optimiser's state
-  std::optional<int> group = 1;    ///< as in Question; no more than a shape has micro-batches
+  bool shard_optimizer = true;   ///< replicas divide the optimiser's state
+  std::optional<int> group = 1;  ///< as in Question; no more than a shape has micro-batches
+  bool clips = true;             ///< as in Question
+  /// As in Question.
+  std::optional<program::UpdatePlace> updates = program::UpdatePlace::kAtEnd;
   std::string weights = "device";  ///< where frozen ones are: see streamed_layers_of()
 };
 

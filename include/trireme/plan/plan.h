@@ -7,6 +7,7 @@
 #include "trireme/io/node.h"
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/updates.h"
 #include "trireme/program/weight_uses.h"
 
 #include <filesystem>
@@ -74,6 +75,12 @@ struct Plan {
   /// So many micro-batches pass the layers together (program::in_groups), and a stage's program is
   /// what each of a group does. The schedule, numbers in flight, turns and mixes are of groups.
   int group = 1;
+  /// When layers are updated whose trained weights are streamed; for plans with a stage on each
+  /// rank, whose streamed layers are all trained.
+  program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
+  /// Of their state that is away, what a rank has on its device at a time if they are updated among
+  /// passes: chain::state_parts(), among the static bytes.
+  Bytes update_window = {};
   int replicas = 1;  ///< of the pipeline, with which it was predicted
   /// Of the optimiser's state and update each replica has one of so many shards; the plan's chain
   /// is chain::sharded(). 1: every replica has all.
@@ -91,6 +98,12 @@ struct Plan {
 
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);
+
+/// Layers with an update of their own among the passes; by rank.
+std::vector<std::vector<int>> updated_layers(const Plan& plan);
+/// plan.update_window of the ranks that have such layers and state away, nothing of others; by
+/// rank.
+std::vector<Bytes> update_windows(const Plan& plan);
 
 /// Of the optimiser's state, what is in the outer tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);

@@ -30,13 +30,15 @@ enum class Op {
   kReceiveInput,     ///< x[i] comes from the rank of layer i
   kSendGradient,     ///< the gradient of x[i] goes to the rank of layer i and is given away
   kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
+  kUpdate,  ///< a part of the optimiser step of layer i alone, which `step` then leaves out
   kReduceGradients,  ///< tied weights are added over their uses, then all gradients over the
                      ///< replicas (layer 0)
   kClip,             ///< global norm over all stages (layer 0)
   kStep,             ///< optimiser step; gradients are zero afterwards (layer 0)
 };
 
-/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 for the end of a step).
+/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 for the end of a step; of the
+/// parts of an update, which one).
 struct Action {
   Op op{};
   int layer = 0;

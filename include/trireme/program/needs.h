@@ -68,6 +68,7 @@ void for_each_need(const Action& action, Visit visit) {
     case Op::kReceiveInput:
     case Op::kSendGradient:
     case Op::kReceiveGradient:
+    case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
     case Op::kStep:

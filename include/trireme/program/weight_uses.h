@@ -37,8 +37,9 @@ struct HeldLayer {
 using HeldWeights = std::vector<HeldLayer>;
 
 /// What a use of a layer leaves changed: nothing, its gradients, or its weights, after which nobody
-/// needs the gradients.
-enum class WeightsChange : char { kNothing, kGradients, kUpdate };
+/// needs the gradients; or its weights, and gradients that are needed: for the rest of an update,
+/// or of a backward behind it.
+enum class WeightsChange : char { kNothing, kGradients, kUpdate, kUpdateInPart };
 
 /// What one rank's weights do while it runs its actions once, as it does again and again.
 struct WeightUses {
@@ -65,7 +66,8 @@ inline constexpr int kLeastAtOnce = 2;
 /// `kinds[i]`: of layer i of 1..L. Those of the next `at_once` layers to be used are held, fewer
 /// where there are fewer; after the last use, those of the first ones: what is there then is there
 /// when the actions begin again. reduce_gradients uses trained ones only with `has_replicas`, with
-/// whose gradients theirs are added up.
+/// whose gradients theirs are added up. Layers with an `update` are not used by `step`; one that
+/// stands before their backwards is of the gradients that the run before this one has left.
 ///
 /// With `at_once` or fewer of such layers all of them are held all the time. With more, nothing but
 /// its own layer leaves when a use ends, and a layer that was updated leaves at once.

@@ -8,6 +8,7 @@
 #include "trireme/model/layer.h"
 #include "trireme/model/taped.h"
 #include "trireme/program/action.h"
+#include "trireme/program/updates.h"
 #include "trireme/runtime/boundary.h"
 #include "trireme/runtime/late_scalars.h"
 #include "trireme/runtime/optimizer.h"
@@ -88,6 +89,9 @@ class Executor {
   RunResult train(const std::vector<program::Action>& actions, const Feed& feed, std::int64_t step,
                   double rate, const std::vector<simulate::CopyPoint>& points = {},
                   Recorder* recorder = nullptr);
+  /// Of the last training step, what the next one would begin with: to be called before anybody
+  /// looks at weights or state, also by evaluate().
+  void finish_updates();
   /// A forward-only program: no tape, no dropout, buffers stay as they are.
   RunResult evaluate(const std::vector<program::Action>& actions, const Feed& feed);
   /// Frees what a run left behind that ended with an error.
@@ -103,6 +107,8 @@ class Executor {
   void release_copies(std::size_t action);
   void begin_copies(std::size_t action);
   void await_values(const Action& action);
+  void bring_state();
+  void update(const Action& action);
   void await_weights(std::size_t index);
   void end_weights(std::size_t index);
   void offload(const Action& action);
@@ -138,6 +144,7 @@ class Executor {
   std::set<ValueStore::Key> moving_tapes_;  ///< tapes that the program moves
   std::set<ValueStore::Key> retaped_;       ///< forwards that are run again up to their last save
   std::map<ValueStore::Key, model::Outline> outlines_;  ///< waiting for that
+  program::LayerUpdates updates_;
   const std::vector<simulate::CopyPoint>* points_ = nullptr;
   Recorder* recorder_ = nullptr;
   const Feed* feed_ = nullptr;

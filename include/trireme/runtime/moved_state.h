@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/chain.h"
 #include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +17,8 @@
 namespace trireme::runtime {
 
 /// Parts of float32 numbers. Tensors that stand in a part have bytes only while it is here. Made
-/// and used by one thread, in whose memory parts count while they are here: one at a time, in
-/// for_each() three.
+/// and used by one thread, in whose memory parts count while they are here: one at a time, between
+/// begin() and end() as many as that says.
 class MovedState {
  public:
   /// Over copies that nobody else uses.
@@ -36,10 +37,19 @@ class MovedState {
   /// Sends away what is here.
   void close();
 
-  /// Calls `use` with all parts in their order, while the one before leaves and the next one comes.
-  void for_each(const std::function<void(std::size_t)>& use);
+  /// The first of these parts begin to come, as many as are here before any leaves.
+  void begin(std::vector<std::size_t> parts, chain::StateParts most);
+  /// Calls `use` with the next of them, which then leaves. Where more leave than may at a time, the
+  /// first of them has left after it; others begin to come where there is room.
+  void use_next(const std::function<void(std::size_t)>& use);
+  /// All of them were used, and leave.
+  void end();
+  /// All three: three parts at a time, one comes, one is used and one leaves.
+  void for_each(const std::vector<std::size_t>& parts, const std::function<void(std::size_t)>& use);
 
  private:
+  void begin_next();
+  void release_next();
   static tier::ValueCopies::Key key(std::size_t i);
   void send(std::size_t i);
 
@@ -47,6 +57,9 @@ class MovedState {
   c10::Device device_;
   std::vector<at::Tensor> parts_;
   std::optional<std::size_t> here_;
+  std::vector<std::size_t> passing_;  ///< from begin() to end(), and how many came, and so on
+  chain::StateParts most_;
+  std::size_t begun_ = 0, used_ = 0, gone_ = 0;
 };
 
 }  // namespace trireme::runtime

@@ -5,6 +5,7 @@
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/model/update.h"
+#include "trireme/program/updates.h"
 #include "trireme/runtime/moved_state.h"
 #include "trireme/runtime/stage.h"
 #include "trireme/runtime/state_layout.h"
@@ -17,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace trireme::runtime {
@@ -29,8 +31,8 @@ double learning_rate(const config::TrainSpec& spec, std::int64_t step);
 /// model::update() of a stage's parameters. Weight decay applies to those of two or more dimensions
 /// (not to biases and norms).
 ///
-/// Some of the state may be in the outer tier between updates; the bits of an update do not depend
-/// on that.
+/// Some of the state may be in the outer tier between updates, and layers may be updated apart from
+/// the others; the bits of an update do not depend on that.
 class Optimizer {
  public:
   /// With all of the state on the device.
@@ -52,8 +54,20 @@ class Optimizer {
   };
 
   /// One update of the layout's rows from the gradients, divided by `divisor` where that is
-  /// defined. Uses that share another use's value are not stepped again.
+  /// defined. Uses that share another use's value are not stepped again; layers with updates of
+  /// their own are left out.
   void step(double rate, const at::Tensor& divisor = {}, const Way& way = {});
+
+  /// A run of a program begins whose layers, of which trained weights are streamed, have these
+  /// updates of their own: with that rate if they are behind backwards, with what the last step()
+  /// was called with if they are before forwards.
+  void announce(const program::LayerUpdates& updates, double rate);
+  /// What they need begins to come. None comes where there is nothing to update.
+  void bring_state();
+  /// One of `parts` parts of the layer's update, in the order that was announced.
+  void update(int layer, int part, int parts);
+  /// Layers that still lack what the last step() left out: those with updates before forwards.
+  const std::set<int>& pending() const { return pending_; }
 
   /// Masters and moments that are on the device, and in the outer tier.
   Bytes state_bytes() const;
@@ -67,7 +81,7 @@ class Optimizer {
   /// end: what stands next to each other is best looked at one after the other.
   class Access {
    public:
-    explicit Access(Optimizer& optimizer) : optimizer_(optimizer) {}
+    explicit Access(Optimizer& optimizer);
     ~Access();
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
@@ -121,16 +135,18 @@ class Optimizer {
   };
 
   void hold(std::size_t i);
-  /// Calls `use` with all groups: of what stays, then layer by layer of what is streamed; what is
-  /// away comes for it.
-  void for_each(const Way& way, const std::function<void(Groups&)>& use);
+  /// Calls `use` with all groups but those of some layers: of what stays, then layer by layer of
+  /// what is streamed; what is away comes for it.
+  void for_each(const std::set<int>& but, const Way& way, const std::function<void(Groups&)>& use);
+  /// Parts of these layers, whose weights are streamed, in that order.
+  std::vector<std::size_t> parts_of(const std::vector<int>& layers) const;
   /// Whether the layer has trained weights that are not their own masters.
   bool has_masters(int layer) const;
   void send_away(const StatePart& part);
   /// Where in the part of a slice its numbers of that kind begin.
   std::int64_t offset(const StateSlice& slice, Part part) const;
   void add(Groups& groups, std::size_t i, const model::Updated& updated) const;
-  void update(Groups& groups, double rate, const at::Tensor& divisor);
+  void update(Groups& groups);
   static void round_weights(Groups& groups);
 
   config::OptimizerSpec spec_;
@@ -141,7 +157,13 @@ class Optimizer {
   std::map<int, Groups> streamed_;     ///< the same of layers whose trained weights are streamed
   std::unique_ptr<MovedState> moved_;  ///< null: nothing is away
   std::vector<Groups> away_;           ///< by part
-  std::int64_t steps_ = 0;             ///< updates so far
+  std::map<int, std::vector<std::size_t>> parts_of_;  ///< by layer
+  program::LayerUpdates own_;                         ///< of the runs now
+  std::set<int> pending_;
+  // Of the update at hand.
+  std::int64_t steps_ = 0;  ///< its number
+  double rate_ = 0;
+  at::Tensor divisor_;
 };
 
 }  // namespace trireme::runtime

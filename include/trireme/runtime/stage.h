@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,8 +85,8 @@ class Stage {
   model::GradientSums& gradients() { return *gradients_; }
   /// Of the layer's streamed weights; null where there are none.
   model::GradientSums* streamed_gradients(int layer);
-  /// All sums are as good as zero.
-  void begin_gradients();
+  /// All sums are as good as zero, but those of these layers' streamed weights.
+  void begin_gradients(const std::set<int>& but = {});
 
   Bytes parameter_bytes() const;  ///< of weights as layers compute with them
   Bytes gradient_bytes() const;

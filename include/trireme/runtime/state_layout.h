@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/chain/chain.h"
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/runtime/row.h"
@@ -42,6 +43,8 @@ struct StateLayout {
   std::vector<Row> rows;         ///< by parameter: the numbers that have state here
   std::vector<Row> away;         ///< by parameter: the end of its row, or none of it
   std::vector<StatePart> parts;  ///< slices in the order of their parameters
+  /// Of parts that come among passes, those on the device at a time.
+  int parts_at_once = chain::StateParts{}.at_once;
 
   /// Of a parameter's row, what stays on the device.
   Row held(std::size_t parameter) const;

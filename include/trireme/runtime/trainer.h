@@ -120,8 +120,10 @@ struct TrainSetup {
   std::vector<simulate::CopyPoint> copy_points = {};
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
   /// For plans that have optimiser state away: how large its parts may be, of which three are here
-  /// at a time while it is updated, and copies to a store with so much room.
+  /// at a time while it is updated when a step ends, and copies to a store with so much room.
   Bytes optimizer_part = {};
+  /// Of parts that come among passes, so many are here at a time.
+  int optimizer_parts_at_once = chain::StateParts{}.at_once;
   std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};
   /// For plans that stream weights: copies to a store with room for this rank's.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_weight_copies = {};

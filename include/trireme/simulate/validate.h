@@ -33,6 +33,10 @@ struct Setting {
   /// goes back when the step ends: longer where these copies take longer than the update, in
   /// bytes no more than passes hold. Not among the static bytes. Empty: nothing.
   std::vector<Bytes> optimizer_away = {};
+  /// Of it, what is on the device at a time where layers are updated among passes
+  /// (program::with_updates): chain::state_parts(), among the static bytes of a rank that has such
+  /// layers and state away.
+  Bytes update_window = {};
   /// Weights that are in the outer tier of their layer's rank and come for every use of the layer,
   /// by layer 0..length, each with its gradients where it is trained. What is there at a time,
   /// chain::weights_window(), is among the static bytes. Empty: none.
@@ -82,6 +86,8 @@ std::string to_text(const ProgramFault& fault);
 /// - every micro-batch runs every layer, reads its loss once and, where the program trains, runs
 ///   every backward once;
 /// - the end of the step is on every rank, complete and last, or on none;
+/// - layers are updated once, those with an update of their own before their first forward or after
+///   their last backward, in all the program alike;
 /// - every rank stays within its budget, and its outer tier, optimiser state and weights inside,
 ///   within host + disk. A copy out frees its bytes at once here: whoever runs the program waits
 ///   for copies out where bytes are short. A copy in has its bytes from where it is named on, and

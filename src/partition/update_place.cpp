@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "update_place.h"
+
+#include "optimizer_place.h"
+#include "streamed_layers.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+using program::UpdatePlace;
+
+constexpr const char* kAtEnd = "updates at the end of a step";
+/// State on its way is no more than such a part of what the largest layer has.
+constexpr int kPartOfLayer = 4;
+
+UpdatePlace allowed(const Question& question) {
+  return question.clips || question.replicas > 1 ? UpdatePlace::kInForward
+                                                 : UpdatePlace::kInBackward;
+}
+
+bool streams_trained(const Question& question) {
+  bool all_trained = true;
+  for (const int layer : all_to_stream(question.chain))
+    all_trained = all_trained && question.chain.layer(layer).may_leave().is_trained;
+  return all_trained && some_can_stream(question) &&
+         (!question.streamed || !question.streamed->empty());
+}
+
+}  // namespace
+
+std::optional<UpdatePlace> updates_of(const std::string& place) {
+  if (place == "auto") return std::nullopt;
+  const std::optional<UpdatePlace> named = program::update_place_named(place);
+  ensure(named.has_value(), concat("'", place, "' is a place of updates"));
+  return named;
+}
+
+Question with_updates_among_passes(Question question) {
+  if (question.updates) return question;
+  const bool may_have = question.stages == 1 && streams_trained(question);
+  question.updates = may_have ? allowed(question) : UpdatePlace::kAtEnd;
+  return question;
+}
+
+Bytes update_window(const Question& question) {
+  if (question.update_window) return *question.update_window;
+  Bytes largest;
+  for (const int layer : all_to_stream(question.chain))
+    largest = std::max(largest, question.chain.layer(layer).optimizer);
+  return std::min(chain::kLargestStateWindow, largest / kPartOfLayer);
+}
+
+Bytes update_window(const Question& question, int rank, const LayerRuns& runs) {
+  const UpdatePlace place = question.updates.value_or(UpdatePlace::kAtEnd);
+  if (place == UpdatePlace::kAtEnd) return Bytes(0);
+  const std::vector<int> updated =
+      program::updated_layers(streamed_of(question, rank, runs), place,
+                              question.weights_at_once.value_or(program::kLeastAtOnce));
+  const bool has_state = !updated.empty() && optimizer_away(question, rank, runs) > Bytes(0);
+  return has_state ? update_window(question) : Bytes(0);
+}
+
+Answer with_best_updates(const Question& question,
+                         const std::function<Answer(const Question&)>& planner) {
+  const Question among = with_updates_among_passes(question);
+  if (question.updates || among.updates == UpdatePlace::kAtEnd) return planner(among);
+  Question at_end = question;
+  at_end.updates = UpdatePlace::kAtEnd;
+  auto other = std::async(std::launch::async, planner, at_end);
+  Answer answer = planner(among);
+  Answer then = other.get();
+  auto* const found = std::get_if<plan::Plan>(&answer);
+  const auto* const beside = std::get_if<plan::Plan>(&then);
+  if (found == nullptr || (beside != nullptr && beside->step <= found->step)) return then;
+  if (found->updates == UpdatePlace::kAtEnd) return answer;
+  plan::Alternative alternative{.policy = kAtEnd, .step = {}, .infeasible = {}};
+  if (beside != nullptr)
+    alternative.step = beside->step;
+  else
+    alternative.infeasible = std::get<plan::Infeasible>(then);
+  found->alternatives.push_back(std::move(alternative));
+  return answer;
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trireme/program/updates.h"
+
+#include "trireme/program/weight_uses.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace trireme::program {
+namespace {
+
+using Actions = std::vector<Action>;
+
+/// Places in a rank's list, before which something is put.
+using Places = std::vector<std::size_t>;
+
+/// Behind the action and what sends on what it made.
+std::size_t behind(const Actions& actions, std::size_t action) {
+  const std::size_t next = action + 1;
+  return next < actions.size() && is_send(actions[next].op) ? next + 1 : next;
+}
+
+std::optional<std::size_t> behind_last_backward(const Actions& actions, int layer) {
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), [&](const Action& action) {
+    return action.op == Op::kBackward && action.layer == layer;
+  });
+  if (last == actions.rend()) return std::nullopt;
+  return behind(actions, static_cast<std::size_t>(last.base() - actions.begin()) - 1);
+}
+
+std::optional<std::size_t> before_first_forward(const Actions& actions, int layer) {
+  const auto first = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
+    return is_forward(action.op) && action.layer == layer;
+  });
+  if (first == actions.end()) return std::nullopt;
+  return static_cast<std::size_t>(first - actions.begin());
+}
+
+/// Where the updates of a rank stand: each alone, in the order in which they are made. Of layers
+/// that lack a pass, which no program may, there are none.
+class UpdatePlaces {
+ public:
+  UpdatePlaces(const Actions& actions, const std::vector<int>& layers, UpdatePlace place);
+
+  const std::vector<int>& layers() const { return layers_; }
+  std::size_t alone(std::size_t k) const { return places_[k]; }
+  /// Among the passes between this update and the one that it shares them with; at most so many.
+  Places spread(std::size_t k, std::size_t most) const;
+
+ private:
+  bool is_backward() const { return place_ == UpdatePlace::kInBackward; }
+
+  const Actions& actions_;
+  std::vector<int> layers_;
+  UpdatePlace place_;
+  Places places_;
+};
+
+UpdatePlaces::UpdatePlaces(const Actions& actions, const std::vector<int>& layers,
+                           UpdatePlace place)
+    : actions_(actions), place_(place) {
+  std::vector<std::pair<std::size_t, int>> places;
+  for (const int layer : layers) {
+    const auto found = is_backward() ? behind_last_backward(actions_, layer)
+                                     : before_first_forward(actions_, layer);
+    if (found) places.emplace_back(*found, layer);
+  }
+  std::sort(places.begin(), places.end());
+  for (const auto& [found, layer] : places) {
+    places_.push_back(found);
+    layers_.push_back(layer);
+  }
+}
+
+Places UpdatePlaces::spread(std::size_t k, std::size_t most) const {
+  const std::size_t from = is_backward() || k == 0 ? places_[k] : places_[k - 1];
+  const std::size_t to = !is_backward() || k + 1 == places_.size() ? places_[k] : places_[k + 1];
+  Places all;
+  for (std::size_t i = from; i < to; ++i)
+    if (is_backward() ? actions_[i].op == Op::kBackward : is_forward(actions_[i].op))
+      all.push_back(std::min(behind(actions_, i), to));
+  if (all.empty()) return {places_[k]};
+  Places some;
+  const std::size_t count = std::min(all.size(), most);
+  for (std::size_t part = 1; part <= count; ++part)
+    some.push_back(all[part * all.size() / count - 1]);
+  return some;
+}
+
+Actions with_updates(const Actions& actions, const UpdatePlaces& updates, bool spreads,
+                     int micro_batches) {
+  std::vector<std::pair<std::size_t, Action>> added;
+  for (std::size_t k = 0; k < updates.layers().size(); ++k) {
+    const Places places = spreads ? updates.spread(k, static_cast<std::size_t>(micro_batches))
+                                  : Places{updates.alone(k)};
+    for (std::size_t part = 0; part < places.size(); ++part)
+      added.emplace_back(places[part],
+                         Action{Op::kUpdate, updates.layers()[k], static_cast<int>(part)});
+  }
+  std::stable_sort(added.begin(), added.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  Actions result;
+  auto next = added.begin();
+  for (std::size_t i = 0; i <= actions.size(); ++i) {
+    for (; next != added.end() && next->first == i; ++next) result.push_back(next->second);
+    if (i < actions.size()) result.push_back(actions[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+const std::vector<std::string>& update_place_names() {
+  static const std::vector<std::string> names{"at_end", "in_backward", "in_forward"};
+  return names;
+}
+
+std::string_view name(UpdatePlace place) {
+  return update_place_names().at(static_cast<std::size_t>(place));
+}
+
+std::optional<UpdatePlace> update_place_named(std::string_view name) {
+  const std::vector<std::string>& names = update_place_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<UpdatePlace>(found - names.begin());
+}
+
+std::vector<int> updated_layers(const std::vector<int>& streamed, UpdatePlace place, int at_once) {
+  // With so few of them nothing ever leaves.
+  if (place == UpdatePlace::kAtEnd || std::cmp_less_equal(streamed.size(), at_once)) return {};
+  const int left_out = place == UpdatePlace::kInForward ? at_once : 0;
+  return {streamed.begin(), streamed.end() - left_out};
+}
+
+Program with_updates(Program program, const std::vector<std::vector<int>>& layers,
+                     UpdatePlace place, int at_once) {
+  for (std::size_t rank = 0; rank < layers.size(); ++rank) {
+    if (layers[rank].empty()) continue;
+    Actions& actions = program.ranks.at(rank);
+    actions = with_updates(actions, UpdatePlaces(actions, layers[rank], place),
+                           at_once > kLeastAtOnce, program.micro_batches);
+  }
+  return program;
+}
+
+int LayerUpdates::parts(int layer) const {
+  const auto found = std::find_if(layers.begin(), layers.end(),
+                                  [&](const Layer& one) { return one.layer == layer; });
+  return found == layers.end() ? 0 : found->parts;
+}
+
+LayerUpdates layer_updates(const std::vector<Action>& actions) {
+  LayerUpdates updates;
+  updates.state_begins = updates.last = actions.size();
+  std::map<int, std::size_t> places;  // of layers
+  int last = -1;                      // micro-batch whose backward has run
+  std::size_t last_begins = 0;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (action.op == Op::kBackward && action.micro_batch > last) {
+      last = action.micro_batch;
+      last_begins = i;
+    }
+    if (action.op != Op::kUpdate) continue;
+    if (updates.layers.empty()) {
+      updates.place = last < 0 ? UpdatePlace::kInForward : UpdatePlace::kInBackward;
+      updates.state_begins = last_begins;
+    }
+    updates.last = i;
+    const auto [place, is_new] = places.emplace(action.layer, updates.layers.size());
+    if (is_new) updates.layers.push_back({.layer = action.layer, .parts = 0});
+    ++updates.layers[place->second].parts;
+  }
+  return updates;
+}
+
+}  // namespace trireme::program
