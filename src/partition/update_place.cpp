@@ -8,6 +8,7 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <utility>
 
@@ -19,6 +20,7 @@ using program::UpdatePlace;
 constexpr const char* kAtEnd = "updates at the end of a step";
 /// State on its way is no more than such a part of what the largest layer has.
 constexpr int kPartOfLayer = 4;
+constexpr std::array kSmallerWindows{4, 16};
 
 UpdatePlace allowed(const Question& question) {
   return question.clips || question.replicas > 1 ? UpdatePlace::kInForward
@@ -31,6 +33,20 @@ bool streams_trained(const Question& question) {
     all_trained = all_trained && question.chain.layer(layer).may_leave().is_trained;
   return all_trained && some_can_stream(question) &&
          (!question.streamed || !question.streamed->empty());
+}
+
+/// With less state on its way where nothing fits otherwise.
+Answer with_window_that_fits(const Question& question,
+                             const std::function<Answer(const Question&)>& planner) {
+  if (question.updates == UpdatePlace::kAtEnd || question.update_window) return planner(question);
+  Question asked = question;
+  Answer answer = planner(asked);
+  for (const int part : kSmallerWindows) {
+    if (std::holds_alternative<plan::Plan>(answer)) break;
+    asked.update_window = update_window(question) / part;
+    answer = planner(asked);
+  }
+  return answer;
 }
 
 }  // namespace
@@ -70,11 +86,12 @@ Bytes update_window(const Question& question, int rank, const LayerRuns& runs) {
 Answer with_best_updates(const Question& question,
                          const std::function<Answer(const Question&)>& planner) {
   const Question among = with_updates_among_passes(question);
-  if (question.updates || among.updates == UpdatePlace::kAtEnd) return planner(among);
+  if (question.updates || among.updates == UpdatePlace::kAtEnd)
+    return with_window_that_fits(among, planner);
   Question at_end = question;
   at_end.updates = UpdatePlace::kAtEnd;
   auto other = std::async(std::launch::async, planner, at_end);
-  Answer answer = planner(among);
+  Answer answer = with_window_that_fits(among, planner);
   Answer then = other.get();
   auto* const found = std::get_if<plan::Plan>(&answer);
   const auto* const beside = std::get_if<plan::Plan>(&then);

@@ -115,6 +115,29 @@ TEST(UpdatePlace, OfPipelinesIsWhatIsAskedFor) {
   }
 }
 
+// Where the usual window is too much, a part of it does, down to the least budget that is named.
+TEST(UpdatePlace, TakesASmallerWindowWhereNothingFitsOtherwise) {
+  Question question = twelve_trained();
+  for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(1200);
+  question.updates = UpdatePlace::kInForward;
+  question.streamed = all_to_stream(question.chain);
+  question.optimizer_copies = kAnyTime;
+  question.weights_at_once = 2;
+  question.group = 1;
+  question.solver = "rotor";
+  question.platform.ranks[0].memory = Bytes(1);
+  const Answer answer = partition::plan(question);
+  const Bytes least = std::get<plan::Infeasible>(answer).least_budget;
+  question.platform.ranks[0].memory = least;
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_EQ(plan.update_window, Bytes(1200 / 4 / 16));
+  question.platform.ranks[0].memory = least + Bytes(1200 / 4 - 1200 / 4 / 16);
+  EXPECT_EQ(planned(question).update_window, Bytes(1200 / 4));
+  question.platform.ranks[0].memory -= Bytes(1);
+  EXPECT_EQ(planned(question).update_window, Bytes(1200 / 4 / 4));
+}
+
 TEST(UpdatePlace, NeverCostsTime) {
   std::mt19937 random(12);
   int among = 0, looked = 0;

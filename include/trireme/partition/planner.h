@@ -68,7 +68,8 @@ struct Question {
   /// makes a step of one stage fastest.
   std::optional<program::UpdatePlace> updates = program::UpdatePlace::kAtEnd;
   /// As in plan::Plan, where they are updated among passes. Nothing given: a few parts of the usual
-  /// size, or of small layers a part of what the largest one has.
+  /// size, or of small layers a part of what the largest one has; a part of that where nothing
+  /// fits.
   std::optional<Bytes> update_window = {};
 };
 
