@@ -75,7 +75,7 @@ Bytes update_window(const Question& question) {
 
 Bytes update_window(const Question& question, int rank, const LayerRuns& runs) {
   const UpdatePlace place = question.updates.value_or(UpdatePlace::kAtEnd);
-  if (place == UpdatePlace::kAtEnd) return Bytes(0);
+  if (place == UpdatePlace::kAtEnd || runs.size() != 1) return Bytes(0);
   const std::vector<int> updated =
       program::updated_layers(streamed_of(question, rank, runs), place,
                               question.weights_at_once.value_or(program::kLeastAtOnce));

@@ -109,8 +109,12 @@ std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
 
 std::vector<std::vector<int>> updated_layers(const Plan& plan) {
   std::vector<std::vector<int>> layers = streamed_layers(plan);
-  for (std::vector<int>& of_rank : layers)
-    of_rank = program::updated_layers(of_rank, plan.updates, plan.weights_at_once);
+  std::vector<int> stages(layers.size());
+  for (const StagePlan& stage : plan.stages) ++stages[static_cast<std::size_t>(stage.rank)];
+  for (std::size_t rank = 0; rank < layers.size(); ++rank)
+    layers[rank] = program::updated_layers(
+        layers[rank], stages[rank] == 1 ? plan.updates : program::UpdatePlace::kAtEnd,
+        plan.weights_at_once);
   return layers;
 }
 
@@ -168,7 +172,6 @@ void require_updates(const Plan& plan, const chain::Chain& chain) {
     throw InputError(
         concat("updates: found '", program::name(plan.updates), "', but ", why, "; use 'at_end'"));
   };
-  if (!has_rank_for_each_stage(plan)) refuse("a rank has several stages");
   if (plan.updates == program::UpdatePlace::kInBackward && plan.replicas > 1)
     refuse(concat(plan.replicas, " replicas add their gradients up when all are there"));
   const std::vector<chain::OuterWeights> streamed = streamed_weights(plan, chain);

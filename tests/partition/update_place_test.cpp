@@ -112,6 +112,9 @@ TEST(UpdatePlace, OfPipelinesIsWhatIsAskedFor) {
     EXPECT_EQ(plan.updates, place);
     EXPECT_EQ(plan.update_window, Bytes(30));
     for (const std::vector<int>& layers : plan::updated_layers(plan)) EXPECT_FALSE(layers.empty());
+    Question shared = question;
+    shared.solver = "madpipe";
+    expect_sound(shared, planned(shared));
   }
 }
 

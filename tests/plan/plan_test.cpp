@@ -335,10 +335,19 @@ TEST(UpdatesOfAPlan, AreRefusedWhereTheyCannotBe) {
   of.chain.layers[1].name = "second";
   EXPECT_EQ(of.refusal(),
             "updates: found 'in_backward', but streamed layer 2 (second) is frozen; use 'at_end'");
-  of = Updated();
-  of.plan.stages[0].rank = 1;
-  EXPECT_EQ(of.refusal(),
-            "updates: found 'in_backward', but a rank has several stages; use 'at_end'");
+}
+
+TEST(UpdatesOfAPlan, AreAtTheEndOnRanksWithSeveralStages) {
+  Updated of;
+  of.plan.stages = {{.rank = 0, .in_flight = 1, .program = program::keep_all(1, 1)},
+                    {.rank = 1, .in_flight = 1, .program = program::keep_all(2, 3)},
+                    {.rank = 0, .in_flight = 1, .program = program::keep_all(4, 4)}};
+  of.plan.stages[0].streamed = {1};
+  of.plan.stages[1].streamed = {2, 3};
+  of.plan.stages[2].streamed = {4};
+  of.plan.weights_at_once = 1;
+  EXPECT_NO_THROW(require_state(of.plan, of.chain));
+  EXPECT_EQ(updated_layers(of.plan), (std::vector<std::vector<int>>{{}, {2, 3}}));
 }
 
 /// One layer per stage, everything kept.

@@ -75,8 +75,8 @@ struct Plan {
   /// So many micro-batches pass the layers together (program::in_groups), and a stage's program is
   /// what each of a group does. The schedule, numbers in flight, turns and mixes are of groups.
   int group = 1;
-  /// When layers are updated whose trained weights are streamed; for plans with a stage on each
-  /// rank, whose streamed layers are all trained.
+  /// When layers are updated whose trained weights are streamed, of ranks with one stage; for plans
+  /// whose streamed layers are all trained.
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
   /// Of their state that is away, what a rank has on its device at a time if they are updated among
   /// passes: chain::state_parts(), among the static bytes.
