@@ -33,6 +33,8 @@ struct Asked {
 /// What an update takes beside them: a divisor and a count.
 constexpr Bytes kOfUpdate{1024};
 
+/// Of the optimiser's state when a step ends: of a rank, as much together as its passes take.
+chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank);
 bool needs_costs(const config::JobSpec& job, const RankDevice& device);
 void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
 /// Profiles the job with such tapes, full or lean.
@@ -124,17 +126,16 @@ TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
   result.streamed = plan::streamed_weights(result.plan, result.chain, rank);
   result.state_away = setting.optimizer_away[mine];
   const Bytes window = plan::update_windows(result.plan)[mine];
-  if (window > Bytes(0)) {
-    const chain::StateParts parts = chain::state_parts(window);
-    result.optimizer_part = parts.size;
-    result.optimizer_parts_at_once = parts.at_once;
-    return result;
-  }
-  // Between the last pass and the next step's first one, there is what passes take.
-  result.optimizer_part =
-      std::min(chain::kLargestStatePart,
-               (result.predicted_peaks[mine] - result.copies.idle - kOfUpdate) / 3);
+  result.optimizer_parts =
+      window > Bytes(0) ? chain::state_parts(window) : parts_between_steps(result, mine);
   return result;
+}
+
+chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank) {
+  chain::StateParts parts;
+  const Bytes passes = plan.predicted_peaks[rank] - plan.copies.idle;
+  parts.size = std::min(chain::kLargestStatePart, (passes - kOfUpdate) / parts.at_once);
+  return parts;
 }
 
 bool keeps_everything(const TrainPlan& plan) {

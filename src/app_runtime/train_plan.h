@@ -17,7 +17,7 @@
 
 namespace trireme::app {
 
-/// The same on every rank, but for `copies`, the stores and `optimizer_part`.
+/// The same on every rank, but for `copies`, the stores and `optimizer_parts`.
 struct TrainPlan {
   plan::Plan plan;
   chain::Chain chain;        ///< without layers: no costs were needed
@@ -34,8 +34,7 @@ struct TrainPlan {
   /// are for it, and what one of three parts may take on the device.
   Bytes state_away;
   tier::OuterStoreOptions optimizer_store;
-  Bytes optimizer_part;
-  int optimizer_parts_at_once = chain::StateParts{}.at_once;
+  chain::StateParts optimizer_parts;
 
   bool has_forecast() const { return !forecast.ranks.empty(); }
 };

@@ -210,6 +210,9 @@ void Executor::perform(const Action& action, std::size_t index) {
 }
 
 void Executor::update(const Action& action) {
+  const bool is_behind = updates_.place == program::UpdatePlace::kInBackward;
+  // There is nothing to do before the first step, or where finish_updates() has done it.
+  if (!is_behind && !parts_.optimizer.pending().contains(action.layer)) return;
   const Stopwatch watch(clock_, result_.times.step);
   const int parts = updates_.parts(action.layer);
   model::GradientSums& gradients = *parts_.stage.streamed_gradients(action.layer);

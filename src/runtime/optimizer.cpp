@@ -153,8 +153,8 @@ void Optimizer::bring_state() {
 }
 
 void Optimizer::update(int layer, int part, int parts) {
-  const bool is_behind = own_.place == program::UpdatePlace::kInBackward;
-  if (!is_behind && !pending_.contains(layer)) return;
+  ensure(own_.place == program::UpdatePlace::kInBackward || pending_.contains(layer),
+         "a layer is updated once");
   if (const auto found = parts_of_.find(layer); found != parts_of_.end()) {
     const auto count = static_cast<int>(found->second.size());
     for (int k = part * count / parts; k < (part + 1) * count / parts; ++k)

@@ -228,9 +228,9 @@ std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
 
 void Trainer::Impl::open_outer_tier() {
   const config::OptimizerSpec& spec = setup.job.train.optimizer;
-  StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(), setup.optimizer_part,
-                                     reducer.shards().mine());
-  layout.parts_at_once = setup.optimizer_parts_at_once;
+  StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(),
+                                     setup.optimizer_parts.size, reducer.shards().mine());
+  layout.parts_at_once = setup.optimizer_parts.at_once;
   std::unique_ptr<tier::ValueCopies> of_optimizer;
   const auto open = [&] {
     if (simulate::has_copies(my_actions())) {

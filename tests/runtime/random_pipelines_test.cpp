@@ -149,7 +149,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                .copy_points =
                    simulate::copy_points(program, setting, timeline, channel.rank()).before,
                .make_copies = copies_to_memory,
-               .optimizer_part = Bytes(3000),
+               .optimizer_parts = {Bytes(3000)},
                .make_optimizer_copies =
                    [](Bytes room) {
                      return std::make_unique<Copies>(

@@ -52,8 +52,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
                          .channel = channel,
                          .memory = memory,
                          .place = place,
-                         .optimizer_part = split.part,
-                         .optimizer_parts_at_once = split.parts_at_once,
+                         .optimizer_parts = {split.part, split.parts_at_once},
                          .make_optimizer_copies =
                              [&store](Bytes room) { return std::make_unique<Copies>(store(room)); },
                          .make_weight_copies =

@@ -119,11 +119,9 @@ struct TrainSetup {
   /// For plans that move values: when this rank frees and takes bytes, and how values travel.
   std::vector<simulate::CopyPoint> copy_points = {};
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
-  /// For plans that have optimiser state away: how large its parts may be, of which three are here
-  /// at a time while it is updated when a step ends, and copies to a store with so much room.
-  Bytes optimizer_part = {};
-  /// Of parts that come among passes, so many are here at a time.
-  int optimizer_parts_at_once = chain::StateParts{}.at_once;
+  /// For plans that have optimiser state away: how large its parts may be, and how many of them are
+  /// here at a time among passes (three when a step ends); and copies to a store with so much room.
+  chain::StateParts optimizer_parts = {};
   std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};
   /// For plans that stream weights: copies to a store with room for this rank's.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_weight_copies = {};
