@@ -23,22 +23,6 @@ std::size_t behind(const Actions& actions, std::size_t action) {
   return next < actions.size() && is_send(actions[next].op) ? next + 1 : next;
 }
 
-std::optional<std::size_t> behind_last_backward(const Actions& actions, int layer) {
-  const auto last = std::find_if(actions.rbegin(), actions.rend(), [&](const Action& action) {
-    return action.op == Op::kBackward && action.layer == layer;
-  });
-  if (last == actions.rend()) return std::nullopt;
-  return behind(actions, static_cast<std::size_t>(last.base() - actions.begin()) - 1);
-}
-
-std::optional<std::size_t> before_first_forward(const Actions& actions, int layer) {
-  const auto first = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
-    return is_forward(action.op) && action.layer == layer;
-  });
-  if (first == actions.end()) return std::nullopt;
-  return static_cast<std::size_t>(first - actions.begin());
-}
-
 /// Where the updates of a rank stand: each alone, in the order in which they are made. Of layers
 /// that lack a pass, which no program may, there are none.
 class UpdatePlaces {
@@ -62,12 +46,16 @@ class UpdatePlaces {
 UpdatePlaces::UpdatePlaces(const Actions& actions, const std::vector<int>& layers,
                            UpdatePlace place)
     : actions_(actions), place_(place) {
-  std::vector<std::pair<std::size_t, int>> places;
-  for (const int layer : layers) {
-    const auto found = is_backward() ? behind_last_backward(actions_, layer)
-                                     : before_first_forward(actions_, layer);
-    if (found) places.emplace_back(*found, layer);
+  std::map<int, std::size_t> of_layer;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (is_backward() && action.op == Op::kBackward) of_layer[action.layer] = behind(actions, i);
+    if (!is_backward() && is_forward(action.op)) of_layer.emplace(action.layer, i);
   }
+  std::vector<std::pair<std::size_t, int>> places;
+  for (const int layer : layers)
+    if (const auto found = of_layer.find(layer); found != of_layer.end())
+      places.emplace_back(found->second, layer);
   std::sort(places.begin(), places.end());
   for (const auto& [found, layer] : places) {
     places_.push_back(found);

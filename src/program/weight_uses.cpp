@@ -24,10 +24,7 @@ struct Run {
 class Runs {
  public:
   Runs(const std::vector<WeightsKind>& kinds, const std::vector<Action>& actions, bool has_replicas)
-      : kinds_(kinds),
-        has_replicas_(has_replicas),
-        has_sums_(kinds.size()),
-        is_updated_(kinds.size()) {
+      : kinds_(kinds), has_replicas_(has_replicas), has_sums_(kinds.size()) {
     for (std::size_t i = 0; i < actions.size(); ++i)
       if (actions[i].op == Op::kUpdate) last_updates_[actions[i].layer] = i;
   }
@@ -45,9 +42,8 @@ class Runs {
 
   const std::vector<WeightsKind>& kinds_;
   bool has_replicas_;
-  std::vector<bool> has_sums_;    ///< by layer: a backward has begun its gradients
-  std::vector<bool> is_updated_;  ///< by layer: by actions of its own
-  std::map<int, std::size_t> last_updates_;
+  std::vector<bool> has_sums_;               ///< by layer: a backward has begun its gradients
+  std::map<int, std::size_t> last_updates_;  ///< of layers with updates of their own
   std::vector<Run> runs_;
 };
 
@@ -69,7 +65,6 @@ void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point
   if (run.needs.gradients == Gradients::kNone) run.needs.gradients = gradients;
   const bool was_updated = run.change == WeightsChange::kUpdate;
   if (updates) {
-    is_updated_[static_cast<std::size_t>(action.layer)] = true;
     const bool is_last = last_updates_.at(action.layer) == index;
     run.change = is_last ? WeightsChange::kUpdate : WeightsChange::kUpdateInPart;
   } else {
@@ -88,7 +83,7 @@ void Runs::add_all(const Run& like) {
   const bool updates = like.change == WeightsChange::kUpdate;
   for (std::size_t layer = 0; layer < kinds_.size(); ++layer) {
     if (kinds_[layer] != WeightsKind::kTrained || !has_sums_[layer]) continue;
-    if (updates && is_updated_[layer]) continue;
+    if (updates && last_updates_.contains(static_cast<int>(layer))) continue;
     runs_.push_back(like);
     runs_.back().needs.layer = static_cast<int>(layer);
   }

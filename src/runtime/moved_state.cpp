@@ -51,44 +51,35 @@ void MovedState::send(std::size_t i) {
 }
 
 void MovedState::begin(std::vector<std::size_t> parts, chain::StateParts most) {
-  ensure(passing_.empty(), "parts pass once at a time");
+  ensure(order_.empty(), "parts pass once at a time");
   close();
   // What the copies before this took is of no interest, and would be kept for ever.
   copies_->drain();
   copies_->take_spans();
-  passing_ = std::move(parts);
-  most_ = most;
-  begun_ = used_ = gone_ = 0;
-  for (const std::size_t part : passing_) copies_->prefetch(key(part));
-  for (int k = most.leaving(); k < most.at_once; ++k) begin_next();
+  order_ = std::move(parts);
+  passing_ = {order_.size(), most};
+  for (const std::size_t part : order_) copies_->prefetch(key(part));
+  bring();
 }
 
-void MovedState::begin_next() {
-  if (begun_ == passing_.size()) return;
+void MovedState::bring() {
   const tier::TagScope tag(tier::Tag::kOptimizer);
-  copies_->begin_next();
-  ++begun_;
-}
-
-void MovedState::release_next() {
-  copies_->release_next();
-  ++gone_;
+  while (passing_.begin_next()) copies_->begin_next();
 }
 
 void MovedState::use_next(const std::function<void(std::size_t)>& use) {
-  const std::size_t part = passing_.at(used_);
+  const std::size_t part = order_.at(passing_.used());
   copies_->await(key(part));
   use(part);
   send(part);
-  ++used_;
-  if (std::cmp_greater(used_ - gone_, most_.leaving())) release_next();
-  while (begun_ < passing_.size() && std::cmp_less(begun_ - gone_, most_.at_once)) begin_next();
+  if (passing_.use_next()) copies_->release_next();
+  bring();
 }
 
 void MovedState::end() {
-  ensure(used_ == passing_.size(), "all parts were used");
-  while (gone_ < used_) release_next();
-  passing_.clear();
+  ensure(passing_.used() == order_.size(), "all parts were used");
+  while (passing_.leave_next()) copies_->release_next();
+  order_.clear();
 }
 
 void MovedState::for_each(const std::vector<std::size_t>& parts,

@@ -156,9 +156,9 @@ void Optimizer::update(int layer, int part, int parts) {
   ensure(own_.place == program::UpdatePlace::kInBackward || pending_.contains(layer),
          "a layer is updated once");
   if (const auto found = parts_of_.find(layer); found != parts_of_.end()) {
-    const auto count = static_cast<int>(found->second.size());
-    for (int k = part * count / parts; k < (part + 1) * count / parts; ++k)
-      moved_->use_next([&](std::size_t i) { update(away_[i]); });
+    const auto [first, end] =
+        program::share_of(part, parts, static_cast<int>(found->second.size()));
+    for (int k = first; k < end; ++k) moved_->use_next([&](std::size_t i) { update(away_[i]); });
   }
   if (part + 1 < parts) return;
   update(streamed_.at(layer));

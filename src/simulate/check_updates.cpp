@@ -6,8 +6,9 @@
 #include "trireme/program/updates.h"
 #include "trireme/program/weight_uses.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <map>
+#include <utility>
 
 namespace trireme::simulate {
 namespace {
@@ -16,18 +17,23 @@ using program::Action;
 using program::Op;
 using program::UpdatePlace;
 
-/// Why the update, by its index, may not be where it is; or where it is.
-std::optional<std::string> misplaced(const std::vector<Action>& actions, std::size_t update,
-                                     UpdatePlace& place) {
-  const auto uses = [&](const Action& action) {
-    return action.layer == actions[update].layer && program::uses_weights(action.op);
-  };
-  const auto middle = actions.begin() + static_cast<std::ptrdiff_t>(update);
-  const bool is_first = std::none_of(actions.begin(), middle, uses);
-  const bool is_last = std::none_of(middle, actions.end(), uses);
-  if (is_first == is_last)
-    return "an update stands before all forwards of its layer or after all its backwards";
-  place = is_first ? UpdatePlace::kInForward : UpdatePlace::kInBackward;
+/// By layer, the first and the last of a rank's actions that run it.
+using Runs = std::map<int, std::pair<std::size_t, std::size_t>>;
+
+Runs runs_of(const std::vector<Action>& actions) {
+  Runs runs;
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    if (program::uses_weights(actions[i].op))
+      runs.try_emplace(actions[i].layer, i, i).first->second.second = i;
+  return runs;
+}
+
+/// Nothing of an update that is neither before all that runs its layer nor behind it.
+std::optional<UpdatePlace> place_of(std::size_t update, int layer, const Runs& runs) {
+  const auto run = runs.find(layer);
+  if (run == runs.end()) return std::nullopt;
+  if (update < run->second.first) return UpdatePlace::kInForward;
+  if (update > run->second.second) return UpdatePlace::kInBackward;
   return std::nullopt;
 }
 
@@ -35,7 +41,8 @@ class UpdatesCheck {
  public:
   explicit UpdatesCheck(const Setting& setting) : setting_(setting) {}
 
-  std::optional<std::string> problem(const std::vector<Action>& actions, std::size_t update) {
+  std::optional<std::string> problem(const std::vector<Action>& actions, std::size_t update,
+                                     const Runs& runs) {
     const int layer = actions[update].layer;
     if (!actions.empty() && actions.back().op != Op::kStep)
       return "a program that updates layers ends with a step";
@@ -45,11 +52,12 @@ class UpdatesCheck {
     const int part = parts_[layer]++;
     if (actions[update].micro_batch != part)
       return concat("is part ", actions[update].micro_batch, " of an update, expected ", part);
-    UpdatePlace here{};
-    if (auto reason = misplaced(actions, update, here)) return reason;
+    const auto here = place_of(update, layer, runs);
+    if (!here)
+      return "an update stands before all forwards of its layer or after all its backwards";
     if (here == UpdatePlace::kInBackward && setting_.replicas > 1)
       return "replicas add their gradients up at the end: no layer is updated before";
-    if (place_.value_or(here) != here)
+    if (place_.value_or(*here) != *here)
       return "all updates stand before forwards, or all after backwards";
     place_ = here;
     return std::nullopt;
@@ -67,9 +75,10 @@ std::optional<ProgramFault> check_updates(const program::Program& program, const
   UpdatesCheck check(setting);
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     const std::vector<Action>& actions = program.ranks[rank];
+    const Runs runs = runs_of(actions);
     for (std::size_t i = 0; i < actions.size(); ++i) {
       if (actions[i].op != Op::kUpdate) continue;
-      if (auto reason = check.problem(actions, i))
+      if (auto reason = check.problem(actions, i, runs))
         return ProgramFault{static_cast<int>(rank), i, actions[i], std::move(*reason)};
     }
   }

@@ -5,38 +5,34 @@
 
 namespace trireme::simulate {
 
-ComingState::ComingState(const std::vector<std::pair<int, Bytes>>& layers, chain::StateParts parts)
-    : at_once_(static_cast<std::size_t>(parts.at_once)),
-      leaving_(static_cast<std::size_t>(parts.leaving())) {
+ComingState::ComingState(const std::vector<std::pair<int, Bytes>>& layers,
+                         chain::StateParts parts) {
   if (parts.at_once == 0) return;
-  for (const auto& [layer, state] : layers)
-    for (Bytes left = state; left > Bytes(0); left -= parts_.back().size)
-      parts_.push_back({.layer = layer, .size = std::min(left, parts.size)});
+  for (const auto& [layer, state] : layers) {
+    for (Bytes left = state; left > Bytes(0); left -= parts_.back().size) {
+      parts_.push_back({.size = std::min(left, parts.size)});
+      ++counts_[layer];
+    }
+  }
+  passing_ = {parts_.size(), parts};
 }
 
 int ComingState::count(int layer) const {
-  return static_cast<int>(std::count_if(parts_.begin(), parts_.end(),
-                                        [&](const Part& part) { return part.layer == layer; }));
-}
-
-void ComingState::begin(Lanes& lanes) {
-  for (std::size_t k = leaving_; k < at_once_; ++k) bring_one(lanes);
-}
-
-void ComingState::bring_one(Lanes& lanes) {
-  if (begun_ == parts_.size()) return;
-  Part& part = parts_[begun_++];
-  part.arrival = lanes.occupy_in(part.size);
+  const auto found = counts_.find(layer);
+  return found == counts_.end() ? 0 : found->second;
 }
 
 void ComingState::bring(Lanes& lanes) {
-  while (begun_ < parts_.size() && begun_ - gone_ < at_once_) bring_one(lanes);
+  while (passing_.begin_next()) {
+    Part& part = parts_[passing_.begun() - 1];
+    part.arrival = lanes.occupy_in(part.size);
+  }
 }
 
 Seconds ComingState::leave(Lanes& lanes) {
-  Part& part = parts_[used_++];
+  Part& part = parts_[passing_.used()];
   part.left = lanes.occupy_out(part.size);
-  return used_ - gone_ > leaving_ ? parts_[gone_++].left : Seconds(0);
+  return passing_.use_next() ? parts_[passing_.gone() - 1].left : Seconds(0);
 }
 
 }  // namespace trireme::simulate

@@ -6,8 +6,9 @@
 
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
+#include "trireme/program/passing_parts.h"
 
-#include <cstddef>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -21,32 +22,29 @@ class ComingState {
   /// Of layers in the order of their updates, what each has away.
   ComingState(const std::vector<std::pair<int, Bytes>>& layers, chain::StateParts parts);
 
-  /// The first parts begin to come.
-  void begin(Lanes& lanes);
+  /// Parts begin to come, as many as there is room for: in the beginning, and after leave().
+  void bring(Lanes& lanes);
   /// How many parts the layer's state has.
   int count(int layer) const;
-  Bytes next_size() const { return parts_[used_].size; }
-  Seconds next_arrival() const { return parts_[used_].arrival; }
+  Bytes next_size() const { return parts_[passing_.used()].size; }
+  Seconds next_arrival() const { return parts_[passing_.used()].arrival; }
   /// It was updated and leaves; when what compute waits for has left: where more leave than may at
   /// a time, the first of them.
   Seconds leave(Lanes& lanes);
-  /// After that: others begin to come, as many as there is room for.
-  void bring(Lanes& lanes);
 
   /// When all that was updated so far has left.
-  Seconds left() const { return used_ == 0 ? Seconds(0) : parts_[used_ - 1].left; }
+  Seconds left() const {
+    return passing_.used() == 0 ? Seconds(0) : parts_[passing_.used() - 1].left;
+  }
 
  private:
   struct Part {
-    int layer = 0;
     Bytes size;
     Seconds arrival, left;
   };
-  void bring_one(Lanes& lanes);
-
   std::vector<Part> parts_;
-  std::size_t at_once_ = 0, leaving_ = 0;  ///< most of them
-  std::size_t begun_ = 0, used_ = 0, gone_ = 0;
+  std::map<int, int> counts_;  ///< of parts, by layer
+  program::PassingParts passing_;
 };
 
 }  // namespace trireme::simulate

@@ -30,7 +30,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   if (outcome.fault) return std::move(outcome.fault);
   lanes_.at(index);
   index_ = index;
-  if (index == setup_.updates.state_begins) coming_state_.begin(lanes_);
+  if (index == setup_.updates.state_begins) coming_state_.bring(lanes_);
   take_time(action);
   await_values(action);
   leave_outer_tier(action);
@@ -110,15 +110,15 @@ ComingState Execution::state_of_updates() const {
 // The actions of an update have equal shares of the parts that come; the last one has what stays.
 void Execution::update(const Action& action, Bytes held) {
   const int actions = setup_.updates.parts(action.layer);
-  const int parts = coming_state_.count(action.layer);
+  const program::Share share =
+      program::share_of(action.micro_batch, actions, coming_state_.count(action.layer));
   const Seconds all = chain_.layer(action.layer).update / setup_.speed;
   const Bytes state = chain_.layer(action.layer).optimizer;
   const auto run = [&](Seconds time) {
     busy_ += time;
     lanes_.run(held, held, time);
   };
-  const auto end_of = [&](int share) { return share * parts / actions; };
-  for (int k = end_of(action.micro_batch); k < end_of(action.micro_batch + 1); ++k) {
+  for (int k = share.first; k < share.end; ++k) {
     wait_for_weights(coming_state_.next_arrival());
     run(all * (coming_state_.next_size() / state));
     wait_for_weights(coming_state_.leave(lanes_));

@@ -59,7 +59,6 @@ struct LayerUpdates {
 
   /// Whether state comes and goes while the action runs.
   bool has_state(std::size_t action) const { return state_begins <= action && action <= last; }
-  bool has(int layer) const { return parts(layer) > 0; }
   /// 0 of a layer without any.
   int parts(int layer) const;
 };

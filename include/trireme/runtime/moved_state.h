@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/program/passing_parts.h"
 #include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Tensor.h>
@@ -48,8 +49,7 @@ class MovedState {
   void for_each(const std::vector<std::size_t>& parts, const std::function<void(std::size_t)>& use);
 
  private:
-  void begin_next();
-  void release_next();
+  void bring();
   static tier::ValueCopies::Key key(std::size_t i);
   void send(std::size_t i);
 
@@ -57,9 +57,8 @@ class MovedState {
   c10::Device device_;
   std::vector<at::Tensor> parts_;
   std::optional<std::size_t> here_;
-  std::vector<std::size_t> passing_;  ///< from begin() to end(), and how many came, and so on
-  chain::StateParts most_;
-  std::size_t begun_ = 0, used_ = 0, gone_ = 0;
+  std::vector<std::size_t> order_;  ///< of the parts that pass, from begin() to end()
+  program::PassingParts passing_;
 };
 
 }  // namespace trireme::runtime
