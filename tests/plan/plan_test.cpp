@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/plan/plan.h"
 
+#include "plan/small_plan.h"
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
@@ -10,10 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace trireme::plan {
@@ -21,47 +20,6 @@ namespace {
 
 using program::Action;
 using program::Op;
-
-/// Two stages of two layers, one of them with every kind of action.
-Plan small_plan() {
-  Plan plan;
-  plan.chain_name = "c";
-  plan.chain_digest = "0123456789abcdef0123456789abcdef";
-  plan.solver = "rotor";
-  plan.micro_batches = 2;
-  plan.step = Seconds(1.25);
-  plan.bubble = 0.2;
-  plan.recompute = Seconds(0.5);
-  StagePlan first{.rank = 1, .in_flight = 2, .budget = Bytes(100), .static_bytes = Bytes(7)};
-  first.program = {.first_layer = 1,
-                   .last_layer = 2,
-                   .forward = {{Op::kForwardKeep, 1},
-                               {Op::kOffload, 0},
-                               {Op::kForwardTape, 2},
-                               {Op::kOffloadTape, 2},
-                               {Op::kDrop, 1}},
-                   .backward = {{Op::kPrefetch, 0},
-                                {Op::kForward, 1},
-                                {Op::kPrefetchTape, 2},
-                                {Op::kBackward, 2},
-                                {Op::kForwardTape, 1},
-                                {Op::kBackward, 1}}};
-  first.predicted = {Seconds(0.1), Seconds(1.0 / 3), Bytes(5), Bytes(99), Bytes(11)};
-  StagePlan second{.in_flight = 1};
-  second.program = program::keep_all(3, 4);
-  plan.stages = {first, second};
-  plan.alternatives = {{.policy = "recompute_all", .step = Seconds(1.5), .infeasible = {}},
-                       {.policy = "keep_all",
-                        .step = {},
-                        .infeasible = Infeasible{.rank = 1,
-                                                 .first_layer = 1,
-                                                 .last_layer = 2,
-                                                 .needed = Bytes(120),
-                                                 .available = Bytes(100),
-                                                 .least_budget = Bytes(110),
-                                                 .where = "layer 2 (\"b\"): its backward alone"}}};
-  return plan;
-}
 
 TEST(ToJson, IsReadableByHand) {
   EXPECT_EQ(to_json(small_plan()),
@@ -215,139 +173,6 @@ TEST(LoadPlan, ReadsAPlanOfManyActionsFromAnyFile) {
   plan.stages = {StagePlan{.in_flight = 1, .program = program::keep_all(1, 30'000)}};
   io::write_file(folder / "plan", to_json(plan));
   EXPECT_EQ(load_plan(folder / "plan"), plan);
-}
-
-chain::Chain chain_of(int layers) {
-  chain::Chain chain{.name = "mine", .input = Bytes(1), .layers = {}};
-  chain.layers.resize(static_cast<std::size_t>(layers), {.name = "x", .output = Bytes(2)});
-  return chain;
-}
-
-TEST(RequireSameChain, AcceptsTheChainOfThePlan) {
-  Plan plan = small_plan();
-  plan.chain_digest = chain::digest(chain_of(4));
-  EXPECT_NO_THROW(require_same_chain(plan, chain_of(4)));
-}
-
-TEST(RequireSameChain, NamesBothChains) {
-  const chain::Chain other = chain_of(5);
-  EXPECT_EQ(
-      support::input_error([&] { require_same_chain(small_plan(), other); }),
-      "the plan was made for chain 'c' (digest 0123456789abcdef0123456789abcdef), but this is "
-      "chain 'mine' (digest " +
-          chain::digest(other) + "): plan again for this chain, or give the plan's own");
-}
-
-TEST(RequireSameChain, RefusesStagesThatDoNotCoverTheChain) {
-  Plan plan = small_plan();
-  plan.chain_digest = chain::digest(chain_of(5));
-  EXPECT_EQ(
-      support::input_error([&] { require_same_chain(plan, chain_of(5)); }),
-      "the plan ends with layer 4, but chain 'mine' has 5 layers: its stages must cover all of "
-      "them");
-}
-
-TEST(RequireState, RefusesMoreOfItAwayThanLayersHave) {
-  chain::Chain chain = chain_of(4);
-  for (chain::LayerCost& layer : chain.layers) layer.optimizer = Bytes(10);
-  Plan plan = small_plan();
-  StagePlan& stage = plan.stages.back();
-  const int layers = stage.program.last_layer - stage.program.first_layer + 1;
-  stage.optimizer_away = Bytes(10 * layers);
-  EXPECT_NO_THROW(require_state(plan, chain));
-  stage.optimizer_away += Bytes(1);
-  EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
-              testing::HasSubstr("optimizer_away_bytes: found " + std::to_string(10 * layers + 1)));
-}
-
-TEST(RequireState, StreamsWhatMayLeaveAlone) {
-  chain::Chain chain = chain_of(4);
-  chain.layers[2].parameters = chain.layers[2].frozen = Bytes(10);
-  chain.layers[2].name = "third";
-  Plan plan = small_plan();
-  plan.stages.back().streamed = {3};
-  EXPECT_NO_THROW(require_state(plan, chain));
-  EXPECT_EQ(streamed_weights(plan, chain),
-            (std::vector<chain::OuterWeights>{
-                {}, {}, {}, {.weights = Bytes(10), .gradients = {}, .is_trained = false}, {}}));
-  EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(10));
-  chain.layers[2].frozen = Bytes(0);
-  chain.layers[2].trained = Bytes(10);
-  chain.layers[2].trained_gradients = Bytes(20);
-  EXPECT_NO_THROW(require_state(plan, chain));
-  EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(30));
-  chain.layers[2].trained = chain.layers[2].trained_gradients = Bytes(0);
-  EXPECT_THAT(
-      support::input_error([&] { require_state(plan, chain); }),
-      testing::HasSubstr("streamed: found layer 3 (third), of which nothing may leave the device"));
-}
-
-/// Four layers on one rank, all of them streamed and trained, updated behind backwards.
-struct Updated {
-  Updated() {
-    for (chain::LayerCost& layer : chain.layers) {
-      layer.parameters = layer.trained = Bytes(10);
-      layer.gradients = layer.trained_gradients = layer.optimizer = Bytes(20);
-    }
-    plan.micro_batches = 2;
-    plan.stages = {{.rank = 0, .in_flight = 1, .program = program::keep_all(1, 4)}};
-    plan.stages[0].streamed = {1, 2, 3, 4};
-    plan.stages[0].optimizer_away = Bytes(40);
-    plan.updates = program::UpdatePlace::kInBackward;
-    plan.update_window = Bytes(12);
-  }
-  std::string refusal() const {
-    return support::input_error([&] { require_state(plan, chain); });
-  }
-
-  chain::Chain chain = chain_of(4);
-  Plan plan;
-};
-
-TEST(UpdatesOfAPlan, AreOfTheStreamedLayers) {
-  Updated of;
-  EXPECT_NO_THROW(require_state(of.plan, of.chain));
-  EXPECT_EQ(updated_layers(of.plan), (std::vector<std::vector<int>>{{1, 2, 3, 4}}));
-  EXPECT_EQ(update_windows(of.plan), std::vector<Bytes>{Bytes(12)});
-  const auto updates = [&] {
-    const program::Program program = compile(of.plan);
-    return std::count_if(
-        program.ranks[0].begin(), program.ranks[0].end(),
-        [](const program::Action& action) { return action.op == program::Op::kUpdate; });
-  };
-  EXPECT_EQ(updates(), 4);
-  of.plan.updates = program::UpdatePlace::kInForward;
-  EXPECT_EQ(updates(), 2);
-  of.plan.stages[0].optimizer_away = Bytes(0);
-  EXPECT_EQ(update_windows(of.plan), std::vector<Bytes>{Bytes(0)});
-  of.plan.updates = program::UpdatePlace::kAtEnd;
-  EXPECT_EQ(updates(), 0);
-}
-
-TEST(UpdatesOfAPlan, AreRefusedWhereTheyCannotBe) {
-  Updated of;
-  of.plan.replicas = 2;
-  EXPECT_EQ(of.refusal(),
-            "updates: found 'in_backward', but 2 replicas add their gradients up when all are "
-            "there; use 'at_end'");
-  of.plan.replicas = 1;
-  of.chain.layers[1].frozen = std::exchange(of.chain.layers[1].trained, Bytes(0));
-  of.chain.layers[1].name = "second";
-  EXPECT_EQ(of.refusal(),
-            "updates: found 'in_backward', but streamed layer 2 (second) is frozen; use 'at_end'");
-}
-
-TEST(UpdatesOfAPlan, AreAtTheEndOnRanksWithSeveralStages) {
-  Updated of;
-  of.plan.stages = {{.rank = 0, .in_flight = 1, .program = program::keep_all(1, 1)},
-                    {.rank = 1, .in_flight = 1, .program = program::keep_all(2, 3)},
-                    {.rank = 0, .in_flight = 1, .program = program::keep_all(4, 4)}};
-  of.plan.stages[0].streamed = {1};
-  of.plan.stages[1].streamed = {2, 3};
-  of.plan.stages[2].streamed = {4};
-  of.plan.weights_at_once = 1;
-  EXPECT_NO_THROW(require_state(of.plan, of.chain));
-  EXPECT_EQ(updated_layers(of.plan), (std::vector<std::vector<int>>{{}, {2, 3}}));
 }
 
 /// One layer per stage, everything kept.
