@@ -90,7 +90,7 @@ struct Trainer::Impl {
     ensure(!has_shards() || setup.plan.optimizer_shards == position.replicas,
            "a shard of the optimizer's state for every replica");
     open_outer_tier();
-    static_bytes = given.memory.live();
+    static_bytes = live_between_rounds();
     if (weights) static_bytes += weights->window();
     static_bytes += plan::update_windows(setup.plan)[index_of_rank()];
     state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses},
@@ -118,6 +118,9 @@ struct Trainer::Impl {
   /// Makes the optimiser, and copies where there are some. A large outer tier takes its time to be
   /// pinned.
   void open_outer_tier();
+  /// Every rank: what the device holds while none takes or frees anything, for several ranks may
+  /// share one.
+  Bytes live_between_rounds() const;
   /// Where values are not those that were drawn.
   void begin();
   void train_step(std::int64_t step);
@@ -244,6 +247,14 @@ void Trainer::Impl::open_outer_tier() {
   };
   comm::work_beside_rounds(setup.channel, open, "opening of the outer tier");
   optimizer.emplace(spec, stage, std::move(layout), std::move(of_optimizer));
+}
+
+Bytes Trainer::Impl::live_between_rounds() const {
+  const std::vector<int> all = comm::everyone(setup.channel);
+  comm::barrier(setup.channel, all, "stages that are built");
+  const Bytes live = setup.memory.live();
+  comm::barrier(setup.channel, all, "stages that are built");
+  return live;
 }
 
 void Trainer::Impl::begin() {
