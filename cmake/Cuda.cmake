@@ -13,11 +13,14 @@ find_path(TRIREME_CUDA_INCLUDE crt/host_defines.h PATHS ${_wheel}/cu13 ${_toolki
 find_path(TRIREME_NCCL_INCLUDE nccl.h PATHS ${_wheel}/nccl ${_toolkit} /usr PATH_SUFFIXES include NO_DEFAULT_PATH)
 find_file(TRIREME_CUDART_LIBRARY NAMES libcudart.so.13 libcudart.so.12
   PATHS ${_wheel}/cu13 ${_wheel}/cuda_runtime ${_torch} ${_toolkit} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
+find_file(TRIREME_NVRTC_LIBRARY NAMES libnvrtc.so.13 libnvrtc.so.12
+  PATHS ${_wheel}/cu13 ${_wheel}/cuda_nvrtc ${_torch} ${_toolkit} PATH_SUFFIXES lib lib64 NO_DEFAULT_PATH)
 find_file(TRIREME_NCCL_LIBRARY NAMES libnccl.so.2
   PATHS ${_wheel}/nccl ${_torch} ${_toolkit} /usr PATH_SUFFIXES lib lib64 lib/x86_64-linux-gnu NO_DEFAULT_PATH)
 
 set(_missing "")
-foreach(_part IN ITEMS TRIREME_CUDA_INCLUDE TRIREME_NCCL_INCLUDE TRIREME_CUDART_LIBRARY TRIREME_NCCL_LIBRARY)
+foreach(_part IN ITEMS TRIREME_CUDA_INCLUDE TRIREME_NCCL_INCLUDE TRIREME_CUDART_LIBRARY TRIREME_NVRTC_LIBRARY
+    TRIREME_NCCL_LIBRARY)
   if(NOT ${_part})
     list(APPEND _missing ${_part})
   endif()
@@ -55,4 +58,4 @@ target_include_directories(trireme_nvidia_headers SYSTEM INTERFACE ${TRIREME_CUD
 add_library(trireme_nvidia INTERFACE)
 target_link_libraries(trireme_nvidia INTERFACE
   -Wl,--push-state,--no-as-needed ${_torch}/lib/libtorch_cuda.so ${_torch}/lib/libc10_cuda.so
-  ${TRIREME_CUDART_LIBRARY} ${TRIREME_NCCL_LIBRARY} -Wl,--pop-state)
+  ${TRIREME_CUDART_LIBRARY} ${TRIREME_NVRTC_LIBRARY} ${TRIREME_NCCL_LIBRARY} -Wl,--pop-state)

@@ -6,6 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/device/cuda_part.h"
+#include "trireme/kernels_cuda/kernels.h"
 #include "trireme/tier_cuda/cuda_calls.h"
 #include "trireme/tier_cuda/cuda_memory.h"
 #include "trireme/tier_cuda/pinned_staging.h"
@@ -128,6 +129,7 @@ CudaPart& OpenedLibrary::open(int index) {
         "LibTorch was asked for CUDA before libtrireme_cuda.so was loaded, or has none");
   }
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  kernels::install(index);
   part = std::make_unique<OpenedCuda>(index);
   return *part;
 }

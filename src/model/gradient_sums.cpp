@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/gradient_sums.h"
 
+#include "device_kernels.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -27,7 +29,9 @@ class GradientSums::Sum {
   const at::Tensor& value() const { return value_; }
   void begin_anew() { is_begun_ = false; }
   void add(const at::Tensor& gradient) {
-    std::exchange(is_begun_, true) ? value_.add_(gradient) : value_.copy_(gradient);
+    const bool is_first = !std::exchange(is_begun_, true);
+    if (device_accumulate(value_, gradient, is_first)) return;
+    is_first ? value_.copy_(gradient) : value_.add_(gradient);
   }
   void complete() {
     if (!std::exchange(is_begun_, true)) value_.zero_();

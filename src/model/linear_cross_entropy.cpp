@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "linear_cross_entropy.h"
 
+#include "device_kernels.h"
+
 #include "trireme/model/functional.h"
 
 #include <ATen/ATen.h>
@@ -37,6 +39,8 @@ at::Tensor log_probabilities(const at::Tensor& logits_NV) {
 /// Of the targets, summed over rows; minus it is the loss. With `needs_gradients` the logits become
 /// the gradients of that loss: the probabilities, less 1 at the target.
 at::Tensor log_likelihood(at::Tensor& logits_NV, const at::Tensor& target_N, bool needs_gradients) {
+  if (const auto of_rows = device_log_likelihood(logits_NV, target_N, needs_gradients))
+    return of_rows->sum();
   const at::ScalarType sums = sum_type(logits_NV);
   const std::int64_t rows = logits_NV.size(0);
   const auto bytes_of_row = logits_NV.size(1) * static_cast<std::int64_t>(c10::elementSize(sums));

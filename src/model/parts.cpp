@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts.h"
 
+#include "device_functions.h"
+
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/model/functional.h"
@@ -18,7 +20,7 @@ namespace {
 /// place where several places share the layer.
 LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
                            std::vector<PartRecipe> parts);
-/// at::linear; a lean tape keeps no weight that was cast for it.
+/// Of a linear layer; a lean tape keeps no weight that was cast for it.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const Context& context);
 
@@ -124,8 +126,7 @@ Linear add_linear_without_bias(const PartBuilder& build, const std::string& name
 
 at::Tensor Norm::operator()(const at::Tensor& x, const Context& context) const {
   return remade({x}, context, [norm = *this, type = product_type(x)](const Values& source) {
-    return at::layer_norm(source[0], {norm.weight.size(0)}, norm.weight, norm.bias, norm.epsilon)
-        .to(type);
+    return layer_norm(source[0], norm.weight, norm.bias, norm.epsilon).to(type);
   });
 }
 
@@ -141,7 +142,7 @@ namespace {
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const Context& context) {
   const at::ScalarType type = product_type(x);
-  if (type == weight.scalar_type()) return at::linear(x, weight, bias);
+  if (type == weight.scalar_type()) return linear(x, weight, bias);
   // What autocast would do, and keep, by itself.
   const at::Tensor cast =
       remade({weight}, context, [type](const Values& source) { return source[0].to(type); });

@@ -3,16 +3,22 @@
 
 #include "trireme/tier_cuda/cuda_calls.h"
 
+#include <thread>
+
 namespace trireme::tier {
 namespace {
 
 /// A launch takes several times as long.
 constexpr std::chrono::nanoseconds kSameMark{1500};
+/// Between two looks at what has been reached; so few marks are left for the end.
+constexpr std::chrono::microseconds kBetweenLooks{200};
+constexpr std::size_t kLastMarks = 8;
 
 }  // namespace
 
 void StreamMarks::begin() {
   used_ = 0;
+  since_origin_.clear();
   origin_.record(stream());
   origin_.synchronize();
   origin_time_ = Clock::now();
@@ -29,14 +35,31 @@ StreamMarks::Mark StreamMarks::set() {
   return static_cast<Mark>(used_) - 1;
 }
 
+/// The driver takes microseconds for every mark's time: they are read while the device works on.
 void StreamMarks::settle() {
+  for (read_reached(); since_origin_.size() + kLastMarks < used_; read_reached())
+    std::this_thread::sleep_for(kBetweenLooks);
   check(cudaStreamSynchronize(stream()), "the end of a step");
+  read_reached();
+}
+
+void StreamMarks::read_reached() {
+  while (since_origin_.size() < used_) {
+    float milliseconds = 0;
+    const cudaError_t status =
+        cudaEventElapsedTime(&milliseconds, origin_, events_[since_origin_.size()]);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();  // it would show up in a later call
+      return;
+    }
+    check(status, "the time of a mark");
+    const std::chrono::duration<double, std::milli> time(milliseconds);
+    since_origin_.push_back(std::chrono::duration_cast<Clock::duration>(time));
+  }
 }
 
 StreamMarks::Clock::time_point StreamMarks::time(Mark mark) const {
-  const std::chrono::duration<double, std::milli> since_origin(
-      origin_.elapsed_time(events_[static_cast<std::size_t>(mark)]));
-  return origin_time_ + std::chrono::duration_cast<Clock::duration>(since_origin);
+  return origin_time_ + since_origin_.at(static_cast<std::size_t>(mark));
 }
 
 }  // namespace trireme::tier

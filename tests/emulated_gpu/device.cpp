@@ -16,6 +16,12 @@ std::size_t setting(const char* name, std::size_t standard) {
   return text == nullptr ? standard : static_cast<std::size_t>(std::atoll(text));
 }
 
+/// It runs LibTorch's operators, no GPU's instructions.
+[[gnu::constructor]] void have_no_kernels() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before there is any thread
+  ::setenv("TRIREME_OWN_KERNELS", "0", /*overwrite=*/1);
+}
+
 }  // namespace
 
 void MemoryMap::add(const void* begin, const Block& block) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <vector>
 
 namespace trireme::tier {
 
@@ -25,12 +26,15 @@ class StreamMarks final : public device::Marks {
 
  private:
   c10::cuda::CUDAStream stream() const { return c10::cuda::getCurrentCUDAStream(device_); }
+  /// Reads the times of marks that have been reached, in order, up to the first that has not.
+  void read_reached();
 
   c10::DeviceIndex device_;
   c10::cuda::CUDAEvent origin_{cudaEventDefault};  ///< happened at origin_time_
   Clock::time_point origin_time_, last_set_;
   std::deque<c10::cuda::CUDAEvent> events_;  ///< used again by the next run
   std::size_t used_ = 0;
+  std::vector<Clock::duration> since_origin_;  ///< of the first marks
 };
 
 }  // namespace trireme::tier

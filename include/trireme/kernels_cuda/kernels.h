@@ -1,0 +1,13 @@
+// Operators of Trireme's own on a GPU, for what LibTorch does in several passes over memory: the
+// names that src/model/device_kernels.h asks LibTorch's dispatcher for (library "trireme").
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace trireme::kernels {
+
+/// Builds the kernels for GPU `device`, if that has not been done, and makes the operators known.
+/// Takes the device's memory for their code now. Nothing is done where the environment says
+/// TRIREME_OWN_KERNELS=0: LibTorch's are used then. Throws DeviceError.
+void install(int device);
+
+}  // namespace trireme::kernels

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "built_kernels.h"
+
+#include "kernels_source.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/tier_cuda/cuda_calls.h"
+
+#include <c10/cuda/CUDAStream.h>
+#include <nvrtc.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace trireme::kernels {
+namespace {
+
+constexpr std::array kNames{"log_likelihood", "column_parts", "sum_parts", "layer_norm_backward",
+                            "accumulate"};
+
+void check_nvrtc(nvrtcResult result, const std::string& what) {
+  if (result == NVRTC_SUCCESS) return;
+  throw DeviceError(concat("GPU kernels: ", what, ": ", nvrtcGetErrorString(result),
+                           "; TRIREME_OWN_KERNELS=0 goes on with LibTorch's"));
+}
+
+struct Destroy {
+  void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
+};
+using Program = std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, Destroy>;
+
+std::string log_of(nvrtcProgram program) {
+  std::size_t size = 0;
+  if (nvrtcGetProgramLogSize(program, &size) != NVRTC_SUCCESS) return {};
+  std::string log(size, '\0');
+  if (nvrtcGetProgramLog(program, log.data()) != NVRTC_SUCCESS) return {};
+  return log;
+}
+
+/// The newest architecture of NVRTC's that is not newer than `wanted`.
+int known_architecture(int wanted) {
+  int count = 0;
+  check_nvrtc(nvrtcGetNumSupportedArchs(&count), "architectures");
+  std::vector<int> known(static_cast<std::size_t>(count));
+  check_nvrtc(nvrtcGetSupportedArchs(known.data()), "architectures");
+  int newest = 0;
+  for (const int one : known)
+    if (one <= wanted) newest = std::max(newest, one);
+  if (newest == 0)
+    throw DeviceError(concat("GPU kernels: compute capability ", wanted / 10, '.', wanted % 10,
+                             " is older than what NVRTC knows; TRIREME_OWN_KERNELS=0 goes on with "
+                             "LibTorch's kernels"));
+  return newest;
+}
+
+}  // namespace
+
+std::string build(int major, int minor) {
+  nvrtcProgram made = nullptr;
+  check_nvrtc(nvrtcCreateProgram(&made, kKernelsSource, "trireme/kernels.cu", 0, nullptr, nullptr),
+              "program");
+  const Program program(made);
+  const int wanted = 10 * major + minor, known = known_architecture(wanted);
+  const bool is_exact = known == wanted;
+  const std::string target = concat("--gpu-architecture=", is_exact ? "sm_" : "compute_", known);
+  const std::array options{target.c_str(), "--std=c++17"};
+  const nvrtcResult result =
+      nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
+  check_nvrtc(result, result == NVRTC_ERROR_COMPILATION ? log_of(program.get()) : target);
+  std::size_t size = 0;
+  check_nvrtc(
+      is_exact ? nvrtcGetCUBINSize(program.get(), &size) : nvrtcGetPTXSize(program.get(), &size),
+      "code");
+  std::string code(size, '\0');
+  check_nvrtc(is_exact ? nvrtcGetCUBIN(program.get(), code.data())
+                       : nvrtcGetPTX(program.get(), code.data()),
+              "code");
+  return code;
+}
+
+BuiltKernels::BuiltKernels(int device) {
+  cudaDeviceProp properties{};
+  tier::check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  multiprocessors_ = properties.multiProcessorCount;
+  const std::string code = build(properties.major, properties.minor);
+  cudaLibrary_t library = nullptr;  // lives as long as LibTorch's CUDA part: to the end
+  tier::check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+              "cudaLibraryLoadData");
+  for (std::size_t i = 0; i < kernels_.size(); ++i)
+    tier::check(cudaLibraryGetKernel(&kernels_[i], library, kNames[i]), kNames[i]);
+}
+
+void BuiltKernels::launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const {
+  const auto which = static_cast<std::size_t>(kernel);
+  tier::check(cudaLaunchKernel(kernels_[which], blocks, dim3(threads), arguments, 0,
+                               c10::cuda::getCurrentCUDAStream()),
+              kNames[which]);
+}
+
+}  // namespace trireme::kernels

@@ -1,0 +1,42 @@
+// The kernels of kernels.cu, built for one GPU.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <string>
+
+namespace trireme::kernels {
+
+enum class Kernel { kLogLikelihood, kColumnParts, kSumParts, kLayerNormBackward, kAccumulate };
+
+/// Machine code of kernels.cu for compute capability `major`.`minor`, or what the driver makes such
+/// code of where NVRTC does not know it. Needs no GPU. Throws DeviceError with NVRTC's log.
+std::string build(int major, int minor);
+
+class BuiltKernels {
+ public:
+  /// For the current device, which is `device`.
+  explicit BuiltKernels(int device);
+
+  int multiprocessors() const { return multiprocessors_; }
+
+  /// On LibTorch's current stream of the current device. Arguments have the very types of the
+  /// kernel's.
+  template <class... Arguments>
+  void launch(Kernel kernel, dim3 blocks, unsigned threads, Arguments... arguments) const {
+    std::array<void*, sizeof...(arguments)> places{&arguments...};
+    launch(kernel, blocks, threads, places.data());
+  }
+
+ private:
+  static constexpr int kKernels = 5;
+
+  void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
+
+  std::array<cudaKernel_t, kKernels> kernels_{};
+  int multiprocessors_ = 0;
+};
+
+}  // namespace trireme::kernels

@@ -1,0 +1,237 @@
+// Kernels of whole steps that LibTorch does in several passes over memory, or in slow ones. Built
+// when a GPU is opened, by NVRTC and so without any header. All of them add in an order that
+// depends on shapes alone: the same bits every time.
+//
+// bf16: the bits of a bfloat16. Tensors are contiguous and, unless it is said otherwise, begin at a
+// multiple of 16 bytes and have rows of a multiple of 8 values.
+// SPDX-License-Identifier: Apache-2.0
+
+using bf16 = unsigned short;
+using Index = long long;
+
+/// As many as one access takes.
+struct alignas(16) Eight {
+  bf16 of[8];
+};
+
+/// In one access; left alone, the compiler writes value by value.
+__device__ inline void put(bf16* place, const Eight& x) {
+  const auto two = [&](int i) { return x.of[i] | static_cast<unsigned>(x.of[i + 1]) << 16; };
+  *reinterpret_cast<uint4*>(place) = uint4{two(0), two(2), two(4), two(6)};
+}
+
+__device__ inline float wide(bf16 x) {
+  return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
+
+/// To the nearest, ties to even.
+__device__ inline bf16 narrow(float x) {
+  const unsigned bits = __float_as_uint(x);
+  if (x != x) return 0x7fc0;
+  return static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+struct Pair {
+  float first, second;
+};
+
+/// `combine` over all threads of the block, the same for each of them. The block has whole warps.
+template <class Combine>
+__device__ Pair over_block(Pair mine, Pair neutral, const Combine& combine) {
+  __shared__ Pair of_warps[32];
+  const auto over_warp = [&](Pair value) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+      const Pair other{__shfl_xor_sync(0xffffffffU, value.first, distance),
+                       __shfl_xor_sync(0xffffffffU, value.second, distance)};
+      value = combine(value, other);
+    }
+    return value;
+  };
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const Pair of_warp = over_warp(mine);
+  __syncthreads();  // a call before this one has been read
+  if (lane == 0) of_warps[warp] = of_warp;
+  __syncthreads();
+  return over_warp(lane < warps ? of_warps[lane] : neutral);
+}
+
+/// Rows of any alignment: `one(i, x)` for values before and after whole Eights, `eight(i, x)` for
+/// these, shared out over the block.
+template <class OfOne, class OfEight>
+__device__ void for_each_in_row(bf16* row, Index columns, const OfOne& one, const OfEight& eight) {
+  const Index misplaced = reinterpret_cast<unsigned long long>(row) / sizeof(bf16) % 8;
+  const Index before = misplaced == 0 ? 0 : 8 - misplaced;
+  const Index head = before < columns ? before : columns;
+  const Index eights = (columns - head) / 8;
+  for (Index i = threadIdx.x; i < head; i += blockDim.x) one(i, row[i]);
+  auto* const body = reinterpret_cast<Eight*>(row + head);
+  for (Index k = threadIdx.x; k < eights; k += blockDim.x) eight(head + 8 * k, body[k]);
+  for (Index i = head + 8 * eights + threadIdx.x; i < columns; i += blockDim.x) one(i, row[i]);
+}
+
+/// A block per row of `logits` [rows, columns], of any alignment: the logarithm of the softmax at
+/// the row's target. With `gradients` the logits become the softmax, less 1 at the target. The
+/// largest value and the sum are found in one pass (Milakov and Gimelshein 2018, algorithm 3).
+extern "C" __global__ void __launch_bounds__(512)
+    log_likelihood(bf16* logits, const Index* targets, float* of_rows, Index columns,
+                   int gradients) {
+  bf16* const row = logits + blockIdx.x * columns;
+  const Index target = targets[blockIdx.x];
+  if (target < 0 || target >= columns) __trap();
+  const float of_target = wide(row[target]);
+
+  constexpr float kLeast = -3.402823466e38F;  // not infinite: a difference of two is a number
+  const auto combine = [](Pair a, Pair b) {   // first: the largest value; second: the sum
+    const float most = a.first > b.first ? a.first : b.first;
+    return Pair{most, a.second * __expf(a.first - most) + b.second * __expf(b.first - most)};
+  };
+  Pair mine{kLeast, 0};
+  for_each_in_row(
+      row, columns,
+      [&](Index, bf16 x) {
+        mine = combine(mine, {wide(x), 1});
+      },
+      [&](Index, const Eight& x) {
+        float most = mine.first;
+        for (int j = 0; j < 8; ++j) most = wide(x.of[j]) > most ? wide(x.of[j]) : most;
+        float sum = mine.second * __expf(mine.first - most);
+        for (int j = 0; j < 8; ++j) sum += __expf(wide(x.of[j]) - most);
+        mine = {most, sum};
+      });
+  const Pair all = over_block(mine, Pair{kLeast, 0}, combine);
+  const float logarithm = logf(all.second);
+  const float log_p = of_target - all.first - logarithm;
+  if (threadIdx.x == 0) of_rows[blockIdx.x] = log_p;
+  if (gradients == 0) return;
+
+  const float shift = all.first + logarithm;
+  const auto gradient = [&](Index i, bf16 x) {
+    return narrow(i == target ? expm1f(log_p) : __expf(wide(x) - shift));
+  };
+  for_each_in_row(
+      row, columns, [&](Index i, bf16 x) { row[i] = gradient(i, x); },
+      [&](Index i, Eight x) {
+        for (int j = 0; j < 8; ++j) x.of[j] = gradient(i + j, x.of[j]);
+        put(row + i, x);
+      });
+}
+
+/// Sums of the rows y, y + gridDim.y, ... of x [rows, columns] to row y of `parts`
+/// [gridDim.y, columns]. Blocks of 8 warps, each of which reads 256 columns of a row.
+extern "C" __global__ void __launch_bounds__(256)
+    column_parts(const bf16* x, float* parts, Index rows, Index columns) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const Index column = 256 * static_cast<Index>(blockIdx.x) + 8 * lane;
+  const bool is_there = column < columns;
+  float sum[8] = {};
+  if (is_there) {
+    const Index step = 8 * static_cast<Index>(gridDim.y);
+#pragma unroll 4
+    for (Index row = 8 * static_cast<Index>(blockIdx.y) + warp; row < rows; row += step) {
+      const Eight here = *reinterpret_cast<const Eight*>(x + row * columns + column);
+      for (int j = 0; j < 8; ++j) sum[j] += wide(here.of[j]);
+    }
+  }
+  __shared__ float of_warps[8][256];
+  for (int j = 0; j < 8; ++j) of_warps[warp][8 * lane + j] = sum[j];
+  __syncthreads();
+  const Index mine = 256 * static_cast<Index>(blockIdx.x) + threadIdx.x;
+  if (mine >= columns) return;
+  float total = 0;
+  for (int w = 0; w < 8; ++w) total += of_warps[w][threadIdx.x];
+  parts[blockIdx.y * columns + mine] = total;
+}
+
+/// The sums of the columns of `parts` [rows, columns]: the first `split` go to `first`, the others
+/// to `second`. Blocks of 32 warps, which share the rows of 32 columns. Of any alignment.
+extern "C" __global__ void __launch_bounds__(1024)
+    sum_parts(const float* parts, bf16* first, bf16* second, int rows, Index columns, Index split) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const Index column = 32 * static_cast<Index>(blockIdx.x) + lane;
+  float sum = 0;
+  if (column < columns) {
+#pragma unroll 4
+    for (int row = warp; row < rows; row += 32) sum += parts[row * columns + column];
+  }
+  __shared__ float of_warps[32][33];
+  of_warps[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= columns) return;
+  float total = 0;
+  for (int w = 0; w < 32; ++w) total += of_warps[w][lane];
+  (column < split ? first[column] : second[column - split]) = narrow(total);
+}
+
+/// The backward of a layer norm y = h weight + bias with h = (x - mean) / deviation, row by row:
+/// with g = dy weight, dx = (g - mean(g) - h mean(g h)) / deviation. Every block has rows of its
+/// own, every thread 8 columns, and each block gives the sums over its rows of dy h and of dy: row
+/// b of `parts` [gridDim.x, 2 x columns]. `scales`: 1 / deviation.
+extern "C" __global__ void __launch_bounds__(640)
+    layer_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
+                        const bf16* weight, bf16* dx, float* parts, Index rows, Index columns) {
+  const Index column = 8 * static_cast<Index>(threadIdx.x);
+  const bool is_there = column < columns;
+  const auto eight_of = [&](const bf16* of, Index row) {
+    return is_there ? *reinterpret_cast<const Eight*>(of + row * columns + column) : Eight{};
+  };
+  const Eight weights = eight_of(weight, 0);
+  const auto add = [](Pair a, Pair b) { return Pair{a.first + b.first, a.second + b.second}; };
+  const float share = 1.0F / static_cast<float>(columns);
+  float of_weight[8] = {}, of_bias[8] = {};
+  Eight next_x = eight_of(x, blockIdx.x), next_dy = eight_of(dy, blockIdx.x);
+  for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Eight here_x = next_x, here_dy = next_dy;
+    if (row + gridDim.x < rows) {  // on its way while this row is added up
+      next_x = eight_of(x, row + gridDim.x);
+      next_dy = eight_of(dy, row + gridDim.x);
+    }
+    const float mean = means[row], scale = scales[row];
+    float h[8], g[8];
+    Pair mine{0, 0};
+    for (int j = 0; j < 8; ++j) {
+      const float of_y = wide(here_dy.of[j]);
+      h[j] = is_there ? (wide(here_x.of[j]) - mean) * scale : 0;
+      g[j] = of_y * wide(weights.of[j]);
+      of_weight[j] += of_y * h[j];
+      of_bias[j] += of_y;
+      mine = add(mine, {g[j], g[j] * h[j]});
+    }
+    const Pair all = over_block(mine, Pair{0, 0}, add);
+    if (!is_there) continue;
+    Eight result;
+    for (int j = 0; j < 8; ++j)
+      result.of[j] = narrow((g[j] - share * (all.first + h[j] * all.second)) * scale);
+    put(dx + row * columns + column, result);
+  }
+  if (!is_there) return;
+  float* const part = parts + 2 * blockIdx.x * columns + column;
+  for (int j = 0; j < 8; ++j) {
+    part[j] = of_weight[j];
+    part[columns + j] = of_bias[j];
+  }
+}
+
+/// sum += x, or sum = x for the first of several; a thread per 8 values, which there are `count`
+/// of.
+extern "C" __global__ void __launch_bounds__(256)
+    accumulate(float* sum, const bf16* x, Index count, int is_first) {
+  const Index i = 8 * (static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x);
+  if (i >= count) return;
+  const auto add = [&](float before, bf16 more) {
+    return is_first != 0 ? wide(more) : before + wide(more);
+  };
+  if (i + 8 > count) {
+    for (Index j = i; j < count; ++j) sum[j] = add(sum[j], x[j]);
+    return;
+  }
+  struct alignas(16) Four {
+    float of[4];
+  };
+  const Eight more = *reinterpret_cast<const Eight*>(x + i);
+  for (int half = 0; half < 2; ++half) {
+    auto* const place = reinterpret_cast<Four*>(sum + i + 4 * half);
+    Four four = is_first != 0 ? Four{} : *place;
+    for (int j = 0; j < 4; ++j) four.of[j] = add(four.of[j], more.of[4 * half + j]);
+    *place = four;
+  }
+}

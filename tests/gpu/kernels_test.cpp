@@ -1,0 +1,137 @@
+// The device's own kernels at real sizes, against LibTorch in double.
+// SPDX-License-Identifier: Apache-2.0
+#include "device_functions.h"
+#include "device_kernels.h"
+#include "gpu.h"
+
+#include "trireme/model/functional.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace trireme::model {
+namespace {
+
+class GpuKernels : public device::Gpu {
+ protected:
+  void SetUp() override {
+    Gpu::SetUp();
+    if (!IsSkipped()) at::manual_seed(7);
+  }
+  at::Tensor drawn(at::IntArrayRef sizes, double scale = 1) const {
+    return at::randn(sizes, at::TensorOptions(at::kFloat).device(on_gpu()))
+        .mul_(scale)
+        .to(at::kBFloat16);
+  }
+  at::Tensor leaf(at::IntArrayRef sizes) const { return drawn(sizes).set_requires_grad(true); }
+};
+
+/// Of y in the leaves; y's gradient is `of_y`.
+std::vector<at::Tensor> gradients(const at::Tensor& y, const at::Tensor& of_y,
+                                  const std::vector<at::Tensor>& leaves) {
+  std::vector<torch::autograd::Edge> edges;
+  for (const at::Tensor& one : leaves) edges.push_back(torch::autograd::impl::gradient_edge(one));
+  return torch::autograd::Engine::get_default_engine().execute(
+      {torch::autograd::impl::gradient_edge(y)}, {of_y}, /*keep_graph=*/false,
+      /*create_graph=*/false, /*accumulate_grad=*/false, edges);
+}
+
+at::Tensor wide(const at::Tensor& x) {
+  return x.detach().to(at::kDouble);
+}
+at::Tensor wide_leaf(const at::Tensor& x) {
+  return wide(x).set_requires_grad(true);
+}
+
+/// In parts of the whole; `limit` is a few roundings to bfloat16.
+void expect_near(const at::Tensor& found, const at::Tensor& expected, double limit = 4e-3) {
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  const double off =
+      ((wide(found) - expected).norm() / expected.norm().clamp_min(1e-30)).item<double>();
+  EXPECT_LE(off, limit);
+}
+
+TEST_F(GpuKernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
+  for (const std::int64_t columns : {50304, 50257, 1000}) {
+    SCOPED_TRACE(columns);
+    at::Tensor logits = drawn({700, columns}, 3);
+    const at::Tensor target =
+        at::randint(columns, {700}, at::TensorOptions(at::kLong).device(on_gpu()));
+    const at::Tensor log_p = at::log_softmax(wide(logits), -1);
+    const at::Tensor of_target = log_p.gather(1, target.unsqueeze(1));
+    at::Tensor expected = log_p.exp();
+    expected.scatter_(1, target.unsqueeze(1), of_target.expm1());
+
+    const at::Tensor unchanged = logits.clone();
+    const auto without = device_log_likelihood(logits, target, false);
+    ASSERT_TRUE(without);
+    EXPECT_TRUE(at::equal(logits, unchanged));
+    const auto found = device_log_likelihood(logits, target, true);
+
+    EXPECT_TRUE(at::equal(*found, *without));
+    EXPECT_TRUE(at::allclose(wide(*found), of_target.squeeze(1), 1e-5, 1e-4));
+    expect_near(logits, expected);
+  }
+}
+
+TEST_F(GpuKernels, TheBackwardOfALinearLayerIsLibTorchs) {
+  for (const auto& [rows, in, out] :
+       {std::tuple{8192, 64, 1600}, {8192, 64, 6400}, {1000, 128, 264}}) {
+    SCOPED_TRACE(out);
+    const at::Tensor x = leaf({4, rows / 4, in}), weight = leaf({out, in}), bias = leaf({out});
+    const at::Tensor dy = drawn({4, rows / 4, out});
+    const at::Tensor wide_x = wide_leaf(x), wide_weight = wide_leaf(weight),
+                     wide_bias = wide_leaf(bias);
+    EXPECT_TRUE(device_column_sums(dy.view({rows, out})));
+    const auto found = gradients(linear(x, weight, bias), dy, {x, weight, bias});
+    const auto expected = gradients(at::linear(wide_x, wide_weight, wide_bias), wide(dy),
+                                    {wide_x, wide_weight, wide_bias});
+    for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+  }
+}
+
+TEST_F(GpuKernels, TheBackwardOfALayerNormIsLibTorchs) {
+  for (const std::int64_t width : {768, 1600, 5120, 5128, 12}) {  // the last two: LibTorch's kernel
+    SCOPED_TRACE(width);
+    const at::Tensor x = leaf({3, 1111, width}), weight = leaf({width}), bias = leaf({width});
+    const at::Tensor dy = drawn(x.sizes());
+    const at::Tensor wide_x = wide_leaf(x), wide_weight = wide_leaf(weight),
+                     wide_bias = wide_leaf(bias);
+    const auto found = gradients(layer_norm(x, weight, bias, 1e-5), dy, {x, weight, bias});
+    const auto expected = gradients(at::layer_norm(wide_x, {width}, wide_weight, wide_bias, 1e-5),
+                                    wide(dy), {wide_x, wide_weight, wide_bias});
+    for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+  }
+}
+
+TEST_F(GpuKernels, GradientsAreAddedInFloat32) {
+  for (const std::int64_t count : {1, 4096, 1 << 20, (1 << 20) + 5}) {
+    SCOPED_TRACE(count);
+    const at::Tensor x = drawn({count}), before = drawn({count}).to(at::kFloat).mul_(1.7);
+    at::Tensor sum = before.clone();
+    ASSERT_TRUE(device_accumulate(sum, x, false));
+    EXPECT_TRUE(at::equal(sum, before + x));
+    ASSERT_TRUE(device_accumulate(sum, x, true));
+    EXPECT_TRUE(at::equal(sum, x.to(at::kFloat)));
+  }
+}
+
+TEST_F(GpuKernels, GiveTheSameBitsEveryTime) {
+  const at::Tensor x = leaf({8, 1024, 1600}), weight = leaf({1600}), bias = leaf({1600});
+  const at::Tensor dy = drawn(x.sizes());
+  const auto once = [&] {
+    auto all = gradients(layer_norm(x, weight, bias, 1e-5), dy, {x, weight, bias});
+    all.push_back(*device_column_sums(dy.view({-1, 1600})));
+    return all;
+  };
+  const auto first = once();
+  for (int again = 0; again < 5; ++again) {
+    const auto next = once();
+    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(at::equal(next[i], first[i])) << i;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::model
