@@ -1,10 +1,10 @@
 """The Python peer of bench/gpu/run: the same GPT in PyTorch on one GPU, bfloat16 autocast, fused AdamW, clipped at 1.
 
-    peer.py BLOCKS WIDTH HEADS CONTEXT VOCABULARY MICRO_BATCH MICRO_BATCHES STEPS SECONDS
+    peer.py BLOCKS WIDTH HEADS CONTEXT VOCABULARY MICRO_BATCH MICRO_BATCHES STEPS SECONDS [POLICY,... | all]
 
 Policies: keep_all, checkpoint (torch.utils.checkpoint of every block), save_on_cpu (torch.autograd.graph.save_on_cpu with
-pinned memory around the blocks), each eager and under torch.compile. Prints one JSON line each; what does not start within
-SECONDS is skipped with the reason. SPDX-License-Identifier: Apache-2.0
+pinned memory around the blocks), eager and under torch.compile, layer by layer (blocks are alike: one is compiled for all).
+Prints one JSON line each; what does not start within SECONDS is skipped with the reason. SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
 from peer_gpt import chain, cross_entropy  # noqa: E402
 
-POLICIES = ["keep_all eager", "checkpoint eager", "save_on_cpu eager", "keep_all compiled", "checkpoint compiled"]
+POLICIES = ["keep_all eager", "keep_all compiled", "checkpoint eager", "save_on_cpu eager", "checkpoint compiled"]
 
 
 def initialise(module):
@@ -30,7 +30,9 @@ def initialise(module):
 
 
 def forward_of(layers, policy):
-    first, blocks, last = layers[0], layers[1:-1], layers[-1]
+    of_layer = torch.compile if policy.endswith("compiled") else lambda layer: layer
+    first, *blocks = [of_layer(layer) for layer in layers[:-1]]
+    head = of_layer(lambda x, target: cross_entropy(layers[-1](x), target))
     scope = contextlib.nullcontext
     if policy.startswith("save_on_cpu"):
         scope = lambda: torch.autograd.graph.save_on_cpu(pin_memory=True)  # noqa: E731
@@ -40,9 +42,9 @@ def forward_of(layers, policy):
         with scope():
             for block in blocks:
                 x = checkpoint(block, x, use_reentrant=False) if policy.startswith("checkpoint") else block(x)
-        return cross_entropy(last(x), target)
+        return head(x, target)
 
-    return torch.compile(forward) if policy.endswith("compiled") else forward
+    return forward
 
 
 def run(shape, policy, steps, micro_batches):
@@ -83,7 +85,8 @@ def main():
             print(json.dumps({"policy": policy, "skipped": "torch.cuda.is_available() is false here"}))
         return
     begin = time.perf_counter()
-    for policy in POLICIES:
+    asked = sys.argv[10] if len(sys.argv) > 10 else "all"
+    for policy in POLICIES if asked == "all" else asked.split(","):
         if time.perf_counter() - begin > patience:
             print(json.dumps({"policy": policy, "skipped": "the time is over"}), flush=True)
             continue

@@ -9,7 +9,15 @@
 
 namespace trireme::kernels {
 
-enum class Kernel { kLogLikelihood, kColumnParts, kSumParts, kLayerNormBackward, kAccumulate };
+enum class Kernel {
+  kLogLikelihood,
+  kColumnParts,
+  kSumParts,
+  kLayerNorm,
+  kLayerNormBackward,
+  kAccumulate,
+  kAdamw,
+};
 
 /// Machine code of kernels.cu for compute capability `major`.`minor`, or what the driver makes such
 /// code of where NVRTC does not know it. Needs no GPU. Throws DeviceError with NVRTC's log.
@@ -31,7 +39,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 5;
+  static constexpr int kKernels = 7;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

@@ -36,9 +36,11 @@ struct Pair {
 };
 
 /// `combine` over all threads of the block, the same for each of them. The block has whole warps.
+/// `calls` counts these: every other one has the same place for what warps tell each other, so that
+/// who is late has read it.
 template <class Combine>
-__device__ Pair over_block(Pair mine, Pair neutral, const Combine& combine) {
-  __shared__ Pair of_warps[32];
+__device__ Pair over_block(Pair mine, Pair neutral, int& calls, const Combine& combine) {
+  __shared__ Pair of_warps[2][32];
   const auto over_warp = [&](Pair value) {
     for (int distance = 16; distance > 0; distance /= 2) {
       const Pair other{__shfl_xor_sync(0xffffffffU, value.first, distance),
@@ -49,10 +51,10 @@ __device__ Pair over_block(Pair mine, Pair neutral, const Combine& combine) {
   };
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const Pair of_warp = over_warp(mine);
-  __syncthreads();  // a call before this one has been read
-  if (lane == 0) of_warps[warp] = of_warp;
+  Pair* const place = of_warps[calls++ % 2];
+  if (lane == 0) place[warp] = of_warp;
   __syncthreads();
-  return over_warp(lane < warps ? of_warps[lane] : neutral);
+  return over_warp(lane < warps ? place[lane] : neutral);
 }
 
 /// Rows of any alignment: `one(i, x)` for values before and after whole Eights, `eight(i, x)` for
@@ -98,7 +100,8 @@ extern "C" __global__ void __launch_bounds__(512)
         for (int j = 0; j < 8; ++j) sum += __expf(wide(x.of[j]) - most);
         mine = {most, sum};
       });
-  const Pair all = over_block(mine, Pair{kLeast, 0}, combine);
+  int calls = 0;
+  const Pair all = over_block(mine, Pair{kLeast, 0}, calls, combine);
   const float logarithm = logf(all.second);
   const float log_p = of_target - all.first - logarithm;
   if (threadIdx.x == 0) of_rows[blockIdx.x] = log_p;
@@ -162,49 +165,105 @@ extern "C" __global__ void __launch_bounds__(1024)
   (column < split ? first[column] : second[column - split]) = narrow(total);
 }
 
-/// The backward of a layer norm y = h weight + bias with h = (x - mean) / deviation, row by row:
-/// with g = dy weight, dx = (g - mean(g) - h mean(g h)) / deviation. Every block has rows of its
-/// own, every thread 8 columns, and each block gives the sums over its rows of dy h and of dy: row
-/// b of `parts` [gridDim.x, 2 x columns]. `scales`: 1 / deviation.
-extern "C" __global__ void __launch_bounds__(640)
-    layer_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
-                        const bf16* weight, bf16* dx, float* parts, Index rows, Index columns) {
-  const Index column = 8 * static_cast<Index>(threadIdx.x);
-  const bool is_there = column < columns;
-  const auto eight_of = [&](const bf16* of, Index row) {
-    return is_there ? *reinterpret_cast<const Eight*>(of + row * columns + column) : Eight{};
-  };
-  const Eight weights = eight_of(weight, 0);
-  const auto add = [](Pair a, Pair b) { return Pair{a.first + b.first, a.second + b.second}; };
+/// A thread's 8 columns of rows that its block works on, one after the other: a row's values are on
+/// their way while the one before it is worked on.
+struct Columns {
+  Index count;  ///< of a row
+  Index first = 8 * static_cast<Index>(threadIdx.x);
+
+  __device__ bool are_there() const { return first < count; }
+  __device__ Eight of(const bf16* rows, Index row) const {
+    return are_there() ? *reinterpret_cast<const Eight*>(rows + row * count + first) : Eight{};
+  }
+  /// Of a parameter, of any alignment.
+  __device__ Eight of(const bf16* parameter) const {
+    Eight all{};
+    if (!are_there()) return all;
+    for (int j = 0; j < 8; ++j) all.of[j] = parameter[first + j];
+    return all;
+  }
+};
+
+__device__ inline Pair sum(Pair a, Pair b) {
+  return {a.first + b.first, a.second + b.second};
+}
+
+/// y = h weight + bias with h = (x - mean) scale, row by row; mean and scale, which is
+/// 1 / sqrt(variance + epsilon), are given as well. A thread per 8 columns. `weight` and `bias`
+/// have any alignment.
+extern "C" __global__ void __launch_bounds__(1024)
+    layer_norm(const bf16* x, const bf16* weight, const bf16* bias, bf16* y, float* means,
+               float* scales, Index rows, Index columns, float epsilon) {
+  const Columns mine{columns};
+  const Eight weights = mine.of(weight), biases = mine.of(bias);
   const float share = 1.0F / static_cast<float>(columns);
-  float of_weight[8] = {}, of_bias[8] = {};
-  Eight next_x = eight_of(x, blockIdx.x), next_dy = eight_of(dy, blockIdx.x);
+  int calls = 0;
+  Eight next = mine.of(x, blockIdx.x);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
-    const Eight here_x = next_x, here_dy = next_dy;
-    if (row + gridDim.x < rows) {  // on its way while this row is added up
-      next_x = eight_of(x, row + gridDim.x);
-      next_dy = eight_of(dy, row + gridDim.x);
-    }
-    const float mean = means[row], scale = scales[row];
-    float h[8], g[8];
-    Pair mine{0, 0};
+    const Eight here = next;
+    if (row + gridDim.x < rows) next = mine.of(x, row + gridDim.x);
+    Pair total{0, 0};
+    for (int j = 0; j < 8; ++j) total.first += wide(here.of[j]);
+    const float mean = share * over_block(total, Pair{0, 0}, calls, sum).first;
+    Pair squares{0, 0};
     for (int j = 0; j < 8; ++j) {
-      const float of_y = wide(here_dy.of[j]);
-      h[j] = is_there ? (wide(here_x.of[j]) - mean) * scale : 0;
-      g[j] = of_y * wide(weights.of[j]);
-      of_weight[j] += of_y * h[j];
-      of_bias[j] += of_y;
-      mine = add(mine, {g[j], g[j] * h[j]});
+      const float off = mine.are_there() ? wide(here.of[j]) - mean : 0;
+      squares.first += off * off;
     }
-    const Pair all = over_block(mine, Pair{0, 0}, add);
-    if (!is_there) continue;
+    const float variance = share * over_block(squares, Pair{0, 0}, calls, sum).first;
+    const float scale = 1.0F / sqrtf(variance + epsilon);
+    if (threadIdx.x == 0) {
+      means[row] = mean;
+      scales[row] = scale;
+    }
+    if (!mine.are_there()) continue;
     Eight result;
     for (int j = 0; j < 8; ++j)
-      result.of[j] = narrow((g[j] - share * (all.first + h[j] * all.second)) * scale);
-    put(dx + row * columns + column, result);
+      result.of[j] =
+          narrow((wide(here.of[j]) - mean) * scale * wide(weights.of[j]) + wide(biases.of[j]));
+    put(y + row * columns + mine.first, result);
   }
-  if (!is_there) return;
-  float* const part = parts + 2 * blockIdx.x * columns + column;
+}
+
+/// The backward of `layer_norm`: with g = dy weight, dx = (g - mean(g) - h mean(g h)) scale, to
+/// which `more` [rows, columns] is added unless it is null. A thread per 8 columns. Each block
+/// gives the sums over its rows of dy h and of dy: row b of `parts` [gridDim.x, 2 x columns].
+extern "C" __global__ void __launch_bounds__(1024)
+    layer_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
+                        const bf16* weight, const bf16* more, bf16* dx, float* parts, Index rows,
+                        Index columns) {
+  const Columns mine{columns};
+  const Eight weights = mine.of(weight);
+  const float share = 1.0F / static_cast<float>(columns);
+  float of_weight[8] = {}, of_bias[8] = {};
+  int calls = 0;
+  Eight next_x = mine.of(x, blockIdx.x), next_dy = mine.of(dy, blockIdx.x);
+  for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
+    const Eight here_x = next_x, here_dy = next_dy;
+    if (row + gridDim.x < rows) {
+      next_x = mine.of(x, row + gridDim.x);
+      next_dy = mine.of(dy, row + gridDim.x);
+    }
+    const Eight here_more = more != nullptr ? mine.of(more, row) : Eight{};
+    const float mean = means[row], scale = scales[row];
+    const auto h = [&](int j) { return (wide(here_x.of[j]) - mean) * scale; };
+    const auto g = [&](int j) { return wide(here_dy.of[j]) * wide(weights.of[j]); };
+    Pair total{0, 0};
+    for (int j = 0; j < 8; ++j) {  // where there is no column, dy and so every term is 0
+      of_weight[j] += wide(here_dy.of[j]) * h(j);
+      of_bias[j] += wide(here_dy.of[j]);
+      total = sum(total, {g(j), g(j) * h(j)});
+    }
+    const Pair all = over_block(total, Pair{0, 0}, calls, sum);
+    if (!mine.are_there()) continue;
+    Eight result;
+    for (int j = 0; j < 8; ++j)
+      result.of[j] =
+          narrow((g(j) - share * (all.first + h(j) * all.second)) * scale + wide(here_more.of[j]));
+    put(dx + row * columns + mine.first, result);
+  }
+  if (!mine.are_there()) return;
+  float* const part = parts + 2 * blockIdx.x * columns + mine.first;
   for (int j = 0; j < 8; ++j) {
     part[j] = of_weight[j];
     part[columns + j] = of_bias[j];
@@ -233,5 +292,60 @@ extern "C" __global__ void __launch_bounds__(256)
     Four four = is_first != 0 ? Four{} : *place;
     for (int j = 0; j < 4; ++j) four.of[j] = add(four.of[j], more.of[4 * half + j]);
     *place = four;
+  }
+}
+
+/// What `adamw` updates: a parameter, or a part of one, with what belongs to it.
+struct Updated {
+  float* value;
+  const float* gradient;
+  float* first;   ///< moment
+  float* second;  ///< moment
+  bf16* weight;   ///< the value in bfloat16, or null
+  Index count;
+};
+
+struct Update {
+  static constexpr int kMost = 64;
+  Updated of[kMost];
+  int begins[kMost];  ///< the first block of each
+  int count;
+  float rate, decay, beta1, beta2, epsilon;
+  float correction1, correction2;  ///< 1 - beta1^step, sqrt(1 - beta2^step)
+  const float* divisor;            ///< of the gradients, or null
+};
+
+/// AdamW (Loshchilov and Hutter 2019, algorithm 2), and the new value rounded to `weight`: a thread
+/// per value, 1024 values per block. Of any alignment; every operation is written out, so that a
+/// value's bits do not depend on where it stands.
+extern "C" __global__ void __launch_bounds__(256) adamw(Update all) {
+  int i = 0;
+  while (i + 1 < all.count && all.begins[i + 1] <= static_cast<int>(blockIdx.x)) ++i;
+  const Updated one = all.of[i];
+  const Index begin = 1024 * (static_cast<Index>(blockIdx.x) - all.begins[i]) + threadIdx.x;
+  const float divisor = all.divisor != nullptr ? *all.divisor : 1;
+  const float kept = __fmaf_rn(-all.rate, all.decay, 1.0F);
+  const float step = __fdiv_rn(all.rate, all.correction1);
+  float value[4], gradient[4], first[4], second[4];
+  for (int k = 0; k < 4; ++k) {  // all loads before the first store
+    const Index at = begin + 256 * k;
+    if (at >= one.count) break;
+    value[k] = one.value[at];
+    gradient[k] = one.gradient[at];
+    first[k] = one.first[at];
+    second[k] = one.second[at];
+  }
+  for (int k = 0; k < 4; ++k) {
+    const Index at = begin + 256 * k;
+    if (at >= one.count) return;
+    const float g = all.divisor != nullptr ? __fdiv_rn(gradient[k], divisor) : gradient[k];
+    const float m = __fmaf_rn(all.beta1, first[k], __fmul_rn(1.0F - all.beta1, g));
+    const float v = __fmaf_rn(all.beta2, second[k], __fmul_rn(__fmul_rn(1.0F - all.beta2, g), g));
+    const float root = __fadd_rn(__fdiv_rn(__fsqrt_rn(v), all.correction2), all.epsilon);
+    const float result = __fmaf_rn(-step, __fdiv_rn(m, root), __fmul_rn(kept, value[k]));
+    one.value[at] = result;
+    one.first[at] = m;
+    one.second[at] = v;
+    if (one.weight != nullptr) one.weight[at] = narrow(result);
   }
 }

@@ -4,12 +4,14 @@
 #include "built_kernels.h"
 
 #include "trireme/kernels_cuda/kernels.h"
+#include "trireme/kernels_cuda/schemas.h"
 
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -83,27 +85,52 @@ at::Tensor column_sums(const at::Tensor& x) {
   return sums;
 }
 
-/// dy and x [N, C], means and scales float32 [N], weight [C] to the gradients of x, weight and
-/// bias.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy,
-                                                                   const at::Tensor& x,
-                                                                   const at::Tensor& means,
-                                                                   const at::Tensor& scales,
-                                                                   const at::Tensor& weight) {
+/// A thread per 8 columns, blocks that all find room at once and share the rows.
+struct RowBlocks {
+  std::int64_t rows = 0, columns = 0;
+  unsigned blocks = 0, threads = 0;
+
+  RowBlocks(const BuiltKernels& kernels, const at::Tensor& x) : columns(x.size(-1)) {
+    constexpr unsigned kResident = 1024;  // threads of a multiprocessor that its registers are for
+    rows = x.numel() / columns;
+    threads = blocks_for(columns, std::int64_t{8} * 32) * 32;
+    const unsigned at_once = std::clamp(kResident / threads, 1U, 8U);
+    blocks =
+        static_cast<unsigned>(std::min(rows, std::int64_t{at_once} * kernels.multiprocessors()));
+  }
+};
+
+/// x [..., C] to y, and for the backward a mean and a scale, float32, of each row.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
+                                                          const at::Tensor& weight,
+                                                          const at::Tensor& bias, double epsilon) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
-  const std::int64_t columns = weight.numel(), rows = x.numel() / columns;
-  const auto threads = static_cast<unsigned>((columns / 8 + 31) / 32 * 32);
-  constexpr unsigned kResident = 768;  // threads of a multiprocessor that its registers are for
-  const unsigned at_once = std::clamp(kResident / threads, 1U, 8U);
-  const auto blocks =
-      static_cast<unsigned>(std::min(rows, std::int64_t{at_once} * kernels.multiprocessors()));
+  const RowBlocks by(kernels, x);
+  const at::Tensor y = at::empty_like(x);
+  const at::Tensor means = at::empty({by.rows}, x.options().dtype(at::kFloat));
+  const at::Tensor scales = at::empty_like(means);
+  kernels.launch(Kernel::kLayerNorm, dim3(by.blocks), by.threads, read<Bf16>(x), read<Bf16>(weight),
+                 read<Bf16>(bias), write<Bf16>(y), write<float>(means), write<float>(scales),
+                 Index{by.rows}, Index{by.columns}, static_cast<float>(epsilon));
+  return {y, means, scales};
+}
+
+/// dy, x and `more`, which is added to the gradient of x, [..., C]; to the gradients of x, weight
+/// and bias.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means, const at::Tensor& scales,
+    const at::Tensor& weight, const std::optional<at::Tensor>& more) {
+  const c10::cuda::CUDAGuard on_device(x.device());
+  const BuiltKernels& kernels = kernels_of(x);
+  const RowBlocks by(kernels, x);
   const at::Tensor dx = at::empty_like(x);
   const at::Tensor of_weight = at::empty_like(weight), of_bias = at::empty_like(weight);
-  const at::Tensor parts = at::empty({blocks, 2 * columns}, means.options());
-  kernels.launch(Kernel::kLayerNormBackward, dim3(blocks), threads, read<Bf16>(dy), read<Bf16>(x),
-                 read<float>(means), read<float>(scales), read<Bf16>(weight), write<Bf16>(dx),
-                 write<float>(parts), Index{rows}, Index{columns});
+  const at::Tensor parts = at::empty({by.blocks, 2 * by.columns}, means.options());
+  kernels.launch(Kernel::kLayerNormBackward, dim3(by.blocks), by.threads, read<Bf16>(dy),
+                 read<Bf16>(x), read<float>(means), read<float>(scales), read<Bf16>(weight),
+                 more ? read<Bf16>(*more) : nullptr, write<Bf16>(dx), write<float>(parts),
+                 Index{by.rows}, Index{by.columns});
   sum_parts(kernels, parts, of_weight, of_bias);
   return {dx, of_weight, of_bias};
 }
@@ -116,21 +143,73 @@ void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
                        kThreads, write<float>(sum), read<Bf16>(x), Index{x.numel()}, int{is_first});
 }
 
+// As in kernels.cu.
+struct Updated {
+  float* value;
+  const float* gradient;
+  float *first, *second;
+  Bf16* weight;
+  Index count;
+};
+struct Update {
+  static constexpr int kMost = 64;
+  Updated of[kMost];
+  int begins[kMost];
+  int count;
+  float rate, decay, beta1, beta2, epsilon;
+  float correction1, correction2;
+  const float* divisor;
+};
+static_assert(sizeof(Update) < 4096, "what a kernel takes as arguments");
+
+/// Lists of the same length, but for `weights`, which may be empty. All but these float32.
+void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first,
+           at::TensorList second, at::TensorList weights, double rate, double decay, double beta1,
+           double beta2, double epsilon, std::int64_t step,
+           const std::optional<at::Tensor>& divisor) {
+  constexpr std::int64_t kValuesOfBlock = 1024;
+  const c10::cuda::CUDAGuard on_device(values.front().device());
+  const BuiltKernels& kernels = kernels_of(values.front());
+  const auto narrow = [](double x) { return static_cast<float>(x); };
+  const auto times = static_cast<double>(step);
+  Update all{.rate = narrow(rate),
+             .decay = narrow(decay),
+             .beta1 = narrow(beta1),
+             .beta2 = narrow(beta2),
+             .epsilon = narrow(epsilon),
+             .correction1 = narrow(1 - std::pow(beta1, times)),
+             .correction2 = narrow(std::sqrt(1 - std::pow(beta2, times))),
+             .divisor = divisor && divisor->defined() ? read<float>(*divisor) : nullptr};
+  unsigned blocks = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    all.begins[all.count] = static_cast<int>(blocks);
+    all.of[all.count++] = {write<float>(values[i]),
+                           read<float>(gradients[i]),
+                           write<float>(first[i]),
+                           write<float>(second[i]),
+                           weights.empty() ? nullptr : write<Bf16>(weights[i]),
+                           Index{values[i].numel()}};
+    blocks += blocks_for(values[i].numel(), kValuesOfBlock);
+    if (all.count < Update::kMost && i + 1 < values.size()) continue;
+    if (blocks > 0) kernels.launch(Kernel::kAdamw, dim3(blocks), kThreads, all);
+    all.count = 0;
+    blocks = 0;
+  }
+}
+
 void make_known() {
   // Never unloaded, like LibTorch's CUDA part.
   static torch::Library& library =
       *new torch::Library(torch::Library::DEF, "trireme", std::nullopt, __FILE__, __LINE__);
-  const auto on_cuda = [](auto* function) {
-    return torch::dispatch(c10::DispatchKey::CUDA, function);
+  const auto define = [](const char* schema, auto* function) {
+    library.def(schema, torch::dispatch(c10::DispatchKey::CUDA, function));
   };
-  library.def("log_likelihood_(Tensor(a!) logits, Tensor target, bool gradients) -> Tensor",
-              on_cuda(log_likelihood));
-  library.def("column_sums(Tensor x) -> Tensor", on_cuda(column_sums));
-  library.def(
-      "layer_norm_backward(Tensor dy, Tensor x, Tensor means, Tensor scales, Tensor weight) -> "
-      "(Tensor, Tensor, Tensor)",
-      on_cuda(layer_norm_backward));
-  library.def("accumulate_(Tensor(a!) sum, Tensor x, bool is_first) -> ()", on_cuda(accumulate));
+  define(kLogLikelihood, log_likelihood);
+  define(kColumnSums, column_sums);
+  define(kLayerNorm, layer_norm);
+  define(kLayerNormBackward, layer_norm_backward);
+  define(kAccumulate, accumulate);
+  define(kAdamw, adamw);
 }
 
 }  // namespace

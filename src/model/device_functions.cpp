@@ -7,9 +7,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <array>
-#include <tuple>
-
 namespace trireme::model {
 namespace {
 
@@ -41,49 +38,51 @@ struct Linear : torch::autograd::Function<Linear> {
   }
 };
 
+/// Gives y, and x as it is.
 struct LayerNorm : torch::autograd::Function<LayerNorm> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight_C, const at::Tensor& bias_C, double epsilon) {
-    const auto [y, means, scales] =
-        at::native_layer_norm(x, {weight_C.numel()}, weight_C, bias_C, epsilon);
-    context->save_for_backward({x, weight_C, bias_C, means, scales});
-    return y;
+  static variable_list forward(AutogradContext* context, const at::Tensor& x,
+                               const at::Tensor& weight_C, const at::Tensor& /*bias_C*/,
+                               const Normed& normed) {
+    context->save_for_backward({x, weight_C, normed.means, normed.scales});
+    context->set_materialize_grads(false);
+    return {normed.y, x};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight_C = saved[1], &bias_C = saved[2], &means = saved[3],
-                     &scales = saved[4];
-    const at::Tensor dy = gradients[0].contiguous();
-    if (auto own = device_layer_norm_backward(dy, x, means, scales, weight_C))
-      return {own->x, own->weight, own->bias, {}};
-    const auto [of_x, of_weight, of_bias] = at::native_layer_norm_backward(
-        dy, x, {weight_C.numel()}, means, scales, weight_C, bias_C, {true, true, true});
-    return {of_x, of_weight, of_bias, {}};
+    const at::Tensor &dy = gradients[0], &more = gradients[1];
+    if (!dy.defined()) return {more, {}, {}, {}};
+    NormGradients of =
+        device_layer_norm_backward(dy.contiguous(), saved[0], {{}, saved[2], saved[3]}, saved[1],
+                                   more.defined() ? more.contiguous() : more);
+    return {of.x, of.weight, of.bias, {}};
   }
 };
-
-/// On a GPU, in bfloat16 alone, with a bias that is trained.
-bool may_have_kernels(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const auto is_one = [](const at::Tensor& value) {
-    return value.defined() && value.is_cuda() && value.scalar_type() == at::kBFloat16;
-  };
-  return at::GradMode::is_enabled() && is_one(x) && is_one(weight) && is_one(bias) &&
-         bias.requires_grad();
-}
 
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
-  if (may_have_kernels(x, weight_OI, bias_O)) return Linear::apply(x, weight_OI, bias_O);
+  const auto may_be = [](const at::Tensor& value) {
+    return value.defined() && value.is_cuda() && value.scalar_type() == at::kBFloat16;
+  };
+  const bool adds_up = at::GradMode::is_enabled() && bias_O.defined() && bias_O.requires_grad();
+  if (adds_up && may_be(x) && may_be(weight_OI) && may_be(bias_O))
+    return Linear::apply(x, weight_OI, bias_O);
   return at::linear(x, weight_OI, bias_O);
 }
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C,
                       double epsilon) {
-  if (may_have_kernels(x, weight_C, bias_C) && x.requires_grad())
-    return LayerNorm::apply(x, weight_C, bias_C, epsilon);
-  return at::layer_norm(x, {weight_C.numel()}, weight_C, bias_C, epsilon);
+  return layer_norm_with_input(x, weight_C, bias_C, epsilon).y;
+}
+
+NormAndInput layer_norm_with_input(const at::Tensor& x, const at::Tensor& weight_C,
+                                   const at::Tensor& bias_C, double epsilon) {
+  const auto normed = device_layer_norm(x, weight_C, bias_C, epsilon);
+  if (!normed) return {at::layer_norm(x, {weight_C.numel()}, weight_C, bias_C, epsilon), x};
+  if (!at::GradMode::is_enabled()) return {normed->y, x};
+  const variable_list both = LayerNorm::apply(x, weight_C, bias_C, *normed);
+  return {both.at(0), both.at(1)};
 }
 
 }  // namespace trireme::model

@@ -14,4 +14,13 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Te
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C,
                       double epsilon);
 
+struct NormAndInput {
+  at::Tensor y, x;
+};
+
+/// The same for an x that is used further on: where the result's x is used for that, its gradient
+/// is added to the norm's in one go.
+NormAndInput layer_norm_with_input(const at::Tensor& x, const at::Tensor& weight_C,
+                                   const at::Tensor& bias_C, double epsilon);
+
 }  // namespace trireme::model

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_kernels.h"
 
+#include "trireme/core/error.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <tuple>
@@ -11,11 +14,13 @@
 namespace trireme::model {
 namespace {
 
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
 /// What one access of a kernel takes.
 constexpr std::int64_t kValues = 8;
 constexpr std::uintptr_t kAlignment = 16;
-/// A thread has kValues of a row, a block 640 threads.
-constexpr std::int64_t kWidestNorm = 640 * kValues;
+/// A thread has kValues of a row, a block 1024 threads.
+constexpr std::int64_t kWidestNorm = 1024 * kValues;
 
 /// Called as operators below autograd. Not there before a GPU has been opened.
 template <class Signature>
@@ -70,20 +75,29 @@ std::optional<at::Tensor> device_column_sums(const at::Tensor& x_NC) {
   return column_sums(x_NC);
 }
 
-std::optional<NormGradients> device_layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                        const at::Tensor& means,
-                                                        const at::Tensor& scales,
-                                                        const at::Tensor& weight_C) {
-  if (!are_in_eights({dy, x, weight_C}) || weight_C.numel() > kWidestNorm) return std::nullopt;
-  if (!means.is_contiguous() || !scales.is_contiguous() || means.scalar_type() != at::kFloat)
-    return std::nullopt;
-  using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-  const DeviceOperator<Gradients(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                 const at::Tensor&, const at::Tensor&)>
+std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                        const at::Tensor& bias_C, double epsilon) {
+  if (!are_in_eights({x}) || x.size(-1) > kWidestNorm) return std::nullopt;
+  if (!is_plain(weight_C) || !is_plain(bias_C)) return std::nullopt;
+  const DeviceOperator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&, double)>
+      layer_norm("trireme::layer_norm");
+  if (!layer_norm) return std::nullopt;
+  auto [y, means, scales] = layer_norm(x, weight_C, bias_C, epsilon);
+  return Normed{std::move(y), std::move(means), std::move(scales)};
+}
+
+NormGradients device_layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                         const Normed& normed, const at::Tensor& weight_C,
+                                         const at::Tensor& more) {
+  ensure(are_in_eights({dy, x}) && (!more.defined() || are_in_eights({more})),
+         "gradients are as their values");
+  const DeviceOperator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const at::Tensor&, const at::Tensor&,
+                             const std::optional<at::Tensor>&)>
       backward("trireme::layer_norm_backward");
-  if (!backward) return std::nullopt;
-  auto [of_x, of_weight, of_bias] = backward(dy, x, means, scales, weight_C);
-  return NormGradients{std::move(of_x), std::move(of_weight), std::move(of_bias)};
+  auto [of_x, of_weight, of_bias] = backward(dy, x, normed.means, normed.scales, weight_C,
+                                             more.defined() ? std::optional(more) : std::nullopt);
+  return {std::move(of_x), std::move(of_weight), std::move(of_bias)};
 }
 
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
@@ -94,6 +108,30 @@ bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
       "trireme::accumulate_");
   if (accumulate) accumulate(sum, x, is_first);
   return static_cast<bool>(accumulate);
+}
+
+bool device_adamw(UpdateGroup& group, const config::OptimizerSpec& spec, double rate,
+                  std::int64_t step, const at::Tensor& divisor) {
+  const auto are_floats = [](const std::vector<at::Tensor>& all) {
+    return std::all_of(all.begin(), all.end(), [](const at::Tensor& one) {
+      return one.is_cuda() && one.scalar_type() == at::kFloat && one.is_contiguous();
+    });
+  };
+  const bool has_weights = group.weights.size() == group.values.size();
+  if (!has_weights && !group.weights.empty()) return false;
+  if (!are_floats(group.values) || !are_floats(group.gradients) ||
+      !are_floats(group.first_moments) || !are_floats(group.second_moments) ||
+      !std::all_of(group.weights.begin(), group.weights.end(), is_plain))
+    return false;
+  const DeviceOperator<void(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                            at::TensorList, double, double, double, double, double, std::int64_t,
+                            const std::optional<at::Tensor>&)>
+      adamw("trireme::adamw_");
+  if (!adamw) return false;
+  adamw(group.values, group.gradients, group.first_moments, group.second_moments, group.weights,
+        rate, group.decay, spec.beta1, spec.beta2, spec.epsilon, step,
+        divisor.defined() ? std::optional(divisor) : std::nullopt);
+  return true;
 }
 
 }  // namespace trireme::model

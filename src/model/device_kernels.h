@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/model/update.h"
+
 #include <ATen/core/TensorBody.h>
 
 #include <optional>
@@ -18,18 +20,30 @@ std::optional<at::Tensor> device_log_likelihood(at::Tensor& logits_NV, const at:
 /// [N, C] to [C].
 std::optional<at::Tensor> device_column_sums(const at::Tensor& x_NC);
 
+struct Normed {
+  at::Tensor y, means, scales;  ///< one of the latter per row, float32
+};
+
+/// y = h weight + bias with h = (x - mean) scale and scale = 1 / sqrt(variance + epsilon), over the
+/// last dimension of x [..., C].
+std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                        const at::Tensor& bias_C, double epsilon);
+
 struct NormGradients {
   at::Tensor x, weight, bias;
 };
 
-/// Of y = h weight + bias with h = (x - mean) scale, for the gradient dy of y. x and dy: [..., C];
-/// means and scales, float32: one per row.
-std::optional<NormGradients> device_layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                        const at::Tensor& means,
-                                                        const at::Tensor& scales,
-                                                        const at::Tensor& weight_C);
+/// Of what device_layer_norm gave, for the gradient dy of y. `more`, unless undefined, is added to
+/// the gradient of x.
+NormGradients device_layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                         const Normed& normed, const at::Tensor& weight_C,
+                                         const at::Tensor& more);
 
 /// sum, in float32, += x; with `is_first` sum = x.
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first);
+
+/// The update of AdamW with what follows it, rounded weights: model::update.
+bool device_adamw(UpdateGroup& group, const config::OptimizerSpec& spec, double rate,
+                  std::int64_t step, const at::Tensor& divisor);
 
 }  // namespace trireme::model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts.h"
 
-#include "device_functions.h"
+#include "saved_tensors.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -125,9 +125,18 @@ Linear add_linear_without_bias(const PartBuilder& build, const std::string& name
 }
 
 at::Tensor Norm::operator()(const at::Tensor& x, const Context& context) const {
-  return remade({x}, context, [norm = *this, type = product_type(x)](const Values& source) {
-    return layer_norm(source[0], norm.weight, norm.bias, norm.epsilon).to(type);
-  });
+  return with_input(x, context).y;
+}
+
+NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const {
+  NormAndInput both = layer_norm_with_input(x, weight, bias, epsilon);
+  const at::ScalarType type = product_type(x);
+  both.y = both.y.to(type);
+  if (context.lean_tapes)
+    RemakingScope::stand_in(both.y, {x}, [norm = *this, type](const Values& source) {
+      return layer_norm(source[0], norm.weight, norm.bias, norm.epsilon).to(type);
+    });
+  return both;
 }
 
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "device_functions.h"
+
 #include "trireme/model/chain.h"
 
 #include <functional>
@@ -111,6 +113,8 @@ struct Norm {
   double epsilon;
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+  /// And x, for what it is used for beside the norm.
+  NormAndInput with_input(const at::Tensor& x, const Context& context) const;
 };
 
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,

@@ -77,8 +77,8 @@ Part qkv(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
   const Linear qkv = add_linear(build, "qkv", shape.width, 3 * shape.width, kDeviation, shape.lora);
   return [norm, qkv](Values input, const Context& context) -> Values {
-    const at::Tensor x_BTC = take(input, 0);
-    return {qkv(norm(x_BTC, context), context), x_BTC};
+    const auto [y_BTC, x_BTC] = norm.with_input(take(input, 0), context);
+    return {qkv(y_BTC, context), x_BTC};
   };
 }
 
@@ -104,8 +104,8 @@ Part up(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
   const Linear up = add_linear(build, "up", shape.width, 4 * shape.width, kDeviation, shape.lora);
   return [norm, up](Values input, const Context& context) -> Values {
-    const at::Tensor x_BTC = take(input, 0);
-    return {up(norm(x_BTC, context), context), x_BTC};
+    const auto [y_BTC, x_BTC] = norm.with_input(take(input, 0), context);
+    return {up(y_BTC, context), x_BTC};
   };
 }
 

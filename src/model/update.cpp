@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/update.h"
 
+#include "device_kernels.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -37,6 +39,7 @@ void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, 
             const at::Tensor& divisor) {
   const at::NoGradGuard no_grad;
   const std::optional<at::Tensor> scale = divisor.defined() ? std::optional(divisor) : std::nullopt;
+  if (spec.kind == "adamw" && device_adamw(group, spec, rate, step, divisor)) return;
   if (spec.kind == "adamw") {
     // The kernel asks for one per value; they may be the same.
     const at::Tensor count = at::full({}, step, group.values.front().options());

@@ -3,6 +3,7 @@
 // stream, which puts it where it belongs as late as it may; room for results comes from the
 // allocator for CUDA, as always. Operators that launch nothing stay LibTorch's own.
 // SPDX-License-Identifier: Apache-2.0
+#include "own_operators.h"
 #include "schema.h"
 #include "stream.h"
 #include "timed.h"
@@ -299,7 +300,9 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
 /// Every CUDA kernel of LibTorch's gives way, where the CPU has one for the operator.
 class Operators {
  public:
-  Operators() : library_(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__) {
+  Operators()
+      : library_(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__),
+        own_(torch::Library::IMPL, "trireme", c10::DispatchKey::CUDA, __FILE__, __LINE__) {
     const c10::WarningUtils::WarningHandlerGuard quiet(&quiet_);  // "overriding a kernel"
     c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& name :
@@ -318,6 +321,10 @@ class Operators {
       }
     }
     library_.impl("copy_", TORCH_FN(copy_));
+    for (const std::string& name : define_own_operators())
+      own_.impl(name.c_str(), is_timed()
+                                  ? torch::CppFunction::makeFromBoxedFunction<&run_timed>()
+                                  : torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
     if (!is_timed()) library_.impl("_fused_rms_norm_backward", TORCH_FN(rms_norm_backward));
     // What has no CPU kernel must not be chosen.
     at::Context& context = at::globalContext();
@@ -333,7 +340,7 @@ class Operators {
     void process(const c10::Warning& /*warning*/) override {}
   };
   Quiet quiet_;
-  torch::Library library_;
+  torch::Library library_, own_;
 };
 
 // Never freed: LibTorch's dispatcher may be gone before.

@@ -4,12 +4,14 @@
 #include "device_kernels.h"
 #include "gpu.h"
 
-#include "trireme/model/functional.h"
+#include "trireme/model/update.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
+
+#include <cmath>
 
 namespace trireme::model {
 namespace {
@@ -30,11 +32,11 @@ class GpuKernels : public device::Gpu {
 
 /// Of y in the leaves; y's gradient is `of_y`.
 std::vector<at::Tensor> gradients(const at::Tensor& y, const at::Tensor& of_y,
-                                  const std::vector<at::Tensor>& leaves) {
+                                  const std::vector<at::Tensor>& leaves, bool keep_graph = false) {
   std::vector<torch::autograd::Edge> edges;
   for (const at::Tensor& one : leaves) edges.push_back(torch::autograd::impl::gradient_edge(one));
   return torch::autograd::Engine::get_default_engine().execute(
-      {torch::autograd::impl::gradient_edge(y)}, {of_y}, /*keep_graph=*/false,
+      {torch::autograd::impl::gradient_edge(y)}, {of_y}, keep_graph,
       /*create_graph=*/false, /*accumulate_grad=*/false, edges);
 }
 
@@ -92,17 +94,80 @@ TEST_F(GpuKernels, TheBackwardOfALinearLayerIsLibTorchs) {
   }
 }
 
-TEST_F(GpuKernels, TheBackwardOfALayerNormIsLibTorchs) {
-  for (const std::int64_t width : {768, 1600, 5120, 5128, 12}) {  // the last two: LibTorch's kernel
+TEST_F(GpuKernels, LayerNormsAndTheirGradientsAreLibTorchs) {
+  for (const std::int64_t width : {768, 1600, 8192}) {
     SCOPED_TRACE(width);
-    const at::Tensor x = leaf({3, 1111, width}), weight = leaf({width}), bias = leaf({width});
+    const at::Tensor x = leaf({3, 555, width}), weight = leaf({width}), bias = leaf({width});
     const at::Tensor dy = drawn(x.sizes());
     const at::Tensor wide_x = wide_leaf(x), wide_weight = wide_leaf(weight),
                      wide_bias = wide_leaf(bias);
-    const auto found = gradients(layer_norm(x, weight, bias, 1e-5), dy, {x, weight, bias});
-    const auto expected = gradients(at::layer_norm(wide_x, {width}, wide_weight, wide_bias, 1e-5),
-                                    wide(dy), {wide_x, wide_weight, wide_bias});
-    for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+    const at::Tensor wide_y = at::layer_norm(wide_x, {width}, wide_weight, wide_bias, 1e-5);
+    ASSERT_TRUE(device_layer_norm(x, weight, bias, 1e-5));
+    for (const bool is_used_further : {false, true}) {
+      const NormAndInput both = layer_norm_with_input(x, weight, bias, 1e-5);
+      expect_near(both.y, wide(wide_y));
+      const auto found =
+          gradients(is_used_further ? both.y + both.x : both.y, dy, {x, weight, bias});
+      const auto expected = gradients(is_used_further ? wide_y + wide_x : wide_y + 0, wide(dy),
+                                      {wide_x, wide_weight, wide_bias}, /*keep_graph=*/true);
+      for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+    }
+  }
+}
+
+TEST_F(GpuKernels, WidthsThatTheyDoNotTakeAreLibTorchs) {
+  const at::Tensor x = leaf({10, 12}), weight = leaf({12}), bias = leaf({12});
+  EXPECT_FALSE(device_layer_norm(x, weight, bias, 1e-5));
+  EXPECT_FALSE(device_column_sums(x.detach()));
+  const at::Tensor y = layer_norm(x, weight, bias, 1e-5);
+  EXPECT_TRUE(at::equal(y, at::layer_norm(x, {12}, weight, bias, 1e-5)));
+}
+
+/// More parameters than one launch takes, whole and each in two parts.
+TEST_F(GpuKernels, UpdatesAreThoseOfAdamwWholeOrInParts) {
+  const config::OptimizerSpec spec{.kind = "adamw", .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
+  constexpr double kRate = 1e-2, kDecay = 0.1;
+  constexpr int kStep = 3;
+  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(on_gpu());
+  const at::Tensor divisor = at::full({}, 1.7, options);
+  UpdateGroup whole{.decay = kDecay}, parts{.decay = kDecay};
+  std::vector<at::Tensor> expected;
+  for (int i = 0; i < 70; ++i) {
+    const std::int64_t count = 1001 + 37 * i, cut = 333;
+    const Updated one{.master = at::randn({count}, options),
+                      .weight = drawn({count}),
+                      .gradient = at::randn({count}, options),
+                      .first = at::randn({count}, options),
+                      .second = at::randn({count}, options).abs()};
+    const at::Tensor g = wide(one.gradient) / wide(divisor);
+    const at::Tensor m = 0.9 * wide(one.first) + 0.1 * g,
+                     v = 0.95 * wide(one.second) + 0.05 * g * g;
+    const at::Tensor root = (v / (1 - std::pow(0.95, kStep))).sqrt() + 1e-8;
+    expected.push_back((1 - kRate * kDecay) * wide(one.master) -
+                       kRate / (1 - std::pow(0.9, kStep)) * m / root);
+    whole.add(one);
+    const auto narrowed = [&](const at::Tensor& x, bool is_first) {
+      return is_first ? x.narrow(0, 0, cut) : x.narrow(0, cut, count - cut);
+    };
+    const auto copied = [](const at::Tensor& x) { return x.clone(); };
+    const Updated other{copied(one.master), copied(one.weight), one.gradient, copied(one.first),
+                        copied(one.second)};
+    for (const bool is_first : {true, false})
+      parts.add({narrowed(other.master, is_first), narrowed(other.weight, is_first),
+                 narrowed(other.gradient, is_first), narrowed(other.first, is_first),
+                 narrowed(other.second, is_first)});
+  }
+  ASSERT_TRUE(device_adamw(whole, spec, kRate, kStep, divisor));
+  update(parts, spec, kRate, kStep, divisor);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(at::allclose(wide(whole.values[i]), expected[i], 1e-5, 1e-6)) << i;
+    const auto joined = [&](const std::vector<at::Tensor>& all) {
+      return at::cat({all[2 * i], all[2 * i + 1]});
+    };
+    EXPECT_TRUE(at::equal(joined(parts.values), whole.values[i])) << i;
+    EXPECT_TRUE(at::equal(joined(parts.second_moments), whole.second_moments[i])) << i;
+    EXPECT_TRUE(at::equal(joined(parts.weights), whole.weights[i])) << i;
+    EXPECT_TRUE(at::equal(whole.weights[i], whole.values[i].to(at::kBFloat16))) << i;
   }
 }
 

@@ -55,6 +55,22 @@ inline unsigned __float_as_uint(float x) {
 inline float __expf(float x) {
   return std::exp(x);
 }
+// Each rounds once, to the nearest.
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fsqrt_rn(float x) {
+  return std::sqrt(x);
+}
 [[noreturn]] inline void __trap() {
   std::abort();
 }

@@ -83,30 +83,41 @@ TEST(Kernels, ColumnsAreAddedUp) {
   }
 }
 
-TEST(Kernels, TheBackwardOfALayerNormIsLibTorchs) {
+TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {7, 264}}) {
     SCOPED_TRACE(rows);
     const at::Tensor x = drawn({rows, columns}, 3) + 1, dy = drawn({rows, columns}),
-                     weight = drawn({columns}), bias = at::zeros({columns});
+                     more = drawn({rows, columns}), weight = drawn({columns}),
+                     bias = drawn({columns});
     const auto wide = [](const at::Tensor& value) { return value.to(at::kDouble); };
     const auto [y, means, scales] =
         at::native_layer_norm(wide(x), {columns}, wide(weight), wide(bias), 1e-5);
     const auto [of_x, of_weight, of_bias] = at::native_layer_norm_backward(
         wide(dy), wide(x), {columns}, means, scales, wide(weight), wide(bias), {true, true, true});
-    const at::Tensor mean = means.to(at::kFloat), scale = scales.to(at::kFloat);
+    const auto threads = static_cast<unsigned>((columns / 8 + 31) / 32 * 32);
     for (const unsigned blocks : {1U, 4U}) {
       if (blocks > static_cast<unsigned>(rows)) continue;
-      const at::Tensor dx = at::empty_like(x), parts = at::full({blocks, 2 * columns}, NAN),
-                       dweight = at::empty_like(weight), dbias = at::empty_like(weight);
-      host::run({blocks}, static_cast<unsigned>((columns / 8 + 31) / 32 * 32),
-                host::layer_norm_backward, bits(dy), bits(x), floats(mean), floats(scale),
-                bits(weight), bits(dx), floats(parts), Index{rows}, Index{columns});
-      host::run({static_cast<unsigned>((2 * columns + 31) / 32)}, 1024, host::sum_parts,
-                floats(parts), bits(dweight), bits(dbias), static_cast<int>(blocks),
-                Index{2 * columns}, Index{columns});
-      expect_near(dx, of_x, 10);
-      expect_near(dweight, of_weight, 10 * rows);
-      expect_near(dbias, of_bias, 10 * rows);
+      const at::Tensor found = at::empty_like(x), mean = at::empty({rows}),
+                       scale = at::empty({rows});
+      host::run({blocks}, threads, host::layer_norm, bits(x), bits(weight), bits(bias), bits(found),
+                floats(mean), floats(scale), Index{rows}, Index{columns}, 1e-5F);
+      expect_near(found, y, 10);
+      EXPECT_TRUE(at::allclose(wide(mean), means.flatten(), 1e-5, 1e-6));
+      EXPECT_TRUE(at::allclose(wide(scale), scales.flatten(), 1e-5, 1e-6));
+      for (const bool has_more : {false, true}) {
+        const at::Tensor dx = at::empty_like(x), parts = at::full({blocks, 2 * columns}, NAN),
+                         dweight = at::empty_like(weight), dbias = at::empty_like(weight);
+        host::run({blocks}, threads, host::layer_norm_backward, bits(dy), bits(x), floats(mean),
+                  floats(scale), bits(weight), has_more ? bits(more) : nullptr, bits(dx),
+                  floats(parts), Index{rows}, Index{columns});
+        expect_near(dx, has_more ? of_x + wide(more) : of_x, 10);
+        if (has_more) continue;
+        host::run({static_cast<unsigned>((2 * columns + 31) / 32)}, 1024, host::sum_parts,
+                  floats(parts), bits(dweight), bits(dbias), static_cast<int>(blocks),
+                  Index{2 * columns}, Index{columns});
+        expect_near(dweight, of_weight, 10 * rows);
+        expect_near(dbias, of_bias, 10 * rows);
+      }
     }
   }
 }
@@ -120,6 +131,57 @@ TEST(Kernels, GradientsAreAddedInFloat32) {
       host::run({static_cast<unsigned>((count + 2047) / 2048)}, 256, host::accumulate, floats(sum),
                 bits(x), Index{count}, is_first);
       EXPECT_TRUE(at::equal(sum, is_first != 0 ? x.to(at::kFloat) : before + x));
+    }
+  }
+}
+
+/// Several parameters, of which one begins anywhere, over two steps; one has no narrow weight.
+TEST(Kernels, UpdatesAreLibTorchs) {
+  constexpr float kRate = 1e-2F, kDecay = 0.1F, kBeta1 = 0.9F, kBeta2 = 0.95F, kEpsilon = 1e-8F;
+  std::vector<at::Tensor> values, first, second, weights, expected, expected_first, expected_second;
+  for (const std::int64_t count : {1100, 1, 300}) {
+    for (auto* all : {&values, &first, &second})
+      all->push_back(at::randn({count + 3}).abs().narrow(0, 3, count));
+    weights.push_back(at::zeros({count + 1}, at::kBFloat16).narrow(0, 1, count));
+    expected.push_back(values.back().clone());
+    expected_first.push_back(first.back().clone());
+    expected_second.push_back(second.back().clone());
+  }
+  for (const int step : {1, 7}) {
+    const at::Tensor divisor = at::full({}, step == 1 ? 1.0F : 2.5F);
+    host::Update all{};
+    std::vector<at::Tensor> gradients;
+    int blocks = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      gradients.push_back(at::randn({values[i].numel()}));
+      all.begins[all.count] = blocks;
+      all.of[all.count++] = {floats(values[i]),
+                             floats(gradients[i]),
+                             floats(first[i]),
+                             floats(second[i]),
+                             i == 1 ? nullptr : bits(weights[i]),
+                             values[i].numel()};
+      blocks += static_cast<int>((values[i].numel() + 1023) / 1024);
+    }
+    all.rate = kRate;
+    all.decay = kDecay;
+    all.beta1 = kBeta1;
+    all.beta2 = kBeta2;
+    all.epsilon = kEpsilon;
+    all.correction1 = static_cast<float>(1 - std::pow(double{kBeta1}, step));
+    all.correction2 = static_cast<float>(std::sqrt(1 - std::pow(double{kBeta2}, step)));
+    all.divisor = step == 1 ? nullptr : floats(divisor);
+    host::run({static_cast<unsigned>(blocks)}, 256, host::adamw, all);
+
+    const std::vector<at::Tensor> steps(values.size(), at::full({}, step));
+    at::_fused_adamw_(expected, gradients, expected_first, expected_second, {}, steps, kRate,
+                      kBeta1, kBeta2, kDecay, kEpsilon, false, false, divisor);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(at::allclose(values[i], expected[i], 1e-5, 1e-6)) << i;
+      EXPECT_TRUE(at::allclose(first[i], expected_first[i], 1e-5, 1e-6)) << i;
+      EXPECT_TRUE(at::allclose(second[i], expected_second[i], 1e-5, 1e-6)) << i;
+      const at::Tensor rounded = values[i].to(at::kBFloat16);
+      EXPECT_TRUE(at::equal(weights[i], i == 1 ? at::zeros_like(rounded) : rounded)) << i;
     }
   }
 }

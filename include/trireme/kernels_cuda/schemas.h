@@ -1,0 +1,22 @@
+// The operators, as LibTorch's dispatcher knows them: library "trireme".
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace trireme::kernels {
+
+inline constexpr const char* kLogLikelihood =
+    "log_likelihood_(Tensor(a!) logits, Tensor target, bool gradients) -> Tensor";
+inline constexpr const char* kColumnSums = "column_sums(Tensor x) -> Tensor";
+inline constexpr const char* kLayerNorm =
+    "layer_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> (Tensor, Tensor, Tensor)";
+inline constexpr const char* kLayerNormBackward =
+    "layer_norm_backward(Tensor dy, Tensor x, Tensor means, Tensor scales, Tensor weight, "
+    "Tensor? more) -> (Tensor, Tensor, Tensor)";
+inline constexpr const char* kAccumulate =
+    "accumulate_(Tensor(a!) sum, Tensor x, bool is_first) -> ()";
+inline constexpr const char* kAdamw =
+    "adamw_(Tensor(a!)[] values, Tensor[] gradients, Tensor(b!)[] first, Tensor(c!)[] second, "
+    "Tensor(d!)[] weights, float rate, float decay, float beta1, float beta2, float epsilon, "
+    "int step, Tensor? divisor) -> ()";
+
+}  // namespace trireme::kernels

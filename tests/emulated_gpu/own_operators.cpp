@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "own_operators.h"
+
+#include "trireme/kernels_cuda/schemas.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+namespace emulated {
+namespace {
+
+at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gradients) {
+  const at::Tensor log_p = at::log_softmax(logits.to(at::kDouble), -1);
+  const at::Tensor at_target = target.unsqueeze(1);
+  const at::Tensor of_target = log_p.gather(1, at_target);
+  if (gradients) logits.copy_(log_p.exp().scatter(1, at_target, of_target.expm1()));
+  return of_target.squeeze(1).to(at::kFloat);
+}
+
+at::Tensor column_sums(const at::Tensor& x) {
+  return x.to(at::kDouble).sum(0).to(x.scalar_type());
+}
+
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+at::Tensor wide(const at::Tensor& value) {
+  return value.to(at::kDouble);
+}
+
+Three layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                 double epsilon) {
+  const at::Tensor mean = wide(x).mean(-1, true), off = wide(x) - mean;
+  const at::Tensor scale = (off * off).mean(-1, true).add(epsilon).rsqrt();
+  const at::Tensor y = off * scale * wide(weight) + wide(bias);
+  return {y.to(x.scalar_type()), mean.to(at::kFloat), scale.to(at::kFloat)};
+}
+
+Three layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means,
+                          const at::Tensor& scales, const at::Tensor& weight,
+                          const std::optional<at::Tensor>& more) {
+  const at::Tensor h = (wide(x) - wide(means)) * wide(scales), g = wide(dy) * wide(weight);
+  at::Tensor dx = (g - g.mean(-1, true) - h * (g * h).mean(-1, true)) * wide(scales);
+  if (more) dx = dx + wide(*more);
+  const auto over_rows = [&](const at::Tensor& value) {
+    return value.flatten(0, -2).sum(0).to(weight.scalar_type());
+  };
+  return {dx.to(x.scalar_type()), over_rows(wide(dy) * h), over_rows(wide(dy))};
+}
+
+void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
+  is_first ? sum.copy_(x) : sum.add_(x);
+}
+
+/// Value by value in double, rounded once.
+void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first,
+           at::TensorList second, at::TensorList weights, double rate, double decay, double beta1,
+           double beta2, double epsilon, std::int64_t step,
+           const std::optional<at::Tensor>& divisor) {
+  const auto times = static_cast<double>(step);
+  const double correction1 = 1 - std::pow(beta1, times), correction2 = 1 - std::pow(beta2, times);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    at::Tensor g = wide(gradients[i]);
+    if (divisor) g = g / wide(*divisor);
+    const at::Tensor m = beta1 * wide(first[i]) + (1 - beta1) * g;
+    const at::Tensor v = beta2 * wide(second[i]) + (1 - beta2) * g * g;
+    const at::Tensor root = (v / correction2).sqrt() + epsilon;
+    values[i].copy_((1 - rate * decay) * wide(values[i]) - rate / correction1 * m / root);
+    first[i].copy_(m);
+    second[i].copy_(v);
+    if (!weights.empty()) weights[i].copy_(values[i]);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> define_own_operators() {
+  using namespace trireme::kernels;
+  // Never freed: LibTorch's dispatcher may be gone before.
+  static torch::Library& library =
+      *new torch::Library(torch::Library::DEF, "trireme", std::nullopt, __FILE__, __LINE__);
+  std::vector<std::string> names;
+  const auto define = [&](const std::string& schema, auto* function) {
+    library.def(schema.c_str());
+    names.push_back(schema.substr(0, schema.find('(')));
+    for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::Meta})
+      library.impl(names.back().c_str(), torch::dispatch(key, function));
+  };
+  define(kLogLikelihood, log_likelihood);
+  define(kColumnSums, column_sums);
+  define(kLayerNorm, layer_norm);
+  define(kLayerNormBackward, layer_norm_backward);
+  define(kAccumulate, accumulate);
+  define(kAdamw, adamw);
+  return names;
+}
+
+}  // namespace emulated
