@@ -9,6 +9,9 @@
 namespace trireme::device {
 namespace {
 
+/// More than the weights and gradients of every job here.
+constexpr Bytes kRoomForWeights(256 << 20);
+
 /// The figures of one device belong to all of its ranks: opened by the first one that comes here
 /// after all have warmed up.
 struct SharedMemory {
@@ -56,7 +59,7 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
              .make_copies = [&] { return copies_to(run.copies.outer_peak + Bytes(1 << 20)); },
              .optimizer_parts = {run.part},
              .make_optimizer_copies = copies_to,
-             .make_weight_copies = [&] { return copies_to(Bytes(32 << 20)); },
+             .make_weight_copies = [&] { return copies_to(kRoomForWeights); },
              .reserves =
                  [&] { return runtime::DeviceReserves{.allocator = memory->peak_reserved()}; },
              .checkpoints = run.checkpoints,

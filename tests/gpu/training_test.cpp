@@ -206,6 +206,7 @@ TEST_F(GpuTraining, ACheckpointIsGoneOnFromWithTheSameBits) {
   GpuRun saving{keep_all(job), Bytes(0)}, resuming{keep_all(job, {.cut = {3}}), Bytes(0)};
   saving.checkpoints.folder = folder.path();
   saving.checkpoints.every = 1;
+  saving.checkpoints.keep = job.train.steps;
   resuming.checkpoints.resume = folder / "step-1";
 
   const GpuOutcome expected = train_on(cuda(), job, model, saving);
