@@ -19,7 +19,6 @@ namespace {
 constexpr const char* kLibrary = "libtrireme_cuda.so";
 constexpr const char* kEntryPoint = "trireme_cuda_open";
 
-std::filesystem::path beside_executable();
 OpenCudaLibrary* entry_point_of(const std::filesystem::path& library);
 
 }  // namespace
@@ -35,6 +34,11 @@ void use_deterministic_kernels() {
   context.setBenchmarkCuDNN(false);
 }
 
+std::filesystem::path cuda_library() {
+  std::error_code failure;
+  return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kLibrary;
+}
+
 CudaLibrary& load_cuda() {
   static std::mutex mutex;
   static CudaLibrary* loaded = nullptr;
@@ -43,7 +47,7 @@ CudaLibrary& load_cuda() {
   // waits for its receive, on a peer whose receive waits behind a send, would wait for ever.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32",  // NOLINT(concurrency-mt-unsafe)
            /*overwrite=*/0);
-  if (loaded == nullptr) loaded = &load_cuda(beside_executable());
+  if (loaded == nullptr) loaded = &load_cuda(cuda_library());
   return *loaded;
 }
 
@@ -62,11 +66,6 @@ CudaPart& open_cuda(int index) {
 }
 
 namespace {
-
-std::filesystem::path beside_executable() {
-  std::error_code failure;
-  return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kLibrary;
-}
 
 OpenCudaLibrary* entry_point_of(const std::filesystem::path& library) {
   std::error_code failure;

@@ -4,11 +4,13 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/device/cuda_library.h"
 #include "trireme/io/file.h"
 #include "trireme/io/node.h"
 
 #include <torch/version.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 
@@ -20,8 +22,10 @@ namespace {
 constexpr int kFormat = 3;
 
 std::string processor_name();
-/// Digest of the running program's file.
-std::string program_digest();
+/// Digest of the running program's file, and of what it loads for `device`.
+std::string program_digest(const std::string& device);
+/// Which kernels a GPU takes, where a choice has been made.
+std::string kernels_of(const config::JobSpec& job);
 std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder);
 std::optional<chain::Chain> read_stored(const std::filesystem::path& file);
 /// The lines of `text` as YAML comments.
@@ -36,17 +40,15 @@ std::string dependencies(const config::JobSpec& job, int threads, const std::str
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
   const std::string files = model::files_digest(job.model);
-  const bool deterministic = job.device == "cuda" && job.train.deterministic;
-  return concat("format: ", kFormat, "\nprogram: ", program_digest(), "\nlibtorch: ", TORCH_VERSION,
-                "\nprocessor: ", processor_name(), "\nthreads: ", threads,
-                device == device::cpu().describe() ? "" : "\ndevice: " + device,
-                "\nmicro_batch: ", job.train.micro_batch.value(),
-                "\nprecision: ", job.train.precision,
-                job.memory.tapes == "lean" ? "\ntapes: lean" : "",
-                deterministic ? "\nkernels: deterministic" : "", "\noptimizer: ", optimizer.kind,
-                has_momentum ? " with momentum" : "", job.train.clip_norm > 0 ? "\nclips: yes" : "",
-                files.empty() ? "" : "\nfiles: " + files, "\nmodel:\n",
-                resolved.find("model")->to_yaml(), "\n");
+  return concat(
+      "format: ", kFormat, "\nprogram: ", program_digest(job.device), "\nlibtorch: ", TORCH_VERSION,
+      "\nprocessor: ", processor_name(), "\nthreads: ", threads,
+      device == device::cpu().describe() ? "" : "\ndevice: " + device,
+      "\nmicro_batch: ", job.train.micro_batch.value(), "\nprecision: ", job.train.precision,
+      job.memory.tapes == "lean" ? "\ntapes: lean" : "", kernels_of(job),
+      "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "",
+      job.train.clip_norm > 0 ? "\nclips: yes" : "", files.empty() ? "" : "\nfiles: " + files,
+      "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
 }
 
 std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
@@ -88,8 +90,18 @@ std::string processor_name() {
   return "unknown";
 }
 
-std::string program_digest() {
-  return digest(io::read_file("/proc/self/exe"));
+std::string program_digest(const std::string& device) {
+  std::string files = io::read_file("/proc/self/exe");
+  const std::filesystem::path library = device::cuda_library();
+  if (device == "cuda" && std::filesystem::exists(library)) files += io::read_file(library);
+  return digest(files);
+}
+
+std::string kernels_of(const config::JobSpec& job) {
+  if (job.device != "cuda") return {};
+  const char* const own = std::getenv("TRIREME_OWN_KERNELS");  // NOLINT(concurrency-mt-unsafe)
+  return concat(job.train.deterministic ? "\nkernels: deterministic" : "",
+                own == nullptr ? "" : concat("\nTRIREME_OWN_KERNELS: ", own));
 }
 
 std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder) {

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace trireme::profile {
 namespace {
 
@@ -83,6 +85,18 @@ TEST(Dependencies, NameDeterministicKernelsWhereThereAreOthers) {
   EXPECT_NE(dependencies(job, 1, "GPU 0"), on_cuda);
   job.device = "cpu";
   EXPECT_EQ(dependencies(job, 1), on_cpu);
+}
+
+TEST(Dependencies, NameWhoseKernelsAGpuTakes) {
+  config::JobSpec job = small();
+  job.device = "cuda";
+  const std::string own = dependencies(job, 1, "GPU 0");
+  ::setenv("TRIREME_OWN_KERNELS", "0", 1);  // NOLINT(concurrency-mt-unsafe)
+  const std::string libtorchs = dependencies(job, 1, "GPU 0");
+  ::unsetenv("TRIREME_OWN_KERNELS");  // NOLINT(concurrency-mt-unsafe)
+
+  EXPECT_THAT(libtorchs, testing::HasSubstr("\nTRIREME_OWN_KERNELS: 0\n"));
+  EXPECT_NE(libtorchs, own);
 }
 
 TEST(Dependencies, DoNotNameWhatCostsNothing) {

@@ -14,6 +14,9 @@ namespace trireme::device {
 /// is computed on a GPU, and before threads are started: it sets an environment variable.
 void use_deterministic_kernels();
 
+/// Where the library lies: beside this executable. It need not be there.
+std::filesystem::path cuda_library();
+
 /// Loads the library that lies beside this executable. Before anything asks LibTorch whether it has
 /// CUDA: it remembers the answer. Throws DeviceError that says what is missing and what to do: the
 /// library, the NVIDIA libraries, the driver, a device. Later calls give what the first gave.

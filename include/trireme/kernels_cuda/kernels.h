@@ -5,9 +5,9 @@
 
 namespace trireme::kernels {
 
-/// Builds the kernels for GPU `device`, if that has not been done, and makes the operators known.
-/// Takes the device's memory for their code now. Nothing is done where the environment says
-/// TRIREME_OWN_KERNELS=0: LibTorch's are used then. Throws DeviceError.
+/// Builds the kernels for GPU `device`, the current one, if that has not been done, and makes the
+/// operators known. Nothing is done where the environment says TRIREME_OWN_KERNELS=0: LibTorch's
+/// are used then. Throws DeviceError.
 void install(int device);
 
 }  // namespace trireme::kernels
