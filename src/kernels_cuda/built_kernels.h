@@ -13,8 +13,11 @@ enum class Kernel {
   kLogLikelihood,
   kColumnParts,
   kSumParts,
-  kLayerNorm,
-  kLayerNormBackward,
+  kNorm,
+  kNormBackward,
+  kTurn,
+  kSwiglu,
+  kSwigluBackward,
   kAccumulate,
   kAdamw,
 };
@@ -39,7 +42,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 7;
+  static constexpr int kKernels = 10;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

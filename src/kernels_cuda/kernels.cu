@@ -14,6 +14,10 @@ struct alignas(16) Eight {
   bf16 of[8];
 };
 
+struct alignas(16) Four {
+  float of[4];
+};
+
 /// In one access; left alone, the compiler writes value by value.
 __device__ inline void put(bf16* place, const Eight& x) {
   const auto two = [&](int i) { return x.of[i] | static_cast<unsigned>(x.of[i + 1]) << 16; };
@@ -189,22 +193,26 @@ __device__ inline Pair sum(Pair a, Pair b) {
 }
 
 /// y = h weight + bias with h = (x - mean) scale, row by row; mean and scale, which is
-/// 1 / sqrt(variance + epsilon), are given as well. A thread per 8 columns. `weight` and `bias`
-/// have any alignment.
+/// 1 / sqrt(variance + epsilon), are given as well. Without `means` it is an RMS norm: there is no
+/// mean and no bias. A thread per 8 columns. `weight` and `bias` have any alignment.
 extern "C" __global__ void __launch_bounds__(1024)
-    layer_norm(const bf16* x, const bf16* weight, const bf16* bias, bf16* y, float* means,
-               float* scales, Index rows, Index columns, float epsilon) {
+    row_norm(const bf16* x, const bf16* weight, const bf16* bias, bf16* y, float* means,
+             float* scales, Index rows, Index columns, float epsilon) {
   const Columns mine{columns};
-  const Eight weights = mine.of(weight), biases = mine.of(bias);
+  const bool is_centred = means != nullptr;
+  const Eight weights = mine.of(weight), biases = is_centred ? mine.of(bias) : Eight{};
   const float share = 1.0F / static_cast<float>(columns);
   int calls = 0;
   Eight next = mine.of(x, blockIdx.x);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     const Eight here = next;
     if (row + gridDim.x < rows) next = mine.of(x, row + gridDim.x);
-    Pair total{0, 0};
-    for (int j = 0; j < 8; ++j) total.first += wide(here.of[j]);
-    const float mean = share * over_block(total, Pair{0, 0}, calls, sum).first;
+    float mean = 0;
+    if (is_centred) {
+      Pair total{0, 0};
+      for (int j = 0; j < 8; ++j) total.first += wide(here.of[j]);
+      mean = share * over_block(total, Pair{0, 0}, calls, sum).first;
+    }
     Pair squares{0, 0};
     for (int j = 0; j < 8; ++j) {
       const float off = mine.are_there() ? wide(here.of[j]) - mean : 0;
@@ -213,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     const float variance = share * over_block(squares, Pair{0, 0}, calls, sum).first;
     const float scale = 1.0F / sqrtf(variance + epsilon);
     if (threadIdx.x == 0) {
-      means[row] = mean;
+      if (is_centred) means[row] = mean;
       scales[row] = scale;
     }
     if (!mine.are_there()) continue;
@@ -225,14 +233,16 @@ extern "C" __global__ void __launch_bounds__(1024)
   }
 }
 
-/// The backward of `layer_norm`: with g = dy weight, dx = (g - mean(g) - h mean(g h)) scale, to
-/// which `more` [rows, columns] is added unless it is null. A thread per 8 columns. Each block
-/// gives the sums over its rows of dy h and of dy: row b of `parts` [gridDim.x, 2 x columns].
+/// The backward of `row_norm`: with g = dy weight, dx = (g - mean(g) - h mean(g h)) scale, without
+/// mean(g) for an RMS norm; `more` [rows, columns] is added to it unless it is null. A thread per 8
+/// columns. Each block gives the sums over its rows of dy h, and where there are means of dy: row b
+/// of `parts` [gridDim.x, columns, or twice as many].
 extern "C" __global__ void __launch_bounds__(1024)
-    layer_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
-                        const bf16* weight, const bf16* more, bf16* dx, float* parts, Index rows,
-                        Index columns) {
+    row_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
+                      const bf16* weight, const bf16* more, bf16* dx, float* parts, Index rows,
+                      Index columns) {
   const Columns mine{columns};
+  const bool is_centred = means != nullptr;
   const Eight weights = mine.of(weight);
   const float share = 1.0F / static_cast<float>(columns);
   float of_weight[8] = {}, of_bias[8] = {};
@@ -245,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(1024)
       next_dy = mine.of(dy, row + gridDim.x);
     }
     const Eight here_more = more != nullptr ? mine.of(more, row) : Eight{};
-    const float mean = means[row], scale = scales[row];
+    const float mean = is_centred ? means[row] : 0, scale = scales[row];
     const auto h = [&](int j) { return (wide(here_x.of[j]) - mean) * scale; };
     const auto g = [&](int j) { return wide(here_dy.of[j]) * wide(weights.of[j]); };
     Pair total{0, 0};
@@ -254,7 +264,8 @@ extern "C" __global__ void __launch_bounds__(1024)
       of_bias[j] += wide(here_dy.of[j]);
       total = sum(total, {g(j), g(j) * h(j)});
     }
-    const Pair all = over_block(total, Pair{0, 0}, calls, sum);
+    Pair all = over_block(total, Pair{0, 0}, calls, sum);
+    if (!is_centred) all.first = 0;
     if (!mine.are_there()) continue;
     Eight result;
     for (int j = 0; j < 8; ++j)
@@ -263,11 +274,77 @@ extern "C" __global__ void __launch_bounds__(1024)
     put(dx + row * columns + mine.first, result);
   }
   if (!mine.are_there()) return;
-  float* const part = parts + 2 * blockIdx.x * columns + mine.first;
+  float* const part = parts + (is_centred ? 2 : 1) * blockIdx.x * columns + mine.first;
   for (int j = 0; j < 8; ++j) {
     part[j] = of_weight[j];
-    part[columns + j] = of_bias[j];
+    if (is_centred) part[columns + j] = of_bias[j];
   }
+}
+
+/// Rotary positions (Su et al. 2021): in every head of x [rows, heads x 2 half] the values i and
+/// i + half are turned by the angle of (row modulo tokens, i), whose cosines and sines are
+/// [tokens, half]; by its opposite with a `direction` of -1, which is the backward. A thread per 8
+/// pairs, of which there are `count` times 8; half is a multiple of 8.
+extern "C" __global__ void __launch_bounds__(256)
+    turn(const bf16* x, const float* cosines, const float* sines, bf16* y, Index count,
+         Index tokens, int heads, int half, float direction) {
+  const Index mine = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (mine >= count) return;
+  const int of_head = half / 8;
+  const Index head = mine / of_head, first = 8 * (mine % of_head);
+  const Index place = head * 2 * half + first;
+  const Index angle = head / heads % tokens * half + first;
+  const Eight a = *reinterpret_cast<const Eight*>(x + place);
+  const Eight b = *reinterpret_cast<const Eight*>(x + place + half);
+  Four c[2], s[2];
+  for (int k = 0; k < 2; ++k) {
+    c[k] = *reinterpret_cast<const Four*>(cosines + angle + 4 * k);
+    s[k] = *reinterpret_cast<const Four*>(sines + angle + 4 * k);
+  }
+  Eight turned_a, turned_b;
+  for (int j = 0; j < 8; ++j) {
+    const float cosine = c[j / 4].of[j % 4], sine = direction * s[j / 4].of[j % 4];
+    turned_a.of[j] = narrow(wide(a.of[j]) * cosine - wide(b.of[j]) * sine);
+    turned_b.of[j] = narrow(wide(b.of[j]) * cosine + wide(a.of[j]) * sine);
+  }
+  put(y + place, turned_a);
+  put(y + place + half, turned_b);
+}
+
+__device__ inline float sigmoid(float x) {
+  return 1.0F / (1.0F + __expf(-x));
+}
+
+/// y = silu(gate) up (Shazeer 2020), for `count` times 8 values, a thread per 8.
+extern "C" __global__ void __launch_bounds__(256)
+    swiglu(const bf16* gate, const bf16* up, bf16* y, Index count) {
+  const Index mine = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (mine >= count) return;
+  const Eight g = reinterpret_cast<const Eight*>(gate)[mine];
+  const Eight u = reinterpret_cast<const Eight*>(up)[mine];
+  Eight result;
+  for (int j = 0; j < 8; ++j)
+    result.of[j] = narrow(wide(g.of[j]) * sigmoid(wide(g.of[j])) * wide(u.of[j]));
+  put(y + 8 * mine, result);
+}
+
+/// Its backward: with s = sigmoid(gate), the gradients dy up s (1 + gate (1 - s)) and dy gate s.
+extern "C" __global__ void __launch_bounds__(256)
+    swiglu_backward(const bf16* dy, const bf16* gate, const bf16* up, bf16* of_gate, bf16* of_up,
+                    Index count) {
+  const Index mine = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (mine >= count) return;
+  const Eight d = reinterpret_cast<const Eight*>(dy)[mine];
+  const Eight g = reinterpret_cast<const Eight*>(gate)[mine];
+  const Eight u = reinterpret_cast<const Eight*>(up)[mine];
+  Eight for_gate, for_up;
+  for (int j = 0; j < 8; ++j) {
+    const float x = wide(g.of[j]), s = sigmoid(x), of_y = wide(d.of[j]);
+    for_gate.of[j] = narrow(of_y * wide(u.of[j]) * s * (1.0F + x * (1.0F - s)));
+    for_up.of[j] = narrow(of_y * x * s);
+  }
+  put(of_gate + 8 * mine, for_gate);
+  put(of_up + 8 * mine, for_up);
 }
 
 /// sum += x, or sum = x for the first of several; a thread per 8 values, which there are `count`
@@ -283,9 +360,6 @@ extern "C" __global__ void __launch_bounds__(256)
     for (Index j = i; j < count; ++j) sum[j] = add(sum[j], x[j]);
     return;
   }
-  struct alignas(16) Four {
-    float of[4];
-  };
   const Eight more = *reinterpret_cast<const Eight*>(x + i);
   for (int half = 0; half < 2; ++half) {
     auto* const place = reinterpret_cast<Four*>(sum + i + 4 * half);

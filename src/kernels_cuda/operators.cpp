@@ -100,39 +100,103 @@ struct RowBlocks {
   }
 };
 
-/// x [..., C] to y, and for the backward a mean and a scale, float32, of each row.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
-                                                          const at::Tensor& weight,
-                                                          const at::Tensor& bias, double epsilon) {
+/// x [..., C] to y and a scale, and if `means` is there a mean, of each row: float32.
+std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& weight,
+                                        const at::Tensor* bias, double epsilon, at::Tensor* means) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
   const RowBlocks by(kernels, x);
   const at::Tensor y = at::empty_like(x);
-  const at::Tensor means = at::empty({by.rows}, x.options().dtype(at::kFloat));
-  const at::Tensor scales = at::empty_like(means);
-  kernels.launch(Kernel::kLayerNorm, dim3(by.blocks), by.threads, read<Bf16>(x), read<Bf16>(weight),
-                 read<Bf16>(bias), write<Bf16>(y), write<float>(means), write<float>(scales),
+  const at::Tensor scales = at::empty({by.rows}, x.options().dtype(at::kFloat));
+  if (means != nullptr) *means = at::empty_like(scales);
+  kernels.launch(Kernel::kNorm, dim3(by.blocks), by.threads, read<Bf16>(x), read<Bf16>(weight),
+                 bias == nullptr ? nullptr : read<Bf16>(*bias), write<Bf16>(y),
+                 means == nullptr ? nullptr : write<float>(*means), write<float>(scales),
                  Index{by.rows}, Index{by.columns}, static_cast<float>(epsilon));
-  return {y, means, scales};
+  return {y, scales};
 }
 
-/// dy, x and `more`, which is added to the gradient of x, [..., C]; to the gradients of x, weight
-/// and bias.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
-    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means, const at::Tensor& scales,
-    const at::Tensor& weight, const std::optional<at::Tensor>& more) {
+/// dy, x and `more`, which is added to the gradient of x, [..., C]; to the gradients of x and
+/// weight, and if `of_bias` is there of bias.
+std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                 const at::Tensor* means, const at::Tensor& scales,
+                                                 const at::Tensor& weight,
+                                                 const std::optional<at::Tensor>& more,
+                                                 at::Tensor* of_bias) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
   const RowBlocks by(kernels, x);
-  const at::Tensor dx = at::empty_like(x);
-  const at::Tensor of_weight = at::empty_like(weight), of_bias = at::empty_like(weight);
-  const at::Tensor parts = at::empty({by.blocks, 2 * by.columns}, means.options());
-  kernels.launch(Kernel::kLayerNormBackward, dim3(by.blocks), by.threads, read<Bf16>(dy),
-                 read<Bf16>(x), read<float>(means), read<float>(scales), read<Bf16>(weight),
-                 more ? read<Bf16>(*more) : nullptr, write<Bf16>(dx), write<float>(parts),
-                 Index{by.rows}, Index{by.columns});
-  sum_parts(kernels, parts, of_weight, of_bias);
-  return {dx, of_weight, of_bias};
+  const at::Tensor dx = at::empty_like(x), of_weight = at::empty_like(weight);
+  if (of_bias != nullptr) *of_bias = at::empty_like(weight);
+  const int sums = of_bias == nullptr ? 1 : 2;
+  const at::Tensor parts = at::empty({by.blocks, sums * by.columns}, scales.options());
+  kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<Bf16>(dy), read<Bf16>(x),
+                 means == nullptr ? nullptr : read<float>(*means), read<float>(scales),
+                 read<Bf16>(weight), more ? read<Bf16>(*more) : nullptr, write<Bf16>(dx),
+                 write<float>(parts), Index{by.rows}, Index{by.columns});
+  sum_parts(kernels, parts, of_weight, of_bias == nullptr ? of_weight : *of_bias);
+  return {dx, of_weight};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
+                                                          const at::Tensor& weight,
+                                                          const at::Tensor& bias, double epsilon) {
+  at::Tensor means;
+  auto [y, scales] = norm(x, weight, &bias, epsilon, &means);
+  return {y, means, scales};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means, const at::Tensor& scales,
+    const at::Tensor& weight, const std::optional<at::Tensor>& more) {
+  at::Tensor of_bias;
+  auto [of_x, of_weight] = norm_backward(dy, x, &means, scales, weight, more, &of_bias);
+  return {of_x, of_weight, of_bias};
+}
+
+std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& weight,
+                                            double epsilon) {
+  return norm(x, weight, nullptr, epsilon, nullptr);
+}
+
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                     const at::Tensor& scales,
+                                                     const at::Tensor& weight,
+                                                     const std::optional<at::Tensor>& more) {
+  return norm_backward(dy, x, nullptr, scales, weight, more, nullptr);
+}
+
+/// x [B, T, heads x D], cosines and sines float32 [T, D / 2].
+at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
+                std::int64_t heads, bool back) {
+  const c10::cuda::CUDAGuard on_device(x.device());
+  const at::Tensor y = at::empty_like(x);
+  const Index count = x.numel() / 16;
+  kernels_of(x).launch(Kernel::kTurn, dim3(blocks_for(count, kThreads)), kThreads, read<Bf16>(x),
+                       read<float>(cosines), read<float>(sines), write<Bf16>(y), Index{count},
+                       Index{cosines.size(0)}, static_cast<int>(heads),
+                       static_cast<int>(cosines.numel() / cosines.size(0)), back ? -1.0F : 1.0F);
+  return y;
+}
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  const c10::cuda::CUDAGuard on_device(gate.device());
+  const at::Tensor y = at::empty_like(gate);
+  const Index count = gate.numel() / 8;
+  kernels_of(gate).launch(Kernel::kSwiglu, dim3(blocks_for(count, kThreads)), kThreads,
+                          read<Bf16>(gate), read<Bf16>(up), write<Bf16>(y), Index{count});
+  return y;
+}
+
+std::tuple<at::Tensor, at::Tensor> swiglu_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                   const at::Tensor& up) {
+  const c10::cuda::CUDAGuard on_device(gate.device());
+  const at::Tensor of_gate = at::empty_like(gate), of_up = at::empty_like(gate);
+  const Index count = gate.numel() / 8;
+  kernels_of(gate).launch(Kernel::kSwigluBackward, dim3(blocks_for(count, kThreads)), kThreads,
+                          read<Bf16>(dy), read<Bf16>(gate), read<Bf16>(up), write<Bf16>(of_gate),
+                          write<Bf16>(of_up), Index{count});
+  return {of_gate, of_up};
 }
 
 /// sum, float32, += x of as many values; with `is_first` sum = x.
@@ -208,6 +272,11 @@ void make_known() {
   define(kColumnSums, column_sums);
   define(kLayerNorm, layer_norm);
   define(kLayerNormBackward, layer_norm_backward);
+  define(kRmsNorm, rms_norm);
+  define(kRmsNormBackward, rms_norm_backward);
+  define(kTurn, turn);
+  define(kSwiglu, swiglu);
+  define(kSwigluBackward, swiglu_backward);
   define(kAccumulate, accumulate);
   define(kAdamw, adamw);
 }

@@ -3,6 +3,8 @@
 
 #include "device_kernels.h"
 
+#include "trireme/core/error.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -38,11 +40,11 @@ struct Linear : torch::autograd::Function<Linear> {
   }
 };
 
-/// Gives y, and x as it is.
-struct LayerNorm : torch::autograd::Function<LayerNorm> {
+/// Gives y, and x as it is. An RMS norm has no bias.
+struct Norm : torch::autograd::Function<Norm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const at::Tensor& weight_C, const at::Tensor& /*bias_C*/,
-                               const Normed& normed) {
+                               const at::Tensor& weight_C,
+                               const std::optional<at::Tensor>& /*bias_C*/, const Normed& normed) {
     context->save_for_backward({x, weight_C, normed.means, normed.scales});
     context->set_materialize_grads(false);
     return {normed.y, x};
@@ -52,10 +54,33 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &dy = gradients[0], &more = gradients[1];
     if (!dy.defined()) return {more, {}, {}, {}};
-    NormGradients of =
-        device_layer_norm_backward(dy.contiguous(), saved[0], {{}, saved[2], saved[3]}, saved[1],
-                                   more.defined() ? more.contiguous() : more);
+    NormGradients of = device_norm_backward(dy.contiguous(), saved[0], {{}, saved[2], saved[3]},
+                                            saved[1], more.defined() ? more.contiguous() : more);
     return {of.x, of.weight, of.bias, {}};
+  }
+};
+
+NormAndInput joined(const at::Tensor& x, const at::Tensor& weight_C,
+                    const std::optional<at::Tensor>& bias_C, const Normed& normed) {
+  if (!at::GradMode::is_enabled()) return {normed.y, x};
+  const variable_list both = Norm::apply(x, weight_C, bias_C, normed);
+  return {both.at(0), both.at(1)};
+}
+
+struct Turned : torch::autograd::Function<Turned> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, std::int64_t heads,
+                            const at::Tensor& cosines, const at::Tensor& sines,
+                            const at::Tensor& turned) {
+    context->save_for_backward({cosines, sines});
+    return turned.view({x.size(0), x.size(1), heads, -1});
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor dy = gradients[0].contiguous();
+    const auto dx = device_turn(dy.flatten(2), saved[0], saved[1], dy.size(2), /*back=*/true);
+    ensure(dx.has_value(), "gradients are as their values");
+    return {*dx, {}, {}, {}, {}};
   }
 };
 
@@ -80,9 +105,21 @@ NormAndInput layer_norm_with_input(const at::Tensor& x, const at::Tensor& weight
                                    const at::Tensor& bias_C, double epsilon) {
   const auto normed = device_layer_norm(x, weight_C, bias_C, epsilon);
   if (!normed) return {at::layer_norm(x, {weight_C.numel()}, weight_C, bias_C, epsilon), x};
-  if (!at::GradMode::is_enabled()) return {normed->y, x};
-  const variable_list both = LayerNorm::apply(x, weight_C, bias_C, *normed);
-  return {both.at(0), both.at(1)};
+  return joined(x, weight_C, bias_C, *normed);
+}
+
+std::optional<NormAndInput> own_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                         double epsilon) {
+  const auto normed = device_rms_norm(x, weight_C, epsilon);
+  if (!normed) return std::nullopt;
+  return joined(x, weight_C, std::nullopt, *normed);
+}
+
+std::optional<at::Tensor> own_turned(const at::Tensor& x, std::int64_t heads,
+                                     const at::Tensor& cos_T1I, const at::Tensor& sin_T1I) {
+  const auto turned = device_turn(x, cos_T1I, sin_T1I, heads, /*back=*/false);
+  if (!turned) return std::nullopt;
+  return Turned::apply(x, heads, cos_T1I, sin_T1I, *turned);
 }
 
 }  // namespace trireme::model

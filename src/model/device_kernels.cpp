@@ -14,6 +14,7 @@
 namespace trireme::model {
 namespace {
 
+using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 /// What one access of a kernel takes.
@@ -86,18 +87,65 @@ std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& w
   return Normed{std::move(y), std::move(means), std::move(scales)};
 }
 
-NormGradients device_layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                         const Normed& normed, const at::Tensor& weight_C,
-                                         const at::Tensor& more) {
+std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                      double epsilon) {
+  if (!are_in_eights({x}) || x.size(-1) > kWidestNorm || !is_plain(weight_C)) return std::nullopt;
+  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, double)> rms_norm(
+      "trireme::rms_norm");
+  if (!rms_norm) return std::nullopt;
+  auto [y, scales] = rms_norm(x, weight_C, epsilon);
+  return Normed{std::move(y), {}, std::move(scales)};
+}
+
+NormGradients device_norm_backward(const at::Tensor& dy, const at::Tensor& x, const Normed& normed,
+                                   const at::Tensor& weight_C, const at::Tensor& more) {
   ensure(are_in_eights({dy, x}) && (!more.defined() || are_in_eights({more})),
          "gradients are as their values");
+  const auto also = more.defined() ? std::optional(more) : std::nullopt;
+  using MaybeMore = const std::optional<at::Tensor>&;
+  if (!normed.means.defined()) {
+    const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const at::Tensor&, MaybeMore)>
+        backward("trireme::rms_norm_backward");
+    auto [of_x, of_weight] = backward(dy, x, normed.scales, weight_C, also);
+    return {std::move(of_x), std::move(of_weight), {}};
+  }
   const DeviceOperator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                             const at::Tensor&, const at::Tensor&,
-                             const std::optional<at::Tensor>&)>
+                             const at::Tensor&, const at::Tensor&, MaybeMore)>
       backward("trireme::layer_norm_backward");
-  auto [of_x, of_weight, of_bias] = backward(dy, x, normed.means, normed.scales, weight_C,
-                                             more.defined() ? std::optional(more) : std::nullopt);
+  auto [of_x, of_weight, of_bias] = backward(dy, x, normed.means, normed.scales, weight_C, also);
   return {std::move(of_x), std::move(of_weight), std::move(of_bias)};
+}
+
+std::optional<at::Tensor> device_turn(const at::Tensor& x, const at::Tensor& cosines,
+                                      const at::Tensor& sines, std::int64_t heads, bool back) {
+  if (!are_in_eights({x}) || x.dim() != 3 || cosines.size(-1) % kValues != 0) return std::nullopt;
+  for (const at::Tensor& angles : {cosines, sines})
+    if (angles.scalar_type() != at::kFloat || !angles.is_contiguous() || !is_aligned(angles) ||
+        angles.size(0) != x.size(1))
+      return std::nullopt;
+  const DeviceOperator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                  std::int64_t, bool)>
+      turn("trireme::turn");
+  if (!turn) return std::nullopt;
+  return turn(x, cosines, sines, heads, back);
+}
+
+std::optional<at::Tensor> device_swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  if (!are_in_eights({gate, up})) return std::nullopt;
+  const DeviceOperator<at::Tensor(const at::Tensor&, const at::Tensor&)> swiglu("trireme::swiglu");
+  if (!swiglu) return std::nullopt;
+  return swiglu(gate, up);
+}
+
+std::optional<SwigluGradients> device_swiglu_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                      const at::Tensor& up) {
+  if (!are_in_eights({dy, gate, up})) return std::nullopt;
+  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&)> backward(
+      "trireme::swiglu_backward");
+  if (!backward) return std::nullopt;
+  auto [of_gate, of_up] = backward(dy, gate, up);
+  return SwigluGradients{std::move(of_gate), std::move(of_up)};
 }
 
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {

@@ -8,6 +8,7 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace trireme::model {
@@ -21,23 +22,39 @@ std::optional<at::Tensor> device_log_likelihood(at::Tensor& logits_NV, const at:
 std::optional<at::Tensor> device_column_sums(const at::Tensor& x_NC);
 
 struct Normed {
-  at::Tensor y, means, scales;  ///< one of the latter per row, float32
+  at::Tensor y, means, scales;  ///< one of the latter per row, float32; an RMS norm has no means
 };
 
 /// y = h weight + bias with h = (x - mean) scale and scale = 1 / sqrt(variance + epsilon), over the
 /// last dimension of x [..., C].
 std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                         const at::Tensor& bias_C, double epsilon);
+/// y = h weight with h = x scale and scale = 1 / sqrt(mean of x^2 + epsilon).
+std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                      double epsilon);
 
 struct NormGradients {
   at::Tensor x, weight, bias;
 };
 
-/// Of what device_layer_norm gave, for the gradient dy of y. `more`, unless undefined, is added to
-/// the gradient of x.
-NormGradients device_layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                         const Normed& normed, const at::Tensor& weight_C,
-                                         const at::Tensor& more);
+/// Of what one of these gave, for the gradient dy of y. `more`, unless undefined, is added to the
+/// gradient of x.
+NormGradients device_norm_backward(const at::Tensor& dy, const at::Tensor& x, const Normed& normed,
+                                   const at::Tensor& weight_C, const at::Tensor& more);
+
+/// x [B, T, heads x D] with the pairs (i, i + D / 2) of every head turned by angles whose cosines
+/// and sines are [T, ..., D / 2] in float32; with `back` by the opposite angles.
+std::optional<at::Tensor> device_turn(const at::Tensor& x, const at::Tensor& cosines,
+                                      const at::Tensor& sines, std::int64_t heads, bool back);
+
+/// silu(gate) up.
+std::optional<at::Tensor> device_swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+struct SwigluGradients {
+  at::Tensor gate, up;
+};
+std::optional<SwigluGradients> device_swiglu_backward(const at::Tensor& dy, const at::Tensor& gate,
+                                                      const at::Tensor& up);
 
 /// sum, in float32, += x; with `is_first` sum = x.
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first);

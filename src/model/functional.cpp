@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/functional.h"
 
+#include "device_functions.h"
+#include "device_kernels.h"
 #include "saved_tensors.h"
 
 #include <ATen/ATen.h>
@@ -79,12 +81,14 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& gate,
                             const at::Tensor& up) {
     context->save_for_backward({gate, up});
+    if (const auto own = device_swiglu(gate, up)) return *own;
     return at::silu(gate).mul_(up);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], &dy = gradients[0];
+    if (const auto own = device_swiglu_backward(dy, gate, up)) return {own->gate, own->up};
     return {at::silu_backward(dy * up, gate), at::silu(gate).mul_(dy)};
   }
 };
@@ -110,6 +114,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  if (const auto own = own_rms_norm(x, weight, epsilon)) return own->y;
   // One kernel there, which keeps the same.
   if (x.is_cuda()) return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
   return RmsNorm::apply(x, weight, epsilon);

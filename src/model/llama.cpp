@@ -5,7 +5,9 @@
 // Shapes: B examples of the micro-batch, T tokens, C width, H heads of queries, G of keys and
 // values, D = C / H, V vocabulary. Of tensors between parts, x is the residual; it travels last.
 // SPDX-License-Identifier: Apache-2.0
+#include "device_functions.h"
 #include "language.h"
+#include "saved_tensors.h"
 #include "trained.h"
 #include "transformer.h"
 
@@ -44,9 +46,19 @@ struct RmsNorm {
   double epsilon;
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const {
-    return remade({x}, context, [norm = *this, type = product_type(x)](const Values& source) {
-      return rms_norm(source[0], norm.weight, norm.epsilon).to(type);
-    });
+    return with_input(x, context).y;
+  }
+  /// And x, for what it is used for beside the norm.
+  NormAndInput with_input(const at::Tensor& x, const Context& context) const {
+    const auto own = own_rms_norm(x, weight, epsilon);
+    NormAndInput both = own ? *own : NormAndInput{rms_norm(x, weight, epsilon), x};
+    const at::ScalarType type = product_type(x);
+    both.y = both.y.to(type);
+    if (context.lean_tapes)
+      RemakingScope::stand_in(both.y, {x}, [norm = *this, type](const Values& source) {
+        return rms_norm(source[0], norm.weight, norm.epsilon).to(type);
+      });
+    return both;
   }
 };
 
@@ -151,6 +163,7 @@ Angles angles(std::int64_t tokens, const LlamaSpec& spec, const at::TensorOption
 
 /// Pairs (i, i + D/2) of every head turned by their angle, [B, T, heads x D] to [B, T, heads, D].
 at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
+  if (const auto own = own_turned(x, heads, by.cos_T1I, by.sin_T1I)) return *own;
   const std::int64_t half = x.size(2) / heads / 2;
   const at::Tensor x_BTHD = x.unflatten(2, at::IntArrayRef{heads, 2 * half});
   const at::Tensor first = x_BTHD.narrow(3, 0, half), second = x_BTHD.narrow(3, half, half);
@@ -168,8 +181,7 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear k = add(build, "k", C, G * D, kDeviation, lora_of(spec));
   const Linear v = add(build, "v", C, G * D, kDeviation, lora_of(spec));
   return [norm, q, k, v, spec, D, G](Values input, const Context& context) -> Values {
-    const at::Tensor x_BTC = take(input, 0);
-    const at::Tensor from_BTC = norm(x_BTC, context);
+    const auto [from_BTC, x_BTC] = norm.with_input(take(input, 0), context);
     // Angles are at least float32; what is turned keeps its own type.
     const at::ScalarType of_weights = q.weight.scalar_type();
     const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
@@ -203,8 +215,7 @@ Part up(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear up =
       add_linear_without_bias(build, "up", spec.width, hidden, kDeviation, lora_of(spec));
   return [norm, gate, up](Values input, const Context& context) -> Values {
-    const at::Tensor x_BTC = take(input, 0);
-    const at::Tensor from_BTC = norm(x_BTC, context);
+    const auto [from_BTC, x_BTC] = norm.with_input(take(input, 0), context);
     return {gate(from_BTC, context), up(from_BTC, context), x_BTC};
   };
 }

@@ -51,6 +51,42 @@ Three layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::T
   return {dx.to(x.scalar_type()), over_rows(wide(dy) * h), over_rows(wide(dy))};
 }
 
+using Two = std::tuple<at::Tensor, at::Tensor>;
+
+Two rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  const at::Tensor scale = (wide(x) * wide(x)).mean(-1, true).add(epsilon).rsqrt();
+  return {(wide(x) * scale * wide(weight)).to(x.scalar_type()), scale.to(at::kFloat)};
+}
+
+Two rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& scales,
+                      const at::Tensor& weight, const std::optional<at::Tensor>& more) {
+  const at::Tensor h = wide(x) * wide(scales), g = wide(dy) * wide(weight);
+  at::Tensor dx = (g - h * (g * h).mean(-1, true)) * wide(scales);
+  if (more) dx = dx + wide(*more);
+  const at::Tensor of_weight = (wide(dy) * h).flatten(0, -2).sum(0);
+  return {dx.to(x.scalar_type()), of_weight.to(weight.scalar_type())};
+}
+
+at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
+                std::int64_t heads, bool back) {
+  const at::Tensor x_BTHD = wide(x).unflatten(2, at::IntArrayRef{heads, -1});
+  const at::Tensor cosine = wide(cosines), sine = wide(sines) * (back ? -1 : 1);
+  const auto halves = x_BTHD.chunk(2, -1);
+  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1)
+      .flatten(2)
+      .to(x.scalar_type());
+}
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  return (at::silu(wide(gate)) * wide(up)).to(gate.scalar_type());
+}
+
+Two swiglu_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
+  const at::Tensor s = at::sigmoid(wide(gate));
+  return {(wide(dy) * wide(up) * s * (1 + wide(gate) * (1 - s))).to(gate.scalar_type()),
+          (wide(dy) * wide(gate) * s).to(up.scalar_type())};
+}
+
 void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
   is_first ? sum.copy_(x) : sum.add_(x);
 }
@@ -93,6 +129,11 @@ std::vector<std::string> define_own_operators() {
   define(kColumnSums, column_sums);
   define(kLayerNorm, layer_norm);
   define(kLayerNormBackward, layer_norm_backward);
+  define(kRmsNorm, rms_norm);
+  define(kRmsNormBackward, rms_norm_backward);
+  define(kTurn, turn);
+  define(kSwiglu, swiglu);
+  define(kSwigluBackward, swiglu_backward);
   define(kAccumulate, accumulate);
   define(kAdamw, adamw);
   return names;

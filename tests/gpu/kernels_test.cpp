@@ -4,6 +4,7 @@
 #include "device_kernels.h"
 #include "gpu.h"
 
+#include "trireme/model/functional.h"
 #include "trireme/model/update.h"
 #include "trireme/runtime/warm_up.h"
 
@@ -118,6 +119,51 @@ TEST_F(GpuKernels, LayerNormsAndTheirGradientsAreLibTorchs) {
       for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
     }
   }
+}
+
+TEST_F(GpuKernels, RmsNormsAndTheirGradientsAreTheFormulas) {
+  for (const std::int64_t width : {4096, 1600}) {
+    SCOPED_TRACE(width);
+    const at::Tensor x = leaf({3, rows(555), width}), weight = leaf({width});
+    const at::Tensor dy = drawn(x.sizes());
+    const at::Tensor wide_x = wide_leaf(x), wide_weight = wide_leaf(weight);
+    const at::Tensor r = (wide_x * wide_x).mean(-1, true).add(1e-5).rsqrt();
+    const at::Tensor wide_y = wide_x * r * wide_weight;
+    const auto own = own_rms_norm(x, weight, 1e-5);
+    ASSERT_TRUE(own);
+    expect_near(own->y, wide(wide_y));
+    const auto found = gradients(own->y + own->x, dy, {x, weight});
+    const auto expected = gradients(wide_y + wide_x, wide(dy), {wide_x, wide_weight});
+    for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+  }
+}
+
+TEST_F(GpuKernels, TurningAndSwigluHaveTheGradientsOfTheFormulas) {
+  constexpr std::int64_t kTokens = 20, kHeads = 6, kHalf = 64;
+  const at::Tensor x = leaf({rows(64), kTokens, kHeads * 2 * kHalf}), up = leaf(x.sizes());
+  const at::Tensor angle =
+      at::randn({kTokens, 1, kHalf}, at::TensorOptions(at::kFloat).device(on_gpu()));
+  const at::Tensor cosines = at::cos(angle), sines = at::sin(angle);
+  const at::Tensor dy = drawn(x.sizes());
+  const at::Tensor wide_x = wide_leaf(x), wide_up = wide_leaf(up);
+  const auto halves = wide_x.unflatten(2, at::IntArrayRef{kHeads, 2 * kHalf}).chunk(2, -1);
+  const at::Tensor c = wide(cosines), s = wide(sines);
+  const at::Tensor wide_turned =
+      at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1).flatten(2);
+
+  const auto turned = own_turned(x, kHeads, cosines, sines);
+  ASSERT_TRUE(turned);
+  ASSERT_TRUE(device_swiglu(x, up));
+  expect_near(turned->flatten(2), wide(wide_turned));
+  const auto found = gradients(turned->flatten(2), dy, {x});
+  const auto expected = gradients(wide_turned, wide(dy), {wide_x});
+  expect_near(found[0], expected[0]);
+
+  const at::Tensor y = swiglu(x, up), wide_y = at::silu(wide_x) * wide_up;
+  expect_near(y, wide(wide_y));
+  const auto of_both = gradients(y, dy, {x, up});
+  const auto wide_of_both = gradients(wide_y, wide(dy), {wide_x, wide_up});
+  for (std::size_t i = 0; i < of_both.size(); ++i) expect_near(of_both[i], wide_of_both[i]);
 }
 
 TEST_F(GpuKernels, WidthsThatTheyDoNotTakeAreLibTorchs) {

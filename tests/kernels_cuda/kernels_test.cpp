@@ -99,7 +99,7 @@ TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
       if (blocks > static_cast<unsigned>(rows)) continue;
       const at::Tensor found = at::empty_like(x), mean = at::empty({rows}),
                        scale = at::empty({rows});
-      host::run({blocks}, threads, host::layer_norm, bits(x), bits(weight), bits(bias), bits(found),
+      host::run({blocks}, threads, host::row_norm, bits(x), bits(weight), bits(bias), bits(found),
                 floats(mean), floats(scale), Index{rows}, Index{columns}, 1e-5F);
       expect_near(found, y, 10);
       EXPECT_TRUE(at::allclose(wide(mean), means.flatten(), 1e-5, 1e-6));
@@ -107,7 +107,7 @@ TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
       for (const bool has_more : {false, true}) {
         const at::Tensor dx = at::empty_like(x), parts = at::full({blocks, 2 * columns}, NAN),
                          dweight = at::empty_like(weight), dbias = at::empty_like(weight);
-        host::run({blocks}, threads, host::layer_norm_backward, bits(dy), bits(x), floats(mean),
+        host::run({blocks}, threads, host::row_norm_backward, bits(dy), bits(x), floats(mean),
                   floats(scale), bits(weight), has_more ? bits(more) : nullptr, bits(dx),
                   floats(parts), Index{rows}, Index{columns});
         expect_near(dx, has_more ? of_x + wide(more) : of_x, 10);
@@ -120,6 +120,61 @@ TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
       }
     }
   }
+}
+
+TEST(Kernels, RmsNormsHaveNoMeanAndNoBias) {
+  constexpr int kRows = 5, kColumns = 72;
+  const at::Tensor x = drawn({kRows, kColumns}, 3) + 1, dy = drawn({kRows, kColumns}),
+                   weight = drawn({kColumns});
+  const at::Tensor wide_x = x.to(at::kDouble), wide_dy = dy.to(at::kDouble),
+                   wide_weight = weight.to(at::kDouble);
+  const at::Tensor r = (wide_x * wide_x).mean(-1, true).add(1e-5).rsqrt(), h = wide_x * r;
+  const at::Tensor g = wide_dy * wide_weight;
+
+  const at::Tensor y = at::empty_like(x), scale = at::empty({kRows});
+  host::run({2}, 32, host::row_norm, bits(x), bits(weight), nullptr, bits(y), nullptr,
+            floats(scale), Index{kRows}, Index{kColumns}, 1e-5F);
+  expect_near(y, h * wide_weight, 10);
+  EXPECT_TRUE(at::allclose(scale.to(at::kDouble), r.flatten(), 1e-5, 1e-6));
+
+  const at::Tensor dx = at::empty_like(x), parts = at::full({2, kColumns}, NAN),
+                   dweight = at::empty_like(weight);
+  host::run({2}, 32, host::row_norm_backward, bits(dy), bits(x), nullptr, floats(scale),
+            bits(weight), nullptr, bits(dx), floats(parts), Index{kRows}, Index{kColumns});
+  host::run({3}, 1024, host::sum_parts, floats(parts), bits(dweight), bits(dweight), 2,
+            Index{kColumns}, Index{kColumns});
+  expect_near(dx, (g - h * (g * h).mean(-1, true)) * r, 10);
+  expect_near(dweight, (wide_dy * h).sum(0), 50);
+}
+
+TEST(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {
+  constexpr std::int64_t kBatch = 2, kTokens = 3, kHalf = 16;
+  constexpr int kHeads = 5;
+  const at::Tensor x = drawn({kBatch, kTokens, kHeads, 2 * kHalf});
+  const at::Tensor angle = at::randn({kTokens, 1, kHalf});
+  const at::Tensor cosines = at::cos(angle), sines = at::sin(angle);
+  const auto halves = x.to(at::kDouble).chunk(2, -1);
+  for (const float direction : {1.0F, -1.0F}) {
+    const at::Tensor y = at::empty_like(x);
+    const Index count = x.numel() / 16;
+    host::run({1}, 256, host::turn, bits(x), floats(cosines), floats(sines), bits(y), count,
+              Index{kTokens}, kHeads, static_cast<int>(kHalf), direction);
+    const at::Tensor c = cosines.to(at::kDouble), s = direction * sines.to(at::kDouble);
+    expect_near(y, at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1), 1);
+  }
+}
+
+TEST(Kernels, SwigluAndItsGradientsAreTheFormulas) {
+  const at::Tensor gate = drawn({40, 8}, 4), up = drawn({40, 8}), dy = drawn({40, 8});
+  const at::Tensor y = at::empty_like(gate), of_gate = at::empty_like(gate),
+                   of_up = at::empty_like(gate);
+  const at::Tensor g = gate.to(at::kDouble), s = at::sigmoid(g), d = dy.to(at::kDouble);
+  host::run({2}, 32, host::swiglu, bits(gate), bits(up), bits(y), Index{40});
+  host::run({2}, 32, host::swiglu_backward, bits(dy), bits(gate), bits(up), bits(of_gate),
+            bits(of_up), Index{40});
+  expect_near(y, g * s * up.to(at::kDouble), 1);
+  expect_near(of_gate, d * up.to(at::kDouble) * s * (1 + g * (1 - s)), 1);
+  expect_near(of_up, d * g * s, 1);
 }
 
 TEST(Kernels, GradientsAreAddedInFloat32) {

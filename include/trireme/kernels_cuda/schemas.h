@@ -12,6 +12,16 @@ inline constexpr const char* kLayerNorm =
 inline constexpr const char* kLayerNormBackward =
     "layer_norm_backward(Tensor dy, Tensor x, Tensor means, Tensor scales, Tensor weight, "
     "Tensor? more) -> (Tensor, Tensor, Tensor)";
+inline constexpr const char* kRmsNorm =
+    "rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor, Tensor)";
+inline constexpr const char* kRmsNormBackward =
+    "rms_norm_backward(Tensor dy, Tensor x, Tensor scales, Tensor weight, Tensor? more) -> "
+    "(Tensor, Tensor)";
+inline constexpr const char* kTurn =
+    "turn(Tensor x, Tensor cosines, Tensor sines, int heads, bool back) -> Tensor";
+inline constexpr const char* kSwiglu = "swiglu(Tensor gate, Tensor up) -> Tensor";
+inline constexpr const char* kSwigluBackward =
+    "swiglu_backward(Tensor dy, Tensor gate, Tensor up) -> (Tensor, Tensor)";
 inline constexpr const char* kAccumulate =
     "accumulate_(Tensor(a!) sum, Tensor x, bool is_first) -> ()";
 inline constexpr const char* kAdamw =
