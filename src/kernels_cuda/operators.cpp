@@ -285,7 +285,7 @@ void make_known() {
 
 void install(int device) {
   const char* const asked = std::getenv("TRIREME_OWN_KERNELS");
-  if (asked != nullptr && std::string_view(asked) == "0") return;
+  if (asked != nullptr && std::string_view(asked) != "1") return;
   const std::lock_guard lock(mutex);
   if (built.contains(device)) return;
   auto made = std::make_unique<BuiltKernels>(device);

@@ -16,10 +16,11 @@ std::size_t setting(const char* name, std::size_t standard) {
   return text == nullptr ? standard : static_cast<std::size_t>(std::atoll(text));
 }
 
-/// It runs LibTorch's operators, no GPU's instructions.
+/// It runs operators, no GPU's instructions: it has those that our own kernels are for as well,
+/// unless the environment says that they are not wanted.
 [[gnu::constructor]] void have_no_kernels() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there is any thread
-  ::setenv("TRIREME_OWN_KERNELS", "0", /*overwrite=*/1);
+  ::setenv("TRIREME_OWN_KERNELS", "emulated", /*overwrite=*/0);
 }
 
 }  // namespace

@@ -321,7 +321,8 @@ class Operators {
       }
     }
     library_.impl("copy_", TORCH_FN(copy_));
-    for (const std::string& name : define_own_operators())
+    for (const std::string& name :
+         wants_own_operators() ? define_own_operators() : std::vector<std::string>())
       own_.impl(name.c_str(), is_timed()
                                   ? torch::CppFunction::makeFromBoxedFunction<&run_timed>()
                                   : torch::CppFunction::makeFromBoxedFunction<&run_on_host>());

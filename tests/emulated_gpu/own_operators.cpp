@@ -7,7 +7,9 @@
 #include <torch/library.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <tuple>
 
 namespace emulated {
@@ -112,6 +114,12 @@ void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first
 }
 
 }  // namespace
+
+bool wants_own_operators() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  const char* const asked = std::getenv("TRIREME_OWN_KERNELS");
+  return asked == nullptr || std::string_view(asked) != "0";
+}
 
 std::vector<std::string> define_own_operators() {
   using namespace trireme::kernels;

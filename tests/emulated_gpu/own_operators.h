@@ -7,6 +7,9 @@
 
 namespace emulated {
 
+/// Unless TRIREME_OWN_KERNELS=0.
+bool wants_own_operators();
+
 /// Makes them known, with implementations for the CPU and for tensors without values: their names.
 /// These compute in double and round once: they have other bits than what LibTorch's operators
 /// would give, so that a program that takes them here and not there is found out.

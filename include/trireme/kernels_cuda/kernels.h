@@ -6,8 +6,8 @@
 namespace trireme::kernels {
 
 /// Builds the kernels for GPU `device`, the current one, if that has not been done, and makes the
-/// operators known. Nothing is done where the environment says TRIREME_OWN_KERNELS=0: LibTorch's
-/// are used then. Throws DeviceError.
+/// operators known. Nothing is done where TRIREME_OWN_KERNELS is set to something else than 1 (0:
+/// LibTorch's are used then; emulated GPUs have the operators from elsewhere). Throws DeviceError.
 void install(int device);
 
 }  // namespace trireme::kernels
