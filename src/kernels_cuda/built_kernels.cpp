@@ -60,7 +60,7 @@ int known_architecture(int wanted) {
 
 std::string build(int major, int minor) {
   nvrtcProgram made = nullptr;
-  check_nvrtc(nvrtcCreateProgram(&made, kKernelsSource, "trireme/kernels.cu", 0, nullptr, nullptr),
+  check_nvrtc(nvrtcCreateProgram(&made, kKernelsSource, "trireme/kernels", 0, nullptr, nullptr),
               "program");
   const Program program(made);
   const int wanted = 10 * major + minor, known = known_architecture(wanted);

@@ -1,4 +1,4 @@
-// The kernels of kernels.cu, built for one GPU.
+// The kernels of the folder kernels, built for one GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +22,7 @@ enum class Kernel {
   kAdamw,
 };
 
-/// Machine code of kernels.cu for compute capability `major`.`minor`, or what the driver makes such
+/// Their machine code for compute capability `major`.`minor`, or what the driver makes such
 /// code of where NVRTC does not know it. Needs no GPU. Throws DeviceError with NVRTC's log.
 std::string build(int major, int minor);
 

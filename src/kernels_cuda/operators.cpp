@@ -207,7 +207,7 @@ void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
                        kThreads, write<float>(sum), read<Bf16>(x), Index{x.numel()}, int{is_first});
 }
 
-// As in kernels.cu.
+// As in kernels/updates.cu.
 struct Updated {
   float* value;
   const float* gradient;

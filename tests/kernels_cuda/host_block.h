@@ -1,4 +1,4 @@
-// What kernels.cu needs of CUDA, for a block of threads of the host: the kernels can be run where
+// What our own kernels need of CUDA, for a block of threads of the host: they can be run where
 // there is no GPU. Blocks run one after the other, so what they share can be static.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -10,7 +10,15 @@ namespace host {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
-#include "kernels.cu"
+// In the order in which they are built.
+// clang-format off
+#include "kernels/basics.cu"
+#include "kernels/losses.cu"
+#include "kernels/sums.cu"
+#include "kernels/norms.cu"
+#include "kernels/activations.cu"
+#include "kernels/updates.cu"
+// clang-format on
 #pragma GCC diagnostic pop
 }  // namespace host
 

@@ -1,0 +1,77 @@
+// What the kernels of this folder share. They do in one pass over memory what LibTorch does in
+// several, or in slow ones. NVRTC builds them as one text, this file first, when a GPU is opened,
+// without any header. All of them add in an order that
+// depends on shapes alone: the same bits every time.
+//
+// bf16: the bits of a bfloat16. Tensors are contiguous and, unless it is said otherwise, begin at a
+// multiple of 16 bytes and have rows of a multiple of 8 values.
+// SPDX-License-Identifier: Apache-2.0
+
+using bf16 = unsigned short;
+using Index = long long;
+
+/// As many as one access takes.
+struct alignas(16) Eight {
+  bf16 of[8];
+};
+
+struct alignas(16) Four {
+  float of[4];
+};
+
+/// In one access; left alone, the compiler writes value by value.
+__device__ inline void put(bf16* place, const Eight& x) {
+  const auto two = [&](int i) { return x.of[i] | static_cast<unsigned>(x.of[i + 1]) << 16; };
+  *reinterpret_cast<uint4*>(place) = uint4{two(0), two(2), two(4), two(6)};
+}
+
+__device__ inline float wide(bf16 x) {
+  return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
+
+/// To the nearest, ties to even.
+__device__ inline bf16 narrow(float x) {
+  const unsigned bits = __float_as_uint(x);
+  if (x != x) return 0x7fc0;
+  return static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+struct Pair {
+  float first, second;
+};
+
+/// `combine` over all threads of the block, the same for each of them. The block has whole warps.
+/// `calls` counts these: every other one has the same place for what warps tell each other, so that
+/// who is late has read it.
+template <class Combine>
+__device__ Pair over_block(Pair mine, Pair neutral, int& calls, const Combine& combine) {
+  __shared__ Pair of_warps[2][32];
+  const auto over_warp = [&](Pair value) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+      const Pair other{__shfl_xor_sync(0xffffffffU, value.first, distance),
+                       __shfl_xor_sync(0xffffffffU, value.second, distance)};
+      value = combine(value, other);
+    }
+    return value;
+  };
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const Pair of_warp = over_warp(mine);
+  Pair* const place = of_warps[calls++ % 2];
+  if (lane == 0) place[warp] = of_warp;
+  __syncthreads();
+  return over_warp(lane < warps ? place[lane] : neutral);
+}
+
+/// Rows of any alignment: `one(i, x)` for values before and after whole Eights, `eight(i, x)` for
+/// these, shared out over the block.
+template <class OfOne, class OfEight>
+__device__ void for_each_in_row(bf16* row, Index columns, const OfOne& one, const OfEight& eight) {
+  const Index misplaced = reinterpret_cast<unsigned long long>(row) / sizeof(bf16) % 8;
+  const Index before = misplaced == 0 ? 0 : 8 - misplaced;
+  const Index head = before < columns ? before : columns;
+  const Index eights = (columns - head) / 8;
+  for (Index i = threadIdx.x; i < head; i += blockDim.x) one(i, row[i]);
+  auto* const body = reinterpret_cast<Eight*>(row + head);
+  for (Index k = threadIdx.x; k < eights; k += blockDim.x) eight(head + 8 * k, body[k]);
+  for (Index i = head + 8 * eights + threadIdx.x; i < columns; i += blockDim.x) one(i, row[i]);
+}

@@ -1,0 +1,70 @@
+// Sums over rows, and of gradients.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Sums of the rows y, y + gridDim.y, ... of x [rows, columns] to row y of `parts`
+/// [gridDim.y, columns]. Blocks of 8 warps, each of which reads 256 columns of a row.
+extern "C" __global__ void __launch_bounds__(256)
+    column_parts(const bf16* x, float* parts, Index rows, Index columns) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const Index column = 256 * static_cast<Index>(blockIdx.x) + 8 * lane;
+  const bool is_there = column < columns;
+  float sum[8] = {};
+  if (is_there) {
+    const Index step = 8 * static_cast<Index>(gridDim.y);
+#pragma unroll 4
+    for (Index row = 8 * static_cast<Index>(blockIdx.y) + warp; row < rows; row += step) {
+      const Eight here = *reinterpret_cast<const Eight*>(x + row * columns + column);
+      for (int j = 0; j < 8; ++j) sum[j] += wide(here.of[j]);
+    }
+  }
+  __shared__ float of_warps[8][256];
+  for (int j = 0; j < 8; ++j) of_warps[warp][8 * lane + j] = sum[j];
+  __syncthreads();
+  const Index mine = 256 * static_cast<Index>(blockIdx.x) + threadIdx.x;
+  if (mine >= columns) return;
+  float total = 0;
+  for (int w = 0; w < 8; ++w) total += of_warps[w][threadIdx.x];
+  parts[blockIdx.y * columns + mine] = total;
+}
+
+/// The sums of the columns of `parts` [rows, columns]: the first `split` go to `first`, the others
+/// to `second`. Blocks of 32 warps, which share the rows of 32 columns. Of any alignment.
+extern "C" __global__ void __launch_bounds__(1024)
+    sum_parts(const float* parts, bf16* first, bf16* second, int rows, Index columns, Index split) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const Index column = 32 * static_cast<Index>(blockIdx.x) + lane;
+  float sum = 0;
+  if (column < columns) {
+#pragma unroll 4
+    for (int row = warp; row < rows; row += 32) sum += parts[row * columns + column];
+  }
+  __shared__ float of_warps[32][33];
+  of_warps[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= columns) return;
+  float total = 0;
+  for (int w = 0; w < 32; ++w) total += of_warps[w][lane];
+  (column < split ? first[column] : second[column - split]) = narrow(total);
+}
+
+/// sum += x, or sum = x for the first of several; a thread per 8 values, which there are `count`
+/// of.
+extern "C" __global__ void __launch_bounds__(256)
+    accumulate(float* sum, const bf16* x, Index count, int is_first) {
+  const Index i = 8 * (static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x);
+  if (i >= count) return;
+  const auto add = [&](float before, bf16 more) {
+    return is_first != 0 ? wide(more) : before + wide(more);
+  };
+  if (i + 8 > count) {
+    for (Index j = i; j < count; ++j) sum[j] = add(sum[j], x[j]);
+    return;
+  }
+  const Eight more = *reinterpret_cast<const Eight*>(x + i);
+  for (int half = 0; half < 2; ++half) {
+    auto* const place = reinterpret_cast<Four*>(sum + i + 4 * half);
+    Four four = is_first != 0 ? Four{} : *place;
+    for (int j = 0; j < 4; ++j) four.of[j] = add(four.of[j], more.of[4 * half + j]);
+    *place = four;
+  }
+}
