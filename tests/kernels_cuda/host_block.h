@@ -1,14 +1,17 @@
-// What our own kernels need of CUDA, for a block of threads of the host: they can be run where
-// there is no GPU. Blocks run one after the other, so what they share can be static.
+// What our own kernels need of CUDA, on the host: they can be run where there is no GPU. The
+// threads of a block take turns on one of the host's; blocks run one after the other, so what they
+// share can be static.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <barrier>
+#include <ucontext.h>
+
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 namespace trireme::kernels::host {
@@ -20,31 +23,98 @@ struct uint4 {
   unsigned x, y, z, w;
 };
 
-inline Three blockDim, gridDim;
-inline thread_local Three threadIdx, blockIdx;
+inline Three blockDim, gridDim, blockIdx;
+inline Three threadIdx;  ///< of the thread whose turn it is
 
-/// What threads of a block meet at and exchange values over.
-struct Block {
-  explicit Block(unsigned threads) : all(threads), exchanged(threads) {
-    for (unsigned i = 0; i < threads / 32; ++i)
-      warps.push_back(std::make_unique<std::barrier<>>(32));
-  }
-  std::barrier<> all;
-  std::vector<std::unique_ptr<std::barrier<>>> warps;
-  std::vector<float> exchanged;
+/// Where threads wait for each other, again and again.
+struct Meeting {
+  unsigned expected, waiting = 0, held = 0;
 };
-inline Block* block = nullptr;
+
+/// The threads of a block, which go on until they wait.
+class Block {
+ public:
+  Block(unsigned threads, std::function<void()> body)
+      : all_{threads},
+        warps_(threads / 32, Meeting{32}),
+        exchanged_(threads),
+        body_(std::move(body)) {
+    threads_.reserve(threads);  // a context must not move
+    for (unsigned i = 0; i < threads; ++i) {
+      Thread& thread = threads_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(kStack));
+      ::getcontext(&thread.context);
+      thread.context.uc_stack.ss_sp = thread.stack.get();
+      thread.context.uc_stack.ss_size = kStack;
+      thread.context.uc_link = &host_;
+      ::makecontext(&thread.context, &Block::begin, 0);
+    }
+  }
+
+  void run() {
+    current = this;
+    for (std::size_t left = threads_.size(); left > 0;) {
+      const std::size_t met_before = met_, left_before = left;
+      for (turn_ = 0; turn_ < threads_.size(); ++turn_) {
+        if (threads_[turn_].has_ended) continue;
+        threadIdx = {static_cast<unsigned>(turn_), 0};
+        ::swapcontext(&host_, &threads_[turn_].context);
+        if (threads_[turn_].has_ended) --left;
+      }
+      if (met_ == met_before && left == left_before) std::abort();  // they wait for one another
+    }
+  }
+
+  void meet_all() { meet(all_); }
+  float exchange(float value, unsigned other) {
+    Meeting& warp = warps_[threadIdx.x / 32];
+    exchanged_[threadIdx.x] = value;
+    meet(warp);
+    const float found = exchanged_[other];
+    meet(warp);
+    return found;
+  }
+
+  static inline Block* current = nullptr;
+
+ private:
+  static constexpr std::size_t kStack = std::size_t{64} << 10;
+  struct Thread {
+    explicit Thread(std::unique_ptr<std::byte[]> memory) : stack(std::move(memory)) {}
+    std::unique_ptr<std::byte[]> stack;
+    ucontext_t context{};
+    bool has_ended = false;
+  };
+
+  static void begin() {
+    current->body_();
+    current->threads_[current->turn_].has_ended = true;
+  }
+  void meet(Meeting& at) {
+    const unsigned number = at.held;
+    if (++at.waiting == at.expected) {
+      at.waiting = 0;
+      ++at.held;
+      ++met_;
+    }
+    while (at.held == number) {
+      ::swapcontext(&threads_[turn_].context, &host_);
+    }
+  }
+
+  Meeting all_;
+  std::vector<Meeting> warps_;
+  std::vector<float> exchanged_;
+  std::function<void()> body_;
+  std::vector<Thread> threads_;
+  ucontext_t host_{};
+  std::size_t turn_ = 0, met_ = 0;
+};
 
 inline void __syncthreads() {
-  block->all.arrive_and_wait();
+  Block::current->meet_all();
 }
 inline float __shfl_xor_sync(unsigned /*lanes*/, float value, int distance) {
-  std::barrier<>& warp = *block->warps[threadIdx.x / 32];
-  block->exchanged[threadIdx.x] = value;
-  warp.arrive_and_wait();
-  const float other = block->exchanged[threadIdx.x ^ static_cast<unsigned>(distance)];
-  warp.arrive_and_wait();
-  return other;
+  return Block::current->exchange(value, threadIdx.x ^ static_cast<unsigned>(distance));
 }
 inline float __uint_as_float(unsigned bits) {
   return std::bit_cast<float>(bits);
@@ -80,18 +150,9 @@ template <class Kernel, class... Arguments>
 void run(Three blocks, unsigned threads, const Kernel& kernel, Arguments... arguments) {
   gridDim = blocks;
   blockDim = {threads, 1};
-  for (unsigned y = 0; y < blocks.y; ++y) {
-    for (unsigned x = 0; x < blocks.x; ++x) {
-      Block here(threads);
-      block = &here;
-      std::vector<std::jthread> team;
-      for (unsigned t = 0; t < threads; ++t)
-        team.emplace_back([&, t] {
-          threadIdx = {t, 0};
-          blockIdx = {x, y};
-          kernel(arguments...);
-        });
-    }
+  for (blockIdx.y = 0; blockIdx.y < blocks.y; ++blockIdx.y) {
+    for (blockIdx.x = 0; blockIdx.x < blocks.x; ++blockIdx.x)
+      Block(threads, [&] { kernel(arguments...); }).run();
   }
 }
 

@@ -1,4 +1,4 @@
-// The kernels themselves, run by threads of the host, against LibTorch in double.
+// The kernels themselves, run on the host, against LibTorch in double.
 // SPDX-License-Identifier: Apache-2.0
 #include "host_block.h"
 
