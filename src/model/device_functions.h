@@ -26,7 +26,10 @@ struct NormAndInput {
 NormAndInput layer_norm_with_input(const at::Tensor& x, const at::Tensor& weight_C,
                                    const at::Tensor& bias_C, double epsilon);
 
-/// The same for an RMS norm, which LibTorch's operators do not do here.
+/// The same for an RMS norm.
+NormAndInput rms_norm_with_input(const at::Tensor& x, const at::Tensor& weight_C, double epsilon);
+
+/// As far as the device has a kernel for it.
 std::optional<NormAndInput> own_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                          double epsilon);
 

@@ -158,7 +158,7 @@ bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
   return static_cast<bool>(accumulate);
 }
 
-bool device_adamw(UpdateGroup& group, const config::OptimizerSpec& spec, double rate,
+bool device_adamw(const UpdateGroup& group, const config::OptimizerSpec& spec, double rate,
                   std::int64_t step, const at::Tensor& divisor) {
   const auto are_floats = [](const std::vector<at::Tensor>& all) {
     return std::all_of(all.begin(), all.end(), [](const at::Tensor& one) {

@@ -60,7 +60,7 @@ std::optional<SwigluGradients> device_swiglu_backward(const at::Tensor& dy, cons
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first);
 
 /// The update of AdamW with what follows it, rounded weights: model::update.
-bool device_adamw(UpdateGroup& group, const config::OptimizerSpec& spec, double rate,
+bool device_adamw(const UpdateGroup& group, const config::OptimizerSpec& spec, double rate,
                   std::int64_t step, const at::Tensor& divisor);
 
 }  // namespace trireme::model

@@ -114,10 +114,14 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-  if (const auto own = own_rms_norm(x, weight, epsilon)) return own->y;
+  return rms_norm_with_input(x, weight, epsilon).y;
+}
+
+NormAndInput rms_norm_with_input(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  if (const auto own = own_rms_norm(x, weight, epsilon)) return *own;
   // One kernel there, which keeps the same.
-  if (x.is_cuda()) return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
-  return RmsNorm::apply(x, weight, epsilon);
+  if (x.is_cuda()) return {at::rms_norm(x, {x.size(-1)}, weight, epsilon), x};
+  return {RmsNorm::apply(x, weight, epsilon), x};
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {

@@ -7,7 +7,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_functions.h"
 #include "language.h"
-#include "saved_tensors.h"
 #include "trained.h"
 #include "transformer.h"
 
@@ -50,15 +49,10 @@ struct RmsNorm {
   }
   /// And x, for what it is used for beside the norm.
   NormAndInput with_input(const at::Tensor& x, const Context& context) const {
-    const auto own = own_rms_norm(x, weight, epsilon);
-    NormAndInput both = own ? *own : NormAndInput{rms_norm(x, weight, epsilon), x};
-    const at::ScalarType type = product_type(x);
-    both.y = both.y.to(type);
-    if (context.lean_tapes)
-      RemakingScope::stand_in(both.y, {x}, [norm = *this, type](const Values& source) {
-        return rms_norm(source[0], norm.weight, norm.epsilon).to(type);
-      });
-    return both;
+    return for_product(rms_norm_with_input(x, weight, epsilon), x, context,
+                       [norm = *this](const at::Tensor& source) {
+                         return rms_norm(source, norm.weight, norm.epsilon);
+                       });
   }
 };
 

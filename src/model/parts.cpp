@@ -129,12 +129,19 @@ at::Tensor Norm::operator()(const at::Tensor& x, const Context& context) const {
 }
 
 NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const {
-  NormAndInput both = layer_norm_with_input(x, weight, bias, epsilon);
+  return for_product(layer_norm_with_input(x, weight, bias, epsilon), x, context,
+                     [norm = *this](const at::Tensor& source) {
+                       return layer_norm(source, norm.weight, norm.bias, norm.epsilon);
+                     });
+}
+
+NormAndInput for_product(NormAndInput both, const at::Tensor& x, const Context& context,
+                         std::function<at::Tensor(const at::Tensor& x)> make) {
   const at::ScalarType type = product_type(x);
   both.y = both.y.to(type);
   if (context.lean_tapes)
-    RemakingScope::stand_in(both.y, {x}, [norm = *this, type](const Values& source) {
-      return layer_norm(source[0], norm.weight, norm.bias, norm.epsilon).to(type);
+    RemakingScope::stand_in(both.y, {x}, [type, make = std::move(make)](const Values& source) {
+      return make(source[0]).to(type);
     });
   return both;
 }

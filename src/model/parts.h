@@ -117,6 +117,11 @@ struct Norm {
   NormAndInput with_input(const at::Tensor& x, const Context& context) const;
 };
 
+/// A norm of x, which `make` gives again, in the type of a product to come. A lean tape keeps x
+/// alone.
+NormAndInput for_product(NormAndInput both, const at::Tensor& x, const Context& context,
+                         std::function<at::Tensor(const at::Tensor& x)> make);
+
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
               double epsilon);
 
