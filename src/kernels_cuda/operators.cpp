@@ -22,8 +22,11 @@
 namespace trireme::kernels {
 namespace {
 
-using Bf16 = std::uint16_t;
-using Index = long long;  // the kernels'
+// The kernels' types.
+using bf16 = std::uint16_t;
+using Index = long long;
+#include "kernels/arguments.h"
+static_assert(sizeof(Update) < 4096, "what a kernel takes as arguments");
 
 constexpr unsigned kThreadsOfRow = 512, kThreads = 256, kThreadsOfSum = 1024;
 
@@ -54,7 +57,7 @@ at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gra
   const at::Tensor of_rows = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
   if (logits.numel() == 0) return of_rows;
   kernels_of(logits).launch(Kernel::kLogLikelihood, dim3(static_cast<unsigned>(logits.size(0))),
-                            kThreadsOfRow, write<Bf16>(logits), read<Index>(target),
+                            kThreadsOfRow, write<bf16>(logits), read<Index>(target),
                             write<float>(of_rows), Index{logits.size(1)}, int{gradients});
   return of_rows;
 }
@@ -63,7 +66,7 @@ at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gra
 void sum_parts(const BuiltKernels& kernels, const at::Tensor& parts, const at::Tensor& first,
                const at::Tensor& second) {
   kernels.launch(Kernel::kSumParts, dim3(blocks_for(parts.size(1), 32)), kThreadsOfSum,
-                 read<float>(parts), write<Bf16>(first), write<Bf16>(second),
+                 read<float>(parts), write<bf16>(first), write<bf16>(second),
                  static_cast<int>(parts.size(0)), Index{parts.size(1)}, Index{first.numel()});
 }
 
@@ -79,7 +82,7 @@ at::Tensor column_sums(const at::Tensor& x) {
   const unsigned down =
       std::clamp(blocks_for(std::int64_t{6} * kernels.multiprocessors(), across), 1U, most);
   const at::Tensor parts = at::empty({down, columns}, x.options().dtype(at::kFloat));
-  kernels.launch(Kernel::kColumnParts, dim3(across, down), kThreads, read<Bf16>(x),
+  kernels.launch(Kernel::kColumnParts, dim3(across, down), kThreads, read<bf16>(x),
                  write<float>(parts), Index{rows}, Index{columns});
   sum_parts(kernels, parts, sums, sums);
   return sums;
@@ -109,8 +112,8 @@ std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& w
   const at::Tensor y = at::empty_like(x);
   const at::Tensor scales = at::empty({by.rows}, x.options().dtype(at::kFloat));
   if (means != nullptr) *means = at::empty_like(scales);
-  kernels.launch(Kernel::kNorm, dim3(by.blocks), by.threads, read<Bf16>(x), read<Bf16>(weight),
-                 bias == nullptr ? nullptr : read<Bf16>(*bias), write<Bf16>(y),
+  kernels.launch(Kernel::kNorm, dim3(by.blocks), by.threads, read<bf16>(x), read<bf16>(weight),
+                 bias == nullptr ? nullptr : read<bf16>(*bias), write<bf16>(y),
                  means == nullptr ? nullptr : write<float>(*means), write<float>(scales),
                  Index{by.rows}, Index{by.columns}, static_cast<float>(epsilon));
   return {y, scales};
@@ -130,9 +133,9 @@ std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at:
   if (of_bias != nullptr) *of_bias = at::empty_like(weight);
   const int sums = of_bias == nullptr ? 1 : 2;
   const at::Tensor parts = at::empty({by.blocks, sums * by.columns}, scales.options());
-  kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<Bf16>(dy), read<Bf16>(x),
+  kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<bf16>(dy), read<bf16>(x),
                  means == nullptr ? nullptr : read<float>(*means), read<float>(scales),
-                 read<Bf16>(weight), more ? read<Bf16>(*more) : nullptr, write<Bf16>(dx),
+                 read<bf16>(weight), more ? read<bf16>(*more) : nullptr, write<bf16>(dx),
                  write<float>(parts), Index{by.rows}, Index{by.columns});
   sum_parts(kernels, parts, of_weight, of_bias == nullptr ? of_weight : *of_bias);
   return {dx, of_weight};
@@ -172,8 +175,8 @@ at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor
   const c10::cuda::CUDAGuard on_device(x.device());
   const at::Tensor y = at::empty_like(x);
   const Index count = x.numel() / 16;
-  kernels_of(x).launch(Kernel::kTurn, dim3(blocks_for(count, kThreads)), kThreads, read<Bf16>(x),
-                       read<float>(cosines), read<float>(sines), write<Bf16>(y), Index{count},
+  kernels_of(x).launch(Kernel::kTurn, dim3(blocks_for(count, kThreads)), kThreads, read<bf16>(x),
+                       read<float>(cosines), read<float>(sines), write<bf16>(y), Index{count},
                        Index{cosines.size(0)}, static_cast<int>(heads),
                        static_cast<int>(cosines.numel() / cosines.size(0)), back ? -1.0F : 1.0F);
   return y;
@@ -184,7 +187,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   const at::Tensor y = at::empty_like(gate);
   const Index count = gate.numel() / 8;
   kernels_of(gate).launch(Kernel::kSwiglu, dim3(blocks_for(count, kThreads)), kThreads,
-                          read<Bf16>(gate), read<Bf16>(up), write<Bf16>(y), Index{count});
+                          read<bf16>(gate), read<bf16>(up), write<bf16>(y), Index{count});
   return y;
 }
 
@@ -194,8 +197,8 @@ std::tuple<at::Tensor, at::Tensor> swiglu_backward(const at::Tensor& dy, const a
   const at::Tensor of_gate = at::empty_like(gate), of_up = at::empty_like(gate);
   const Index count = gate.numel() / 8;
   kernels_of(gate).launch(Kernel::kSwigluBackward, dim3(blocks_for(count, kThreads)), kThreads,
-                          read<Bf16>(dy), read<Bf16>(gate), read<Bf16>(up), write<Bf16>(of_gate),
-                          write<Bf16>(of_up), Index{count});
+                          read<bf16>(dy), read<bf16>(gate), read<bf16>(up), write<bf16>(of_gate),
+                          write<bf16>(of_up), Index{count});
   return {of_gate, of_up};
 }
 
@@ -204,34 +207,14 @@ void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
   const c10::cuda::CUDAGuard on_device(x.device());
   if (x.numel() == 0) return;
   kernels_of(x).launch(Kernel::kAccumulate, dim3(blocks_for(x.numel(), std::int64_t{8} * kThreads)),
-                       kThreads, write<float>(sum), read<Bf16>(x), Index{x.numel()}, int{is_first});
+                       kThreads, write<float>(sum), read<bf16>(x), Index{x.numel()}, int{is_first});
 }
-
-// As in kernels/updates.cu.
-struct Updated {
-  float* value;
-  const float* gradient;
-  float *first, *second;
-  Bf16* weight;
-  Index count;
-};
-struct Update {
-  static constexpr int kMost = 64;
-  Updated of[kMost];
-  int begins[kMost];
-  int count;
-  float rate, decay, beta1, beta2, epsilon;
-  float correction1, correction2;
-  const float* divisor;
-};
-static_assert(sizeof(Update) < 4096, "what a kernel takes as arguments");
 
 /// Lists of the same length, but for `weights`, which may be empty. All but these float32.
 void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first,
            at::TensorList second, at::TensorList weights, double rate, double decay, double beta1,
            double beta2, double epsilon, std::int64_t step,
            const std::optional<at::Tensor>& divisor) {
-  constexpr std::int64_t kValuesOfBlock = 1024;
   const c10::cuda::CUDAGuard on_device(values.front().device());
   const BuiltKernels& kernels = kernels_of(values.front());
   const auto narrow = [](double x) { return static_cast<float>(x); };
@@ -251,9 +234,9 @@ void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first
                            read<float>(gradients[i]),
                            write<float>(first[i]),
                            write<float>(second[i]),
-                           weights.empty() ? nullptr : write<Bf16>(weights[i]),
+                           weights.empty() ? nullptr : write<bf16>(weights[i]),
                            Index{values[i].numel()}};
-    blocks += blocks_for(values[i].numel(), kValuesOfBlock);
+    blocks += blocks_for(values[i].numel(), Update::kValuesOfBlock);
     if (all.count < Update::kMost && i + 1 < values.size()) continue;
     if (blocks > 0) kernels.launch(Kernel::kAdamw, dim3(blocks), kThreads, all);
     all.count = 0;

@@ -13,6 +13,7 @@ namespace host {
 // In the order in which they are built.
 // clang-format off
 #include "kernels/basics.cu"
+#include "kernels/arguments.h"
 #include "kernels/losses.cu"
 #include "kernels/sums.cu"
 #include "kernels/norms.cu"

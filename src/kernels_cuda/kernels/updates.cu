@@ -1,34 +1,15 @@
 // AdamW.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What `adamw` updates: a parameter, or a part of one, with what belongs to it.
-struct Updated {
-  float* value;
-  const float* gradient;
-  float* first;   ///< moment
-  float* second;  ///< moment
-  bf16* weight;   ///< the value in bfloat16, or null
-  Index count;
-};
-
-struct Update {
-  static constexpr int kMost = 64;
-  Updated of[kMost];
-  int begins[kMost];  ///< the first block of each
-  int count;
-  float rate, decay, beta1, beta2, epsilon;
-  float correction1, correction2;  ///< 1 - beta1^step, sqrt(1 - beta2^step)
-  const float* divisor;            ///< of the gradients, or null
-};
-
 /// AdamW (Loshchilov and Hutter 2019, algorithm 2), and the new value rounded to `weight`: a thread
-/// per value, 1024 values per block. Of any alignment; every operation is written out, so that a
-/// value's bits do not depend on where it stands.
+/// per 4 values. Of any alignment; every operation is written out, so that a value's bits do not
+/// depend on where it stands.
 extern "C" __global__ void __launch_bounds__(256) adamw(Update all) {
   int i = 0;
   while (i + 1 < all.count && all.begins[i + 1] <= static_cast<int>(blockIdx.x)) ++i;
   const Updated one = all.of[i];
-  const Index begin = 1024 * (static_cast<Index>(blockIdx.x) - all.begins[i]) + threadIdx.x;
+  const Index begin =
+      Update::kValuesOfBlock * (static_cast<Index>(blockIdx.x) - all.begins[i]) + threadIdx.x;
   const float divisor = all.divisor != nullptr ? *all.divisor : 1;
   const float kept = __fmaf_rn(-all.rate, all.decay, 1.0F);
   const float step = __fdiv_rn(all.rate, all.correction1);

@@ -1,0 +1,24 @@
+// What the host hands to a kernel as one argument, for both of them: types bf16 and Index come
+// first.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What `adamw` updates: a parameter, or a part of one, with what belongs to it.
+struct Updated {
+  float* value;
+  const float* gradient;
+  float* first;   ///< moment
+  float* second;  ///< moment
+  bf16* weight;   ///< the value in bfloat16, or null
+  Index count;
+};
+
+struct Update {
+  static constexpr int kMost = 64;
+  static constexpr int kValuesOfBlock = 1024;
+  Updated of[kMost];
+  int begins[kMost];  ///< the first block of each
+  int count;
+  float rate, decay, beta1, beta2, epsilon;
+  float correction1, correction2;  ///< 1 - beta1^step, sqrt(1 - beta2^step)
+  const float* divisor;            ///< of the gradients, or null
+};
