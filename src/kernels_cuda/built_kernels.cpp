@@ -17,9 +17,10 @@
 namespace trireme::kernels {
 namespace {
 
-constexpr std::array kNames{"log_likelihood",    "column_parts", "sum_parts", "row_norm",
-                            "row_norm_backward", "turn",         "swiglu",    "swiglu_backward",
-                            "accumulate",        "adamw"};
+constexpr std::array kNames{
+    "log_likelihood", "column_parts", "sum_parts",     "row_norm", "row_norm_backward",
+    "turn",           "gelu",         "gelu_backward", "swiglu",   "swiglu_backward",
+    "accumulate",     "adamw"};
 
 void check_nvrtc(nvrtcResult result, const std::string& what) {
   if (result == NVRTC_SUCCESS) return;

@@ -16,6 +16,8 @@ enum class Kernel {
   kNorm,
   kNormBackward,
   kTurn,
+  kGelu,
+  kGeluBackward,
   kSwiglu,
   kSwigluBackward,
   kAccumulate,
@@ -42,7 +44,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 10;
+  static constexpr int kKernels = 12;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

@@ -62,30 +62,38 @@ at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gra
   return of_rows;
 }
 
-/// Parts [P, N] to `first` and `second`, in this order.
-void sum_parts(const BuiltKernels& kernels, const at::Tensor& parts, const at::Tensor& first,
-               const at::Tensor& second) {
-  kernels.launch(Kernel::kSumParts, dim3(blocks_for(parts.size(1), 32)), kThreadsOfSum,
-                 read<float>(parts), write<bf16>(first), write<bf16>(second),
-                 static_cast<int>(parts.size(0)), Index{parts.size(1)}, Index{first.numel()});
-}
+/// Blocks of 256 columns, that share the rows.
+struct ColumnBlocks {
+  unsigned across = 0, down = 0;
 
-/// [N, C] to [C].
-at::Tensor column_sums(const at::Tensor& x) {
+  ColumnBlocks(const BuiltKernels& kernels, std::int64_t rows, std::int64_t columns)
+      : across(blocks_for(columns, 256)) {
+    // Some per multiprocessor, but each with several rows for each of its warps.
+    const unsigned most = blocks_for(rows, std::int64_t{8} * 4);
+    down = std::clamp(blocks_for(std::int64_t{6} * kernels.multiprocessors(), across), 1U, most);
+  }
+};
+
+/// [N, C] to float32 [P, C].
+at::Tensor column_parts(const at::Tensor& x) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
   const std::int64_t rows = x.size(0), columns = x.size(1);
-  const at::Tensor sums = at::empty({columns}, x.options());
-  const unsigned across = blocks_for(columns, 256);
-  // Some blocks per multiprocessor, but each with several rows for each of its warps.
-  const unsigned most = blocks_for(rows, std::int64_t{8} * 4);
-  const unsigned down =
-      std::clamp(blocks_for(std::int64_t{6} * kernels.multiprocessors(), across), 1U, most);
-  const at::Tensor parts = at::empty({down, columns}, x.options().dtype(at::kFloat));
-  kernels.launch(Kernel::kColumnParts, dim3(across, down), kThreads, read<bf16>(x),
+  const ColumnBlocks by(kernels, rows, columns);
+  const at::Tensor parts = at::empty({by.down, columns}, x.options().dtype(at::kFloat));
+  kernels.launch(Kernel::kColumnParts, dim3(by.across, by.down), kThreads, read<bf16>(x),
                  write<float>(parts), Index{rows}, Index{columns});
-  sum_parts(kernels, parts, sums, sums);
-  return sums;
+  return parts;
+}
+
+/// Parts [P, C], those columns from `begin` on that `sums`, float32 or bfloat16, has room for.
+void sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first) {
+  const c10::cuda::CUDAGuard on_device(parts.device());
+  const bool is_wide = sums.scalar_type() == at::kFloat;
+  kernels_of(parts).launch(Kernel::kSumParts, dim3(blocks_for(sums.numel(), 32)), kThreadsOfSum,
+                           read<float>(parts) + begin, is_wide ? nullptr : write<bf16>(sums),
+                           is_wide ? write<float>(sums) : nullptr, static_cast<int>(parts.size(0)),
+                           Index{parts.size(1)}, Index{sums.numel()}, int{is_first});
 }
 
 /// A thread per 8 columns, blocks that all find room at once and share the rows.
@@ -119,26 +127,23 @@ std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& w
   return {y, scales};
 }
 
-/// dy, x and `more`, which is added to the gradient of x, [..., C]; to the gradients of x and
-/// weight, and if `of_bias` is there of bias.
+/// dy, x and `more`, which is added to the gradient of x, [..., C]; to the gradient of x and parts
+/// of those of weight and, where rows have means, bias: [P, C] or [P, 2 C].
 std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at::Tensor& x,
                                                  const at::Tensor* means, const at::Tensor& scales,
                                                  const at::Tensor& weight,
-                                                 const std::optional<at::Tensor>& more,
-                                                 at::Tensor* of_bias) {
+                                                 const std::optional<at::Tensor>& more) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
   const RowBlocks by(kernels, x);
-  const at::Tensor dx = at::empty_like(x), of_weight = at::empty_like(weight);
-  if (of_bias != nullptr) *of_bias = at::empty_like(weight);
-  const int sums = of_bias == nullptr ? 1 : 2;
+  const at::Tensor dx = at::empty_like(x);
+  const int sums = means == nullptr ? 1 : 2;
   const at::Tensor parts = at::empty({by.blocks, sums * by.columns}, scales.options());
   kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<bf16>(dy), read<bf16>(x),
                  means == nullptr ? nullptr : read<float>(*means), read<float>(scales),
                  read<bf16>(weight), more ? read<bf16>(*more) : nullptr, write<bf16>(dx),
                  write<float>(parts), Index{by.rows}, Index{by.columns});
-  sum_parts(kernels, parts, of_weight, of_bias == nullptr ? of_weight : *of_bias);
-  return {dx, of_weight};
+  return {dx, parts};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
@@ -149,12 +154,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
   return {y, means, scales};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_backward(
-    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means, const at::Tensor& scales,
-    const at::Tensor& weight, const std::optional<at::Tensor>& more) {
-  at::Tensor of_bias;
-  auto [of_x, of_weight] = norm_backward(dy, x, &means, scales, weight, more, &of_bias);
-  return {of_x, of_weight, of_bias};
+std::tuple<at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                                       const at::Tensor& means,
+                                                       const at::Tensor& scales,
+                                                       const at::Tensor& weight,
+                                                       const std::optional<at::Tensor>& more) {
+  return norm_backward(dy, x, &means, scales, weight, more);
 }
 
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& weight,
@@ -166,7 +171,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
                                                      const at::Tensor& scales,
                                                      const at::Tensor& weight,
                                                      const std::optional<at::Tensor>& more) {
-  return norm_backward(dy, x, nullptr, scales, weight, more, nullptr);
+  return norm_backward(dy, x, nullptr, scales, weight, more);
 }
 
 /// x [B, T, heads x D], cosines and sines float32 [T, D / 2].
@@ -180,6 +185,31 @@ at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor
                        Index{cosines.size(0)}, static_cast<int>(heads),
                        static_cast<int>(cosines.numel() / cosines.size(0)), back ? -1.0F : 1.0F);
   return y;
+}
+
+at::Tensor gelu(const at::Tensor& x, bool is_tanh) {
+  const c10::cuda::CUDAGuard on_device(x.device());
+  const at::Tensor y = at::empty_like(x);
+  const Index count = x.numel() / 8;
+  kernels_of(x).launch(Kernel::kGelu, dim3(blocks_for(count, kThreads)), kThreads, read<bf16>(x),
+                       write<bf16>(y), Index{count}, int{is_tanh});
+  return y;
+}
+
+/// dy and x [..., C]: dy becomes the gradient of x. To the result, if it is wanted `again`, and
+/// parts of the gradient's sums of columns.
+std::tuple<at::Tensor, at::Tensor> gelu_backward(at::Tensor& dy, const at::Tensor& x, bool is_tanh,
+                                                 bool again) {
+  const c10::cuda::CUDAGuard on_device(x.device());
+  const BuiltKernels& kernels = kernels_of(x);
+  const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
+  const ColumnBlocks by(kernels, rows, columns);
+  const at::Tensor y = again ? at::empty_like(x) : at::Tensor();
+  const at::Tensor parts = at::empty({by.down, columns}, x.options().dtype(at::kFloat));
+  kernels.launch(Kernel::kGeluBackward, dim3(by.across, by.down), kThreads, write<bf16>(dy),
+                 read<bf16>(x), again ? write<bf16>(y) : nullptr, write<float>(parts), Index{rows},
+                 Index{columns}, int{is_tanh});
+  return {y, parts};
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
@@ -208,6 +238,12 @@ void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
   if (x.numel() == 0) return;
   kernels_of(x).launch(Kernel::kAccumulate, dim3(blocks_for(x.numel(), std::int64_t{8} * kThreads)),
                        kThreads, write<float>(sum), read<bf16>(x), Index{x.numel()}, int{is_first});
+}
+
+/// sum, float32 [O, I], += dy^T x of dy [N, O] and x [N, I] in bfloat16; with `is_first` sum = dy^T
+/// x. LibTorch's product, which adds in float32 and rounds nothing to bfloat16.
+void add_product(at::Tensor& sum, const at::Tensor& dy, const at::Tensor& x, bool is_first) {
+  at::addmm_out(sum, sum, dy.t(), x, at::kFloat, is_first ? 0 : 1, 1);
 }
 
 /// Lists of the same length, but for `weights`, which may be empty. All but these float32.
@@ -252,15 +288,19 @@ void make_known() {
     library.def(schema, torch::dispatch(c10::DispatchKey::CUDA, function));
   };
   define(kLogLikelihood, log_likelihood);
-  define(kColumnSums, column_sums);
+  define(kColumnParts, column_parts);
+  define(kSumParts, sum_parts);
   define(kLayerNorm, layer_norm);
   define(kLayerNormBackward, layer_norm_backward);
   define(kRmsNorm, rms_norm);
   define(kRmsNormBackward, rms_norm_backward);
   define(kTurn, turn);
+  define(kGelu, gelu);
+  define(kGeluBackward, gelu_backward);
   define(kSwiglu, swiglu);
   define(kSwigluBackward, swiglu_backward);
   define(kAccumulate, accumulate);
+  define(kAddProduct, add_product);
   define(kAdamw, adamw);
 }
 

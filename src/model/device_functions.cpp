@@ -2,43 +2,20 @@
 #include "device_functions.h"
 
 #include "device_kernels.h"
+#include "weight_gradients.h"
 
 #include "trireme/core/error.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
 
 namespace trireme::model {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-/// A gradient per row: [..., C] to [N, C].
-at::Tensor rows_of(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
-}
-
-struct Linear : torch::autograd::Function<Linear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight_OI, const at::Tensor& bias_O) {
-    context->save_for_backward({weight_OI.requires_grad() ? x : at::Tensor(),
-                                x.requires_grad() ? weight_OI : at::Tensor()});
-    return at::linear(x, weight_OI, bias_O);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight_OI = saved[1];
-    const at::Tensor dy_NO = rows_of(gradients[0]);
-    at::Tensor of_x, of_weight;
-    if (weight_OI.defined()) of_x = at::matmul(gradients[0], weight_OI);
-    if (x.defined()) of_weight = at::mm(dy_NO.t(), rows_of(x));
-    const auto sums = device_column_sums(dy_NO);
-    return {of_x, of_weight, sums ? *sums : dy_NO.sum(0)};
-  }
-};
 
 /// Gives y, and x as it is. An RMS norm has no bias.
 struct Norm : torch::autograd::Function<Norm> {
@@ -54,9 +31,18 @@ struct Norm : torch::autograd::Function<Norm> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &dy = gradients[0], &more = gradients[1];
     if (!dy.defined()) return {more, {}, {}, {}};
-    NormGradients of = device_norm_backward(dy.contiguous(), saved[0], {{}, saved[2], saved[3]},
-                                            saved[1], more.defined() ? more.contiguous() : more);
-    return {of.x, of.weight, of.bias, {}};
+    const Normed normed{{}, saved[2], saved[3]};
+    GradientAndParts found = device_norm_backward(dy.contiguous(), saved[0], normed, saved[1],
+                                                  more.defined() ? more.contiguous() : more);
+    // Edges are those of x, weight and, if there is one, bias.
+    const auto edges = torch::autograd::get_current_node();
+    const std::int64_t width = saved[1].numel();
+    const auto gradient = [&](std::size_t i) {
+      if (i >= edges->num_outputs() || !edges->task_should_compute_output(i)) return at::Tensor();
+      const auto begin = static_cast<std::int64_t>(i - 1) * width;
+      return gradient_by_parts(edges->next_edge(i), found.parts, begin, width);
+    };
+    return {found.of_x, gradient(1), gradient(2), {}};
   }
 };
 
@@ -85,16 +71,6 @@ struct Turned : torch::autograd::Function<Turned> {
 };
 
 }  // namespace
-
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
-  const auto may_be = [](const at::Tensor& value) {
-    return value.defined() && value.is_cuda() && value.scalar_type() == at::kBFloat16;
-  };
-  const bool adds_up = at::GradMode::is_enabled() && bias_O.defined() && bias_O.requires_grad();
-  if (adds_up && may_be(x) && may_be(weight_OI) && may_be(bias_O))
-    return Linear::apply(x, weight_OI, bias_O);
-  return at::linear(x, weight_OI, bias_O);
-}
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C,
                       double epsilon) {

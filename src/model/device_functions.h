@@ -1,4 +1,4 @@
-// Linear layers, norms and rotary positions by a device's own kernels, as far as there are any for
+// Norms and rotary positions by a device's own kernels, as far as there are any for
 // these tensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -9,9 +9,6 @@
 #include <optional>
 
 namespace trireme::model {
-
-/// x [..., I] weight_OI^T + bias_O; without a bias, undefined.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O);
 
 /// Over the last dimension of x.
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C,

@@ -52,6 +52,11 @@ bool is_plain(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.is_contiguous();
 }
 
+/// Where gradients add up.
+bool is_sum(const at::Tensor& x) {
+  return x.is_cuda() && x.scalar_type() == at::kFloat && x.is_contiguous() && is_aligned(x);
+}
+
 bool are_in_eights(std::initializer_list<at::Tensor> all) {
   for (const at::Tensor& x : all)
     if (!is_plain(x) || !is_aligned(x) || x.size(-1) % kValues != 0 || x.numel() == 0) return false;
@@ -69,11 +74,19 @@ std::optional<at::Tensor> device_log_likelihood(at::Tensor& logits_NV, const at:
   return log_likelihood(logits_NV, target_N, gradients);
 }
 
-std::optional<at::Tensor> device_column_sums(const at::Tensor& x_NC) {
+std::optional<at::Tensor> device_column_parts(const at::Tensor& x_NC) {
   if (!are_in_eights({x_NC})) return std::nullopt;
-  const DeviceOperator<at::Tensor(const at::Tensor&)> column_sums("trireme::column_sums");
-  if (!column_sums) return std::nullopt;
-  return column_sums(x_NC);
+  const DeviceOperator<at::Tensor(const at::Tensor&)> column_parts("trireme::column_parts");
+  if (!column_parts) return std::nullopt;
+  return column_parts(x_NC);
+}
+
+void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin,
+                      bool is_first) {
+  ensure(sums.is_contiguous() && begin + sums.numel() <= parts.size(1), "as many as there are");
+  const DeviceOperator<void(at::Tensor&, const at::Tensor&, std::int64_t, bool)> sum_parts(
+      "trireme::sum_parts_");
+  sum_parts(sums, parts, begin, is_first);
 }
 
 std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
@@ -97,8 +110,9 @@ std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& wei
   return Normed{std::move(y), {}, std::move(scales)};
 }
 
-NormGradients device_norm_backward(const at::Tensor& dy, const at::Tensor& x, const Normed& normed,
-                                   const at::Tensor& weight_C, const at::Tensor& more) {
+GradientAndParts device_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                      const Normed& normed, const at::Tensor& weight_C,
+                                      const at::Tensor& more) {
   ensure(are_in_eights({dy, x}) && (!more.defined() || are_in_eights({more})),
          "gradients are as their values");
   const auto also = more.defined() ? std::optional(more) : std::nullopt;
@@ -107,14 +121,14 @@ NormGradients device_norm_backward(const at::Tensor& dy, const at::Tensor& x, co
     const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                              const at::Tensor&, MaybeMore)>
         backward("trireme::rms_norm_backward");
-    auto [of_x, of_weight] = backward(dy, x, normed.scales, weight_C, also);
-    return {std::move(of_x), std::move(of_weight), {}};
+    auto [of_x, parts] = backward(dy, x, normed.scales, weight_C, also);
+    return {std::move(of_x), std::move(parts)};
   }
-  const DeviceOperator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                             const at::Tensor&, const at::Tensor&, MaybeMore)>
+  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                           const at::Tensor&, const at::Tensor&, MaybeMore)>
       backward("trireme::layer_norm_backward");
-  auto [of_x, of_weight, of_bias] = backward(dy, x, normed.means, normed.scales, weight_C, also);
-  return {std::move(of_x), std::move(of_weight), std::move(of_bias)};
+  auto [of_x, parts] = backward(dy, x, normed.means, normed.scales, weight_C, also);
+  return {std::move(of_x), std::move(parts)};
 }
 
 std::optional<at::Tensor> device_turn(const at::Tensor& x, const at::Tensor& cosines,
@@ -129,6 +143,27 @@ std::optional<at::Tensor> device_turn(const at::Tensor& x, const at::Tensor& cos
       turn("trireme::turn");
   if (!turn) return std::nullopt;
   return turn(x, cosines, sines, heads, back);
+}
+
+namespace {
+using Gelu = DeviceOperator<at::Tensor(const at::Tensor&, bool)>;
+constexpr const char* kGelu = "trireme::gelu";
+}  // namespace
+
+bool has_device_gelu(const at::Tensor& x) {
+  return are_in_eights({x}) && static_cast<bool>(Gelu(kGelu));
+}
+
+at::Tensor device_gelu(const at::Tensor& x, bool is_tanh) {
+  return Gelu(kGelu)(x, is_tanh);
+}
+
+GeluGradient device_gelu_backward(at::Tensor& dy, const at::Tensor& x, bool is_tanh, bool again) {
+  ensure(are_in_eights({dy, x}), "gradients are as their values");
+  const DeviceOperator<Two(at::Tensor&, const at::Tensor&, bool, bool)> backward(
+      "trireme::gelu_backward_");
+  auto [y, parts] = backward(dy, x, is_tanh, again);
+  return {std::move(y), std::move(parts)};
 }
 
 std::optional<at::Tensor> device_swiglu(const at::Tensor& gate, const at::Tensor& up) {
@@ -149,13 +184,22 @@ std::optional<SwigluGradients> device_swiglu_backward(const at::Tensor& dy, cons
 }
 
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
-  if (!is_plain(x) || !is_aligned(x) || !is_aligned(sum)) return false;
-  if (sum.scalar_type() != at::kFloat || !sum.is_contiguous() || sum.numel() != x.numel())
-    return false;
+  if (!is_plain(x) || !is_aligned(x) || !is_sum(sum) || sum.numel() != x.numel()) return false;
   const DeviceOperator<void(at::Tensor&, const at::Tensor&, bool)> accumulate(
       "trireme::accumulate_");
   if (accumulate) accumulate(sum, x, is_first);
   return static_cast<bool>(accumulate);
+}
+
+bool device_add_product(at::Tensor& sum_OI, const at::Tensor& dy_NO, const at::Tensor& x_NI,
+                        bool is_first) {
+  if (!are_in_eights({dy_NO, x_NI}) || !is_sum(sum_OI) ||
+      sum_OI.sizes() != at::IntArrayRef{dy_NO.size(1), x_NI.size(1)})
+    return false;
+  const DeviceOperator<void(at::Tensor&, const at::Tensor&, const at::Tensor&, bool)> add_product(
+      "trireme::add_product_");
+  if (add_product) add_product(sum_OI, dy_NO, x_NI, is_first);
+  return static_cast<bool>(add_product);
 }
 
 bool device_adamw(const UpdateGroup& group, const config::OptimizerSpec& spec, double rate,

@@ -18,8 +18,12 @@ namespace trireme::model {
 std::optional<at::Tensor> device_log_likelihood(at::Tensor& logits_NV, const at::Tensor& target_N,
                                                 bool gradients);
 
-/// [N, C] to [C].
-std::optional<at::Tensor> device_column_sums(const at::Tensor& x_NC);
+/// What is still to be added up, over its rows, for the sums of x's columns: float32 [parts, C].
+std::optional<at::Tensor> device_column_parts(const at::Tensor& x_NC);
+
+/// `sums` += what such rows, from column `begin` on, add up to; with `is_first` sums = that, in
+/// float32 or bfloat16.
+void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first);
 
 struct Normed {
   at::Tensor y, means, scales;  ///< one of the latter per row, float32; an RMS norm has no means
@@ -33,19 +37,33 @@ std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& w
 std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                       double epsilon);
 
-struct NormGradients {
-  at::Tensor x, weight, bias;
+/// Of a value, and the parts of sums over its rows.
+struct GradientAndParts {
+  at::Tensor of_x, parts;
 };
 
 /// Of what one of these gave, for the gradient dy of y. `more`, unless undefined, is added to the
-/// gradient of x.
-NormGradients device_norm_backward(const at::Tensor& dy, const at::Tensor& x, const Normed& normed,
-                                   const at::Tensor& weight_C, const at::Tensor& more);
+/// gradient of x. Parts of the weight's gradient, and of the bias's after them.
+GradientAndParts device_norm_backward(const at::Tensor& dy, const at::Tensor& x,
+                                      const Normed& normed, const at::Tensor& weight_C,
+                                      const at::Tensor& more);
 
 /// x [B, T, heads x D] with the pairs (i, i + D / 2) of every head turned by angles whose cosines
 /// and sines are [T, ..., D / 2] in float32; with `back` by the opposite angles.
 std::optional<at::Tensor> device_turn(const at::Tensor& x, const at::Tensor& cosines,
                                       const at::Tensor& sines, std::int64_t heads, bool back);
+
+/// Whether the two that follow take it.
+bool has_device_gelu(const at::Tensor& x);
+/// GELU, the exact one or that with a tanh.
+at::Tensor device_gelu(const at::Tensor& x, bool is_tanh);
+
+struct GeluGradient {
+  at::Tensor y;      ///< the result, made again with the same bits, if it was wanted
+  at::Tensor parts;  ///< of the sums of the gradient's columns
+};
+/// dy, of any such result, becomes the gradient of x.
+GeluGradient device_gelu_backward(at::Tensor& dy, const at::Tensor& x, bool is_tanh, bool again);
 
 /// silu(gate) up.
 std::optional<at::Tensor> device_swiglu(const at::Tensor& gate, const at::Tensor& up);
@@ -58,6 +76,10 @@ std::optional<SwigluGradients> device_swiglu_backward(const at::Tensor& dy, cons
 
 /// sum, in float32, += x; with `is_first` sum = x.
 bool device_accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first);
+
+/// sum_OI, in float32, += dy^T x, which is never rounded to bfloat16; with `is_first` sum = dy^T x.
+bool device_add_product(at::Tensor& sum_OI, const at::Tensor& dy_NO, const at::Tensor& x_NI,
+                        bool is_first);
 
 /// The update of AdamW with what follows it, rounded weights: model::update.
 bool device_adamw(const UpdateGroup& group, const config::OptimizerSpec& spec, double rate,

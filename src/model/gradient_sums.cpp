@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstdint>
@@ -33,6 +34,11 @@ class GradientSums::Sum {
     if (device_accumulate(value_, gradient, is_first)) return;
     is_first ? value_.copy_(gradient) : value_.add_(gradient);
   }
+  bool add_by(const std::function<bool(at::Tensor& sum, bool is_first)>& add) {
+    if (!add(value_, !is_begun_)) return false;
+    is_begun_ = true;
+    return true;
+  }
   void complete() {
     if (!std::exchange(is_begun_, true)) value_.zero_();
   }
@@ -44,9 +50,11 @@ class GradientSums::Sum {
     void operator()(const at::Tensor& weight) override {
       const at::NoGradGuard no_grad;
       at::Tensor& gradient = weight.mutable_grad();
+      if (!gradient.defined()) return;  // the backward has added it by itself
       sum_->add(gradient);
       gradient.reset();
     }
+    Sum& sum() { return *sum_; }
 
    private:
     std::shared_ptr<Sum> sum_;
@@ -85,6 +93,15 @@ GradientSums::GradientSums(GradientSums&&) noexcept = default;
 
 const at::Tensor& GradientSums::of(std::size_t i) const {
   return sums_.at(i)->value();
+}
+
+bool GradientSums::add_along(const torch::autograd::Edge& edge,
+                             const std::function<bool(at::Tensor& sum, bool is_first)>& add) {
+  const auto* const node = dynamic_cast<torch::autograd::AccumulateGrad*>(edge.function.get());
+  if (node == nullptr) return false;
+  auto* const hook = torch::autograd::impl::post_acc_grad_hooks(node->variable).get();
+  auto* const ours = dynamic_cast<Sum::Hook*>(hook);
+  return ours != nullptr && ours->sum().add_by(add);
 }
 
 void GradientSums::begin_anew() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts.h"
 
+#include "device_products.h"
 #include "saved_tensors.h"
 
 #include "trireme/core/error.h"
@@ -98,6 +99,19 @@ at::Tensor Linear::operator()(const at::Tensor& x, const Context& context) const
   const at::Tensor y = product(x, weight, bias, context);
   if (!lora_A.defined()) return y;
   return y.add(product(product(x, lora_A, {}, context), lora_B, {}, context), lora_scale);
+}
+
+at::Tensor Linear::of_gelu(at::Tensor h, const std::string& approximation,
+                           const Context& context) const {
+  if (!lora_A.defined() && has_own_gelu_linear(h, weight, bias)) {
+    return own_gelu_linear(
+        std::move(h), weight, bias,
+        {.is_tanh = approximation == "tanh", .keeps_result = !context.lean_tapes});
+  }
+  const auto gelu = [approximation](const Values& source) {
+    return at::gelu(source[0], approximation);
+  };
+  return (*this)(remade({std::move(h)}, context, gelu), context);
 }
 
 bool Lora::covers(const std::string& name) const {

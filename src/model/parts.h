@@ -83,6 +83,8 @@ struct Linear {
 
   /// A lean tape keeps no weight that was cast for the product.
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
+  /// Of gelu(h), by at::gelu's `approximation`. A lean tape keeps h alone.
+  at::Tensor of_gelu(at::Tensor h, const std::string& approximation, const Context& context) const;
 };
 
 /// Which linear weights of a chain have adapters beside them.

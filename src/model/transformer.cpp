@@ -113,10 +113,8 @@ Part down(const PartBuilder& build, const BlockShape& shape) {
   const Linear down = add_linear(build, "down", 4 * shape.width, shape.width,
                                  residual_deviation(shape), shape.lora);
   return [down, shape](Values input, const Context& context) -> Values {
-    const at::Tensor hidden = remade({take(input, 0)}, context, [shape](const Values& source) {
-      return at::gelu(source[0], shape.gelu);
-    });
-    return {take(input, 1) + dropout(down(hidden, context), shape.dropout, context)};
+    const at::Tensor y_BTC = down.of_gelu(take(input, 0), shape.gelu, context);
+    return {take(input, 1) + dropout(y_BTC, shape.dropout, context)};
   };
 }
 

@@ -23,15 +23,26 @@ at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gra
   return of_target.squeeze(1).to(at::kFloat);
 }
 
-at::Tensor column_sums(const at::Tensor& x) {
-  return x.to(at::kDouble).sum(0).to(x.scalar_type());
-}
-
-using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
 at::Tensor wide(const at::Tensor& value) {
   return value.to(at::kDouble);
 }
+
+/// Of rows, as one part.
+at::Tensor parts_of(const at::Tensor& wide_rows) {
+  return wide_rows.flatten(0, -2).sum(0, /*keepdim=*/true).to(at::kFloat);
+}
+
+at::Tensor column_parts(const at::Tensor& x) {
+  return parts_of(wide(x));
+}
+
+void sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first) {
+  const at::Tensor found = parts.narrow(1, begin, sums.numel()).sum(0).view(sums.sizes());
+  is_first ? sums.copy_(found) : sums.add_(found);
+}
+
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Two = std::tuple<at::Tensor, at::Tensor>;
 
 Three layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                  double epsilon) {
@@ -41,19 +52,14 @@ Three layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   return {y.to(x.scalar_type()), mean.to(at::kFloat), scale.to(at::kFloat)};
 }
 
-Three layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means,
-                          const at::Tensor& scales, const at::Tensor& weight,
-                          const std::optional<at::Tensor>& more) {
+Two layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means,
+                        const at::Tensor& scales, const at::Tensor& weight,
+                        const std::optional<at::Tensor>& more) {
   const at::Tensor h = (wide(x) - wide(means)) * wide(scales), g = wide(dy) * wide(weight);
   at::Tensor dx = (g - g.mean(-1, true) - h * (g * h).mean(-1, true)) * wide(scales);
   if (more) dx = dx + wide(*more);
-  const auto over_rows = [&](const at::Tensor& value) {
-    return value.flatten(0, -2).sum(0).to(weight.scalar_type());
-  };
-  return {dx.to(x.scalar_type()), over_rows(wide(dy) * h), over_rows(wide(dy))};
+  return {dx.to(x.scalar_type()), parts_of(at::cat({wide(dy) * h, wide(dy)}, -1))};
 }
-
-using Two = std::tuple<at::Tensor, at::Tensor>;
 
 Two rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   const at::Tensor scale = (wide(x) * wide(x)).mean(-1, true).add(epsilon).rsqrt();
@@ -65,8 +71,7 @@ Two rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tenso
   const at::Tensor h = wide(x) * wide(scales), g = wide(dy) * wide(weight);
   at::Tensor dx = (g - h * (g * h).mean(-1, true)) * wide(scales);
   if (more) dx = dx + wide(*more);
-  const at::Tensor of_weight = (wide(dy) * h).flatten(0, -2).sum(0);
-  return {dx.to(x.scalar_type()), of_weight.to(weight.scalar_type())};
+  return {dx.to(x.scalar_type()), parts_of(wide(dy) * h)};
 }
 
 at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
@@ -77,6 +82,19 @@ at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor
   return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1)
       .flatten(2)
       .to(x.scalar_type());
+}
+
+const char* kind(bool is_tanh) {
+  return is_tanh ? "tanh" : "none";
+}
+
+at::Tensor gelu(const at::Tensor& x, bool is_tanh) {
+  return at::gelu(wide(x), kind(is_tanh)).to(x.scalar_type());
+}
+
+Two gelu_backward(at::Tensor& dy, const at::Tensor& x, bool is_tanh, bool again) {
+  dy.copy_(at::gelu_backward(wide(dy), wide(x), kind(is_tanh)));
+  return {again ? gelu(x, is_tanh) : at::Tensor(), column_parts(dy.flatten(0, -2))};
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
@@ -91,6 +109,10 @@ Two swiglu_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tens
 
 void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
   is_first ? sum.copy_(x) : sum.add_(x);
+}
+
+void add_product(at::Tensor& sum, const at::Tensor& dy, const at::Tensor& x, bool is_first) {
+  accumulate(sum, at::mm(wide(dy).t(), wide(x)).to(at::kFloat), is_first);
 }
 
 /// Value by value in double, rounded once.
@@ -134,15 +156,19 @@ std::vector<std::string> define_own_operators() {
       library.impl(names.back().c_str(), torch::dispatch(key, function));
   };
   define(kLogLikelihood, log_likelihood);
-  define(kColumnSums, column_sums);
+  define(kColumnParts, column_parts);
+  define(kSumParts, sum_parts);
   define(kLayerNorm, layer_norm);
   define(kLayerNormBackward, layer_norm_backward);
   define(kRmsNorm, rms_norm);
   define(kRmsNormBackward, rms_norm_backward);
   define(kTurn, turn);
+  define(kGelu, gelu);
+  define(kGeluBackward, gelu_backward);
   define(kSwiglu, swiglu);
   define(kSwigluBackward, swiglu_backward);
   define(kAccumulate, accumulate);
+  define(kAddProduct, add_product);
   define(kAdamw, adamw);
   return names;
 }

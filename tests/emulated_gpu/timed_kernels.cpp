@@ -227,6 +227,7 @@ class Call {
   double flop() const {
     const auto tensor = [this](std::size_t i) { return arguments_[i].toTensor(); };
     if (name_ == "aten::mm" || name_ == "aten::bmm") return product_flop(tensor(0), tensor(1));
+    if (name_ == "trireme::add_product_") return product_flop(tensor(1), tensor(2));
     if (name_ == "aten::addmm" || name_ == "aten::baddbmm")
       return product_flop(tensor(1), tensor(2));
     if (name_ == "aten::_scaled_dot_product_flash_attention")

@@ -1,65 +1,20 @@
 // The device's own kernels at real sizes, against LibTorch in double.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels.h"
+
 #include "device_functions.h"
 #include "device_kernels.h"
-#include "gpu.h"
+#include "device_products.h"
 
 #include "trireme/model/functional.h"
 #include "trireme/model/update.h"
-#include "trireme/runtime/warm_up.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
 
 namespace trireme::model {
 namespace {
-
-class GpuKernels : public device::Gpu {
- protected:
-  void SetUp() override {
-    Gpu::SetUp();
-    if (IsSkipped()) return;
-    runtime::warm_up(cuda());  // with the autograd engine that layers need
-    at::manual_seed(7);
-  }
-  at::Tensor drawn(at::IntArrayRef sizes, double scale = 1) const {
-    return at::randn(sizes, at::TensorOptions(at::kFloat).device(on_gpu()))
-        .mul_(scale)
-        .to(at::kBFloat16);
-  }
-  /// An emulated GPU's operators take a CPU's time.
-  std::int64_t rows(std::int64_t real) const { return is_emulated() ? 12 : real; }
-  at::Tensor leaf(at::IntArrayRef sizes) const { return drawn(sizes).set_requires_grad(true); }
-};
-
-/// Of y in the leaves; y's gradient is `of_y`.
-std::vector<at::Tensor> gradients(const at::Tensor& y, const at::Tensor& of_y,
-                                  const std::vector<at::Tensor>& leaves, bool keep_graph = false) {
-  std::vector<torch::autograd::Edge> edges;
-  for (const at::Tensor& one : leaves) edges.push_back(torch::autograd::impl::gradient_edge(one));
-  return torch::autograd::Engine::get_default_engine().execute(
-      {torch::autograd::impl::gradient_edge(y)}, {of_y}, keep_graph,
-      /*create_graph=*/false, /*accumulate_grad=*/false, edges);
-}
-
-at::Tensor wide(const at::Tensor& x) {
-  return x.detach().to(at::kDouble);
-}
-at::Tensor wide_leaf(const at::Tensor& x) {
-  return wide(x).set_requires_grad(true);
-}
-
-/// In parts of the whole; `limit` is a few roundings to bfloat16.
-void expect_near(const at::Tensor& found, const at::Tensor& expected, double limit = 4e-3) {
-  ASSERT_EQ(found.sizes(), expected.sizes());
-  const double off =
-      ((wide(found) - expected).norm() / expected.norm().clamp_min(1e-30)).item<double>();
-  EXPECT_LE(off, limit);
-}
 
 TEST_F(GpuKernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
   for (const std::int64_t columns : {50304, 50257, 1000}) {
@@ -81,22 +36,6 @@ TEST_F(GpuKernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
     EXPECT_TRUE(at::equal(*found, *without));
     EXPECT_TRUE(at::allclose(wide(*found), of_target.squeeze(1), 1e-5, 1e-4));
     expect_near(logits, expected);
-  }
-}
-
-TEST_F(GpuKernels, TheBackwardOfALinearLayerIsLibTorchs) {
-  for (const auto& [count, in, out] :
-       {std::tuple{rows(8192), 64, 1600}, {rows(8192), 64, 6400}, {rows(1000), 128, 264}}) {
-    SCOPED_TRACE(out);
-    const at::Tensor x = leaf({4, count / 4, in}), weight = leaf({out, in}), bias = leaf({out});
-    const at::Tensor dy = drawn({4, count / 4, out});
-    const at::Tensor wide_x = wide_leaf(x), wide_weight = wide_leaf(weight),
-                     wide_bias = wide_leaf(bias);
-    EXPECT_TRUE(device_column_sums(dy.view({count, out})));
-    const auto found = gradients(linear(x, weight, bias), dy, {x, weight, bias});
-    const auto expected = gradients(at::linear(wide_x, wide_weight, wide_bias), wide(dy),
-                                    {wide_x, wide_weight, wide_bias});
-    for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
   }
 }
 
@@ -169,7 +108,7 @@ TEST_F(GpuKernels, TurningAndSwigluHaveTheGradientsOfTheFormulas) {
 TEST_F(GpuKernels, WidthsThatTheyDoNotTakeAreLibTorchs) {
   const at::Tensor x = leaf({10, 12}), weight = leaf({12}), bias = leaf({12});
   EXPECT_FALSE(device_layer_norm(x, weight, bias, 1e-5));
-  EXPECT_FALSE(device_column_sums(x.detach()));
+  EXPECT_FALSE(device_column_parts(x.detach()));
   const at::Tensor y = layer_norm(x, weight, bias, 1e-5);
   EXPECT_TRUE(at::equal(y, at::layer_norm(x, {12}, weight, bias, 1e-5)));
 }
@@ -239,7 +178,7 @@ TEST_F(GpuKernels, GiveTheSameBitsEveryTime) {
   const at::Tensor dy = drawn(x.sizes());
   const auto once = [&] {
     auto all = gradients(layer_norm(x, weight, bias, 1e-5), dy, {x, weight, bias});
-    all.push_back(*device_column_sums(dy.view({-1, 1600})));
+    all.push_back(*device_column_parts(dy.view({-1, 1600})));
     return all;
   };
   const auto first = once();

@@ -125,6 +125,9 @@ inline unsigned __float_as_uint(float x) {
 inline float __expf(float x) {
   return std::exp(x);
 }
+inline float erff(float x) {
+  return std::erf(x);
+}
 // Each rounds once, to the nearest.
 inline float __fmaf_rn(float a, float b, float c) {
   return std::fma(a, b, c);
@@ -136,6 +139,9 @@ inline float __fadd_rn(float a, float b) {
   return a + b;
 }
 inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fdividef(float a, float b) {
   return a / b;
 }
 inline float __fsqrt_rn(float x) {
@@ -161,4 +167,4 @@ void run(Three blocks, unsigned threads, const Kernel& kernel, Arguments... argu
 #define __global__
 #define __device__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)

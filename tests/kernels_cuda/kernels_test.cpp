@@ -76,20 +76,42 @@ TEST(Kernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
   }
 }
 
+/// What `parts` [P, C] come to from column `begin` on, rounded.
+at::Tensor summed(const at::Tensor& parts, std::int64_t begin, std::int64_t columns) {
+  const at::Tensor sums = at::empty({columns}, at::kBFloat16);
+  host::run({static_cast<unsigned>((columns + 31) / 32)}, 1024, host::sum_parts,
+            floats(parts) + begin, bits(sums), nullptr, static_cast<int>(parts.size(0)),
+            Index{parts.size(1)}, Index{columns}, 1);
+  return sums;
+}
+
 TEST(Kernels, ColumnsAreAddedUp) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {40, 264}, {301, 40}}) {
     SCOPED_TRACE(rows);
     const at::Tensor x = drawn({rows, columns});
     for (const unsigned down : {1U, 3U}) {
-      const at::Tensor parts = at::full({down, columns}, NAN),
-                       sums = at::empty({columns}, at::kBFloat16);
+      const at::Tensor parts = at::full({down, columns}, NAN);
       host::run({static_cast<unsigned>((columns + 255) / 256), down}, 256, host::column_parts,
                 bits(x), floats(parts), Index{rows}, Index{columns});
-      host::run({static_cast<unsigned>((columns + 31) / 32)}, 1024, host::sum_parts, floats(parts),
-                bits(sums), bits(sums), static_cast<int>(down), Index{columns}, Index{columns});
-      expect_near(sums, x.to(at::kDouble).sum(0), rows);
+      const at::Tensor expected = x.to(at::kDouble).sum(0);
+      expect_near(summed(parts, 0, columns), expected, rows);
+      expect_near(summed(parts, 4, columns - 4), expected.narrow(0, 4, columns - 4), rows);
     }
   }
+}
+
+TEST(Kernels, PartsAreAddedToASumInFloat32OrBeginOne) {
+  constexpr std::int64_t kParts = 70, kColumns = 41;
+  const at::Tensor parts = at::randn({kParts, kColumns});
+  const at::Tensor once = at::full({kColumns}, NAN), twice = at::full({kColumns}, NAN);
+  for (const auto& [sum, times] : {std::pair{once, 1}, {twice, 2}}) {
+    for (int i = 0; i < times; ++i)
+      host::run({2}, 1024, host::sum_parts, floats(parts), nullptr, floats(sum),
+                static_cast<int>(kParts), Index{kColumns}, Index{kColumns},
+                static_cast<int>(i == 0));
+  }
+  EXPECT_TRUE(at::allclose(once.to(at::kDouble), parts.to(at::kDouble).sum(0), 1e-5, 1e-5));
+  EXPECT_TRUE(at::equal(twice, once + once));
 }
 
 TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
@@ -114,18 +136,14 @@ TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
       EXPECT_TRUE(at::allclose(wide(mean), means.flatten(), 1e-5, 1e-6));
       EXPECT_TRUE(at::allclose(wide(scale), scales.flatten(), 1e-5, 1e-6));
       for (const bool has_more : {false, true}) {
-        const at::Tensor dx = at::empty_like(x), parts = at::full({blocks, 2 * columns}, NAN),
-                         dweight = at::empty_like(weight), dbias = at::empty_like(weight);
+        const at::Tensor dx = at::empty_like(x), parts = at::full({blocks, 2 * columns}, NAN);
         host::run({blocks}, threads, host::row_norm_backward, bits(dy), bits(x), floats(mean),
                   floats(scale), bits(weight), has_more ? bits(more) : nullptr, bits(dx),
                   floats(parts), Index{rows}, Index{columns});
         expect_near(dx, has_more ? of_x + wide(more) : of_x, 10);
         if (has_more) continue;
-        host::run({static_cast<unsigned>((2 * columns + 31) / 32)}, 1024, host::sum_parts,
-                  floats(parts), bits(dweight), bits(dbias), static_cast<int>(blocks),
-                  Index{2 * columns}, Index{columns});
-        expect_near(dweight, of_weight, 10 * rows);
-        expect_near(dbias, of_bias, 10 * rows);
+        expect_near(summed(parts, 0, columns), of_weight, 10 * rows);
+        expect_near(summed(parts, columns, columns), of_bias, 10 * rows);
       }
     }
   }
@@ -146,14 +164,11 @@ TEST(Kernels, RmsNormsHaveNoMeanAndNoBias) {
   expect_near(y, h * wide_weight, 10);
   EXPECT_TRUE(at::allclose(scale.to(at::kDouble), r.flatten(), 1e-5, 1e-6));
 
-  const at::Tensor dx = at::empty_like(x), parts = at::full({2, kColumns}, NAN),
-                   dweight = at::empty_like(weight);
+  const at::Tensor dx = at::empty_like(x), parts = at::full({2, kColumns}, NAN);
   host::run({2}, 32, host::row_norm_backward, bits(dy), bits(x), nullptr, floats(scale),
             bits(weight), nullptr, bits(dx), floats(parts), Index{kRows}, Index{kColumns});
-  host::run({3}, 1024, host::sum_parts, floats(parts), bits(dweight), bits(dweight), 2,
-            Index{kColumns}, Index{kColumns});
   expect_near(dx, (g - h * (g * h).mean(-1, true)) * r, 10);
-  expect_near(dweight, (wide_dy * h).sum(0), 50);
+  expect_near(summed(parts, 0, kColumns), (wide_dy * h).sum(0), 50);
 }
 
 TEST(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {
@@ -170,6 +185,37 @@ TEST(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {
               Index{kTokens}, kHeads, static_cast<int>(kHalf), direction);
     const at::Tensor c = cosines.to(at::kDouble), s = direction * sines.to(at::kDouble);
     expect_near(y, at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1), 1);
+  }
+}
+
+/// With what came out of it made again to the bit, and the gradient's sums as column_parts has
+/// them.
+TEST(Kernels, GeluAndItsGradientAreLibTorchs) {
+  for (const auto& [rows, columns] : {std::pair{1, 8}, {7, 264}, {150, 40}}) {
+    SCOPED_TRACE(rows);
+    const at::Tensor x = drawn({rows, columns}, 3), dy = drawn({rows, columns});
+    x[0][0] = 60;
+    x[0][1] = -60;
+    for (const int is_tanh : {0, 1}) {
+      const char* const kind = is_tanh != 0 ? "tanh" : "none";
+      const at::Tensor y = at::empty_like(x);
+      const Index count = x.numel() / 8;
+      host::run({static_cast<unsigned>((count + 255) / 256)}, 256, host::gelu, bits(x), bits(y),
+                count, is_tanh);
+      expect_near(y, at::gelu(x.to(at::kDouble), kind), 0.1);
+      const host::Three blocks{static_cast<unsigned>((columns + 255) / 256), 2};
+      for (const bool again : {false, true}) {
+        const at::Tensor dx = dy.clone(), made = at::zeros_like(x),
+                         parts = at::full({2, columns}, NAN), expected = parts.clone();
+        host::run(blocks, 256, host::gelu_backward, bits(dx), bits(x), again ? bits(made) : nullptr,
+                  floats(parts), Index{rows}, Index{columns}, is_tanh);
+        expect_near(dx, at::gelu_backward(dy.to(at::kDouble), x.to(at::kDouble), kind), 0.1);
+        EXPECT_EQ(again, at::equal(made, y));
+        host::run(blocks, 256, host::column_parts, bits(dx), floats(expected), Index{rows},
+                  Index{columns});
+        EXPECT_TRUE(at::equal(parts, expected));
+      }
+    }
   }
 }
 

@@ -6,12 +6,14 @@ namespace trireme::kernels {
 
 inline constexpr const char* kLogLikelihood =
     "log_likelihood_(Tensor(a!) logits, Tensor target, bool gradients) -> Tensor";
-inline constexpr const char* kColumnSums = "column_sums(Tensor x) -> Tensor";
+inline constexpr const char* kColumnParts = "column_parts(Tensor x) -> Tensor";
+inline constexpr const char* kSumParts =
+    "sum_parts_(Tensor(a!) sums, Tensor parts, int begin, bool is_first) -> ()";
 inline constexpr const char* kLayerNorm =
     "layer_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> (Tensor, Tensor, Tensor)";
 inline constexpr const char* kLayerNormBackward =
     "layer_norm_backward(Tensor dy, Tensor x, Tensor means, Tensor scales, Tensor weight, "
-    "Tensor? more) -> (Tensor, Tensor, Tensor)";
+    "Tensor? more) -> (Tensor, Tensor)";
 inline constexpr const char* kRmsNorm =
     "rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor, Tensor)";
 inline constexpr const char* kRmsNormBackward =
@@ -19,11 +21,16 @@ inline constexpr const char* kRmsNormBackward =
     "(Tensor, Tensor)";
 inline constexpr const char* kTurn =
     "turn(Tensor x, Tensor cosines, Tensor sines, int heads, bool back) -> Tensor";
+inline constexpr const char* kGelu = "gelu(Tensor x, bool is_tanh) -> Tensor";
+inline constexpr const char* kGeluBackward =
+    "gelu_backward_(Tensor(a!) dy, Tensor x, bool is_tanh, bool again) -> (Tensor, Tensor)";
 inline constexpr const char* kSwiglu = "swiglu(Tensor gate, Tensor up) -> Tensor";
 inline constexpr const char* kSwigluBackward =
     "swiglu_backward(Tensor dy, Tensor gate, Tensor up) -> (Tensor, Tensor)";
 inline constexpr const char* kAccumulate =
     "accumulate_(Tensor(a!) sum, Tensor x, bool is_first) -> ()";
+inline constexpr const char* kAddProduct =
+    "add_product_(Tensor(a!) sum, Tensor dy, Tensor x, bool is_first) -> ()";
 inline constexpr const char* kAdamw =
     "adamw_(Tensor(a!)[] values, Tensor[] gradients, Tensor(b!)[] first, Tensor(c!)[] second, "
     "Tensor(d!)[] weights, float rate, float decay, float beta1, float beta2, float epsilon, "

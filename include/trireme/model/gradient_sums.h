@@ -5,8 +5,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
+
+namespace torch::autograd {
+struct Edge;
+}
 
 namespace trireme::model {
 
@@ -32,6 +37,13 @@ class GradientSums {
   const at::Tensor& flat() const { return flat_; }
   /// That of weight i with its sizes; a view of the flat buffer.
   const at::Tensor& of(std::size_t i) const;
+
+  /// For an operator whose backward can add the gradient of a weight by itself: `add(sum,
+  /// is_first)` is to add it to what is there or, if it is the first, to write it, and to say
+  /// whether it did. If so the backward returns no gradient for this edge. False, too, where the
+  /// edge leads to no weight with a sum.
+  static bool add_along(const torch::autograd::Edge& edge,
+                        const std::function<bool(at::Tensor& sum, bool is_first)>& add);
 
   /// Sums are as good as zero: the next gradient of each weight is copied over what is there, which
   /// takes half the bytes of zeroing and adding.

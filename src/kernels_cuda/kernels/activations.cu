@@ -1,4 +1,4 @@
-// Rotary positions and SwiGLU.
+// Rotary positions, GELU and SwiGLU.
 // SPDX-License-Identifier: Apache-2.0
 
 /// Rotary positions (Su et al. 2021): in every head of x [rows, heads x 2 half] the values i and
@@ -29,6 +29,74 @@ extern "C" __global__ void __launch_bounds__(256)
   }
   put(y + place, turned_a);
   put(y + place + half, turned_b);
+}
+
+/// gelu(x) = x share: the normal distribution's, or the logistic one's that comes near it
+/// (Hendrycks and Gimpel 2016). Every operation is written out: a value that is made again by
+/// another kernel has the same bits.
+__device__ inline float gelu_share(float x, bool is_tanh) {
+  if (!is_tanh) return __fmul_rn(0.5F, __fadd_rn(1.0F, erff(__fmul_rn(x, 0.70710678F))));
+  const float slope = __fmaf_rn(0.071354816F, __fmul_rn(x, x), 1.5957691F);
+  return __fdividef(1.0F, __fadd_rn(1.0F, __expf(-__fmul_rn(x, slope))));
+}
+
+/// The derivative of gelu at x, whose share this is.
+__device__ inline float gelu_slope(float x, float share, bool is_tanh) {
+  if (!is_tanh) return share + x * 0.39894228F * __expf(-0.5F * x * x);
+  return share + x * share * (1.0F - share) * (1.5957691F + 3 * 0.071354816F * x * x);
+}
+
+/// For `count` times 8 values, a thread per 8.
+extern "C" __global__ void __launch_bounds__(256)
+    gelu(const bf16* x, bf16* y, Index count, int is_tanh) {
+  const Index mine = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (mine >= count) return;
+  const Eight from = reinterpret_cast<const Eight*>(x)[mine];
+  Eight to;
+  for (int j = 0; j < 8; ++j) {
+    const float value = wide(from.of[j]);
+    to.of[j] = narrow(__fmul_rn(value, gelu_share(value, is_tanh != 0)));
+  }
+  put(y + 8 * mine, to);
+}
+
+/// Of x [rows, columns], to the place of the result's gradient dy, with what column_parts would
+/// give of it, by blocks and warps that share the rows like there. Where y is there it gets the
+/// result again.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    gelu_backward(bf16* dy, const bf16* x, bf16* y, float* parts, Index rows, Index columns,
+                  int is_tanh) {
+  constexpr int kAtOnce = 2;  // rows whose loads stand before the first store
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const Index column = 256 * static_cast<Index>(blockIdx.x) + 8 * lane;
+  const Index step = 8 * static_cast<Index>(gridDim.y);
+  float sum[8] = {};
+  const Index end = column < columns ? rows : 0;
+  for (Index row = 8 * static_cast<Index>(blockIdx.y) + warp; row < end; row += kAtOnce * step) {
+    Eight of_y[kAtOnce], from[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const Index at = (row + k * step) * columns + column;
+      if (row + k * step >= rows) continue;
+      of_y[k] = *reinterpret_cast<const Eight*>(dy + at);
+      from[k] = *reinterpret_cast<const Eight*>(x + at);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const Index at = (row + k * step) * columns + column;
+      if (row + k * step >= rows) continue;
+      Eight again;
+      for (int j = 0; j < 8; ++j) {
+        const float value = wide(from[k].of[j]), share = gelu_share(value, is_tanh != 0);
+        again.of[j] = narrow(__fmul_rn(value, share));
+        of_y[k].of[j] = narrow(wide(of_y[k].of[j]) * gelu_slope(value, share, is_tanh != 0));
+        sum[j] += wide(of_y[k].of[j]);
+      }
+      put(dy + at, of_y[k]);
+      if (y != nullptr) put(y + at, again);
+    }
+  }
+  column_part(sum, parts, columns);
 }
 
 __device__ inline float sigmoid(float x) {

@@ -1,8 +1,22 @@
 // Sums over rows, and of gradients.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Sums of the rows y, y + gridDim.y, ... of x [rows, columns] to row y of `parts`
-/// [gridDim.y, columns]. Blocks of 8 warps, each of which reads 256 columns of a row.
+/// Sums of 256 columns over a block of 8 warps, of which each has some of the rows and each lane 8
+/// of the columns, to this block's row of `parts` [gridDim.y, columns].
+__device__ inline void column_part(const float (&sum)[8], float* parts, Index columns) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __shared__ float of_warps[8][256];
+  for (int j = 0; j < 8; ++j) of_warps[warp][8 * lane + j] = sum[j];
+  __syncthreads();
+  const Index mine = 256 * static_cast<Index>(blockIdx.x) + threadIdx.x;
+  if (mine >= columns) return;
+  float total = 0;
+  for (int w = 0; w < 8; ++w) total += of_warps[w][threadIdx.x];
+  parts[blockIdx.y * columns + mine] = total;
+}
+
+/// Sums of x [rows, columns] to `parts` [gridDim.y, columns]: warp w of block y has every
+/// 8 gridDim.y-th row from 8 y + w on.
 extern "C" __global__ void __launch_bounds__(256)
     column_parts(const bf16* x, float* parts, Index rows, Index columns) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -17,26 +31,21 @@ extern "C" __global__ void __launch_bounds__(256)
       for (int j = 0; j < 8; ++j) sum[j] += wide(here.of[j]);
     }
   }
-  __shared__ float of_warps[8][256];
-  for (int j = 0; j < 8; ++j) of_warps[warp][8 * lane + j] = sum[j];
-  __syncthreads();
-  const Index mine = 256 * static_cast<Index>(blockIdx.x) + threadIdx.x;
-  if (mine >= columns) return;
-  float total = 0;
-  for (int w = 0; w < 8; ++w) total += of_warps[w][threadIdx.x];
-  parts[blockIdx.y * columns + mine] = total;
+  column_part(sum, parts, columns);
 }
 
-/// The sums of the columns of `parts` [rows, columns]: the first `split` go to `first`, the others
-/// to `second`. Blocks of 32 warps, which share the rows of 32 columns. Of any alignment.
+/// The sums of `columns` columns of `parts`, which has `rows` rows `stride` apart: to `wide_sums`,
+/// where this is there (with `is_first` as they are, else added to what is there), else rounded to
+/// `sums`. Blocks of 32 warps, which share the rows of 32 columns. Of any alignment.
 extern "C" __global__ void __launch_bounds__(1024)
-    sum_parts(const float* parts, bf16* first, bf16* second, int rows, Index columns, Index split) {
+    sum_parts(const float* parts, bf16* sums, float* wide_sums, int rows, Index stride,
+              Index columns, int is_first) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const Index column = 32 * static_cast<Index>(blockIdx.x) + lane;
   float sum = 0;
   if (column < columns) {
 #pragma unroll 4
-    for (int row = warp; row < rows; row += 32) sum += parts[row * columns + column];
+    for (int row = warp; row < rows; row += 32) sum += parts[row * stride + column];
   }
   __shared__ float of_warps[32][33];
   of_warps[warp][lane] = sum;
@@ -44,7 +53,10 @@ extern "C" __global__ void __launch_bounds__(1024)
   if (warp != 0 || column >= columns) return;
   float total = 0;
   for (int w = 0; w < 32; ++w) total += of_warps[w][lane];
-  (column < split ? first[column] : second[column - split]) = narrow(total);
+  if (wide_sums == nullptr)
+    sums[column] = narrow(total);
+  else
+    wide_sums[column] = is_first != 0 ? total : wide_sums[column] + total;
 }
 
 /// sum += x, or sum = x for the first of several; a thread per 8 values, which there are `count`

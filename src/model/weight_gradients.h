@@ -1,0 +1,21 @@
+// Gradients of weights, which go straight to where they add up over micro-batches if there is such
+// a place and the device has kernels for it; else they are what a backward returns.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/TensorBody.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <cstdint>
+
+namespace trireme::model {
+
+/// dy^T x, for the weight [O, I] that the edge leads to.
+at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor& dy_NO,
+                               const at::Tensor& x_NI);
+
+/// What `count` columns of device_column_parts and its like, from `begin` on, add up to.
+at::Tensor gradient_by_parts(const torch::autograd::Edge& to, const at::Tensor& parts,
+                             std::int64_t begin, std::int64_t count);
+
+}  // namespace trireme::model

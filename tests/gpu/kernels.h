@@ -1,0 +1,62 @@
+// What tests of the device's own kernels share.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpu.h"
+
+#include "trireme/runtime/warm_up.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace trireme::model {
+
+class GpuKernels : public device::Gpu {
+ protected:
+  void SetUp() override {
+    Gpu::SetUp();
+    if (IsSkipped()) return;
+    runtime::warm_up(cuda());  // with the autograd engine that layers need
+    at::manual_seed(7);
+  }
+  at::Tensor drawn(at::IntArrayRef sizes, double scale = 1) const {
+    return at::randn(sizes, at::TensorOptions(at::kFloat).device(on_gpu()))
+        .mul_(scale)
+        .to(at::kBFloat16);
+  }
+  /// An emulated GPU's operators take a CPU's time.
+  std::int64_t rows(std::int64_t real) const { return is_emulated() ? 12 : real; }
+  at::Tensor leaf(at::IntArrayRef sizes) const { return drawn(sizes).set_requires_grad(true); }
+};
+
+/// Of y in the leaves; y's gradient is `of_y`.
+inline std::vector<at::Tensor> gradients(const at::Tensor& y, const at::Tensor& of_y,
+                                         const std::vector<at::Tensor>& leaves,
+                                         bool keep_graph = false) {
+  std::vector<torch::autograd::Edge> edges;
+  for (const at::Tensor& one : leaves) edges.push_back(torch::autograd::impl::gradient_edge(one));
+  return torch::autograd::Engine::get_default_engine().execute(
+      {torch::autograd::impl::gradient_edge(y)}, {of_y}, keep_graph,
+      /*create_graph=*/false, /*accumulate_grad=*/false, edges);
+}
+
+inline at::Tensor wide(const at::Tensor& x) {
+  return x.detach().to(at::kDouble);
+}
+inline at::Tensor wide_leaf(const at::Tensor& x) {
+  return wide(x).set_requires_grad(true);
+}
+
+/// In parts of the whole; `limit` is a few roundings to bfloat16.
+inline void expect_near(const at::Tensor& found, const at::Tensor& expected, double limit = 4e-3) {
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  const double off =
+      ((wide(found) - expected).norm() / expected.norm().clamp_min(1e-30)).item<double>();
+  EXPECT_LE(off, limit);
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,171 @@
+// Linear layers with the device's own kernels: results, gradients, what they add to, what is run
+// again.
+// SPDX-License-Identifier: Apache-2.0
+#include "../model/built.h"
+#include "device_functions.h"
+#include "device_products.h"
+#include "kernels.h"
+
+#include "trireme/model/gradient_sums.h"
+
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <string_view>
+#include <tuple>
+
+namespace trireme::model {
+namespace {
+
+using GpuProducts = GpuKernels;
+
+TEST_F(GpuProducts, TheBackwardOfALinearLayerIsLibTorchs) {
+  for (const auto& [count, in, out] :
+       {std::tuple{rows(8192), 64, 1600}, {rows(8192), 64, 6400}, {rows(1000), 128, 264}}) {
+    SCOPED_TRACE(out);
+    for (const bool has_bias : {true, false}) {
+      const at::Tensor x = leaf({4, count / 4, in}), weight = leaf({out, in});
+      const at::Tensor bias = has_bias ? leaf({out}) : at::Tensor();
+      const at::Tensor dy = drawn({4, count / 4, out});
+      std::vector<at::Tensor> all{x, weight}, wide_all{wide_leaf(x), wide_leaf(weight)};
+      if (has_bias) {
+        all.push_back(bias);
+        wide_all.push_back(wide_leaf(bias));
+      }
+      const auto found = gradients(linear(x, weight, bias), dy, all);
+      const auto expected =
+          gradients(at::linear(wide_all[0], wide_all[1], has_bias ? wide_all[2] : at::Tensor()),
+                    wide(dy), wide_all);
+      for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+    }
+  }
+}
+
+/// gelu(h) is kept or made again: the same bits.
+TEST_F(GpuProducts, OfGelusAreLibTorchs) {
+  const at::Tensor h = leaf({2, rows(2048), 6400}), weight = leaf({264, 6400}), bias = leaf({264});
+  const at::Tensor dy = drawn({2, rows(2048), 264});
+  ASSERT_TRUE(has_own_gelu_linear(h, weight, bias));
+  for (const bool is_tanh : {true, false}) {
+    SCOPED_TRACE(is_tanh);
+    const at::Tensor wide_h = wide_leaf(h), wide_weight = wide_leaf(weight),
+                     wide_bias = wide_leaf(bias);
+    const at::Tensor wide_y =
+        at::linear(at::gelu(wide_h, is_tanh ? "tanh" : "none"), wide_weight, wide_bias);
+    const auto expected = gradients(wide_y, wide(dy), {wide_h, wide_weight, wide_bias});
+    std::vector<at::Tensor> kept;
+    for (const bool keeps_result : {true, false}) {
+      const at::Tensor y = own_gelu_linear(h, weight, bias, {is_tanh, keeps_result});
+      auto found = gradients(y, dy, {h, weight, bias});
+      for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
+      expect_near(y, wide(wide_y));
+      found.push_back(y.detach());
+      for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], found[i])) << i;
+      kept = found;
+    }
+  }
+}
+
+/// A norm, two linear layers, a GELU between them.
+struct Mlp {
+  at::Tensor x, weight_C, bias_C, up, up_bias, down, down_bias;
+
+  std::vector<at::Tensor> weights() const {
+    return {weight_C, bias_C, up, up_bias, down, down_bias};
+  }
+  at::Tensor hidden() const {
+    return linear(layer_norm_with_input(x, weight_C, bias_C, 1e-5).y, up, up_bias);
+  }
+  at::Tensor result(const at::Tensor& h, bool keeps_result) const {
+    return own_gelu_linear(h, down, down_bias, {.is_tanh = true, .keeps_result = keeps_result});
+  }
+  /// Of the weights; the loss is the sum of dy y.
+  std::vector<at::Tensor> wide_gradients(const at::Tensor& dy) const {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& one : weights()) all.push_back(wide_leaf(one));
+    const at::Tensor normed = at::layer_norm(wide(x), {x.size(-1)}, all[0], all[1], 1e-5);
+    const at::Tensor hidden = at::gelu(at::linear(normed, all[2], all[3]), "tanh");
+    return gradients(at::linear(hidden, all[4], all[5]), wide(dy), all);
+  }
+};
+
+void run_backward(const at::Tensor& y, const at::Tensor& dy) {
+  torch::autograd::Engine::get_default_engine().execute(
+      {torch::autograd::impl::gradient_edge(y)}, {dy}, /*keep_graph=*/false,
+      /*create_graph=*/false, /*accumulate_grad=*/true);
+}
+
+/// In one graph, where the GELU's backward knows the sums for the layer below; or in two.
+TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
+  const Mlp mlp{leaf({rows(2048), 264}), leaf({264}), leaf({264}), leaf({1056, 264}), leaf({1056}),
+                leaf({264, 1056}),       leaf({264})};
+  const at::Tensor dy = drawn({rows(2048), 264});
+  const std::vector<at::Tensor> expected = mlp.wide_gradients(dy);
+  std::vector<at::Tensor> first;
+  for (const auto& [is_cut, keeps_result] :
+       {std::tuple{false, true}, {false, false}, {true, false}}) {
+    const GradientSums sums(mlp.weights());
+    for (const int times : {1, 2}) {
+      const at::Tensor h = mlp.hidden();
+      const at::Tensor from = is_cut ? h.detach().set_requires_grad(true) : h;
+      run_backward(mlp.result(from, keeps_result), dy);
+      if (is_cut) run_backward(h, from.grad());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        SCOPED_TRACE(i);
+        expect_near(sums.of(i), times * expected[i], 8e-3);
+        EXPECT_FALSE(mlp.weights()[i].grad().defined());
+      }
+    }
+    std::vector<at::Tensor> found;
+    for (std::size_t i = 0; i < expected.size(); ++i) found.push_back(sums.of(i).clone());
+    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(at::equal(first[i], found[i])) << i;
+    first = found;
+  }
+}
+
+/// Nothing is rounded to bfloat16 on the way into a sum.
+TEST_F(GpuProducts, AreAddedInFloat32) {
+  const at::Tensor x = leaf({rows(4096), 264}), weight = leaf({128, 264}), bias = leaf({128});
+  const at::Tensor dy = drawn({rows(4096), 128});
+  GradientSums sums({weight, bias});
+  for (int times = 0; times < 3; ++times) {
+    if (times == 1) sums.begin_anew();
+    run_backward(linear(x, weight, bias), dy);
+  }
+  expect_near(sums.of(0), 2 * at::mm(wide(dy).t(), wide(x)), 1e-5);
+  expect_near(sums.of(1), 2 * wide(dy).sum(0), 1e-5);
+}
+
+std::atomic<int> products{0};
+
+std::unique_ptr<at::ObserverContext> count_product(const at::RecordFunction& function) {
+  if (std::string_view(function.name()) == "aten::linear") ++products;
+  return nullptr;
+}
+
+/// All of it is saved before that product.
+TEST_F(GpuProducts, ABlockThatIsRunAgainLeavesItsLastOneOut) {
+  const ChainModel model = make_gpt(
+      {.blocks = 1, .width = 64, .heads = 4, .context = 32, .vocabulary = 104, .grain = "block"});
+  Built built(model, Precision::kBfloat16Weights, on_gpu());
+  const Values x{drawn({2, 32, 64})};
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback(count_product).scopes({at::RecordScope::FUNCTION}));
+  for (const bool lean : {false, true}) {
+    SCOPED_TRACE(lean);
+    Context around = context();
+    around.lean_tapes = lean;
+    products = 0;
+    Outlined outlined = outlined_forward(built.layer(2), x, around, Precision::kBfloat16Weights,
+                                         InputGradient::kNeeded);
+    EXPECT_EQ(products, 4);
+    products = 0;
+    const Tape tape =
+        retape(std::move(outlined.outline), built.layer(2), x, around, Precision::kBfloat16Weights);
+    EXPECT_EQ(products, 3);
+  }
+  at::removeCallback(handle);
+}
+
+}  // namespace
+}  // namespace trireme::model
