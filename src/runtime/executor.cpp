@@ -84,6 +84,7 @@ void Executor::finish_updates() {
   if (pending.empty()) return;
   std::vector<Action> actions;
   for (const int layer : pending) actions.push_back({Op::kUpdate, layer});
+  feed_ = nullptr;
   points_ = nullptr;
   recorder_ = nullptr;
   updates_ = program::layer_updates(actions);
@@ -131,6 +132,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
 }
 
 void Executor::finish() {
+  if (feed_ != nullptr && feed_->meanwhile) feed_->meanwhile();
   clock_.settle();
   if (recorder_ != nullptr) recorder_->settle();
   for (const double loss : losses_.take()) result_.losses.push_back(static_cast<float>(loss));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/trainer.h"
 
+#include "feeds.h"
 #include "initial_weights.h"
 #include "loss_log.h"
 #include "saved_state.h"
@@ -86,6 +87,8 @@ struct Trainer::Impl {
         reducer(given.channel, position, stage,
                 has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
         losses(given.channel),
+        feeds(given.data, my_actions(), position.replica * config::micro_batches(given.job),
+              given.job.train.steps, /*loads_ahead=*/!given.place.device().is_cpu()),
         recorder(position.pipeline_rank, given.memory) {
     ensure(!has_shards() || setup.plan.optimizer_shards == position.replicas,
            "a shard of the optimizer's state for every replica");
@@ -153,6 +156,7 @@ struct Trainer::Impl {
   std::unique_ptr<tier::ValueCopies> copies;
   std::optional<Executor> executor;
   LossLog losses;
+  Feeds feeds;
   std::optional<SavedState> state;
   Recorder recorder;
   Bytes static_bytes;
@@ -268,9 +272,7 @@ void Trainer::Impl::begin() {
 
 void Trainer::Impl::train_step(std::int64_t step) {
   const auto begin = Clock::now();
-  const int first = position.replica * config::micro_batches(setup.job);
-  const Feed feed{[&](int micro_batch) { return setup.data.input(step, first + micro_batch); },
-                  [&](int micro_batch) { return setup.data.target(step, first + micro_batch); }};
+  const Feed feed = feeds.of_step(step);
   const double rate = learning_rate(setup.job.train, step);
   const RunResult result =
       executor->train(my_actions(), feed, step, rate, setup.copy_points, &recorder);
@@ -300,10 +302,7 @@ void Trainer::Impl::report(Observer* observer) {
 }
 
 double Trainer::Impl::validate() {
-  const int first = position.replica * setup.data.validation_micro_batches;
-  const Feed feed{
-      [&](int micro_batch) { return setup.data.validation_input(first + micro_batch); },
-      [&](int micro_batch) { return setup.data.validation_target(first + micro_batch); }};
+  const Feed feed = feeds.of_validation(position.replica * setup.data.validation_micro_batches);
   LossLog log(setup.channel);
   log.add(executor->evaluate(evaluation->ranks[index_of_rank()], feed).losses);
   return log.exchange().at(0);

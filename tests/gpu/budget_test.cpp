@@ -71,8 +71,8 @@ TEST_P(GpuRandomPrograms, GiveTheBitsOfKeepAllAtThePredictedPeak) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SomeChains, GpuRandomPrograms,
-                         testing::Values("gpt", "gpt_lora", "llama_lean_tapes", "mlp_batch_norm",
-                                         "odd"),
+                         testing::Values("gpt", "gpt_bfloat16_weights_lean_tapes", "gpt_lora",
+                                         "llama_lean_tapes", "mlp_batch_norm", "odd"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

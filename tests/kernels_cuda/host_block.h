@@ -19,9 +19,6 @@ namespace trireme::kernels::host {
 struct Three {
   unsigned x = 1, y = 1;
 };
-struct uint4 {
-  unsigned x, y, z, w;
-};
 
 inline Three blockDim, gridDim, blockIdx;
 inline Three threadIdx;  ///< of the thread whose turn it is

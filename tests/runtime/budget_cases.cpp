@@ -153,6 +153,7 @@ std::vector<Chain> all_chains() {
       shipped("llama_lean_tapes", llama, 2, "bfloat16", "lean"),
       shipped("gpt_bfloat16", gpt, 2, "bfloat16"),
       shipped("gpt_bfloat16_weights", gpt, 2, "bfloat16_weights"),
+      shipped("gpt_bfloat16_weights_lean_tapes", gpt, 2, "bfloat16_weights", "lean"),
       shipped("llama_unclipped", llama, 2, "bfloat16_weights", "full", 0),
       shipped("mlp_batch_norm", mlp, 64),
       {"odd",

@@ -37,6 +37,9 @@ namespace trireme::runtime {
 struct Feed {
   std::function<model::Values(int micro_batch)> input;
   std::function<model::Values(int micro_batch)> target;
+  /// Called when the device has been asked for all of a run and may still work on it: for what the
+  /// next run will take. May be empty.
+  std::function<void()> meanwhile = {};
 };
 
 /// What does not change between steps.

@@ -34,16 +34,29 @@ extern "C" __global__ void __launch_bounds__(256)
 /// gelu(x) = x share: the normal distribution's, or the logistic one's that comes near it
 /// (Hendrycks and Gimpel 2016). Every operation is written out: a value that is made again by
 /// another kernel has the same bits.
-__device__ inline float gelu_share(float x, bool is_tanh) {
-  if (!is_tanh) return __fmul_rn(0.5F, __fadd_rn(1.0F, erff(__fmul_rn(x, 0.70710678F))));
+template <bool kIsTanh>
+__device__ float gelu_share(float x) {
+  if constexpr (!kIsTanh) return __fmul_rn(0.5F, __fadd_rn(1.0F, erff(__fmul_rn(x, 0.70710678F))));
   const float slope = __fmaf_rn(0.071354816F, __fmul_rn(x, x), 1.5957691F);
   return __fdividef(1.0F, __fadd_rn(1.0F, __expf(-__fmul_rn(x, slope))));
 }
 
 /// The derivative of gelu at x, whose share this is.
-__device__ inline float gelu_slope(float x, float share, bool is_tanh) {
-  if (!is_tanh) return share + x * 0.39894228F * __expf(-0.5F * x * x);
+template <bool kIsTanh>
+__device__ float gelu_slope(float x, float share) {
+  if constexpr (!kIsTanh) return share + x * 0.39894228F * __expf(-0.5F * x * x);
   return share + x * share * (1.0F - share) * (1.5957691F + 3 * 0.071354816F * x * x);
+}
+
+template <bool kIsTanh>
+__device__ void gelu_of_eight(const bf16* x, bf16* y) {
+  const Eight from = *reinterpret_cast<const Eight*>(x);
+  Eight to;
+  for (int j = 0; j < 8; ++j) {
+    const float value = wide(from.of[j]);
+    to.of[j] = narrow(__fmul_rn(value, gelu_share<kIsTanh>(value)));
+  }
+  put(y, to);
 }
 
 /// For `count` times 8 values, a thread per 8.
@@ -51,28 +64,17 @@ extern "C" __global__ void __launch_bounds__(256)
     gelu(const bf16* x, bf16* y, Index count, int is_tanh) {
   const Index mine = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (mine >= count) return;
-  const Eight from = reinterpret_cast<const Eight*>(x)[mine];
-  Eight to;
-  for (int j = 0; j < 8; ++j) {
-    const float value = wide(from.of[j]);
-    to.of[j] = narrow(__fmul_rn(value, gelu_share(value, is_tanh != 0)));
-  }
-  put(y + 8 * mine, to);
+  is_tanh != 0 ? gelu_of_eight<true>(x + 8 * mine, y + 8 * mine)
+               : gelu_of_eight<false>(x + 8 * mine, y + 8 * mine);
 }
 
-/// Of x [rows, columns], to the place of the result's gradient dy, with what column_parts would
-/// give of it, by blocks and warps that share the rows like there. Where y is there it gets the
-/// result again.
-extern "C" __global__ void __launch_bounds__(256, 4)
-    gelu_backward(bf16* dy, const bf16* x, bf16* y, float* parts, Index rows, Index columns,
-                  int is_tanh) {
+/// A lane's 8 columns of the rows of its warp, and their sums.
+template <bool kIsTanh>
+__device__ void gelu_backward_of_rows(bf16* dy, const bf16* x, bf16* y, Index rows, Index columns,
+                                      Index column, float (&sum)[8]) {
   constexpr int kAtOnce = 2;  // rows whose loads stand before the first store
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const Index column = 256 * static_cast<Index>(blockIdx.x) + 8 * lane;
-  const Index step = 8 * static_cast<Index>(gridDim.y);
-  float sum[8] = {};
-  const Index end = column < columns ? rows : 0;
-  for (Index row = 8 * static_cast<Index>(blockIdx.y) + warp; row < end; row += kAtOnce * step) {
+  const Index step = 8 * static_cast<Index>(gridDim.y), first = threadIdx.x / 32;
+  for (Index row = 8 * static_cast<Index>(blockIdx.y) + first; row < rows; row += kAtOnce * step) {
     Eight of_y[kAtOnce], from[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
@@ -87,14 +89,28 @@ extern "C" __global__ void __launch_bounds__(256, 4)
       if (row + k * step >= rows) continue;
       Eight again;
       for (int j = 0; j < 8; ++j) {
-        const float value = wide(from[k].of[j]), share = gelu_share(value, is_tanh != 0);
+        const float value = wide(from[k].of[j]), share = gelu_share<kIsTanh>(value);
         again.of[j] = narrow(__fmul_rn(value, share));
-        of_y[k].of[j] = narrow(wide(of_y[k].of[j]) * gelu_slope(value, share, is_tanh != 0));
+        of_y[k].of[j] = narrow(wide(of_y[k].of[j]) * gelu_slope<kIsTanh>(value, share));
         sum[j] += wide(of_y[k].of[j]);
       }
       put(dy + at, of_y[k]);
       if (y != nullptr) put(y + at, again);
     }
+  }
+}
+
+/// Of x [rows, columns], to the place of the result's gradient dy, with what column_parts would
+/// give of it, by blocks and warps that share the rows like there. Where y is there it gets the
+/// result again.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    gelu_backward(bf16* dy, const bf16* x, bf16* y, float* parts, Index rows, Index columns,
+                  int is_tanh) {
+  const Index column = 256 * static_cast<Index>(blockIdx.x) + 8 * (threadIdx.x % 32);
+  float sum[8] = {};
+  if (column < columns) {
+    is_tanh != 0 ? gelu_backward_of_rows<true>(dy, x, y, rows, columns, column, sum)
+                 : gelu_backward_of_rows<false>(dy, x, y, rows, columns, column, sum);
   }
   column_part(sum, parts, columns);
 }

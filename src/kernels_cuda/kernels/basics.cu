@@ -19,10 +19,16 @@ struct alignas(16) Four {
   float of[4];
 };
 
-/// In one access; left alone, the compiler writes value by value.
+/// In one access; left alone, the compiler writes in pieces.
 __device__ inline void put(bf16* place, const Eight& x) {
+#ifdef __CUDA_ARCH__
   const auto two = [&](int i) { return x.of[i] | static_cast<unsigned>(x.of[i + 1]) << 16; };
-  *reinterpret_cast<uint4*>(place) = uint4{two(0), two(2), two(4), two(6)};
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(two(0)), "r"(two(2)),
+               "r"(two(4)), "r"(two(6))
+               : "memory");
+#else
+  *reinterpret_cast<Eight*>(place) = x;
+#endif
 }
 
 __device__ inline float wide(bf16 x) {
@@ -31,6 +37,11 @@ __device__ inline float wide(bf16 x) {
 
 /// To the nearest, ties to even.
 __device__ inline bf16 narrow(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(x));
+  return result;
+#endif
   const unsigned bits = __float_as_uint(x);
   if (x != x) return 0x7fc0;
   return static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);

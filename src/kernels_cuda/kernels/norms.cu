@@ -80,14 +80,18 @@ extern "C" __global__ void __launch_bounds__(1024)
   float of_weight[8] = {}, of_bias[8] = {};
   int calls = 0;
   Eight next_x = mine.of(x, blockIdx.x), next_dy = mine.of(dy, blockIdx.x);
+  float next_mean = is_centred ? means[blockIdx.x] : 0, next_scale = scales[blockIdx.x];
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     const Eight here_x = next_x, here_dy = next_dy;
-    if (row + gridDim.x < rows) {
-      next_x = mine.of(x, row + gridDim.x);
-      next_dy = mine.of(dy, row + gridDim.x);
-    }
+    const float mean = next_mean, scale = next_scale;
     const Eight here_more = more != nullptr ? mine.of(more, row) : Eight{};
-    const float mean = is_centred ? means[row] : 0, scale = scales[row];
+    const Index next = row + gridDim.x;
+    if (next < rows) {
+      next_x = mine.of(x, next);
+      next_dy = mine.of(dy, next);
+      if (is_centred) next_mean = means[next];
+      next_scale = scales[next];
+    }
     const auto h = [&](int j) { return (wide(here_x.of[j]) - mean) * scale; };
     const auto g = [&](int j) { return wide(here_dy.of[j]) * wide(weights.of[j]); };
     Pair total{0, 0};
