@@ -14,7 +14,9 @@ enum class Kernel {
   kColumnParts,
   kSumParts,
   kNorm,
+  kWideNorm,
   kNormBackward,
+  kWideNormBackward,
   kTurn,
   kGelu,
   kGeluBackward,
@@ -44,7 +46,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 12;
+  static constexpr int kKernels = 14;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

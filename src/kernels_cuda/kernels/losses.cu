@@ -4,7 +4,7 @@
 /// A block per row of `logits` [rows, columns], of any alignment: the logarithm of the softmax at
 /// the row's target. With `gradients` the logits become the softmax, less 1 at the target. The
 /// largest value and the sum are found in one pass (Milakov and Gimelshein 2018, algorithm 3).
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(1024)
     log_likelihood(bf16* logits, const Index* targets, float* of_rows, Index columns,
                    int gradients) {
   bf16* const row = logits + blockIdx.x * columns;
