@@ -14,9 +14,7 @@ enum class Kernel {
   kColumnParts,
   kSumParts,
   kNorm,
-  kWideNorm,
   kNormBackward,
-  kWideNormBackward,
   kTurn,
   kGelu,
   kGeluBackward,
@@ -46,7 +44,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 14;
+  static constexpr int kKernels = 12;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

@@ -100,22 +100,17 @@ void sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bo
 
 /// A thread per 8 columns, blocks that all find room at once and share the rows.
 struct RowBlocks {
-  static constexpr unsigned kMostOfPairs = 512;  ///< threads of blocks that take two rows at once
-
   std::int64_t rows = 0, columns = 0;
   unsigned blocks = 0, threads = 0;
 
-  /// `resident` threads find room on a multiprocessor, as far as registers go.
-  RowBlocks(const BuiltKernels& kernels, const at::Tensor& x, unsigned resident)
-      : columns(x.size(-1)) {
+  RowBlocks(const BuiltKernels& kernels, const at::Tensor& x) : columns(x.size(-1)) {
+    constexpr unsigned kResident = 1024;  // threads of a multiprocessor that its registers are for
     rows = x.numel() / columns;
     threads = blocks_for(columns, std::int64_t{8} * 32) * 32;
-    const unsigned at_once = std::clamp(resident / threads, 1U, 8U);
+    const unsigned at_once = std::clamp(kResident / threads, 1U, 8U);
     blocks =
         static_cast<unsigned>(std::min(rows, std::int64_t{at_once} * kernels.multiprocessors()));
   }
-
-  Kernel of(Kernel pairs, Kernel wide) const { return threads <= kMostOfPairs ? pairs : wide; }
 };
 
 /// x [..., C] to y and a scale, and if `means` is there a mean, of each row: float32.
@@ -123,15 +118,14 @@ std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& w
                                         const at::Tensor* bias, double epsilon, at::Tensor* means) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
-  const RowBlocks by(kernels, x, /*resident=*/1024);
+  const RowBlocks by(kernels, x);
   const at::Tensor y = at::empty_like(x);
   const at::Tensor scales = at::empty({by.rows}, x.options().dtype(at::kFloat));
   if (means != nullptr) *means = at::empty_like(scales);
-  kernels.launch(by.of(Kernel::kNorm, Kernel::kWideNorm), dim3(by.blocks), by.threads,
-                 read<bf16>(x), read<bf16>(weight), bias == nullptr ? nullptr : read<bf16>(*bias),
-                 write<bf16>(y), means == nullptr ? nullptr : write<float>(*means),
-                 write<float>(scales), Index{by.rows}, Index{by.columns},
-                 static_cast<float>(epsilon));
+  kernels.launch(Kernel::kNorm, dim3(by.blocks), by.threads, read<bf16>(x), read<bf16>(weight),
+                 bias == nullptr ? nullptr : read<bf16>(*bias), write<bf16>(y),
+                 means == nullptr ? nullptr : write<float>(*means), write<float>(scales),
+                 Index{by.rows}, Index{by.columns}, static_cast<float>(epsilon));
   return {y, scales};
 }
 
@@ -143,12 +137,11 @@ std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at:
                                                  const std::optional<at::Tensor>& more) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
-  const RowBlocks by(kernels, x, /*resident=*/512);
+  const RowBlocks by(kernels, x);
   const at::Tensor dx = at::empty_like(x);
   const int sums = means == nullptr ? 1 : 2;
   const at::Tensor parts = at::empty({by.blocks, sums * by.columns}, scales.options());
-  kernels.launch(by.of(Kernel::kNormBackward, Kernel::kWideNormBackward), dim3(by.blocks),
-                 by.threads, read<bf16>(dy), read<bf16>(x),
+  kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<bf16>(dy), read<bf16>(x),
                  means == nullptr ? nullptr : read<float>(*means), read<float>(scales),
                  read<bf16>(weight), more ? read<bf16>(*more) : nullptr, write<bf16>(dx),
                  write<float>(parts), Index{by.rows}, Index{by.columns});
