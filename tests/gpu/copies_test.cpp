@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <deque>
 #include <vector>
 
@@ -23,13 +24,21 @@ tier::OuterStoreOptions memory(std::int64_t size) {
   return {.host = Bytes(size), .disk = Bytes(0)};
 }
 
+/// By compute-sanitizer (tests/gpu/races), which sees a race by its order and not by its outcome,
+/// and takes a hundred times as long for a kernel.
+bool is_watched() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  return std::getenv("TRIREME_RACES") != nullptr;
+}
+
 class GpuCopies : public Gpu {
  protected:
   at::TensorOptions floats() const { return at::TensorOptions(at::kFloat).device(on_gpu()); }
 
   /// Keeps compute's stream busy for some milliseconds; the host goes on at once.
   void compute_for_long() const {
-    if (is_emulated()) return;  // there, copies are late by themselves
+    // Copies are late by themselves there, and a race is seen whatever comes first here.
+    if (is_emulated() || is_watched()) return;
     at::Tensor x = at::full({4096, 4096}, 1e-3, floats());
     for (int i = 0; i < 8; ++i) x = at::matmul(x, x).mul_(0.1);
   }
@@ -51,8 +60,10 @@ class GpuCopiesTo : public GpuCopies, public testing::WithParamInterface<double>
 };
 
 TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
-  const std::int64_t elements = (is_emulated() ? kMiB : 4 * kMiB) + 3;  // 16 MiB, and a little
-  constexpr int kRounds = 40, kAway = 3;
+  const std::int64_t elements =
+      (is_emulated() || is_watched() ? kMiB : 4 * kMiB) + 3;  // some MiB, and a little
+  const int rounds = is_watched() ? 8 : 40;
+  constexpr int kAway = 3;
   // Room for one more than what is away: every place is soon used again.
   const Bytes room = tier::OuterStore::room_for(Bytes(elements * 4)) * (kAway + 1);
   const auto copies = cuda().make_copies(store_of(room));
@@ -69,7 +80,7 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
     copies->await(key);
     EXPECT_TRUE(at::equal(value, content(key.layer, elements, floats()))) << "value " << key.layer;
   };
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     compute_for_long();
     const at::Tensor value = content(i, elements, floats());  // not there yet when it is offloaded
     const Key key{.tape = false, .layer = i, .micro_batch = 0};
@@ -83,8 +94,11 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
   }
   while (!away.empty()) bring_back();
   copies->drain();
-  EXPECT_GT(reused, kRounds / 2) << "else nothing was put to the test";
-  EXPECT_EQ(copies->take_moved(), Bytes(kRounds * elements * 4));
+  // Whose bytes a block gets is the driver's affair where it is watched.
+  if (!is_watched()) {
+    EXPECT_GT(reused, rounds / 2) << "else nothing was put to the test";
+  }
+  EXPECT_EQ(copies->take_moved(), Bytes(rounds * elements * 4));
   EXPECT_LE(copies->outer_peak(), room);
 }
 
