@@ -18,9 +18,9 @@ namespace trireme::kernels {
 namespace {
 
 constexpr std::array kNames{
-    "log_likelihood", "column_parts", "sum_parts",     "row_norm", "row_norm_backward",
-    "turn",           "gelu",         "gelu_backward", "swiglu",   "swiglu_backward",
-    "accumulate",     "adamw"};
+    "log_likelihood",          "column_parts", "sum_parts", "row_norm",      "row_norm_backward",
+    "row_norm_backward_again", "turn",         "gelu",      "gelu_backward", "swiglu",
+    "swiglu_backward",         "accumulate",   "adamw"};
 
 void check_nvrtc(nvrtcResult result, const std::string& what) {
   if (result == NVRTC_SUCCESS) return;
@@ -90,6 +90,7 @@ BuiltKernels::BuiltKernels(int device) {
   cudaLibrary_t library = nullptr;  // lives as long as LibTorch's CUDA part: to the end
   tier::check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
               "cudaLibraryLoadData");
+  static_assert(kNames.size() == std::tuple_size_v<decltype(kernels_)>);
   for (std::size_t i = 0; i < kernels_.size(); ++i)
     tier::check(cudaLibraryGetKernel(&kernels_[i], library, kNames[i]), kNames[i]);
 }

@@ -15,6 +15,7 @@ enum class Kernel {
   kSumParts,
   kNorm,
   kNormBackward,
+  kNormBackwardAgain,
   kTurn,
   kGelu,
   kGeluBackward,
@@ -44,7 +45,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 12;
+  static constexpr int kKernels = 13;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

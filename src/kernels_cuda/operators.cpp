@@ -129,23 +129,39 @@ std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& w
   return {y, scales};
 }
 
-/// dy, x and `more`, which is added to the gradient of x, [..., C]; to the gradient of x and parts
-/// of those of weight and, where rows have means, bias: [P, C] or [P, 2 C].
+template <class T>
+const T* read(const std::optional<at::Tensor>& x) {
+  return x && x->defined() ? read<T>(*x) : nullptr;
+}
+
+/// dy, x and `more`, which is added to the gradient of x, [..., C]. dx, which may be dy, becomes
+/// that gradient. To the norm's result, if it is wanted `again`, for which a layer norm's bias has
+/// to be there, and parts of the gradients of weight and, where rows have means, bias: [P, C] or
+/// [P, 2 C].
 std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                 const at::Tensor* means, const at::Tensor& scales,
-                                                 const at::Tensor& weight,
-                                                 const std::optional<at::Tensor>& more) {
+                                                 const std::optional<at::Tensor>& means,
+                                                 const at::Tensor& scales, const at::Tensor& weight,
+                                                 const std::optional<at::Tensor>& bias,
+                                                 const std::optional<at::Tensor>& more,
+                                                 at::Tensor& dx, bool again) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
   const RowBlocks by(kernels, x);
-  const at::Tensor dx = at::empty_like(x);
-  const int sums = means == nullptr ? 1 : 2;
+  const int sums = read<float>(means) == nullptr ? 1 : 2;
+  const at::Tensor y = again ? at::empty_like(x) : at::Tensor();
   const at::Tensor parts = at::empty({by.blocks, sums * by.columns}, scales.options());
-  kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<bf16>(dy), read<bf16>(x),
-                 means == nullptr ? nullptr : read<float>(*means), read<float>(scales),
-                 read<bf16>(weight), more ? read<bf16>(*more) : nullptr, write<bf16>(dx),
-                 write<float>(parts), Index{by.rows}, Index{by.columns});
-  return {dx, parts};
+  if (again) {
+    kernels.launch(Kernel::kNormBackwardAgain, dim3(by.blocks), by.threads, read<bf16>(dy),
+                   read<bf16>(x), read<float>(means), read<float>(scales), read<bf16>(weight),
+                   read<bf16>(bias), read<bf16>(more), write<bf16>(dx), write<bf16>(y),
+                   write<float>(parts), Index{by.rows}, Index{by.columns});
+  } else {
+    kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<bf16>(dy),
+                   read<bf16>(x), read<float>(means), read<float>(scales), read<bf16>(weight),
+                   read<bf16>(more), write<bf16>(dx), write<float>(parts), Index{by.rows},
+                   Index{by.columns});
+  }
+  return {y, parts};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
@@ -156,24 +172,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(const at::Tensor& x,
   return {y, means, scales};
 }
 
-std::tuple<at::Tensor, at::Tensor> layer_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                       const at::Tensor& means,
-                                                       const at::Tensor& scales,
-                                                       const at::Tensor& weight,
-                                                       const std::optional<at::Tensor>& more) {
-  return norm_backward(dy, x, &means, scales, weight, more);
-}
-
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& weight,
                                             double epsilon) {
   return norm(x, weight, nullptr, epsilon, nullptr);
-}
-
-std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                                     const at::Tensor& scales,
-                                                     const at::Tensor& weight,
-                                                     const std::optional<at::Tensor>& more) {
-  return norm_backward(dy, x, nullptr, scales, weight, more);
 }
 
 /// x [B, T, heads x D], cosines and sines float32 [T, D / 2].
@@ -293,9 +294,8 @@ void make_known() {
   define(kColumnParts, column_parts);
   define(kSumParts, sum_parts);
   define(kLayerNorm, layer_norm);
-  define(kLayerNormBackward, layer_norm_backward);
   define(kRmsNorm, rms_norm);
-  define(kRmsNormBackward, rms_norm_backward);
+  define(kNormBackward, norm_backward);
   define(kTurn, turn);
   define(kGelu, gelu);
   define(kGeluBackward, gelu_backward);

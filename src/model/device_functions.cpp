@@ -31,9 +31,10 @@ struct Norm : torch::autograd::Function<Norm> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &dy = gradients[0], &more = gradients[1];
     if (!dy.defined()) return {more, {}, {}, {}};
-    const Normed normed{{}, saved[2], saved[3]};
-    GradientAndParts found = device_norm_backward(dy.contiguous(), saved[0], normed, saved[1],
-                                                  more.defined() ? more.contiguous() : more);
+    const NormTape tape{saved[0], saved[1], {}, {{}, saved[2], saved[3]}};
+    const NormGradient found =
+        device_norm_backward(dy.contiguous(), tape, more.defined() ? more.contiguous() : more,
+                             NormResult::kNotAgain, /*into_dy=*/false);
     // Edges are those of x, weight and, if there is one, bias.
     const auto edges = torch::autograd::get_current_node();
     const std::int64_t width = saved[1].numel();

@@ -5,6 +5,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -89,46 +90,49 @@ void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t be
   sum_parts(sums, parts, begin, is_first);
 }
 
+namespace {
+using LayerNorm =
+    DeviceOperator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&, double)>;
+using RmsNorm = DeviceOperator<Two(const at::Tensor&, const at::Tensor&, double)>;
+constexpr const char *kLayerNorm = "trireme::layer_norm", *kRmsNorm = "trireme::rms_norm";
+}  // namespace
+
+bool has_device_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C) {
+  if (!are_in_eights({x}) || x.size(-1) > kWidestNorm || !is_plain(weight_C)) return false;
+  if (!bias_C.defined()) return static_cast<bool>(RmsNorm(kRmsNorm));
+  return is_plain(bias_C) && static_cast<bool>(LayerNorm(kLayerNorm));
+}
+
 std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                         const at::Tensor& bias_C, double epsilon) {
-  if (!are_in_eights({x}) || x.size(-1) > kWidestNorm) return std::nullopt;
-  if (!is_plain(weight_C) || !is_plain(bias_C)) return std::nullopt;
-  const DeviceOperator<Three(const at::Tensor&, const at::Tensor&, const at::Tensor&, double)>
-      layer_norm("trireme::layer_norm");
-  if (!layer_norm) return std::nullopt;
-  auto [y, means, scales] = layer_norm(x, weight_C, bias_C, epsilon);
+  if (!has_device_norm(x, weight_C, bias_C)) return std::nullopt;
+  auto [y, means, scales] = LayerNorm(kLayerNorm)(x, weight_C, bias_C, epsilon);
   return Normed{std::move(y), std::move(means), std::move(scales)};
 }
 
 std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                       double epsilon) {
-  if (!are_in_eights({x}) || x.size(-1) > kWidestNorm || !is_plain(weight_C)) return std::nullopt;
-  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, double)> rms_norm(
-      "trireme::rms_norm");
-  if (!rms_norm) return std::nullopt;
-  auto [y, scales] = rms_norm(x, weight_C, epsilon);
+  if (!has_device_norm(x, weight_C, {})) return std::nullopt;
+  auto [y, scales] = RmsNorm(kRmsNorm)(x, weight_C, epsilon);
   return Normed{std::move(y), {}, std::move(scales)};
 }
 
-GradientAndParts device_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                      const Normed& normed, const at::Tensor& weight_C,
-                                      const at::Tensor& more) {
-  ensure(are_in_eights({dy, x}) && (!more.defined() || are_in_eights({more})),
+NormGradient device_norm_backward(at::Tensor dy, const NormTape& tape, const at::Tensor& more,
+                                  NormResult result, bool into_dy) {
+  ensure(are_in_eights({dy, tape.x}) && (!more.defined() || are_in_eights({more})),
          "gradients are as their values");
-  const auto also = more.defined() ? std::optional(more) : std::nullopt;
-  using MaybeMore = const std::optional<at::Tensor>&;
-  if (!normed.means.defined()) {
-    const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                             const at::Tensor&, MaybeMore)>
-        backward("trireme::rms_norm_backward");
-    auto [of_x, parts] = backward(dy, x, normed.scales, weight_C, also);
-    return {std::move(of_x), std::move(parts)};
-  }
-  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                           const at::Tensor&, const at::Tensor&, MaybeMore)>
-      backward("trireme::layer_norm_backward");
-  auto [of_x, parts] = backward(dy, x, normed.means, normed.scales, weight_C, also);
-  return {std::move(of_x), std::move(parts)};
+  using Maybe = const std::optional<at::Tensor>&;
+  const auto maybe = [](const at::Tensor& x) {
+    return x.defined() ? std::optional(x) : std::nullopt;
+  };
+  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, Maybe, const at::Tensor&,
+                           const at::Tensor&, Maybe, Maybe, at::Tensor&, bool)>
+      backward("trireme::norm_backward");
+  at::Tensor dx = into_dy ? dy : at::empty_like(dy);
+  auto [y, parts] =
+      backward(dy, tape.x, maybe(tape.normed.means), tape.normed.scales, tape.weight_C,
+               maybe(tape.bias_C), maybe(more), dx, result == NormResult::kAgain);
+  return {std::move(dx), std::move(y), std::move(parts)};
 }
 
 std::optional<at::Tensor> device_turn(const at::Tensor& x, const at::Tensor& cosines,

@@ -25,6 +25,9 @@ std::optional<at::Tensor> device_column_parts(const at::Tensor& x_NC);
 /// float32 or bfloat16.
 void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first);
 
+/// Whether the norms that follow take these; without a bias it is an RMS norm.
+bool has_device_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C);
+
 struct Normed {
   at::Tensor y, means, scales;  ///< one of the latter per row, float32; an RMS norm has no means
 };
@@ -37,16 +40,23 @@ std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& w
 std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                       double epsilon);
 
-/// Of a value, and the parts of sums over its rows.
-struct GradientAndParts {
-  at::Tensor of_x, parts;
+/// What the backward of one of these is about.
+struct NormTape {
+  at::Tensor x, weight_C, bias_C;  ///< the latter undefined for an RMS norm
+  Normed normed;                   ///< without y
 };
 
-/// Of what one of these gave, for the gradient dy of y. `more`, unless undefined, is added to the
-/// gradient of x. Parts of the weight's gradient, and of the bias's after them.
-GradientAndParts device_norm_backward(const at::Tensor& dy, const at::Tensor& x,
-                                      const Normed& normed, const at::Tensor& weight_C,
-                                      const at::Tensor& more);
+struct NormGradient {
+  at::Tensor of_x;
+  at::Tensor y;      ///< the result, made again with the same bits, if it was wanted
+  at::Tensor parts;  ///< of the weight's gradient, and of the bias's after them
+};
+
+enum class NormResult { kNotAgain, kAgain };
+/// For the gradient dy of y; `more`, unless undefined, is added to the gradient of x. With
+/// `into_dy` this stands where dy was.
+NormGradient device_norm_backward(at::Tensor dy, const NormTape& tape, const at::Tensor& more,
+                                  NormResult result, bool into_dy);
 
 /// x [B, T, heads x D] with the pairs (i, i + D / 2) of every head turned by angles whose cosines
 /// and sines are [T, ..., D / 2] in float32; with `back` by the opposite angles.

@@ -4,6 +4,8 @@
 #include "device_kernels.h"
 #include "weight_gradients.h"
 
+#include "trireme/core/error.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -11,6 +13,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -50,10 +53,22 @@ class PartsOfGradient {
   at::Tensor parts_;
 };
 
-/// What a linear layer's backward gives; its edges are those of x, weight and bias, in this order.
-struct LinearNode : torch::autograd::Node {
-  SavedVariable x, weight;
+/// A node with linear layers in it.
+struct Linears : torch::autograd::Node {
   PartsOfGradient known;  ///< from above
+
+ protected:
+  at::Tensor bias_gradient(const torch::autograd::Edge& to, const at::Tensor& dy) const {
+    auto parts = known.of(dy);
+    if (!parts) parts = device_column_parts(rows_of(dy));
+    if (!parts) return rows_of(dy).sum(0);
+    return gradient_by_parts(to, *parts, 0, dy.size(-1));
+  }
+};
+
+/// What a linear layer's backward gives; its edges are those of x, weight and bias, in this order.
+struct LinearNode : Linears {
+  SavedVariable x, weight;
 
   variable_list apply(variable_list&& gradients) override {
     const at::Tensor& dy = gradients[0];
@@ -62,7 +77,7 @@ struct LinearNode : torch::autograd::Node {
     if (task_should_compute_output(0)) of_x = at::matmul(dy, weight.unpack());
     if (task_should_compute_output(1))
       of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(x.unpack()));
-    if (task_should_compute_output(2)) of_bias = bias_gradient(dy);
+    if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy);
     return {of_x, of_weight, of_bias};
   }
 
@@ -70,14 +85,6 @@ struct LinearNode : torch::autograd::Node {
     x.reset_data();
     weight.reset_data();
     known = {};
-  }
-
- protected:
-  at::Tensor bias_gradient(const at::Tensor& dy) const {
-    auto parts = known.of(dy);
-    if (!parts) parts = device_column_parts(rows_of(dy));
-    if (!parts) return rows_of(dy).sum(0);
-    return gradient_by_parts(next_edge(2), *parts, 0, dy.size(-1));
   }
 };
 
@@ -96,7 +103,7 @@ struct GeluLinearNode final : LinearNode {
       GeluGradient gradient =
           device_gelu_backward(of_h, h.unpack(), kind.is_tanh, of_weight_too && !kind.keeps_result);
       hidden = std::move(gradient.y);
-      if (auto* const below = dynamic_cast<LinearNode*>(next_edge(0).function.get()))
+      if (auto* const below = dynamic_cast<Linears*>(next_edge(0).function.get()))
         below->known = PartsOfGradient(of_h, std::move(gradient.parts));
     }
     if (of_weight_too) {
@@ -104,13 +111,90 @@ struct GeluLinearNode final : LinearNode {
       if (!hidden.defined()) hidden = device_gelu(h.unpack(), kind.is_tanh);
       of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(hidden));
     }
-    if (task_should_compute_output(2)) of_bias = bias_gradient(dy);
+    if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy);
     return {of_h, of_weight, of_bias};
   }
 
   void release_variables() override {
     LinearNode::release_variables();
     h.reset_data();
+  }
+};
+
+Normed normed_of(const at::Tensor& x, const NormWeights& norm) {
+  auto found = norm.bias_C.defined()
+                   ? device_layer_norm(x, norm.weight_C, norm.bias_C, norm.epsilon)
+                   : device_rms_norm(x, norm.weight_C, norm.epsilon);
+  ensure(found.has_value(), "who asked has seen to it");
+  return std::move(*found);
+}
+
+/// Of own_norm_linears; its edges are those of x, the norm's weight and bias, then of each linear
+/// layer's weight and bias.
+struct NormLinearsNode final : Linears {
+  SavedVariable x, norm_weight, norm_bias, means, scales, result;
+  std::vector<SavedVariable> weights;
+  double epsilon = 0;
+
+  static std::size_t edge_of_weight(std::size_t linear) { return 3 + 2 * linear; }
+
+  variable_list apply(variable_list&& gradients) override {
+    variable_list found(num_outputs());
+    at::Tensor y = result.unpack();
+    if (task_should_compute_output({{0, 3}})) through_norm(gradients, y, found);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::size_t of_weight = edge_of_weight(i), of_bias = of_weight + 1;
+      const at::Tensor& dy = gradients[i];
+      if (!dy.defined()) continue;
+      if (task_should_compute_output(of_weight)) {
+        if (!y.defined())
+          y = normed_of(x.unpack(), {norm_weight.unpack(), norm_bias.unpack(), epsilon}).y;
+        found[of_weight] = gradient_by_product(next_edge(of_weight), rows_of(dy), rows_of(y));
+      }
+      if (task_should_compute_output(of_bias))
+        found[of_bias] = bias_gradient(next_edge(of_bias), dy);
+    }
+    return found;
+  }
+
+  void release_variables() override {
+    for (SavedVariable* const saved : {&x, &norm_weight, &norm_bias, &means, &scales, &result})
+      saved->reset_data();
+    for (SavedVariable& weight : weights) weight.reset_data();
+    known = {};
+  }
+
+ private:
+  /// Gradients of x and the norm's parameters; y, unless it was kept, if a weight wants it.
+  void through_norm(const variable_list& gradients, at::Tensor& y, variable_list& found) const {
+    at::Tensor of_y;
+    bool is_again = false;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      if (of_y.defined())
+        rows_of(of_y).addmm_(rows_of(gradients[i]), weights[i].unpack());
+      else
+        of_y = at::matmul(gradients[i], weights[i].unpack());
+      is_again = is_again || (!y.defined() && task_should_compute_output(edge_of_weight(i)));
+    }
+    const at::Tensor& more = gradients.back();
+    found[0] = more;
+    if (!of_y.defined()) return;
+    const NormTape tape{x.unpack(),
+                        norm_weight.unpack(),
+                        norm_bias.unpack(),
+                        {{}, means.unpack(), scales.unpack()}};
+    NormGradient gradient = device_norm_backward(
+        of_y, tape, more.defined() ? more.contiguous() : more,
+        is_again ? NormResult::kAgain : NormResult::kNotAgain, /*into_dy=*/true);
+    found[0] = std::move(gradient.of_x);
+    if (is_again) y = std::move(gradient.y);
+    const std::int64_t width = of_y.size(-1);
+    for (std::size_t i = 1; i < 3; ++i) {
+      if (!task_should_compute_output(i)) continue;
+      const auto begin = static_cast<std::int64_t>(i - 1) * width;
+      found[i] = gradient_by_parts(next_edge(i), gradient.parts, begin, width);
+    }
   }
 };
 
@@ -151,6 +235,59 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Te
   const auto node = node_of<LinearNode>(x, weight_OI, bias_O);
   if (weight_OI.requires_grad()) node->x = SavedVariable(x, /*is_output=*/false);
   return result_of(node, x, weight_OI, bias_O);
+}
+
+bool has_own_norm_linears(const at::Tensor& x, const NormWeights& norm,
+                          const std::vector<LinearWeights>& linears) {
+  const auto is_own = [&](const LinearWeights& one) {
+    return may_be_own(x, one.weight_OI, one.bias_O);
+  };
+  return std::all_of(linears.begin(), linears.end(), is_own) &&
+         has_device_norm(x, norm.weight_C, norm.bias_C);
+}
+
+std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights& norm,
+                                         const std::vector<LinearWeights>& linears,
+                                         bool keeps_result) {
+  const Normed normed = normed_of(x, norm);
+  std::vector<at::Tensor> asked{x, norm.weight_C, norm.bias_C};
+  const auto any = [](at::TensorList all) { return torch::autograd::compute_requires_grad(all); };
+  const bool for_norm = any(asked);
+  bool for_weights = false;
+  for (const LinearWeights& one : linears) {
+    for_weights = for_weights || any({one.weight_OI});
+    asked.insert(asked.end(), {one.weight_OI, one.bias_O});
+  }
+  std::shared_ptr<NormLinearsNode> node;
+  if (any(asked)) {
+    node.reset(new NormLinearsNode, torch::autograd::deleteNode);
+    node->set_next_edges(torch::autograd::collect_next_edges(asked));
+    node->epsilon = norm.epsilon;
+    const bool keeps = keeps_result && for_weights;
+    const auto save = [](SavedVariable& place, const at::Tensor& value) {
+      if (value.defined()) place = SavedVariable(value, /*is_output=*/false);
+    };
+    if (for_norm || (for_weights && !keeps)) {
+      save(node->x, x);
+      save(node->norm_weight, norm.weight_C);
+      save(node->norm_bias, norm.bias_C);
+      save(node->means, normed.means);
+      save(node->scales, normed.scales);
+    }
+    node->weights.resize(linears.size());
+    for (std::size_t i = 0; for_norm && i < linears.size(); ++i)
+      save(node->weights[i], linears[i].weight_OI);
+    if (keeps) save(node->result, normed.y);
+  }
+  std::vector<at::Tensor> results;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (const LinearWeights& one : linears)
+      results.push_back(at::linear(normed.y, one.weight_OI, one.bias_O));
+    results.push_back(x.view(x.sizes()));
+  }
+  if (node) torch::autograd::set_history(results, node);
+  return results;
 }
 
 bool has_own_gelu_linear(const at::Tensor& h, const at::Tensor& weight_OI,

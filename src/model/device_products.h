@@ -5,11 +5,30 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include <vector>
+
 namespace trireme::model {
 
 /// x [..., I] weight_OI^T + bias_O; without a bias, undefined. What the backward needs is saved
 /// before the product is computed: a layer that is run again for its tape may end there.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O);
+
+struct LinearWeights {
+  at::Tensor weight_OI, bias_O;  ///< the latter may be undefined
+};
+struct NormWeights {
+  at::Tensor weight_C, bias_C;  ///< without the latter it is an RMS norm
+  double epsilon = 0;
+};
+
+/// Whether the device has kernels of its own for own_norm_linears of these.
+bool has_own_norm_linears(const at::Tensor& x, const NormWeights& norm,
+                          const std::vector<LinearWeights>& linears);
+/// Each linear layer of the norm of x, then x for what it is used for beside them. Unless it
+/// `keeps_result` the backward makes the norm's result again, once for all.
+std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights& norm,
+                                         const std::vector<LinearWeights>& linears,
+                                         bool keeps_result);
 
 struct GeluKind {
   bool is_tanh = false;

@@ -39,25 +39,8 @@ Part down(const PartBuilder& build, const LlamaSpec& spec);
 
 std::vector<PartRecipe> parts_of(const LlamaSpec& spec);
 
-/// RMS norm as a part uses it.
-struct RmsNorm {
-  at::Tensor weight;
-  double epsilon;
-
-  at::Tensor operator()(const at::Tensor& x, const Context& context) const {
-    return with_input(x, context).y;
-  }
-  /// And x, for what it is used for beside the norm.
-  NormAndInput with_input(const at::Tensor& x, const Context& context) const {
-    return for_product(rms_norm_with_input(x, weight, epsilon), x, context,
-                       [norm = *this](const at::Tensor& source) {
-                         return rms_norm(source, norm.weight, norm.epsilon);
-                       });
-  }
-};
-
-RmsNorm add_rms_norm(const PartBuilder& build, const LlamaSpec& spec) {
-  return {.weight = build.constant("norm.weight", {spec.width}, 1), .epsilon = spec.norm_epsilon};
+Norm add_norm(const PartBuilder& build, const LlamaSpec& spec) {
+  return add_rms_norm(build, "norm", spec.width, spec.norm_epsilon);
 }
 
 /// As in a gpt: branches that end small keep the residual's variance.
@@ -73,7 +56,7 @@ Part embedding(const PartBuilder& build, const LlamaSpec& spec) {
 
 /// [B, T, C] to the mean cross-entropy of the next token, or without a target to its logits.
 Part head(const PartBuilder& build, const LlamaSpec& spec) {
-  const RmsNorm norm = add_rms_norm(build, spec);
+  const Norm norm = add_norm(build, spec);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
   return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
     return {next_token_loss(norm(input[0], context), weight, context, chunks)};
@@ -169,19 +152,20 @@ at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
 
 Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   const std::int64_t C = spec.width, D = C / spec.heads, G = spec.key_value_heads();
-  const RmsNorm norm = add_rms_norm(build, spec);
+  const Norm norm = add_norm(build, spec);
   const auto add = spec.qkv_bias ? add_linear : add_linear_without_bias;
   const Linear q = add(build, "q", C, C, kDeviation, lora_of(spec));
   const Linear k = add(build, "k", C, G * D, kDeviation, lora_of(spec));
   const Linear v = add(build, "v", C, G * D, kDeviation, lora_of(spec));
   return [norm, q, k, v, spec, D, G](Values input, const Context& context) -> Values {
-    const auto [from_BTC, x_BTC] = norm.with_input(take(input, 0), context);
+    Values qkvx = norm.into({&q, &k, &v}, take(input, 0), context);
+    const at::Tensor x_BTC = take(qkvx, 3);
     // Angles are at least float32; what is turned keeps its own type.
     const at::ScalarType of_weights = q.weight.scalar_type();
     const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
     const Angles by = angles(x_BTC.size(1), spec, x_BTC.options().dtype(type));
-    return {turned(q(from_BTC, context), spec.heads, by), turned(k(from_BTC, context), G, by),
-            v(from_BTC, context), x_BTC};
+    return {turned(take(qkvx, 0), spec.heads, by), turned(take(qkvx, 1), G, by), take(qkvx, 2),
+            x_BTC};
   };
 }
 
@@ -203,14 +187,13 @@ Part projection(const PartBuilder& build, const LlamaSpec& spec) {
 
 Part up(const PartBuilder& build, const LlamaSpec& spec) {
   const std::int64_t hidden = spec.hidden_width();
-  const RmsNorm norm = add_rms_norm(build, spec);
+  const Norm norm = add_norm(build, spec);
   const Linear gate =
       add_linear_without_bias(build, "gate", spec.width, hidden, kDeviation, lora_of(spec));
   const Linear up =
       add_linear_without_bias(build, "up", spec.width, hidden, kDeviation, lora_of(spec));
   return [norm, gate, up](Values input, const Context& context) -> Values {
-    const auto [from_BTC, x_BTC] = norm.with_input(take(input, 0), context);
-    return {gate(from_BTC, context), up(from_BTC, context), x_BTC};
+    return norm.into({&gate, &up}, take(input, 0), context);
   };
 }
 

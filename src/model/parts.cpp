@@ -142,21 +142,37 @@ at::Tensor Norm::operator()(const at::Tensor& x, const Context& context) const {
   return with_input(x, context).y;
 }
 
-NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const {
-  return for_product(layer_norm_with_input(x, weight, bias, epsilon), x, context,
-                     [norm = *this](const at::Tensor& source) {
-                       return layer_norm(source, norm.weight, norm.bias, norm.epsilon);
-                     });
+Values Norm::into(const std::vector<const Linear*>& layers, const at::Tensor& x,
+                  const Context& context) const {
+  bool has_adapters = false;
+  std::vector<LinearWeights> all;
+  for (const Linear* const layer : layers) {
+    has_adapters = has_adapters || layer->lora_A.defined();
+    all.push_back({layer->weight, layer->bias});
+  }
+  const NormWeights mine{weight, bias, epsilon};
+  if (!has_adapters && has_own_norm_linears(x, mine, all))
+    return own_norm_linears(x, mine, all, !context.lean_tapes);
+  const auto [y, further] = with_input(x, context);
+  Values results;
+  for (const Linear* const layer : layers) results.push_back((*layer)(y, context));
+  results.push_back(further);
+  return results;
 }
 
-NormAndInput for_product(NormAndInput both, const at::Tensor& x, const Context& context,
-                         std::function<at::Tensor(const at::Tensor& x)> make) {
+NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const {
   const at::ScalarType type = product_type(x);
+  NormAndInput both = bias.defined() ? layer_norm_with_input(x, weight, bias, epsilon)
+                                     : rms_norm_with_input(x, weight, epsilon);
   both.y = both.y.to(type);
-  if (context.lean_tapes)
-    RemakingScope::stand_in(both.y, {x}, [type, make = std::move(make)](const Values& source) {
-      return make(source[0]).to(type);
+  if (context.lean_tapes) {
+    RemakingScope::stand_in(both.y, {x}, [type, norm = *this](const Values& source) {
+      const at::Tensor y = norm.bias.defined()
+                               ? layer_norm(source[0], norm.weight, norm.bias, norm.epsilon)
+                               : rms_norm(source[0], norm.weight, norm.epsilon);
+      return y.to(type);
     });
+  }
   return both;
 }
 
@@ -165,6 +181,11 @@ Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t wi
   return {.weight = build.constant(name + ".weight", {width}, 1),
           .bias = build.constant(name + ".bias", {width}, 0),
           .epsilon = epsilon};
+}
+
+Norm add_rms_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
+                  double epsilon) {
+  return {.weight = build.constant(name + ".weight", {width}, 1), .bias = {}, .epsilon = epsilon};
 }
 
 namespace {

@@ -109,22 +109,24 @@ Linear add_linear(const PartBuilder& build, const std::string& name, std::int64_
 Linear add_linear_without_bias(const PartBuilder& build, const std::string& name, std::int64_t in,
                                std::int64_t out, double deviation, const Lora& lora = {});
 
-/// Layer norm over the last dimension, in the type of a product to come. A lean tape keeps x alone.
+/// Layer norm, or without a bias an RMS norm, over the last dimension, in the type of a product to
+/// come. A lean tape keeps x alone.
 struct Norm {
   at::Tensor weight, bias;
   double epsilon;
 
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
-  /// And x, for what it is used for beside the norm.
+  /// Each of these layers of the norm, then x for what it is used for beside them.
+  Values into(const std::vector<const Linear*>& layers, const at::Tensor& x,
+              const Context& context) const;
+
+ private:
   NormAndInput with_input(const at::Tensor& x, const Context& context) const;
 };
 
-/// A norm of x, which `make` gives again, in the type of a product to come. A lean tape keeps x
-/// alone.
-NormAndInput for_product(NormAndInput both, const at::Tensor& x, const Context& context,
-                         std::function<at::Tensor(const at::Tensor& x)> make);
-
 Norm add_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
               double epsilon);
+Norm add_rms_norm(const PartBuilder& build, const std::string& name, std::int64_t width,
+                  double epsilon);
 
 }  // namespace trireme::model

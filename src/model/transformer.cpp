@@ -77,8 +77,7 @@ Part qkv(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
   const Linear qkv = add_linear(build, "qkv", shape.width, 3 * shape.width, kDeviation, shape.lora);
   return [norm, qkv](Values input, const Context& context) -> Values {
-    const auto [y_BTC, x_BTC] = norm.with_input(take(input, 0), context);
-    return {qkv(y_BTC, context), x_BTC};
+    return norm.into({&qkv}, take(input, 0), context);
   };
 }
 
@@ -104,8 +103,7 @@ Part up(const PartBuilder& build, const BlockShape& shape) {
   const Norm norm = add_norm(build, "norm", shape.width, shape.norm_epsilon);
   const Linear up = add_linear(build, "up", shape.width, 4 * shape.width, kDeviation, shape.lora);
   return [norm, up](Values input, const Context& context) -> Values {
-    const auto [y_BTC, x_BTC] = norm.with_input(take(input, 0), context);
-    return {up(y_BTC, context), x_BTC};
+    return norm.into({&up}, take(input, 0), context);
   };
 }
 

@@ -44,34 +44,39 @@ void sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bo
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 
+/// Means and scales are rounded before they are used: so a backward makes the same result again.
 Three layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                  double epsilon) {
-  const at::Tensor mean = wide(x).mean(-1, true), off = wide(x) - mean;
-  const at::Tensor scale = (off * off).mean(-1, true).add(epsilon).rsqrt();
-  const at::Tensor y = off * scale * wide(weight) + wide(bias);
-  return {y.to(x.scalar_type()), mean.to(at::kFloat), scale.to(at::kFloat)};
-}
-
-Two layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& means,
-                        const at::Tensor& scales, const at::Tensor& weight,
-                        const std::optional<at::Tensor>& more) {
-  const at::Tensor h = (wide(x) - wide(means)) * wide(scales), g = wide(dy) * wide(weight);
-  at::Tensor dx = (g - g.mean(-1, true) - h * (g * h).mean(-1, true)) * wide(scales);
-  if (more) dx = dx + wide(*more);
-  return {dx.to(x.scalar_type()), parts_of(at::cat({wide(dy) * h, wide(dy)}, -1))};
+  const at::Tensor exact = wide(x).mean(-1, true), off = wide(x) - exact;
+  const at::Tensor mean = exact.to(at::kFloat);
+  const at::Tensor scale = (off * off).mean(-1, true).add(epsilon).rsqrt().to(at::kFloat);
+  const at::Tensor h = (wide(x) - wide(mean)) * wide(scale);
+  return {(h * wide(weight) + wide(bias)).to(x.scalar_type()), mean, scale};
 }
 
 Two rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-  const at::Tensor scale = (wide(x) * wide(x)).mean(-1, true).add(epsilon).rsqrt();
-  return {(wide(x) * scale * wide(weight)).to(x.scalar_type()), scale.to(at::kFloat)};
+  const at::Tensor scale = (wide(x) * wide(x)).mean(-1, true).add(epsilon).rsqrt().to(at::kFloat);
+  return {(wide(x) * wide(scale) * wide(weight)).to(x.scalar_type()), scale};
 }
 
-Two rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& scales,
-                      const at::Tensor& weight, const std::optional<at::Tensor>& more) {
-  const at::Tensor h = wide(x) * wide(scales), g = wide(dy) * wide(weight);
-  at::Tensor dx = (g - h * (g * h).mean(-1, true)) * wide(scales);
-  if (more) dx = dx + wide(*more);
-  return {dx.to(x.scalar_type()), parts_of(wide(dy) * h)};
+/// Of both.
+Two norm_backward(const at::Tensor& dy, const at::Tensor& x, const std::optional<at::Tensor>& means,
+                  const at::Tensor& scales, const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& more,
+                  at::Tensor& dx, bool again) {
+  const bool is_centred = means && means->defined();
+  const at::Tensor h = (is_centred ? wide(x) - wide(*means) : wide(x)) * wide(scales);
+  const at::Tensor g = wide(dy) * wide(weight);
+  at::Tensor found = g - h * (g * h).mean(-1, true);
+  if (is_centred) found = found - g.mean(-1, true);
+  found = found * wide(scales);
+  if (more) found = found + wide(*more);
+  const at::Tensor parts =
+      parts_of(is_centred ? at::cat({wide(dy) * h, wide(dy)}, -1) : wide(dy) * h);
+  at::Tensor y;
+  if (again) y = is_centred ? h * wide(weight) + wide(*bias) : h * wide(weight);
+  dx.copy_(found);
+  return {again ? y.to(x.scalar_type()) : y, parts};
 }
 
 at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
@@ -159,9 +164,8 @@ std::vector<std::string> define_own_operators() {
   define(kColumnParts, column_parts);
   define(kSumParts, sum_parts);
   define(kLayerNorm, layer_norm);
-  define(kLayerNormBackward, layer_norm_backward);
   define(kRmsNorm, rms_norm);
-  define(kRmsNormBackward, rms_norm_backward);
+  define(kNormBackward, norm_backward);
   define(kTurn, turn);
   define(kGelu, gelu);
   define(kGeluBackward, gelu_backward);

@@ -33,15 +33,23 @@ class GpuKernels : public device::Gpu {
   at::Tensor leaf(at::IntArrayRef sizes) const { return drawn(sizes).set_requires_grad(true); }
 };
 
-/// Of y in the leaves; y's gradient is `of_y`.
+/// Of the results, whose gradients these are, in the leaves.
+inline std::vector<at::Tensor> gradients_of_all(const std::vector<at::Tensor>& results,
+                                                const std::vector<at::Tensor>& of_results,
+                                                const std::vector<at::Tensor>& leaves,
+                                                bool keep_graph = false) {
+  std::vector<torch::autograd::Edge> roots, edges;
+  for (const at::Tensor& one : results) roots.push_back(torch::autograd::impl::gradient_edge(one));
+  for (const at::Tensor& one : leaves) edges.push_back(torch::autograd::impl::gradient_edge(one));
+  return torch::autograd::Engine::get_default_engine().execute(roots, of_results, keep_graph,
+                                                               /*create_graph=*/false,
+                                                               /*accumulate_grad=*/false, edges);
+}
+
 inline std::vector<at::Tensor> gradients(const at::Tensor& y, const at::Tensor& of_y,
                                          const std::vector<at::Tensor>& leaves,
                                          bool keep_graph = false) {
-  std::vector<torch::autograd::Edge> edges;
-  for (const at::Tensor& one : leaves) edges.push_back(torch::autograd::impl::gradient_edge(one));
-  return torch::autograd::Engine::get_default_engine().execute(
-      {torch::autograd::impl::gradient_edge(y)}, {of_y}, keep_graph,
-      /*create_graph=*/false, /*accumulate_grad=*/false, edges);
+  return gradients_of_all({y}, {of_y}, leaves, keep_graph);
 }
 
 inline at::Tensor wide(const at::Tensor& x) {

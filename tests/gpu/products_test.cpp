@@ -41,6 +41,78 @@ TEST_F(GpuProducts, TheBackwardOfALinearLayerIsLibTorchs) {
   }
 }
 
+/// Of a norm, with and without a bias; its result is kept or made again: the same bits.
+TEST_F(GpuProducts, OfNormsAreLibTorchs) {
+  for (const auto& [width, count, is_centred] :
+       {std::tuple{1600, 1, true}, {768, 2, true}, {2048, 3, false}, {4096, 2, false}}) {
+    SCOPED_TRACE(width);
+    const at::Tensor x = leaf({2, rows(700), width});
+    std::vector<at::Tensor> leaves{x, leaf({width})};
+    if (is_centred) leaves.push_back(leaf({width}));
+    const NormWeights norm{leaves[1], is_centred ? leaves[2] : at::Tensor(), 1e-5};
+    std::vector<LinearWeights> linears;
+    for (int i = 0; i < count; ++i) {
+      linears.push_back({leaf({264 + 8 * i, width}), i == 1 ? at::Tensor() : leaf({264 + 8 * i})});
+      leaves.push_back(linears.back().weight_OI);
+      if (linears.back().bias_O.defined()) leaves.push_back(linears.back().bias_O);
+    }
+    ASSERT_TRUE(has_own_norm_linears(x, norm, linears));
+
+    std::vector<at::Tensor> wide_leaves;
+    for (const at::Tensor& one : leaves) wide_leaves.push_back(wide_leaf(one));
+    std::size_t next = 1;
+    const at::Tensor wide_weight = wide_leaves[next++];
+    const at::Tensor wide_bias = is_centred ? wide_leaves[next++] : at::Tensor();
+    const at::Tensor wide_y =
+        is_centred ? at::layer_norm(wide_leaves[0], {width}, wide_weight, wide_bias, 1e-5)
+                   : at::rms_norm(wide_leaves[0], {width}, wide_weight, 1e-5);
+    // The loss: the sum of all results times dy, x among them.
+    const at::Tensor of_x = drawn(x.sizes());
+    std::vector<at::Tensor> of_results;
+    at::Tensor expected_loss = (wide_leaves[0] * wide(of_x)).sum();
+    std::vector<at::Tensor> expected_results;
+    for (const LinearWeights& one : linears) {
+      of_results.push_back(drawn({2, rows(700), one.weight_OI.size(0)}));
+      const at::Tensor weight = wide_leaves[next++];
+      const at::Tensor bias = one.bias_O.defined() ? wide_leaves[next++] : at::Tensor();
+      expected_results.push_back(at::linear(wide_y, weight, bias));
+      expected_loss = expected_loss + (expected_results.back() * wide(of_results.back())).sum();
+    }
+    of_results.push_back(of_x);
+    const auto expected = gradients(expected_loss, at::ones_like(expected_loss), wide_leaves);
+
+    std::vector<at::Tensor> kept;
+    for (const bool keeps_result : {true, false}) {
+      const std::vector<at::Tensor> results = own_norm_linears(x, norm, linears, keeps_result);
+      ASSERT_EQ(results.size(), of_results.size());
+      std::vector<at::Tensor> found = gradients_of_all(results, of_results, leaves);
+      for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i], 6e-3);
+      for (std::size_t i = 0; i < expected_results.size(); ++i)
+        expect_near(results[i], wide(expected_results[i]));
+      EXPECT_TRUE(at::equal(results.back(), x));
+      for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], found[i])) << i;
+      kept = found;
+    }
+  }
+}
+
+/// Where what is below is not trained, and neither is the norm.
+TEST_F(GpuProducts, OfAFrozenNormMakeItsResultAgainForTheirWeights) {
+  const at::Tensor x = drawn({rows(700), 768}), weight = leaf({264, 768}), bias = leaf({264});
+  const NormWeights norm{drawn({768}), drawn({768}), 1e-5};
+  const at::Tensor dy = drawn({rows(700), 264});
+  std::vector<at::Tensor> kept;
+  for (const bool keeps_result : {true, false}) {
+    const auto results = own_norm_linears(x, norm, {{weight, bias}}, keeps_result);
+    const auto found = gradients(results[0], dy, {weight, bias});
+    const at::Tensor y =
+        at::layer_norm(wide(x), {768}, wide(norm.weight_C), wide(norm.bias_C), 1e-5);
+    expect_near(found[0], at::mm(wide(dy).t(), y));
+    for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], found[i])) << i;
+    kept = found;
+  }
+}
+
 /// gelu(h) is kept or made again: the same bits.
 TEST_F(GpuProducts, OfGelusAreLibTorchs) {
   const at::Tensor h = leaf({2, rows(2048), 6400}), weight = leaf({264, 6400}), bias = leaf({264});
@@ -73,8 +145,8 @@ struct Mlp {
   std::vector<at::Tensor> weights() const {
     return {weight_C, bias_C, up, up_bias, down, down_bias};
   }
-  at::Tensor hidden() const {
-    return linear(layer_norm_with_input(x, weight_C, bias_C, 1e-5).y, up, up_bias);
+  at::Tensor hidden(bool keeps_result) const {
+    return own_norm_linears(x, {weight_C, bias_C, 1e-5}, {{up, up_bias}}, keeps_result)[0];
   }
   at::Tensor result(const at::Tensor& h, bool keeps_result) const {
     return own_gelu_linear(h, down, down_bias, {.is_tanh = true, .keeps_result = keeps_result});
@@ -106,7 +178,7 @@ TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
        {std::tuple{false, true}, {false, false}, {true, false}}) {
     const GradientSums sums(mlp.weights());
     for (const int times : {1, 2}) {
-      const at::Tensor h = mlp.hidden();
+      const at::Tensor h = mlp.hidden(keeps_result);
       const at::Tensor from = is_cut ? h.detach().set_requires_grad(true) : h;
       run_backward(mlp.result(from, keeps_result), dy);
       if (is_cut) run_backward(h, from.grad());

@@ -141,9 +141,19 @@ TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
                   floats(scale), bits(weight), has_more ? bits(more) : nullptr, bits(dx),
                   floats(parts), Index{rows}, Index{columns});
         expect_near(dx, has_more ? of_x + wide(more) : of_x, 10);
-        if (has_more) continue;
         expect_near(summed(parts, 0, columns), of_weight, 10 * rows);
         expect_near(summed(parts, columns, columns), of_bias, 10 * rows);
+
+        // In place, with the result again.
+        const at::Tensor mine = dy.clone(), again = at::zeros_like(x),
+                         same = at::full_like(parts, NAN);
+        host::run({blocks}, threads, host::row_norm_backward_again, bits(mine), bits(x),
+                  floats(mean), floats(scale), bits(weight), bits(bias),
+                  has_more ? bits(more) : nullptr, bits(mine), bits(again), floats(same),
+                  Index{rows}, Index{columns});
+        EXPECT_TRUE(at::equal(again, found));
+        EXPECT_TRUE(at::equal(mine, dx));
+        EXPECT_TRUE(at::equal(same, parts));
       }
     }
   }
@@ -169,6 +179,12 @@ TEST(Kernels, RmsNormsHaveNoMeanAndNoBias) {
             bits(weight), nullptr, bits(dx), floats(parts), Index{kRows}, Index{kColumns});
   expect_near(dx, (g - h * (g * h).mean(-1, true)) * r, 10);
   expect_near(summed(parts, 0, kColumns), (wide_dy * h).sum(0), 50);
+
+  const at::Tensor again = at::zeros_like(x);
+  host::run({2}, 32, host::row_norm_backward_again, bits(dy), bits(x), nullptr, floats(scale),
+            bits(weight), nullptr, nullptr, bits(dx), bits(again), floats(parts), Index{kRows},
+            Index{kColumns});
+  EXPECT_TRUE(at::equal(again, y));
 }
 
 TEST(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {

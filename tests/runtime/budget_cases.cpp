@@ -155,6 +155,7 @@ std::vector<Chain> all_chains() {
       shipped("gpt_bfloat16_weights", gpt, 2, "bfloat16_weights"),
       shipped("gpt_bfloat16_weights_lean_tapes", gpt, 2, "bfloat16_weights", "lean"),
       shipped("llama_unclipped", llama, 2, "bfloat16_weights", "full", 0),
+      shipped("llama_bfloat16_weights_lean_tapes", llama, 2, "bfloat16_weights", "lean"),
       shipped("mlp_batch_norm", mlp, 64),
       {"odd",
        [odd](Machine& machine) { return std::make_unique<Subject>(odd_model(), odd, machine); }},

@@ -11,14 +11,11 @@ inline constexpr const char* kSumParts =
     "sum_parts_(Tensor(a!) sums, Tensor parts, int begin, bool is_first) -> ()";
 inline constexpr const char* kLayerNorm =
     "layer_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> (Tensor, Tensor, Tensor)";
-inline constexpr const char* kLayerNormBackward =
-    "layer_norm_backward(Tensor dy, Tensor x, Tensor means, Tensor scales, Tensor weight, "
-    "Tensor? more) -> (Tensor, Tensor)";
 inline constexpr const char* kRmsNorm =
     "rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor, Tensor)";
-inline constexpr const char* kRmsNormBackward =
-    "rms_norm_backward(Tensor dy, Tensor x, Tensor scales, Tensor weight, Tensor? more) -> "
-    "(Tensor, Tensor)";
+inline constexpr const char* kNormBackward =
+    "norm_backward(Tensor dy, Tensor x, Tensor? means, Tensor scales, Tensor weight, Tensor? bias, "
+    "Tensor? more, Tensor(a!) dx, bool again) -> (Tensor, Tensor)";
 inline constexpr const char* kTurn =
     "turn(Tensor x, Tensor cosines, Tensor sines, int heads, bool back) -> Tensor";
 inline constexpr const char* kGelu = "gelu(Tensor x, bool is_tanh) -> Tensor";

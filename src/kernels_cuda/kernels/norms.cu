@@ -24,6 +24,11 @@ __device__ inline Pair sum(Pair a, Pair b) {
   return {a.first + b.first, a.second + b.second};
 }
 
+/// Every operation is written out: a result that is made again by another kernel has the same bits.
+__device__ inline float normed(float x, float mean, float scale, float weight, float bias) {
+  return __fmaf_rn(__fmul_rn(__fadd_rn(x, -mean), scale), weight, bias);
+}
+
 /// y = h weight + bias with h = (x - mean) scale, row by row; mean and scale, which is
 /// 1 / sqrt(variance + epsilon), are given as well. Without `means` it is an RMS norm: there is no
 /// mean and no bias. A thread per 8 columns. `weight` and `bias` have any alignment.
@@ -60,22 +65,25 @@ extern "C" __global__ void __launch_bounds__(1024)
     Eight result;
     for (int j = 0; j < 8; ++j)
       result.of[j] =
-          narrow((wide(here.of[j]) - mean) * scale * wide(weights.of[j]) + wide(biases.of[j]));
+          narrow(normed(wide(here.of[j]), mean, scale, wide(weights.of[j]), wide(biases.of[j])));
     put(y + row * columns + mine.first, result);
   }
 }
 
 /// The backward of `row_norm`: with g = dy weight, dx = (g - mean(g) - h mean(g h)) scale, without
-/// mean(g) for an RMS norm; `more` [rows, columns] is added to it unless it is null. A thread per 8
-/// columns. Each block gives the sums over its rows of dy h, and where there are means of dy: row b
-/// of `parts` [gridDim.x, columns, or twice as many].
-extern "C" __global__ void __launch_bounds__(1024)
-    row_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
-                      const bf16* weight, const bf16* more, bf16* dx, float* parts, Index rows,
-                      Index columns) {
+/// mean(g) for an RMS norm; `more` [rows, columns] is added to it unless it is null. dx may be
+/// where dy is. With kAgain y becomes the result again. A thread per 8 columns. Each block gives
+/// the sums over its rows of dy h, and where there are means of dy: row b of `parts` [gridDim.x,
+/// columns, or twice as many].
+template <bool kAgain>
+__device__ void norm_backward(const bf16* dy, const bf16* x, const float* means,
+                              const float* scales, const bf16* weight, const bf16* bias,
+                              const bf16* more, bf16* dx, bf16* y, float* parts, Index rows,
+                              Index columns) {
   const Columns mine{columns};
   const bool is_centred = means != nullptr;
   const Eight weights = mine.of(weight);
+  const Eight biases = kAgain && is_centred ? mine.of(bias) : Eight{};
   const float share = 1.0F / static_cast<float>(columns);
   float of_weight[8] = {}, of_bias[8] = {};
   int calls = 0;
@@ -108,6 +116,11 @@ extern "C" __global__ void __launch_bounds__(1024)
       result.of[j] =
           narrow((g(j) - share * (all.first + h(j) * all.second)) * scale + wide(here_more.of[j]));
     put(dx + row * columns + mine.first, result);
+    if (!kAgain) continue;
+    for (int j = 0; j < 8; ++j)
+      result.of[j] =
+          narrow(normed(wide(here_x.of[j]), mean, scale, wide(weights.of[j]), wide(biases.of[j])));
+    put(y + row * columns + mine.first, result);
   }
   if (!mine.are_there()) return;
   float* const part = parts + (is_centred ? 2 : 1) * blockIdx.x * columns + mine.first;
@@ -115,4 +128,19 @@ extern "C" __global__ void __launch_bounds__(1024)
     part[j] = of_weight[j];
     if (is_centred) part[columns + j] = of_bias[j];
   }
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    row_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
+                      const bf16* weight, const bf16* more, bf16* dx, float* parts, Index rows,
+                      Index columns) {
+  norm_backward<false>(dy, x, means, scales, weight, nullptr, more, dx, nullptr, parts, rows,
+                       columns);
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    row_norm_backward_again(const bf16* dy, const bf16* x, const float* means, const float* scales,
+                            const bf16* weight, const bf16* bias, const bf16* more, bf16* dx,
+                            bf16* y, float* parts, Index rows, Index columns) {
+  norm_backward<true>(dy, x, means, scales, weight, bias, more, dx, y, parts, rows, columns);
 }
