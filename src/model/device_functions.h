@@ -1,5 +1,4 @@
-// Norms and rotary positions by a device's own kernels, as far as there are any for
-// these tensors.
+// Norms and rotary positions by a device's own kernels, as far as there are any for these tensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

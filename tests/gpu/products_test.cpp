@@ -17,6 +17,32 @@
 namespace trireme::model {
 namespace {
 
+/// Counts an operator's calls while it lives, on all threads.
+class Calls {
+ public:
+  explicit Calls(const char* name)
+      : handle_(at::addGlobalCallback(
+            at::RecordFunctionCallback(count).scopes({at::RecordScope::FUNCTION}))) {
+    counted = name;
+    calls = 0;
+  }
+  ~Calls() { at::removeCallback(handle_); }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  static int take() { return calls.exchange(0); }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& function) {
+    if (std::string_view(function.name()) == counted) ++calls;
+    return nullptr;
+  }
+
+  static inline std::string_view counted;
+  static inline std::atomic<int> calls{0};
+  at::CallbackHandle handle_;
+};
+
 using GpuProducts = GpuKernels;
 
 TEST_F(GpuProducts, TheBackwardOfALinearLayerIsLibTorchs) {
@@ -173,6 +199,7 @@ TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
                 leaf({264, 1056}),       leaf({264})};
   const at::Tensor dy = drawn({rows(2048), 264});
   const std::vector<at::Tensor> expected = mlp.wide_gradients(dy);
+  const Calls column_sums("trireme::column_parts");
   std::vector<at::Tensor> first;
   for (const auto& [is_cut, keeps_result] :
        {std::tuple{false, true}, {false, false}, {true, false}}) {
@@ -182,6 +209,8 @@ TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
       const at::Tensor from = is_cut ? h.detach().set_requires_grad(true) : h;
       run_backward(mlp.result(from, keeps_result), dy);
       if (is_cut) run_backward(h, from.grad());
+      EXPECT_EQ(Calls::take(),
+                (is_cut ? 2 : 1) * (is_emulated() ? 2 : 1));  // there by its CPU, too
       for (std::size_t i = 0; i < expected.size(); ++i) {
         SCOPED_TRACE(i);
         expect_near(sums.of(i), times * expected[i], 8e-3);
@@ -208,35 +237,25 @@ TEST_F(GpuProducts, AreAddedInFloat32) {
   expect_near(sums.of(1), 2 * wide(dy).sum(0), 1e-5);
 }
 
-std::atomic<int> products{0};
-
-std::unique_ptr<at::ObserverContext> count_product(const at::RecordFunction& function) {
-  if (std::string_view(function.name()) == "aten::linear") ++products;
-  return nullptr;
-}
-
 /// All of it is saved before that product.
 TEST_F(GpuProducts, ABlockThatIsRunAgainLeavesItsLastOneOut) {
   const ChainModel model = make_gpt(
       {.blocks = 1, .width = 64, .heads = 4, .context = 32, .vocabulary = 104, .grain = "block"});
   Built built(model, Precision::kBfloat16Weights, on_gpu());
   const Values x{drawn({2, 32, 64})};
-  const auto handle = at::addGlobalCallback(
-      at::RecordFunctionCallback(count_product).scopes({at::RecordScope::FUNCTION}));
+  const Calls products("aten::linear");
   for (const bool lean : {false, true}) {
     SCOPED_TRACE(lean);
     Context around = context();
     around.lean_tapes = lean;
-    products = 0;
+    Calls::take();
     Outlined outlined = outlined_forward(built.layer(2), x, around, Precision::kBfloat16Weights,
                                          InputGradient::kNeeded);
-    EXPECT_EQ(products, 4);
-    products = 0;
+    EXPECT_EQ(Calls::take(), 4);
     const Tape tape =
         retape(std::move(outlined.outline), built.layer(2), x, around, Precision::kBfloat16Weights);
-    EXPECT_EQ(products, 3);
+    EXPECT_EQ(Calls::take(), 3);
   }
-  at::removeCallback(handle);
 }
 
 }  // namespace
