@@ -2,12 +2,14 @@
 #include "linear_cross_entropy.h"
 
 #include "device_kernels.h"
+#include "weight_gradients.h"
 
 #include "trireme/model/functional.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 
@@ -86,10 +88,13 @@ struct WholeLoss : torch::autograd::Function<WholeLoss> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &g = saved[2];
     const at::Tensor scale = gradients[0] / static_cast<double>(g.size(0));
-    return {weight.defined() ? at::matmul(g, weight).mul_(scale) : at::Tensor(),
-            x.defined() ? at::matmul(g.t(), x * scale) : at::Tensor(),
-            {},
-            {}};
+    at::Tensor of_x, of_weight;
+    if (weight.defined()) of_x = at::matmul(g, weight).mul_(scale);
+    if (x.defined()) {
+      const auto edges = torch::autograd::get_current_node();
+      of_weight = gradient_by_product(edges->next_edge(1), g, x * scale);
+    }
+    return {of_x, of_weight, {}, {}};
   }
 };
 

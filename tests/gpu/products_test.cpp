@@ -5,6 +5,7 @@
 #include "device_functions.h"
 #include "device_products.h"
 #include "kernels.h"
+#include "linear_cross_entropy.h"
 
 #include "trireme/model/gradient_sums.h"
 
@@ -235,6 +236,22 @@ TEST_F(GpuProducts, AreAddedInFloat32) {
   }
   expect_near(sums.of(0), 2 * at::mm(wide(dy).t(), wide(x)), 1e-5);
   expect_near(sums.of(1), 2 * wide(dy).sum(0), 1e-5);
+}
+
+TEST_F(GpuProducts, TheGradientOfTheHeadGoesStraightToItsSum) {
+  // Logits of about 1: rounding them to bfloat16 changes probabilities little.
+  const at::Tensor x = drawn({rows(2048), 264}, 0.06).set_requires_grad(true);
+  const at::Tensor weight = leaf({1000, 264});
+  const at::Tensor target =
+      at::randint(1000, {rows(2048)}, at::TensorOptions(at::kLong).device(on_gpu()));
+  const GradientSums sums({weight});
+  const Calls accumulations("trireme::accumulate_");
+  run_backward(linear_cross_entropy(x, weight, target, /*chunks=*/1),
+               at::ones({}, at::TensorOptions(at::kFloat).device(on_gpu())));
+  EXPECT_EQ(Calls::take(), 0);
+  const at::Tensor wide_weight = wide_leaf(weight);
+  const at::Tensor loss = at::cross_entropy_loss(at::linear(wide(x), wide_weight), target);
+  expect_near(sums.of(0), gradients(loss, at::ones_like(loss), {wide_weight})[0], 1e-2);
 }
 
 /// All of it is saved before that product.
