@@ -138,6 +138,9 @@ inline float __fadd_rn(float a, float b) {
 inline float __fdiv_rn(float a, float b) {
   return a / b;
 }
+inline float rsqrtf(float x) {
+  return 1 / std::sqrt(x);
+}
 inline float __fdividef(float a, float b) {
   return a / b;
 }

@@ -21,11 +21,11 @@ extern "C" __global__ void __launch_bounds__(256)
     c[k] = *reinterpret_cast<const Four*>(cosines + angle + 4 * k);
     s[k] = *reinterpret_cast<const Four*>(sines + angle + 4 * k);
   }
-  Eight turned_a, turned_b;
+  float turned_a[8], turned_b[8];
   for (int j = 0; j < 8; ++j) {
     const float cosine = c[j / 4].of[j % 4], sine = direction * s[j / 4].of[j % 4];
-    turned_a.of[j] = narrow(wide(a.of[j]) * cosine - wide(b.of[j]) * sine);
-    turned_b.of[j] = narrow(wide(b.of[j]) * cosine + wide(a.of[j]) * sine);
+    turned_a[j] = wide(a.of[j]) * cosine - wide(b.of[j]) * sine;
+    turned_b[j] = wide(b.of[j]) * cosine + wide(a.of[j]) * sine;
   }
   put(y + place, turned_a);
   put(y + place + half, turned_b);
@@ -51,10 +51,10 @@ __device__ float gelu_slope(float x, float share) {
 template <bool kIsTanh>
 __device__ void gelu_of_eight(const bf16* x, bf16* y) {
   const Eight from = *reinterpret_cast<const Eight*>(x);
-  Eight to;
+  float to[8];
   for (int j = 0; j < 8; ++j) {
     const float value = wide(from.of[j]);
-    to.of[j] = narrow(__fmul_rn(value, gelu_share<kIsTanh>(value)));
+    to[j] = __fmul_rn(value, gelu_share<kIsTanh>(value));
   }
   put(y, to);
 }
@@ -87,14 +87,14 @@ __device__ void gelu_backward_of_rows(bf16* dy, const bf16* x, bf16* y, Index ro
     for (int k = 0; k < kAtOnce; ++k) {
       const Index at = (row + k * step) * columns + column;
       if (row + k * step >= rows) continue;
-      Eight again;
+      float again[8], of_x[8];
       for (int j = 0; j < 8; ++j) {
         const float value = wide(from[k].of[j]), share = gelu_share<kIsTanh>(value);
-        again.of[j] = narrow(__fmul_rn(value, share));
-        of_y[k].of[j] = narrow(wide(of_y[k].of[j]) * gelu_slope<kIsTanh>(value, share));
-        sum[j] += wide(of_y[k].of[j]);
+        again[j] = __fmul_rn(value, share);
+        of_x[j] = rounded(wide(of_y[k].of[j]) * gelu_slope<kIsTanh>(value, share));
+        sum[j] += of_x[j];
       }
-      put(dy + at, of_y[k]);
+      put(dy + at, of_x);
       if (y != nullptr) put(y + at, again);
     }
   }
@@ -126,9 +126,8 @@ extern "C" __global__ void __launch_bounds__(256)
   if (mine >= count) return;
   const Eight g = reinterpret_cast<const Eight*>(gate)[mine];
   const Eight u = reinterpret_cast<const Eight*>(up)[mine];
-  Eight result;
-  for (int j = 0; j < 8; ++j)
-    result.of[j] = narrow(wide(g.of[j]) * sigmoid(wide(g.of[j])) * wide(u.of[j]));
+  float result[8];
+  for (int j = 0; j < 8; ++j) result[j] = wide(g.of[j]) * sigmoid(wide(g.of[j])) * wide(u.of[j]);
   put(y + 8 * mine, result);
 }
 
@@ -141,11 +140,11 @@ extern "C" __global__ void __launch_bounds__(256)
   const Eight d = reinterpret_cast<const Eight*>(dy)[mine];
   const Eight g = reinterpret_cast<const Eight*>(gate)[mine];
   const Eight u = reinterpret_cast<const Eight*>(up)[mine];
-  Eight for_gate, for_up;
+  float for_gate[8], for_up[8];
   for (int j = 0; j < 8; ++j) {
     const float x = wide(g.of[j]), s = sigmoid(x), of_y = wide(d.of[j]);
-    for_gate.of[j] = narrow(of_y * wide(u.of[j]) * s * (1.0F + x * (1.0F - s)));
-    for_up.of[j] = narrow(of_y * x * s);
+    for_gate[j] = of_y * wide(u.of[j]) * s * (1.0F + x * (1.0F - s));
+    for_up[j] = of_y * x * s;
   }
   put(of_gate + 8 * mine, for_gate);
   put(of_up + 8 * mine, for_up);

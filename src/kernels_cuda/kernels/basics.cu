@@ -19,18 +19,6 @@ struct alignas(16) Four {
   float of[4];
 };
 
-/// In one access; left alone, the compiler writes in pieces.
-__device__ inline void put(bf16* place, const Eight& x) {
-#ifdef __CUDA_ARCH__
-  const auto two = [&](int i) { return x.of[i] | static_cast<unsigned>(x.of[i + 1]) << 16; };
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(two(0)), "r"(two(2)),
-               "r"(two(4)), "r"(two(6))
-               : "memory");
-#else
-  *reinterpret_cast<Eight*>(place) = x;
-#endif
-}
-
 __device__ inline float wide(bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x) << 16);
 }
@@ -45,6 +33,38 @@ __device__ inline bf16 narrow(float x) {
   const unsigned bits = __float_as_uint(x);
   if (x != x) return 0x7fc0;
   return static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/// Two of them, as they lie in memory.
+__device__ inline unsigned narrow_two(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned two;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(second), "f"(first));
+  return two;
+#else
+  return narrow(first) | static_cast<unsigned>(narrow(second)) << 16;
+#endif
+}
+
+/// Rounded, in one access; left alone, the compiler writes in pieces.
+__device__ inline void put(bf16* place, const float (&x)[8]) {
+  unsigned two[4];
+  for (int i = 0; i < 4; ++i) two[i] = narrow_two(x[2 * i], x[2 * i + 1]);
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(place), "r"(two[0]), "r"(two[1]),
+               "r"(two[2]), "r"(two[3])
+               : "memory");
+#else
+  for (int i = 0; i < 4; ++i) {
+    place[2 * i] = static_cast<bf16>(two[i]);
+    place[2 * i + 1] = static_cast<bf16>(two[i] >> 16);
+  }
+#endif
+}
+
+/// What comes back of it.
+__device__ inline float rounded(float x) {
+  return wide(narrow(x));
 }
 
 struct Pair {

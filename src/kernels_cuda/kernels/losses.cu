@@ -39,12 +39,13 @@ extern "C" __global__ void __launch_bounds__(1024)
 
   const float shift = all.first + logarithm;
   const auto gradient = [&](Index i, bf16 x) {
-    return narrow(i == target ? expm1f(log_p) : __expf(wide(x) - shift));
+    return i == target ? expm1f(log_p) : __expf(wide(x) - shift);
   };
   for_each_in_row(
-      row, columns, [&](Index i, bf16 x) { row[i] = gradient(i, x); },
-      [&](Index i, Eight x) {
-        for (int j = 0; j < 8; ++j) x.of[j] = gradient(i + j, x.of[j]);
-        put(row + i, x);
+      row, columns, [&](Index i, bf16 x) { row[i] = narrow(gradient(i, x)); },
+      [&](Index i, const Eight& x) {
+        float of_eight[8];
+        for (int j = 0; j < 8; ++j) of_eight[j] = gradient(i + j, x.of[j]);
+        put(row + i, of_eight);
       });
 }

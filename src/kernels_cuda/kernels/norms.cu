@@ -1,32 +1,70 @@
 // Layer and RMS norms.
 // SPDX-License-Identifier: Apache-2.0
 
-/// A thread's 8 columns of rows that its block works on, one after the other: a row's values are on
-/// their way while the one before it is worked on.
+/// A thread's 8 columns of the rows that its block works on, one after the other: a row's values
+/// are on their way while the one before it is worked on.
 struct Columns {
   Index count;  ///< of a row
-  Index first = 8 * static_cast<Index>(threadIdx.x);
+  const Index first = 8 * static_cast<Index>(threadIdx.x);
+  const bool are_there = first < count;
+  const Index step = count * gridDim.x;            ///< from one row to the next
+  const Index begin = count * blockIdx.x + first;  ///< place of the first row's
 
-  __device__ bool are_there() const { return first < count; }
-  __device__ Eight of(const bf16* rows, Index row) const {
-    return are_there() ? *reinterpret_cast<const Eight*>(rows + row * count + first) : Eight{};
+  /// 0 where there are none.
+  __device__ Eight of(const bf16* rows, Index place) const {
+    return are_there ? *reinterpret_cast<const Eight*>(rows + place) : Eight{};
   }
   /// Of a parameter, of any alignment.
   __device__ Eight of(const bf16* parameter) const {
     Eight all{};
-    if (!are_there()) return all;
+    if (!are_there) return all;
     for (int j = 0; j < 8; ++j) all.of[j] = parameter[first + j];
     return all;
   }
 };
 
-__device__ inline Pair sum(Pair a, Pair b) {
-  return {a.first + b.first, a.second + b.second};
-}
+/// Of each of kCount values the sum over all threads of the block, the same for each of them. The
+/// block has whole warps, at most 32.
+class BlockSums {
+ public:
+  __device__ BlockSums() {
+    const int warps = blockDim.x / 32;
+    int group = 1;  // lanes that together read what all warps tell
+    while (group < warps) group *= 2;
+    half_ = group / 2;
+    reads_ = lane_ & (group - 1);
+    has_more_ = reads_ < warps;
+  }
+
+  template <int kCount>
+  __device__ void over_block(float (&values)[kCount]) {
+    __shared__ float of_warps[2][kCount][32];
+    over_lanes(values, 16);
+    // Every other one has the same place: who is late has read it.
+    auto& place = of_warps[calls_++ & 1];
+    if (lane_ == 0)
+      for (int i = 0; i < kCount; ++i) place[i][threadIdx.x / 32] = values[i];
+    __syncthreads();
+    for (int i = 0; i < kCount; ++i) values[i] = has_more_ ? place[i][reads_] : 0;
+    over_lanes(values, half_);
+  }
+
+ private:
+  template <int kCount>
+  __device__ static void over_lanes(float (&values)[kCount], int half) {
+    for (int distance = half; distance > 0; distance /= 2)
+      for (int i = 0; i < kCount; ++i)
+        values[i] += __shfl_xor_sync(0xffffffffU, values[i], distance);
+  }
+
+  const int lane_ = threadIdx.x % 32;
+  int half_, reads_, calls_ = 0;
+  bool has_more_;
+};
 
 /// Every operation is written out: a result that is made again by another kernel has the same bits.
-__device__ inline float normed(float x, float mean, float scale, float weight, float bias) {
-  return __fmaf_rn(__fmul_rn(__fadd_rn(x, -mean), scale), weight, bias);
+__device__ inline float normed(float off, float scale, float weight, float bias) {
+  return __fmaf_rn(__fmul_rn(off, scale), weight, bias);
 }
 
 /// y = h weight + bias with h = (x - mean) scale, row by row; mean and scale, which is
@@ -39,34 +77,32 @@ extern "C" __global__ void __launch_bounds__(1024)
   const bool is_centred = means != nullptr;
   const Eight weights = mine.of(weight), biases = is_centred ? mine.of(bias) : Eight{};
   const float share = 1.0F / static_cast<float>(columns);
-  int calls = 0;
-  Eight next = mine.of(x, blockIdx.x);
+  BlockSums sums;
+  Index at = mine.begin;
+  Eight next = mine.of(x, at);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     const Eight here = next;
-    if (row + gridDim.x < rows) next = mine.of(x, row + gridDim.x);
-    float mean = 0;
+    if (row + gridDim.x < rows) next = mine.of(x, at + mine.step);
+    float off[8], mean[1] = {}, squares[1] = {};
+    for (int j = 0; j < 8; ++j) off[j] = wide(here.of[j]);
     if (is_centred) {
-      Pair total{0, 0};
-      for (int j = 0; j < 8; ++j) total.first += wide(here.of[j]);
-      mean = share * over_block(total, Pair{0, 0}, calls, sum).first;
+      for (int j = 0; j < 8; ++j) mean[0] += off[j];
+      sums.over_block(mean);
+      mean[0] *= share;
+      for (int j = 0; j < 8; ++j) off[j] = __fadd_rn(off[j], -mean[0]);
     }
-    Pair squares{0, 0};
-    for (int j = 0; j < 8; ++j) {
-      const float off = mine.are_there() ? wide(here.of[j]) - mean : 0;
-      squares.first += off * off;
-    }
-    const float variance = share * over_block(squares, Pair{0, 0}, calls, sum).first;
-    const float scale = 1.0F / sqrtf(variance + epsilon);
+    for (int j = 0; j < 8; ++j) squares[0] += off[j] * off[j];
+    if (!mine.are_there) squares[0] = 0;
+    sums.over_block(squares);
+    const float scale = rsqrtf(share * squares[0] + epsilon);
     if (threadIdx.x == 0) {
-      if (is_centred) means[row] = mean;
+      if (is_centred) means[row] = mean[0];
       scales[row] = scale;
     }
-    if (!mine.are_there()) continue;
-    Eight result;
     for (int j = 0; j < 8; ++j)
-      result.of[j] =
-          narrow(normed(wide(here.of[j]), mean, scale, wide(weights.of[j]), wide(biases.of[j])));
-    put(y + row * columns + mine.first, result);
+      off[j] = normed(off[j], scale, wide(weights.of[j]), wide(biases.of[j]));
+    if (mine.are_there) put(y + at, off);
+    at += mine.step;
   }
 }
 
@@ -86,43 +122,45 @@ __device__ void norm_backward(const bf16* dy, const bf16* x, const float* means,
   const Eight biases = kAgain && is_centred ? mine.of(bias) : Eight{};
   const float share = 1.0F / static_cast<float>(columns);
   float of_weight[8] = {}, of_bias[8] = {};
-  int calls = 0;
-  Eight next_x = mine.of(x, blockIdx.x), next_dy = mine.of(dy, blockIdx.x);
+  BlockSums over;
+  Index at = mine.begin;
+  Eight next_x = mine.of(x, at), next_dy = mine.of(dy, at);
   float next_mean = is_centred ? means[blockIdx.x] : 0, next_scale = scales[blockIdx.x];
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
     const Eight here_x = next_x, here_dy = next_dy;
     const float mean = next_mean, scale = next_scale;
-    const Eight here_more = more != nullptr ? mine.of(more, row) : Eight{};
+    const Eight here_more = more != nullptr ? mine.of(more, at) : Eight{};
     const Index next = row + gridDim.x;
     if (next < rows) {
-      next_x = mine.of(x, next);
-      next_dy = mine.of(dy, next);
+      next_x = mine.of(x, at + mine.step);
+      next_dy = mine.of(dy, at + mine.step);
       if (is_centred) next_mean = means[next];
       next_scale = scales[next];
     }
-    const auto h = [&](int j) { return (wide(here_x.of[j]) - mean) * scale; };
-    const auto g = [&](int j) { return wide(here_dy.of[j]) * wide(weights.of[j]); };
-    Pair total{0, 0};
-    for (int j = 0; j < 8; ++j) {  // where there is no column, dy and so every term is 0
-      of_weight[j] += wide(here_dy.of[j]) * h(j);
-      of_bias[j] += wide(here_dy.of[j]);
-      total = sum(total, {g(j), g(j) * h(j)});
+    float off[8], g[8], sums[2] = {};  // of g and of g (x - mean)
+    for (int j = 0; j < 8; ++j) {      // where there is no column, dy and so every term is 0
+      const float of_y = wide(here_dy.of[j]);
+      off[j] = __fadd_rn(wide(here_x.of[j]), -mean);
+      g[j] = of_y * wide(weights.of[j]);
+      of_weight[j] += of_y * (off[j] * scale);
+      of_bias[j] += of_y;
+      sums[0] += g[j];
+      sums[1] += g[j] * off[j];
     }
-    Pair all = over_block(total, Pair{0, 0}, calls, sum);
-    if (!is_centred) all.first = 0;
-    if (!mine.are_there()) continue;
-    Eight result;
+    over.over_block(sums);
+    const float constant = is_centred ? -share * scale * sums[0] : 0;
+    const float slope = -share * scale * scale * scale * sums[1];
     for (int j = 0; j < 8; ++j)
-      result.of[j] =
-          narrow((g(j) - share * (all.first + h(j) * all.second)) * scale + wide(here_more.of[j]));
-    put(dx + row * columns + mine.first, result);
-    if (!kAgain) continue;
-    for (int j = 0; j < 8; ++j)
-      result.of[j] =
-          narrow(normed(wide(here_x.of[j]), mean, scale, wide(weights.of[j]), wide(biases.of[j])));
-    put(y + row * columns + mine.first, result);
+      g[j] = g[j] * scale + (off[j] * slope + constant) + wide(here_more.of[j]);
+    if (mine.are_there) put(dx + at, g);
+    if constexpr (kAgain) {
+      for (int j = 0; j < 8; ++j)
+        off[j] = normed(off[j], scale, wide(weights.of[j]), wide(biases.of[j]));
+      if (mine.are_there) put(y + at, off);
+    }
+    at += mine.step;
   }
-  if (!mine.are_there()) return;
+  if (!mine.are_there) return;
   float* const part = parts + (is_centred ? 2 : 1) * blockIdx.x * columns + mine.first;
   for (int j = 0; j < 8; ++j) {
     part[j] = of_weight[j];
