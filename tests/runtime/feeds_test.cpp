@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "feeds.h"
 
+#include "trireme/core/error.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -85,6 +87,20 @@ TEST(Feeds, ForgetWhatWasLoadedForAnotherStep) {
   run(feeds.of_step(0), kWhole);
   EXPECT_EQ(run(feeds.of_step(7), kWhole), (std::vector<double>{700, 700, 701, 701}));
   EXPECT_EQ(run(feeds.of_step(8), kWhole), (std::vector<double>{800, 800, 801, 801}));
+}
+
+TEST(Feeds, SayThatAMicroBatchCannotBeReadWhenItsStepNeedsIt) {
+  Noted data;
+  DataSource source = data.source;
+  source.target = [&](std::int64_t step, int m) {
+    if (step == 1) throw Error("cannot be read");
+    return data.give("target", step, m);
+  };
+  Feeds feeds(source, kWhole, 0, 9, true);
+  EXPECT_NO_THROW(run(feeds.of_step(0), kWhole));
+  const Feed next = feeds.of_step(1);
+  EXPECT_EQ(value(next.input(0)), 100);
+  EXPECT_THROW(next.target(0), Error);
 }
 
 TEST(Feeds, OfValidationAreNotLoadedAhead) {
