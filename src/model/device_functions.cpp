@@ -33,17 +33,10 @@ struct Norm : torch::autograd::Function<Norm> {
     if (!dy.defined()) return {more, {}, {}, {}};
     const NormTape tape{saved[0], saved[1], {}, {{}, saved[2], saved[3]}};
     const NormGradient found =
-        device_norm_backward(dy.contiguous(), tape, more.defined() ? more.contiguous() : more,
-                             NormResult::kNotAgain, /*into_dy=*/false);
-    // Edges are those of x, weight and, if there is one, bias.
-    const auto edges = torch::autograd::get_current_node();
-    const std::int64_t width = saved[1].numel();
-    const auto gradient = [&](std::size_t i) {
-      if (i >= edges->num_outputs() || !edges->task_should_compute_output(i)) return at::Tensor();
-      const auto begin = static_cast<std::int64_t>(i - 1) * width;
-      return gradient_by_parts(edges->next_edge(i), found.parts, begin, width);
-    };
-    return {found.of_x, gradient(1), gradient(2), {}};
+        device_norm_backward(dy.contiguous(), tape, more, NormResult::kNotAgain, /*into_dy=*/false);
+    const auto [of_weight, of_bias] = norm_gradients_by_parts(*torch::autograd::get_current_node(),
+                                                              found.parts, saved[1].numel());
+    return {found.of_x, of_weight, of_bias, {}};
   }
 };
 
@@ -73,21 +66,16 @@ struct Turned : torch::autograd::Function<Turned> {
 
 }  // namespace
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C,
-                      double epsilon) {
-  return layer_norm_with_input(x, weight_C, bias_C, epsilon).y;
-}
-
 NormAndInput layer_norm_with_input(const at::Tensor& x, const at::Tensor& weight_C,
                                    const at::Tensor& bias_C, double epsilon) {
-  const auto normed = device_layer_norm(x, weight_C, bias_C, epsilon);
+  const auto normed = device_norm(x, weight_C, bias_C, epsilon);
   if (!normed) return {at::layer_norm(x, {weight_C.numel()}, weight_C, bias_C, epsilon), x};
   return joined(x, weight_C, bias_C, *normed);
 }
 
 std::optional<NormAndInput> own_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
                                          double epsilon) {
-  const auto normed = device_rms_norm(x, weight_C, epsilon);
+  const auto normed = device_norm(x, weight_C, /*bias_C=*/{}, epsilon);
   if (!normed) return std::nullopt;
   return joined(x, weight_C, std::nullopt, *normed);
 }

@@ -9,16 +9,12 @@
 
 namespace trireme::model {
 
-/// Over the last dimension of x.
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C,
-                      double epsilon);
-
 struct NormAndInput {
   at::Tensor y, x;
 };
 
-/// The same for an x that is used further on: where the result's x is used for that, its gradient
-/// is added to the norm's in one go.
+/// Layer norm over the last dimension of x. Where x is used further on and the result's x is used
+/// for that, its gradient is added to the norm's in one go.
 NormAndInput layer_norm_with_input(const at::Tensor& x, const at::Tensor& weight_C,
                                    const at::Tensor& bias_C, double epsilon);
 

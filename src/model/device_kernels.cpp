@@ -103,23 +103,21 @@ bool has_device_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::
   return is_plain(bias_C) && static_cast<bool>(LayerNorm(kLayerNorm));
 }
 
-std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
-                                        const at::Tensor& bias_C, double epsilon) {
+std::optional<Normed> device_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                  const at::Tensor& bias_C, double epsilon) {
   if (!has_device_norm(x, weight_C, bias_C)) return std::nullopt;
+  if (!bias_C.defined()) {
+    auto [y, scales] = RmsNorm(kRmsNorm)(x, weight_C, epsilon);
+    return Normed{std::move(y), {}, std::move(scales)};
+  }
   auto [y, means, scales] = LayerNorm(kLayerNorm)(x, weight_C, bias_C, epsilon);
   return Normed{std::move(y), std::move(means), std::move(scales)};
 }
 
-std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
-                                      double epsilon) {
-  if (!has_device_norm(x, weight_C, {})) return std::nullopt;
-  auto [y, scales] = RmsNorm(kRmsNorm)(x, weight_C, epsilon);
-  return Normed{std::move(y), {}, std::move(scales)};
-}
-
 NormGradient device_norm_backward(at::Tensor dy, const NormTape& tape, const at::Tensor& more,
                                   NormResult result, bool into_dy) {
-  ensure(are_in_eights({dy, tape.x}) && (!more.defined() || are_in_eights({more})),
+  const at::Tensor added = more.defined() ? more.contiguous() : more;
+  ensure(are_in_eights({dy, tape.x}) && (!added.defined() || are_in_eights({added})),
          "gradients are as their values");
   using Maybe = const std::optional<at::Tensor>&;
   const auto maybe = [](const at::Tensor& x) {
@@ -131,7 +129,7 @@ NormGradient device_norm_backward(at::Tensor dy, const NormTape& tape, const at:
   at::Tensor dx = into_dy ? dy : at::empty_like(dy);
   auto [y, parts] =
       backward(dy, tape.x, maybe(tape.normed.means), tape.normed.scales, tape.weight_C,
-               maybe(tape.bias_C), maybe(more), dx, result == NormResult::kAgain);
+               maybe(tape.bias_C), maybe(added), dx, result == NormResult::kAgain);
   return {std::move(dx), std::move(y), std::move(parts)};
 }
 

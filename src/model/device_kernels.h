@@ -25,7 +25,7 @@ std::optional<at::Tensor> device_column_parts(const at::Tensor& x_NC);
 /// float32 or bfloat16.
 void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first);
 
-/// Whether the norms that follow take these; without a bias it is an RMS norm.
+/// Whether device_norm takes these; without a bias it is an RMS norm.
 bool has_device_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C);
 
 struct Normed {
@@ -33,14 +33,12 @@ struct Normed {
 };
 
 /// y = h weight + bias with h = (x - mean) scale and scale = 1 / sqrt(variance + epsilon), over the
-/// last dimension of x [..., C].
-std::optional<Normed> device_layer_norm(const at::Tensor& x, const at::Tensor& weight_C,
-                                        const at::Tensor& bias_C, double epsilon);
-/// y = h weight with h = x scale and scale = 1 / sqrt(mean of x^2 + epsilon).
-std::optional<Normed> device_rms_norm(const at::Tensor& x, const at::Tensor& weight_C,
-                                      double epsilon);
+/// last dimension of x [..., C]. Of an RMS norm y = h weight with h = x scale and scale = 1 /
+/// sqrt(mean of x^2 + epsilon).
+std::optional<Normed> device_norm(const at::Tensor& x, const at::Tensor& weight_C,
+                                  const at::Tensor& bias_C, double epsilon);
 
-/// What the backward of one of these is about.
+/// What the backward of a norm is about.
 struct NormTape {
   at::Tensor x, weight_C, bias_C;  ///< the latter undefined for an RMS norm
   Normed normed;                   ///< without y

@@ -4,8 +4,6 @@
 #include "device_kernels.h"
 #include "weight_gradients.h"
 
-#include "trireme/core/error.h"
-
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -121,14 +119,6 @@ struct GeluLinearNode final : LinearNode {
   }
 };
 
-Normed normed_of(const at::Tensor& x, const NormWeights& norm) {
-  auto found = norm.bias_C.defined()
-                   ? device_layer_norm(x, norm.weight_C, norm.bias_C, norm.epsilon)
-                   : device_rms_norm(x, norm.weight_C, norm.epsilon);
-  ensure(found.has_value(), "who asked has seen to it");
-  return std::move(*found);
-}
-
 /// Of own_norm_linears; its edges are those of x, the norm's weight and bias, then of each linear
 /// layer's weight and bias.
 struct NormLinearsNode final : Linears {
@@ -148,7 +138,7 @@ struct NormLinearsNode final : Linears {
       if (!dy.defined()) continue;
       if (task_should_compute_output(of_weight)) {
         if (!y.defined())
-          y = normed_of(x.unpack(), {norm_weight.unpack(), norm_bias.unpack(), epsilon}).y;
+          y = device_norm(x.unpack(), norm_weight.unpack(), norm_bias.unpack(), epsilon)->y;
         found[of_weight] = gradient_by_product(next_edge(of_weight), rows_of(dy), rows_of(y));
       }
       if (task_should_compute_output(of_bias))
@@ -185,16 +175,12 @@ struct NormLinearsNode final : Linears {
                         norm_bias.unpack(),
                         {{}, means.unpack(), scales.unpack()}};
     NormGradient gradient = device_norm_backward(
-        of_y, tape, more.defined() ? more.contiguous() : more,
-        is_again ? NormResult::kAgain : NormResult::kNotAgain, /*into_dy=*/true);
+        of_y, tape, more, is_again ? NormResult::kAgain : NormResult::kNotAgain, /*into_dy=*/true);
     found[0] = std::move(gradient.of_x);
     if (is_again) y = std::move(gradient.y);
-    const std::int64_t width = of_y.size(-1);
-    for (std::size_t i = 1; i < 3; ++i) {
-      if (!task_should_compute_output(i)) continue;
-      const auto begin = static_cast<std::int64_t>(i - 1) * width;
-      found[i] = gradient_by_parts(next_edge(i), gradient.parts, begin, width);
-    }
+    auto [of_weight, of_bias] = norm_gradients_by_parts(*this, gradient.parts, of_y.size(-1));
+    found[1] = std::move(of_weight);
+    found[2] = std::move(of_bias);
   }
 };
 
@@ -249,7 +235,7 @@ bool has_own_norm_linears(const at::Tensor& x, const NormWeights& norm,
 std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights& norm,
                                          const std::vector<LinearWeights>& linears,
                                          bool keeps_result) {
-  const Normed normed = normed_of(x, norm);
+  const Normed normed = device_norm(x, norm.weight_C, norm.bias_C, norm.epsilon).value();
   std::vector<at::Tensor> asked{x, norm.weight_C, norm.bias_C};
   const auto any = [](at::TensorList all) { return torch::autograd::compute_requires_grad(all); };
   const bool for_norm = any(asked);

@@ -162,17 +162,17 @@ Values Norm::into(const std::vector<const Linear*>& layers, const at::Tensor& x,
 
 NormAndInput Norm::with_input(const at::Tensor& x, const Context& context) const {
   const at::ScalarType type = product_type(x);
-  NormAndInput both = bias.defined() ? layer_norm_with_input(x, weight, bias, epsilon)
-                                     : rms_norm_with_input(x, weight, epsilon);
-  both.y = both.y.to(type);
-  if (context.lean_tapes) {
-    RemakingScope::stand_in(both.y, {x}, [type, norm = *this](const Values& source) {
-      const at::Tensor y = norm.bias.defined()
-                               ? layer_norm(source[0], norm.weight, norm.bias, norm.epsilon)
-                               : rms_norm(source[0], norm.weight, norm.epsilon);
-      return y.to(type);
-    });
-  }
+  const auto normed = [type, norm = *this](const at::Tensor& source) {
+    NormAndInput both = norm.bias.defined()
+                            ? layer_norm_with_input(source, norm.weight, norm.bias, norm.epsilon)
+                            : rms_norm_with_input(source, norm.weight, norm.epsilon);
+    both.y = both.y.to(type);
+    return both;
+  };
+  NormAndInput both = normed(x);
+  if (context.lean_tapes)
+    RemakingScope::stand_in(both.y, {x},
+                            [normed](const Values& source) { return normed(source[0]).y; });
   return both;
 }
 

@@ -7,6 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 namespace trireme::model {
 
 at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor& dy_NO,
@@ -27,6 +29,16 @@ at::Tensor gradient_by_parts(const torch::autograd::Edge& to, const at::Tensor& 
   at::Tensor gradient = at::empty({count}, parts.options().dtype(at::kBFloat16));
   device_sum_parts(gradient, parts, begin, /*is_first=*/true);
   return gradient;
+}
+
+NormParameterGradients norm_gradients_by_parts(const torch::autograd::Node& node,
+                                               const at::Tensor& parts, std::int64_t width) {
+  const auto gradient = [&](std::size_t edge, std::int64_t begin) {
+    const bool is_asked = edge < node.num_outputs() && node.task_should_compute_output(edge);
+    return is_asked ? gradient_by_parts(node.next_edge(edge), parts, begin, width) : at::Tensor();
+  };
+  at::Tensor of_weight = gradient(1, 0);
+  return {std::move(of_weight), gradient(2, width)};
 }
 
 }  // namespace trireme::model

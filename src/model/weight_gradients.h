@@ -4,7 +4,7 @@
 #pragma once
 
 #include <ATen/core/TensorBody.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
 
@@ -17,5 +17,13 @@ at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor
 /// What `count` columns of device_column_parts and its like, from `begin` on, add up to.
 at::Tensor gradient_by_parts(const torch::autograd::Edge& to, const at::Tensor& parts,
                              std::int64_t begin, std::int64_t count);
+
+struct NormParameterGradients {
+  at::Tensor weight_C, bias_C;
+};
+/// Of a norm with `width` columns, as far as they are asked for: `node`'s edges begin with those of
+/// x, weight and, if there is one, bias; `parts` are of the weight's gradient, then of the bias's.
+NormParameterGradients norm_gradients_by_parts(const torch::autograd::Node& node,
+                                               const at::Tensor& parts, std::int64_t width);
 
 }  // namespace trireme::model

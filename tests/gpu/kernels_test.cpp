@@ -47,7 +47,7 @@ TEST_F(GpuKernels, LayerNormsAndTheirGradientsAreLibTorchs) {
     const at::Tensor wide_x = wide_leaf(x), wide_weight = wide_leaf(weight),
                      wide_bias = wide_leaf(bias);
     const at::Tensor wide_y = at::layer_norm(wide_x, {width}, wide_weight, wide_bias, 1e-5);
-    ASSERT_TRUE(device_layer_norm(x, weight, bias, 1e-5));
+    ASSERT_TRUE(device_norm(x, weight, bias, 1e-5));
     for (const bool is_used_further : {false, true}) {
       const NormAndInput both = layer_norm_with_input(x, weight, bias, 1e-5);
       expect_near(both.y, wide(wide_y));
@@ -107,9 +107,9 @@ TEST_F(GpuKernels, TurningAndSwigluHaveTheGradientsOfTheFormulas) {
 
 TEST_F(GpuKernels, WidthsThatTheyDoNotTakeAreLibTorchs) {
   const at::Tensor x = leaf({10, 12}), weight = leaf({12}), bias = leaf({12});
-  EXPECT_FALSE(device_layer_norm(x, weight, bias, 1e-5));
+  EXPECT_FALSE(device_norm(x, weight, bias, 1e-5));
   EXPECT_FALSE(device_column_parts(x.detach()));
-  const at::Tensor y = layer_norm(x, weight, bias, 1e-5);
+  const at::Tensor y = layer_norm_with_input(x, weight, bias, 1e-5).y;
   EXPECT_TRUE(at::equal(y, at::layer_norm(x, {12}, weight, bias, 1e-5)));
 }
 
@@ -177,7 +177,7 @@ TEST_F(GpuKernels, GiveTheSameBitsEveryTime) {
   const at::Tensor x = leaf({8, rows(1024), 1600}), weight = leaf({1600}), bias = leaf({1600});
   const at::Tensor dy = drawn(x.sizes());
   const auto once = [&] {
-    auto all = gradients(layer_norm(x, weight, bias, 1e-5), dy, {x, weight, bias});
+    auto all = gradients(layer_norm_with_input(x, weight, bias, 1e-5).y, dy, {x, weight, bias});
     all.push_back(*device_column_parts(dy.view({-1, 1600})));
     return all;
   };

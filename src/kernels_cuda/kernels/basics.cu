@@ -29,10 +29,11 @@ __device__ inline bf16 narrow(float x) {
   bf16 result;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(x));
   return result;
-#endif
+#else
   const unsigned bits = __float_as_uint(x);
   if (x != x) return 0x7fc0;
   return static_cast<bf16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
 }
 
 /// Two of them, as they lie in memory.
