@@ -1,6 +1,9 @@
 // What our own kernels need of CUDA, on the host: they can be run where there is no GPU. The
 // threads of a block take turns on one of the host's; blocks run one after the other, so what they
 // share can be static.
+//
+// Warps come one before the other: each goes on as long as it can before one behind it does
+// anything. What a warp does too early because it does not wait for others is seen that way.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,6 +25,9 @@ struct Three {
 
 inline Three blockDim, gridDim, blockIdx;
 inline Three threadIdx;  ///< of the thread whose turn it is
+
+enum class Order { kUpwards, kDownwards };
+inline Order order = Order::kUpwards;  ///< in which the warps of a block come
 
 /// Where threads wait for each other, again and again.
 struct Meeting {
@@ -49,15 +55,11 @@ class Block {
 
   void run() {
     current = this;
-    for (std::size_t left = threads_.size(); left > 0;) {
-      const std::size_t met_before = met_, left_before = left;
-      for (turn_ = 0; turn_ < threads_.size(); ++turn_) {
-        if (threads_[turn_].has_ended) continue;
-        threadIdx = {static_cast<unsigned>(turn_), 0};
-        ::swapcontext(&host_, &threads_[turn_].context);
-        if (threads_[turn_].has_ended) --left;
-      }
-      if (met_ == met_before && left == left_before) std::abort();  // they wait for one another
+    while (ended_ < threads_.size()) {
+      const std::size_t warps = warps_.size();
+      std::size_t k = 0;
+      while (k < warps && !goes_on(order == Order::kUpwards ? k : warps - 1 - k)) ++k;
+      if (k == warps) std::abort();  // they wait for one another
     }
   }
 
@@ -85,6 +87,17 @@ class Block {
   static void begin() {
     current->body_();
     current->threads_[current->turn_].has_ended = true;
+    ++current->ended_;
+  }
+  /// Whether a warp's threads got any further.
+  bool goes_on(std::size_t warp) {
+    const std::size_t before = met_ + ended_;
+    for (turn_ = 32 * warp; turn_ < 32 * (warp + 1); ++turn_) {
+      if (threads_[turn_].has_ended) continue;
+      threadIdx = {static_cast<unsigned>(turn_), 0};
+      ::swapcontext(&host_, &threads_[turn_].context);
+    }
+    return met_ + ended_ > before;
   }
   void meet(Meeting& at) {
     const unsigned number = at.held;
@@ -104,7 +117,7 @@ class Block {
   std::function<void()> body_;
   std::vector<Thread> threads_;
   ucontext_t host_{};
-  std::size_t turn_ = 0, met_ = 0;
+  std::size_t turn_ = 0, met_ = 0, ended_ = 0;
 };
 
 inline void __syncthreads() {

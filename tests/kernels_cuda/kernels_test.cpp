@@ -28,6 +28,17 @@ namespace {
 using Bf16 = std::uint16_t;
 using Index = long long;
 
+/// In either order of a block's warps.
+class Kernels : public testing::TestWithParam<host::Order> {
+ protected:
+  void SetUp() override { host::order = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Warps, Kernels,
+                         testing::Values(host::Order::kUpwards, host::Order::kDownwards),
+                         [](const auto& order) {
+                           return order.param == host::Order::kUpwards ? "Upwards" : "Downwards";
+                         });
+
 /// One rounding to bfloat16, relative.
 constexpr double kRounding = 1.0 / 256;
 
@@ -53,7 +64,7 @@ void expect_near(const at::Tensor& found, const at::Tensor& expected, double ter
 }
 
 /// Rows of an odd number of values begin anywhere.
-TEST(Kernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
+TEST_P(Kernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
   for (const std::int64_t columns : {1, 3, 8, 61, 4099, 4104}) {
     SCOPED_TRACE(columns);
     const at::Tensor logits = drawn({3, columns}, 4);
@@ -85,7 +96,7 @@ at::Tensor summed(const at::Tensor& parts, std::int64_t begin, std::int64_t colu
   return sums;
 }
 
-TEST(Kernels, ColumnsAreAddedUp) {
+TEST_P(Kernels, ColumnsAreAddedUp) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {40, 264}, {301, 40}}) {
     SCOPED_TRACE(rows);
     const at::Tensor x = drawn({rows, columns});
@@ -100,7 +111,7 @@ TEST(Kernels, ColumnsAreAddedUp) {
   }
 }
 
-TEST(Kernels, PartsAreAddedToASumInFloat32OrBeginOne) {
+TEST_P(Kernels, PartsAreAddedToASumInFloat32OrBeginOne) {
   constexpr std::int64_t kParts = 70, kColumns = 41;
   const at::Tensor parts = at::randn({kParts, kColumns});
   const at::Tensor once = at::full({kColumns}, NAN), twice = at::full({kColumns}, NAN);
@@ -114,7 +125,7 @@ TEST(Kernels, PartsAreAddedToASumInFloat32OrBeginOne) {
   EXPECT_TRUE(at::equal(twice, once + once));
 }
 
-TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
+TEST_P(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {7, 264}, {5, 2056}}) {
     SCOPED_TRACE(rows);
     const at::Tensor x = drawn({rows, columns}, 3) + 1, dy = drawn({rows, columns}),
@@ -159,35 +170,38 @@ TEST(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
   }
 }
 
-TEST(Kernels, RmsNormsHaveNoMeanAndNoBias) {
-  constexpr int kRows = 5, kColumns = 72;
-  const at::Tensor x = drawn({kRows, kColumns}, 3) + 1, dy = drawn({kRows, kColumns}),
-                   weight = drawn({kColumns});
-  const at::Tensor wide_x = x.to(at::kDouble), wide_dy = dy.to(at::kDouble),
-                   wide_weight = weight.to(at::kDouble);
-  const at::Tensor r = (wide_x * wide_x).mean(-1, true).add(1e-5).rsqrt(), h = wide_x * r;
-  const at::Tensor g = wide_dy * wide_weight;
+TEST_P(Kernels, RmsNormsHaveNoMeanAndNoBias) {
+  for (const auto& [rows, columns] : {std::pair{5, 72}, {9, 600}}) {
+    SCOPED_TRACE(rows);
+    const at::Tensor x = drawn({rows, columns}, 3) + 1, dy = drawn({rows, columns}),
+                     weight = drawn({columns});
+    const at::Tensor wide_x = x.to(at::kDouble), wide_dy = dy.to(at::kDouble),
+                     wide_weight = weight.to(at::kDouble);
+    const at::Tensor r = (wide_x * wide_x).mean(-1, true).add(1e-5).rsqrt(), h = wide_x * r;
+    const at::Tensor g = wide_dy * wide_weight;
+    const auto threads = static_cast<unsigned>((columns / 8 + 31) / 32 * 32);
 
-  const at::Tensor y = at::empty_like(x), scale = at::empty({kRows});
-  host::run({2}, 32, host::row_norm, bits(x), bits(weight), nullptr, bits(y), nullptr,
-            floats(scale), Index{kRows}, Index{kColumns}, 1e-5F);
-  expect_near(y, h * wide_weight, 10);
-  EXPECT_TRUE(at::allclose(scale.to(at::kDouble), r.flatten(), 1e-5, 1e-6));
+    const at::Tensor y = at::empty_like(x), scale = at::empty({rows});
+    host::run({2}, threads, host::row_norm, bits(x), bits(weight), nullptr, bits(y), nullptr,
+              floats(scale), Index{rows}, Index{columns}, 1e-5F);
+    expect_near(y, h * wide_weight, 10);
+    EXPECT_TRUE(at::allclose(scale.to(at::kDouble), r.flatten(), 1e-5, 1e-6));
 
-  const at::Tensor dx = at::empty_like(x), parts = at::full({2, kColumns}, NAN);
-  host::run({2}, 32, host::row_norm_backward, bits(dy), bits(x), nullptr, floats(scale),
-            bits(weight), nullptr, bits(dx), floats(parts), Index{kRows}, Index{kColumns});
-  expect_near(dx, (g - h * (g * h).mean(-1, true)) * r, 10);
-  expect_near(summed(parts, 0, kColumns), (wide_dy * h).sum(0), 50);
+    const at::Tensor dx = at::empty_like(x), parts = at::full({2, columns}, NAN);
+    host::run({2}, threads, host::row_norm_backward, bits(dy), bits(x), nullptr, floats(scale),
+              bits(weight), nullptr, bits(dx), floats(parts), Index{rows}, Index{columns});
+    expect_near(dx, (g - h * (g * h).mean(-1, true)) * r, 10);
+    expect_near(summed(parts, 0, columns), (wide_dy * h).sum(0), 50);
 
-  const at::Tensor again = at::zeros_like(x);
-  host::run({2}, 32, host::row_norm_backward_again, bits(dy), bits(x), nullptr, floats(scale),
-            bits(weight), nullptr, nullptr, bits(dx), bits(again), floats(parts), Index{kRows},
-            Index{kColumns});
-  EXPECT_TRUE(at::equal(again, y));
+    const at::Tensor again = at::zeros_like(x);
+    host::run({2}, threads, host::row_norm_backward_again, bits(dy), bits(x), nullptr,
+              floats(scale), bits(weight), nullptr, nullptr, bits(dx), bits(again), floats(parts),
+              Index{rows}, Index{columns});
+    EXPECT_TRUE(at::equal(again, y));
+  }
 }
 
-TEST(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {
+TEST_P(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {
   constexpr std::int64_t kBatch = 2, kTokens = 3, kHalf = 16;
   constexpr int kHeads = 5;
   const at::Tensor x = drawn({kBatch, kTokens, kHeads, 2 * kHalf});
@@ -206,7 +220,7 @@ TEST(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {
 
 /// With what came out of it made again to the bit, and the gradient's sums as column_parts has
 /// them.
-TEST(Kernels, GeluAndItsGradientAreLibTorchs) {
+TEST_P(Kernels, GeluAndItsGradientAreLibTorchs) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {7, 264}, {150, 40}}) {
     SCOPED_TRACE(rows);
     const at::Tensor x = drawn({rows, columns}, 3), dy = drawn({rows, columns});
@@ -235,7 +249,7 @@ TEST(Kernels, GeluAndItsGradientAreLibTorchs) {
   }
 }
 
-TEST(Kernels, SwigluAndItsGradientsAreTheFormulas) {
+TEST_P(Kernels, SwigluAndItsGradientsAreTheFormulas) {
   const at::Tensor gate = drawn({40, 8}, 4), up = drawn({40, 8}), dy = drawn({40, 8});
   const at::Tensor y = at::empty_like(gate), of_gate = at::empty_like(gate),
                    of_up = at::empty_like(gate);
@@ -248,7 +262,7 @@ TEST(Kernels, SwigluAndItsGradientsAreTheFormulas) {
   expect_near(of_up, d * g * s, 1);
 }
 
-TEST(Kernels, GradientsAreAddedInFloat32) {
+TEST_P(Kernels, GradientsAreAddedInFloat32) {
   for (const std::int64_t count : {1, 8, 20, 4099}) {
     SCOPED_TRACE(count);
     const at::Tensor x = drawn({count}), before = at::randn({count});
@@ -262,7 +276,7 @@ TEST(Kernels, GradientsAreAddedInFloat32) {
 }
 
 /// Several parameters, of which one begins anywhere, over two steps; one has no narrow weight.
-TEST(Kernels, UpdatesAreLibTorchs) {
+TEST_P(Kernels, UpdatesAreLibTorchs) {
   constexpr float kRate = 1e-2F, kDecay = 0.1F, kBeta1 = 0.9F, kBeta2 = 0.95F, kEpsilon = 1e-8F;
   std::vector<at::Tensor> values, first, second, weights, expected, expected_first, expected_second;
   for (const std::int64_t count : {1100, 1, 300}) {
