@@ -4,6 +4,7 @@
 #include "does_not_fit.h"
 #include "host.h"
 #include "job_platform.h"
+#include "measured_chain.h"
 #include "measured_links.h"
 #include "sized_chains.h"
 
@@ -135,6 +136,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
   for (const chain::RankSpec& rank : question.platform.ranks) most = std::max(most, rank.memory);
   chains.measure_ends(sizes, most);
   question.chain_at = [&chains](int size) { return chains.at(size); };
+  set_speeds(question.platform, chains.speeds(), /*replicas=*/1);
   for (;;) {
     partition::ShapeAnswer answer;
     const auto choose = [&] {

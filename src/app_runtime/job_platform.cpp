@@ -3,6 +3,7 @@
 
 #include "host.h"
 #include "measured_links.h"
+#include "rank_kinds.h"
 
 #include "trireme/core/text.h"
 #include "trireme/runtime/links.h"
@@ -27,6 +28,10 @@ Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder)
 std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
                                      int ranks);
 
+/// Every rank: of the ranks that are here, measured by the first one on each kind of machine.
+std::vector<tier::TierRates> outer_rates(const config::JobSpec& job, const RankContext& context,
+                                         const tier::OuterStoreOptions& outer);
+
 /// Every rank: the link of its replicas, the slowest of all.
 chain::LinkSpec measured_replicas(const RankContext& context, int stages, int replicas);
 
@@ -38,22 +43,27 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
   if (budgets > 1 && std::cmp_not_equal(budgets, stages * replicas))
     job.fail("memory.device_budget", concat("has ", budgets, " entries, must have 1 or ",
                                             stages * replicas, ": one per rank"));
+  const auto& speeds = job.pipeline.speeds;
+  if (speeds && std::cmp_not_equal(speeds->size(), stages * replicas))
+    job.fail("pipeline.speeds", concat("has ", speeds->size(), " entries, must have ",
+                                       stages * replicas, ": one per rank"));
   chain::Platform platform = chain::uniform_platform(stages, Bytes(0));
   platform.channel_buffers = kChannelBuffers;
   const tier::OuterStoreOptions outer = outer_store_of(job);
-  tier::TierRates rates;
-  if (context.channel.rank() == 0) rates = context.device.outer_rates(outer);
+  const std::vector<tier::TierRates> rates = outer_rates(job, context, outer);
   const std::vector<Bytes> plannable = plannable_budgets(job, context, stages * replicas);
   for (int stage = 0; stage < stages; ++stage) {
     chain::RankSpec& rank = platform.ranks[static_cast<std::size_t>(stage)];
     for (int replica = 0; replica < replicas; ++replica) {
-      const Bytes budget = plannable[static_cast<std::size_t>(replica * stages + stage)];
+      const auto of_job = static_cast<std::size_t>(replica * stages + stage);
+      const Bytes budget = plannable[of_job];
       if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
+      const tier::TierRates& mine = rates[of_job < rates.size() ? of_job : 0];
+      rank.out = replica == 0 ? mine.out : std::min(rank.out, mine.out);
+      rank.in = replica == 0 ? mine.in : std::min(rank.in, mine.in);
     }
     rank.host = outer.host;
     rank.disk = outer.disk;
-    rank.out = rates.out;
-    rank.in = rates.in;
   }
   measure_links(context, platform);
   if (replicas > 1 && context.channel.size() == stages * replicas)
@@ -108,6 +118,25 @@ std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankConte
   for (std::size_t rank = 0; rank < mine.size(); ++rank)
     budgets.emplace_back(all[rank < all.size() ? rank : 0][rank]);
   return budgets;
+}
+
+std::vector<tier::TierRates> outer_rates(const config::JobSpec& job, const RankContext& context,
+                                         const tier::OuterStoreOptions& outer) {
+  const RankKinds kinds = rank_kinds(job, context);
+  const auto first_like = [&](std::size_t rank) {
+    std::size_t first = 0;
+    while (kinds.machine(first) != kinds.machine(rank)) ++first;
+    return first;
+  };
+  std::vector<tier::TierRates> mine(1);
+  const auto here = static_cast<std::size_t>(context.channel.rank());
+  if (first_like(here) == here) mine.front() = context.device.outer_rates(outer);
+  const auto all = comm::all_gather(context.channel, comm::everyone(context.channel), mine,
+                                    "rates of the outer tiers");
+  std::vector<tier::TierRates> rates;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    rates.push_back(all[first_like(rank)].front());
+  return rates;
 }
 
 chain::LinkSpec measured_replicas(const RankContext& context, int stages, int replicas) {

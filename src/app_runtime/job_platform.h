@@ -12,8 +12,9 @@ namespace trireme::app {
 
 /// Every rank: the platform of `stages` ranks, each of which stands for `replicas` ranks of the
 /// job that run the same program: what the least of them has counts. Where the job has other ranks
-/// than there are here, they have what rank 0 has. Rates are rank 0's, measured.
-/// Throws InputError for budgets that are not one per rank.
+/// than there are here, they have what rank 0 has. Rates of the outer tier are measured on the
+/// first rank of each kind of machine. All ranks are as fast as rank 0: set_speeds(). Throws
+/// InputError for budgets or speeds that are not one per rank.
 chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
                              int replicas);
 

@@ -2,20 +2,193 @@
 #include "measured_chain.h"
 
 #include "own_folder.h"
+#include "rank_kinds.h"
 #include "signals.h"
+#include "two_digits.h"
 
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/profile/stored.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
-#include <span>
+#include <utility>
 
 namespace trireme::app {
 namespace {
 
+/// How the chains of all kinds of ranks become known.
+class KindsOfRanks {
+ public:
+  KindsOfRanks(const config::JobSpec& job, const RankContext& context, std::ostream& out);
+
+  /// Every rank: whether all were known without measuring any.
+  bool find_stored();
+  /// Every rank: those that were not.
+  void measure(const model::ChainModel& model);
+  MeasuredChain result() const;
+
+ private:
+  using Chains = std::vector<std::optional<chain::Chain>>;
+
+  /// This rank's, as text; empty where it is not asked.
+  std::string measured_share(const model::ChainModel& model) const;
+  void keep(std::size_t kind) const;
+  void say(const profile::Stored& stored, const std::string& how) const;
+  void say_speeds(const std::vector<double>& of_kinds) const;
+  std::string dependencies(std::size_t kind) const {
+    return profile::dependencies(job_, kinds_.machines[kind]);
+  }
+  bool speaks() const { return context_.channel.rank() == 0; }
+
+  const config::JobSpec& job_;
+  const RankContext& context_;
+  std::ostream& out_;
+  const std::vector<int> all_;
+  const RankKinds kinds_;
+  Chains chains_;  ///< of the kinds whose costs are asked for
+};
+
 /// One chain of all ranks' shares, which timed different layers.
+chain::Chain sum_of(const std::vector<std::string>& shares);
+/// Of all layers, once forward and backward.
+Seconds passes_of(const chain::Chain& chain);
+
+}  // namespace
+
+std::filesystem::path profiles_folder(const config::JobSpec& job) {
+  return plain_name(job.report.directory).parent_path() / ".profiles";
+}
+
+profile::MeasureOptions measure_options(const RankContext& context) {
+  const device::Place& place = context.device.place();
+  return {.threads = context.threads,
+          .stop_requested = stop_requested,
+          .place = place,
+          .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
+}
+
+MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
+                             const RankContext& context, std::ostream& out) {
+  KindsOfRanks kinds(job, context, out);
+  if (!kinds.find_stored()) kinds.measure(model);
+  return kinds.result();
+}
+
+void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, int replicas) {
+  const std::size_t stages = platform.ranks.size();
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (std::size_t rank = stage; rank < stages * static_cast<std::size_t>(replicas);
+         rank += stages)
+      slowest = std::min(slowest, rank < speeds.size() ? speeds[rank] : 1);
+    platform.ranks[stage].speed = slowest;
+  }
+}
+
+namespace {
+
+KindsOfRanks::KindsOfRanks(const config::JobSpec& job, const RankContext& context,
+                           std::ostream& out)
+    : job_(job),
+      context_(context),
+      out_(out),
+      all_(comm::everyone(context.channel)),
+      kinds_(rank_kinds(job, context)),
+      chains_(job.pipeline.speeds ? 1 : kinds_.machines.size()) {}
+
+bool KindsOfRanks::find_stored() {
+  for (std::size_t kind = 0; kind < chains_.size(); ++kind) {
+    std::optional<profile::Stored> stored;
+    if (speaks()) stored = profile::find_stored(dependencies(kind), profiles_folder(job_));
+    const std::string known =
+        comm::broadcast(context_.channel, all_, stored ? chain::to_yaml(stored->chain) : "",
+                        "stored profile of rank 0");
+    if (!known.empty()) chains_[kind] = chain::read_chain(io::parse(known, "chain"));
+    if (stored) say(*stored, "measured earlier");
+  }
+  return std::all_of(chains_.begin(), chains_.end(),
+                     [](const auto& chain) { return chain.has_value(); });
+}
+
+void KindsOfRanks::measure(const model::ChainModel& model) {
+  if (speaks()) out_ << "profile: measuring the layers ..." << std::endl;
+  std::string mine;
+  comm::work_beside_rounds(
+      context_.channel, [&] { mine = measured_share(model); }, "profiling");
+  const std::vector<std::string> shares =
+      comm::all_gather(context_.channel, all_, mine, "profiles of all ranks");
+  for (std::size_t kind = 0; kind < chains_.size(); ++kind) {
+    if (chains_[kind]) continue;
+    std::vector<std::string> of_kind;
+    for (const int rank : kinds_.ranks_of(static_cast<int>(kind)))
+      of_kind.push_back(shares[static_cast<std::size_t>(rank)]);
+    chains_[kind] = sum_of(of_kind);
+    if (speaks()) keep(kind);
+  }
+}
+
+std::string KindsOfRanks::measured_share(const model::ChainModel& model) const {
+  const int rank = context_.channel.rank();
+  const int kind = kinds_.of_rank[static_cast<std::size_t>(rank)];
+  const std::vector<int> alike = kinds_.ranks_of(kind);
+  const bool is_shared = context_.device.measures_beside_others();
+  const bool is_asked = std::cmp_less(kind, chains_.size()) &&
+                        !chains_[static_cast<std::size_t>(kind)] &&
+                        (is_shared || rank == alike.front());
+  if (!is_asked) return {};
+  profile::MeasureOptions options = measure_options(context_);
+  if (is_shared) {
+    options.share = static_cast<int>(std::find(alike.begin(), alike.end(), rank) - alike.begin());
+    options.shares = static_cast<int>(alike.size());
+  }
+  return chain::to_yaml(profile::measure(model, job_, options));
+}
+
+void KindsOfRanks::keep(std::size_t kind) const {
+  const std::size_t ranks =
+      context_.device.measures_beside_others() ? kinds_.ranks_of(static_cast<int>(kind)).size() : 1;
+  const std::string how = concat("measured on ", ranks, ranks == 1 ? " rank" : " ranks");
+  try {
+    say(profile::store(*chains_[kind], dependencies(kind), profiles_folder(job_)), how);
+  } catch (const Error& error) {
+    out_ << "profile: " << how << ", and will be again: " << error.what() << "\n";
+  }
+}
+
+void KindsOfRanks::say(const profile::Stored& stored, const std::string& how) const {
+  out_ << "profile: " << stored.chain.length() << " layers, " << how << " (" << stored.file.string()
+       << ")\n";
+}
+
+MeasuredChain KindsOfRanks::result() const {
+  MeasuredChain result{.chain = *chains_.front(), .speeds = {}};
+  if (const auto& told = job_.pipeline.speeds) {
+    for (const double speed : *told) result.speeds.push_back(speed / told->front());
+    return result;
+  }
+  std::vector<double> of_kinds;
+  for (const auto& chain : chains_)
+    of_kinds.push_back(two_digits(passes_of(result.chain) / passes_of(*chain)));
+  for (const int kind : kinds_.of_rank)
+    result.speeds.push_back(of_kinds[static_cast<std::size_t>(kind)]);
+  if (speaks()) say_speeds(of_kinds);
+  return result;
+}
+
+void KindsOfRanks::say_speeds(const std::vector<double>& of_kinds) const {
+  for (std::size_t kind = 1; kind < of_kinds.size(); ++kind) {
+    const std::vector<int> ranks = kinds_.ranks_of(static_cast<int>(kind));
+    std::vector<std::string> numbers;
+    for (const int rank : ranks) numbers.push_back(std::to_string(rank));
+    out_ << "speed: rank" << (ranks.size() == 1 ? " " : "s ") << enumerated(numbers) << " ("
+         << kinds_.machines[kind] << ") " << to_text(of_kinds[kind]) << " of rank 0's ("
+         << kinds_.machines.front() << ")\n";
+  }
+}
+
 chain::Chain sum_of(const std::vector<std::string>& shares) {
   std::optional<chain::Chain> sum;
   for (const auto& share : shares) {
@@ -35,66 +208,11 @@ chain::Chain sum_of(const std::vector<std::string>& shares) {
   return *sum;
 }
 
-void say(const profile::Stored& stored, const std::string& how, std::ostream& out) {
-  out << "profile: " << stored.chain.length() << " layers, " << how << " (" << stored.file.string()
-      << ")\n";
+Seconds passes_of(const chain::Chain& chain) {
+  Seconds sum{0};
+  for (const chain::LayerCost& layer : chain.layers) sum += layer.forward + layer.backward;
+  return sum;
 }
 
 }  // namespace
-
-std::filesystem::path profiles_folder(const config::JobSpec& job) {
-  return plain_name(job.report.directory).parent_path() / ".profiles";
-}
-
-profile::MeasureOptions measure_options(const RankContext& context) {
-  const device::Place& place = context.device.place();
-  return {.threads = context.threads,
-          .stop_requested = stop_requested,
-          .place = place,
-          .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
-}
-
-chain::Chain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
-                            const RankContext& context, std::ostream& out) {
-  comm::Channel& channel = context.channel;
-  const std::vector<int> all = comm::everyone(channel);
-  const bool speaks = channel.rank() == 0;
-  std::optional<profile::Stored> stored;
-  const std::string place = context.device.place().describe();
-  if (speaks) stored = profile::find_stored(job, context.threads, profiles_folder(job), place);
-  const std::string known = comm::broadcast(
-      channel, all, stored ? chain::to_yaml(stored->chain) : "", "stored profile of rank 0");
-  if (!known.empty()) {
-    if (speaks) say(*stored, "measured earlier", out);
-    return chain::read_chain(io::parse(known, "chain"));
-  }
-  if (speaks) out << "profile: measuring the layers ..." << std::endl;
-  int measured = 0;
-  profile::MeasureOptions options = measure_options(context);
-  const bool is_shared = context.device.measures_beside_others();
-  if (is_shared) {
-    options.share = channel.rank();
-    options.shares = channel.size();
-  }
-  options.progress = [&](int, const chain::LayerCost&, bool is_measured) {
-    measured += is_measured ? 1 : 0;
-  };
-  std::string mine;
-  const auto work = [&] {
-    if (is_shared || speaks) mine = chain::to_yaml(profile::measure(model, job, options));
-  };
-  comm::work_beside_rounds(channel, work, "profiling");
-  chain::Chain chain = sum_of(comm::all_gather(channel, all, mine, "profiles of all ranks"));
-  if (speaks) {
-    const std::string how = concat(measured, " kinds measured on ", is_shared ? channel.size() : 1,
-                                   is_shared && channel.size() > 1 ? " ranks" : " rank");
-    try {
-      say(profile::store(chain, job, context.threads, profiles_folder(job), place), how, out);
-    } catch (const Error& error) {
-      out << "profile: " << how << ", and will be again: " << error.what() << "\n";
-    }
-  }
-  return chain;
-}
-
 }  // namespace trireme::app

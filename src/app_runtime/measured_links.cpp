@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measured_links.h"
 
+#include "two_digits.h"
+
 #include "trireme/core/text.h"
 #include "trireme/runtime/replica_sum.h"
 
@@ -8,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <vector>
 
@@ -29,8 +30,6 @@ chain::LinkSpec measured(const RankContext& context, Side side, int distance);
 Seconds one_way(const RankContext& context, Side side, int distance, Bytes size);
 /// A sum of so many numbers over the ranks of a group.
 Seconds sum_time(const RankContext& context, const std::vector<int>& group, std::int64_t numbers);
-/// To two digits: links that are alike shall mostly be equal.
-double rounded(double value);
 
 }  // namespace
 
@@ -81,8 +80,8 @@ chain::LinkSpec measured_sum(const RankContext& context, const std::vector<int>&
   const double bytes = static_cast<double>(numbers) * sizeof(float);
   const double transfer = std::max((of_long - of_short).count(), 1e-9);
   const chain::LinkSpec mine{
-      .rate = BytesPerSecond(rounded(2.0 * (replicas - 1) / replicas * bytes / transfer)),
-      .latency = Seconds(rounded(of_short.count() / (2.0 * (replicas - 1))))};
+      .rate = BytesPerSecond(two_digits(2.0 * (replicas - 1) / replicas * bytes / transfer)),
+      .latency = Seconds(two_digits(of_short.count() / (2.0 * (replicas - 1))))};
   chain::LinkSpec slowest = mine;
   for (const auto& other : comm::all_gather(context.channel, comm::everyone(context.channel),
                                             std::vector{mine}, "measured sums"))
@@ -133,18 +132,13 @@ Seconds one_way(const RankContext& context, Side side, int distance, Bytes size)
   return Seconds(seconds[kTrips / 2]);
 }
 
-double rounded(double value) {
-  const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
-  return std::round(value / unit) * unit;
-}
-
 chain::LinkSpec measured(const RankContext& context, Side side, int distance) {
   const Seconds of_short = one_way(context, side, distance, kShort);
   const Bytes size = long_message(context.device);
   const Seconds of_long = one_way(context, side, distance, size);
   const double transfer = std::max((of_long - of_short).count(), 1e-9);
-  return {.rate = BytesPerSecond(rounded(static_cast<double>(size.count()) / transfer)),
-          .latency = Seconds(rounded(of_short.count()))};
+  return {.rate = BytesPerSecond(two_digits(static_cast<double>(size.count()) / transfer)),
+          .latency = Seconds(two_digits(of_short.count()))};
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sized_chains.h"
 
-#include "measured_chain.h"
-
 #include "trireme/core/text.h"
 #include "trireme/partition/shape.h"
 
@@ -36,15 +34,15 @@ void SizedChains::measure(int micro_batch) {
 
 chain::Chain SizedChains::at(int micro_batch) const {
   auto above = measured_.lower_bound(micro_batch);
-  if (above != measured_.end() && above->first == micro_batch) return above->second;
+  if (above != measured_.end() && above->first == micro_batch) return above->second.chain;
   if (measured_.size() == 1)
-    return partition::scaled_chain(measured_.begin()->second, measured_.begin()->first,
+    return partition::scaled_chain(measured_.begin()->second.chain, measured_.begin()->first,
                                    micro_batch);
   if (above == measured_.begin()) ++above;
   if (above == measured_.end()) --above;
   const auto below = std::prev(above);
-  return partition::chain_between({below->first, below->second}, {above->first, above->second},
-                                  micro_batch);
+  return partition::chain_between({below->first, below->second.chain},
+                                  {above->first, above->second.chain}, micro_batch);
 }
 
 std::string SizedChains::sizes_text() const {

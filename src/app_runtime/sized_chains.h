@@ -3,6 +3,7 @@
 #pragma once
 
 #include "launch.h"
+#include "measured_chain.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/config/job.h"
@@ -32,6 +33,8 @@ class SizedChains {
   /// As measured; else an estimate on the line through the two nearest sizes around it, or in
   /// proportion to the only one.
   chain::Chain at(int micro_batch) const;
+  /// Of ranks, as with the largest micro-batches that were measured.
+  const std::vector<double>& speeds() const { return measured_.rbegin()->second.speeds; }
   /// "1, 2 and 8".
   std::string sizes_text() const;
 
@@ -40,7 +43,7 @@ class SizedChains {
   const model::ChainModel& model_;
   const RankContext& context_;
   std::ostream& out_;
-  std::map<int, chain::Chain> measured_;
+  std::map<int, MeasuredChain> measured_;
 };
 
 }  // namespace trireme::app

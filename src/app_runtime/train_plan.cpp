@@ -5,6 +5,7 @@
 #include "job_platform.h"
 #include "measured_chain.h"
 #include "policy_plan.h"
+#include "rank_kinds.h"
 
 #include "trireme/comm/rounds.h"
 #include "trireme/core/text.h"
@@ -35,12 +36,13 @@ constexpr Bytes kOfUpdate{1024};
 
 /// Of the optimiser's state when a step ends: of a rank, as much together as its passes take.
 chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank);
-bool needs_costs(const config::JobSpec& job, const RankDevice& device);
+/// Every rank.
+bool needs_costs(const config::JobSpec& job, const RankContext& context);
 void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
 /// Profiles the job with such tapes, full or lean.
-chain::Chain profiled(const std::string& tapes, const Asked& asked);
+MeasuredChain profiled(const std::string& tapes, const Asked& asked);
 /// Plans a chain that was measured with such tapes, unless a plan is given. Without a store.
-TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
+TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
                      const std::optional<plan::Plan>& given, const Asked& asked);
 /// The faster one. Lean tapes are thought of where full ones cannot all be kept.
 TrainPlan with_best_tapes(const Asked& asked);
@@ -62,7 +64,7 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
                           const RankContext& context, Costs costs, std::ostream& out) {
   const std::string& tapes = job.memory.tapes;
   TrainPlan result;
-  if (costs == Costs::kWhereNeeded && !needs_costs(job, context.device)) {
+  if (costs == Costs::kWhereNeeded && !needs_costs(job, context)) {
     result.plan = make_policy_plan(job, model, context.stages);
     result.plan.lean_tapes = tapes == "lean";
     return result;
@@ -91,19 +93,20 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
 
 namespace {
 
-chain::Chain profiled(const std::string& tapes, const Asked& asked) {
+MeasuredChain profiled(const std::string& tapes, const Asked& asked) {
   config::JobSpec job = asked.job;
   job.memory.tapes = tapes;
   return measured_chain(job, asked.model, asked.context, asked.out);
 }
 
-TrainPlan with_costs(const std::string& tapes, chain::Chain chain,
+TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
                      const std::optional<plan::Plan>& given, const Asked& asked) {
   const config::JobSpec& job = asked.job;
   const RankContext& context = asked.context;
   TrainPlan result;
-  result.chain = std::move(chain);
+  result.chain = measured.chain;
   result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
+  set_speeds(result.platform, measured.speeds, job.pipeline.replicas.value());
   partition::Question question = question_of(result, job, asked.model, context.stages);
   if ((given ? given->optimizer_shards : optimizer_shards(job)) > 1)
     partition::shard_optimizer(question);
@@ -152,23 +155,23 @@ bool has_smaller_tapes(const chain::Chain& lean, const chain::Chain& full) {
 }
 
 TrainPlan with_best_tapes(const Asked& asked) {
-  const chain::Chain chain = profiled("full", asked);
+  const MeasuredChain measured = profiled("full", asked);
   std::optional<TrainPlan> full;
   std::optional<DoesNotFit> reason;
   try {
-    full = with_costs("full", chain, std::nullopt, asked);
+    full = with_costs("full", measured, std::nullopt, asked);
     if (keeps_everything(*full)) return std::move(*full);
   } catch (const DoesNotFit& error) {
     reason.emplace(error);
   }
   if (asked.context.channel.rank() == 0) asked.out << "with lean tapes: ";
-  chain::Chain lean_chain = profiled("lean", asked);
-  if (!has_smaller_tapes(lean_chain, chain)) {
+  const MeasuredChain lean_measured = profiled("lean", asked);
+  if (!has_smaller_tapes(lean_measured.chain, measured.chain)) {
     if (full) return std::move(*full);
     throw DoesNotFit(*reason);
   }
   try {
-    TrainPlan lean = with_costs("lean", std::move(lean_chain), std::nullopt, asked);
+    TrainPlan lean = with_costs("lean", lean_measured, std::nullopt, asked);
     return full && full->forecast.step <= lean.forecast.step ? std::move(*full) : std::move(lean);
   } catch (const DoesNotFit& error) {
     if (full) return std::move(*full);
@@ -192,13 +195,16 @@ void require_solver(const config::JobSpec& job) {
 
 namespace {
 
-bool needs_costs(const config::JobSpec& job, const RankDevice& device) {
+bool needs_costs(const config::JobSpec& job, const RankContext& context) {
   const bool by_policy = job.plan.solver == "auto" || job.plan.solver == "keep_all" ||
                          job.plan.solver == "recompute_all";
   const tier::OuterStoreOptions outer = outer_store_of(job);
   const bool has_budget = !job.memory.device_budget.empty() ||
-                          (job.plan.solver == "auto" && device.default_budget() > Bytes(0));
-  return !by_policy || !job.plan.file.empty() || has_budget || outer.host + outer.disk > Bytes(0);
+                          (job.plan.solver == "auto" && context.device.default_budget() > Bytes(0));
+  if (!by_policy || !job.plan.file.empty() || has_budget || outer.host + outer.disk > Bytes(0))
+    return true;
+  // Stages of ranks that are not alike have work of unlike length.
+  return context.stages > 1 && !job.pipeline.cut && rank_kinds(job, context).count() > 1;
 }
 
 void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job) {

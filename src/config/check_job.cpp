@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace trireme::config {
@@ -18,6 +19,7 @@ void check_data(const JobSpec& job);
 void check_batch(const JobSpec& job);
 void check_shape(const JobSpec& job);
 void check_cut(const JobSpec& job);
+void check_speeds(const JobSpec& job);
 void check_memory(const JobSpec& job);
 void check_transport(const JobSpec& job);
 
@@ -30,6 +32,7 @@ void check(const JobSpec& job) {
   check_batch(job);
   check_shape(job);
   check_cut(job);
+  check_speeds(job);
   check_memory(job);
   check_transport(job);
 }
@@ -91,6 +94,22 @@ void check_cut(const JobSpec& job) {
                     ": one less than pipeline.stages = ", *pipeline.stages));
 }
 
+/// Stages x replicas, where the job says both.
+std::optional<std::int64_t> ranks_of(const PipelineSpec& pipeline) {
+  if (!pipeline.stages || !pipeline.replicas) return std::nullopt;
+  return std::int64_t{*pipeline.stages} * *pipeline.replicas;
+}
+
+void check_speeds(const JobSpec& job) {
+  const auto& speeds = job.pipeline.speeds;
+  const std::optional<std::int64_t> ranks = ranks_of(job.pipeline);
+  if (speeds && speeds->empty())
+    job.fail("pipeline.speeds", "is an empty list, must be auto or have one entry per rank");
+  if (speeds && ranks && std::cmp_not_equal(speeds->size(), *ranks))
+    job.fail("pipeline.speeds", concat("has ", speeds->size(), " entries, must have ", *ranks,
+                                       ": one per rank (stages x replicas)"));
+}
+
 void check_memory(const JobSpec& job) {
   const auto is_none = [](const MemorySize& size) {
     return size.share <= 0 && size.bytes == Bytes(0);
@@ -120,11 +139,10 @@ void check_memory(const JobSpec& job) {
                "is in_backward, but gradients of replicas are added up when all are there: use "
                "in_forward, or set pipeline.replicas to 1");
   }
-  if (!pipeline.stages || !pipeline.replicas || budgets.size() <= 1) return;
-  const std::int64_t ranks = std::int64_t{*pipeline.stages} * *pipeline.replicas;
-  if (std::cmp_not_equal(budgets.size(), ranks))
+  const std::optional<std::int64_t> ranks = ranks_of(pipeline);
+  if (ranks && budgets.size() > 1 && std::cmp_not_equal(budgets.size(), *ranks))
     job.fail("memory.device_budget", concat("has ", budgets.size(), " entries, must have 1 or ",
-                                            ranks, ": one per rank (stages x replicas)"));
+                                            *ranks, ": one per rank (stages x replicas)"));
 }
 
 void check_transport(const JobSpec& job) {

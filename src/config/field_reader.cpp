@@ -103,6 +103,17 @@ void FieldReader::operator()(std::string_view key, std::optional<std::vector<int
   if (!is_auto(*node)) value = integers(*node, range);
 }
 
+void FieldReader::operator()(std::string_view key, std::optional<std::vector<double>>& value,
+                             Range range) {
+  const auto node = find(key);
+  if (!node) return;
+  value.reset();
+  if (is_auto(*node)) return;
+  value.emplace();
+  for (const io::Node& element : node->list())
+    value->push_back(element.number(range.least, range.most));
+}
+
 void FieldReader::operator()(std::string_view key, MemorySize& value) {
   if (const auto node = find(key)) value = memory_size(*node);
 }

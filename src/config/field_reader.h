@@ -35,6 +35,7 @@ class FieldReader {
   /// `auto` or a value.
   void operator()(std::string_view key, std::optional<int>& value, Range range);
   void operator()(std::string_view key, std::optional<std::vector<int>>& value, Range range);
+  void operator()(std::string_view key, std::optional<std::vector<double>>& value, Range range);
   /// "2GiB" or "80%".
   void operator()(std::string_view key, MemorySize& value);
   /// `auto`, a size, or a list with one per rank.

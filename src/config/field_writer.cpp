@@ -70,6 +70,14 @@ void FieldWriter::operator()(std::string_view key, const std::optional<std::vect
   line(key, value ? list_text(*value) : "auto");
 }
 
+void FieldWriter::operator()(std::string_view key, const std::optional<std::vector<double>>& value,
+                             Range) {
+  std::vector<std::string> texts;
+  for (const double number : value.value_or(std::vector<double>()))
+    texts.push_back(to_text(number));
+  line(key, value ? list_text(texts) : "auto");
+}
+
 void FieldWriter::operator()(std::string_view key, const MemorySize& value) {
   line(key, size_text(value));
 }

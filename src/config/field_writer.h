@@ -31,6 +31,7 @@ class FieldWriter {
   void operator()(std::string_view key, double first, double second, Range);
   void operator()(std::string_view key, const std::optional<int>& value, Range);
   void operator()(std::string_view key, const std::optional<std::vector<int>>& value, Range);
+  void operator()(std::string_view key, const std::optional<std::vector<double>>& value, Range);
   void operator()(std::string_view key, const MemorySize& value);
   void operator()(std::string_view key, const std::vector<MemorySize>& value);
 

@@ -35,8 +35,9 @@ class OpenedCuda final : public CudaPart {
   }
 
   c10::Device device() const override { return device_; }
-  std::string describe() const override {
-    return concat("GPU ", index(), " (", properties_.name, ", ", to_text(total_memory()), ")");
+  std::string describe() const override { return concat("GPU ", index(), " (", model_name(), ")"); }
+  std::string model_name() const override {
+    return concat(properties_.name, ", ", to_text(total_memory()));
   }
   at::Generator make_generator() const override {
     return at::cuda::detail::createCUDAGenerator(device_.index());

@@ -4,13 +4,25 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <fstream>
+
 namespace trireme::device {
 namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
 
 class Cpu final : public Place {
  public:
   c10::Device device() const override { return c10::DeviceType::CPU; }
   std::string describe() const override { return "CPU"; }
+  std::string model_name() const override { return processor_name(); }
   at::Generator make_generator() const override { return at::detail::createCPUGenerator(); }
   at::Generator default_generator() const override { return at::detail::getDefaultCPUGenerator(); }
   std::unique_ptr<Marks> make_marks() const override { return std::make_unique<HostMarks>(); }

@@ -11,7 +11,6 @@
 #include <torch/version.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 
 namespace trireme::profile {
@@ -21,7 +20,6 @@ namespace {
 /// written).
 constexpr int kFormat = 3;
 
-std::string processor_name();
 /// Digest of the running program's file, and of what it loads for `device`.
 std::string program_digest(const std::string& device);
 /// Which kernels a GPU takes, where a choice has been made.
@@ -33,7 +31,13 @@ std::string commented(const std::string& text);
 
 }  // namespace
 
-std::string dependencies(const config::JobSpec& job, int threads, const std::string& device) {
+std::string machine(int threads, const device::Place& place) {
+  const std::string processor =
+      concat(device::cpu().model_name(), ", ", threads, threads == 1 ? " thread" : " threads");
+  return &place == &device::cpu() ? processor : concat(place.model_name(), " on ", processor);
+}
+
+std::string dependencies(const config::JobSpec& job, const std::string& machine) {
   config::JobSpec drawn = job;
   drawn.weights.clear();  // values do not change what they cost
   const io::Node resolved = io::parse(config::to_yaml(drawn), "job");
@@ -42,53 +46,40 @@ std::string dependencies(const config::JobSpec& job, int threads, const std::str
   const std::string files = model::files_digest(job.model);
   return concat(
       "format: ", kFormat, "\nprogram: ", program_digest(job.device), "\nlibtorch: ", TORCH_VERSION,
-      "\nprocessor: ", processor_name(), "\nthreads: ", threads,
-      device == device::cpu().describe() ? "" : "\ndevice: " + device,
-      "\nmicro_batch: ", job.train.micro_batch.value(), "\nprecision: ", job.train.precision,
-      job.memory.tapes == "lean" ? "\ntapes: lean" : "", kernels_of(job),
-      "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "",
+      "\nmachine: ", machine, "\nmicro_batch: ", job.train.micro_batch.value(),
+      "\nprecision: ", job.train.precision, job.memory.tapes == "lean" ? "\ntapes: lean" : "",
+      kernels_of(job), "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "",
       job.train.clip_norm > 0 ? "\nclips: yes" : "", files.empty() ? "" : "\nfiles: " + files,
       "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
 }
 
-std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
-                                  const std::filesystem::path& folder, const std::string& device) {
-  const std::filesystem::path file = file_of(dependencies(job, threads, device), folder);
+std::optional<Stored> find_stored(const std::string& dependencies,
+                                  const std::filesystem::path& folder) {
+  const std::filesystem::path file = file_of(dependencies, folder);
   auto chain = read_stored(file);
   if (!chain) return std::nullopt;
   return Stored{.chain = std::move(*chain), .file = file, .was_there = true};
 }
 
-Stored store(chain::Chain chain, const config::JobSpec& job, int threads,
-             const std::filesystem::path& folder, const std::string& device) {
-  const std::string known = dependencies(job, threads, device);
-  const std::filesystem::path file = file_of(known, folder);
+Stored store(chain::Chain chain, const std::string& dependencies,
+             const std::filesystem::path& folder) {
+  const std::filesystem::path file = file_of(dependencies, folder);
   io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
-                              commented(known), chain::to_yaml(chain)));
+                              commented(dependencies), chain::to_yaml(chain)));
   return {.chain = std::move(chain), .file = file, .was_there = false};
 }
 
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse) {
+  const std::string known = dependencies(job, machine(options.threads, options.place));
   if (reuse == Reuse::kAllowed) {
-    if (auto stored = find_stored(job, options.threads, folder, options.place.describe()))
-      return std::move(*stored);
+    if (auto stored = find_stored(known, folder)) return std::move(*stored);
   }
-  return store(measure(model, job, options), job, options.threads, folder,
-               options.place.describe());
+  return store(measure(model, job, options), known, folder);
 }
 
 namespace {
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
 
 std::string program_digest(const std::string& device) {
   std::string files = io::read_file("/proc/self/exe");

@@ -51,6 +51,27 @@ TEST(TrainCommand, ASavedJobGivesTheSameRun) {
   EXPECT_EQ(summary_of(folder)["parameters_digest"], digest);
 }
 
+/// The costs that both plans rest on were measured on one machine.
+TEST(TrainCommand, AFasterRankGetsMoreOfTheLayersAndTheBitsStay) {
+  const TemporaryFolder folder;
+  const std::string train = kTrireme + " train " + small_job(folder) +
+                            " --set model.blocks=12 --set plan.solver=keep_all "
+                            "--set pipeline.stages=2 --set pipeline.speeds=";
+  std::vector<int> layers;
+  std::vector<std::string> digests;
+  for (const char* const speeds : {"[1,0.2]", "[0.1,0.5]"}) {
+    const CommandResult run = run_command(train + speeds);
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const nlohmann::json stages =
+        nlohmann::json::parse(text_of(small_run(folder) / "plan.json"))["stages"];
+    layers.push_back(stages[0]["layers"][1]);
+    digests.push_back(summary_of(folder)["parameters_digest"]);
+  }
+
+  EXPECT_GT(layers[0], layers[1] + 4);
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
 TEST(TrainCommand, KeepsAnEarlierRun) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);

@@ -144,6 +144,17 @@ TEST(CheckJob, AGroupIsWithinAStep) {
   EXPECT_EQ(refusal(batch + "pipeline: {group: 12}\n"), kNone);
 }
 
+TEST(CheckJob, EveryRankHasASpeed) {
+  EXPECT_EQ(
+      refusal(kGpt + "pipeline: {stages: 2, speeds: [1, 0.5, 1]}\n"),
+      "a.yaml:3: pipeline.speeds has 3 entries, must have 2: one per rank (stages x replicas)");
+  EXPECT_EQ(refusal(kGpt + "pipeline: {speeds: []}\n"),
+            "a.yaml:3: pipeline.speeds is an empty list, must be auto or have one entry per rank");
+  EXPECT_EQ(refusal(kGpt + "pipeline: {stages: 2, replicas: 2, speeds: [1, 0.5, 1, 2]}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "pipeline: {speeds: [1, 2]}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "pipeline: {speeds: auto}\n"), kNone);
+}
+
 TEST(CheckJob, ModelAndDataBelongTogether) {
   EXPECT_EQ(refusal("model: {kind: gpt}\ndata: {kind: synthetic}\n"), kNone);
   EXPECT_EQ(refusal("model: {kind: mlp}\ndata: {kind: text, files: [x]}\n"),

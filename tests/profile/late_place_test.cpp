@@ -48,11 +48,11 @@ TEST(Measure, OfALatePlaceFindsTheSameBytesAndTheMarksTimes) {
   }
 }
 
-TEST(Dependencies, NameADeviceThatIsNotTheCpu) {
-  const config::JobSpec job =
-      job_of(config::GptSpec{.blocks = 1, .width = 32, .heads = 2, .context = 16}, 2);
-  EXPECT_EQ(dependencies(job, 1), dependencies(job, 1, "CPU"));
-  EXPECT_THAT(dependencies(job, 1, "GPU 0 (H200)"), testing::HasSubstr("\ndevice: GPU 0 (H200)\n"));
+TEST(Machine, NamesADeviceThatIsNotTheProcessor) {
+  const std::string processor = machine(2);
+  EXPECT_EQ(processor, device::cpu().model_name() + ", 2 threads");
+  EXPECT_EQ(machine(2, device::LatePlace()),
+            "late " + device::cpu().model_name() + " on " + processor);
 }
 
 }  // namespace

@@ -59,14 +59,14 @@ TEST(StoredProfile, ThatIsDamagedIsMeasuredAgain) {
 }
 
 TEST(Dependencies, AreWhateverChangesTheCosts) {
-  const std::string base = dependencies(small(), 1);
+  const std::string base = dependencies(small(), machine(1));
   const auto with = [](auto change) {
     config::JobSpec job = small();
     change(job);
-    return dependencies(job, 1);
+    return dependencies(job, machine(1));
   };
 
-  EXPECT_NE(dependencies(small(), 2), base);
+  EXPECT_NE(dependencies(small(), machine(2)), base);
   EXPECT_NE(with([](auto& job) { job.train.micro_batch = 1; }), base);
   EXPECT_NE(with([](auto& job) { job.train.precision = "bfloat16"; }), base);
   EXPECT_NE(with([](auto& job) { job.train.optimizer.kind = "sgd"; }), base);
@@ -77,22 +77,22 @@ TEST(Dependencies, AreWhateverChangesTheCosts) {
 
 TEST(Dependencies, NameDeterministicKernelsWhereThereAreOthers) {
   config::JobSpec job = small();
-  const std::string on_cpu = dependencies(job, 1);
+  const std::string on_cpu = dependencies(job, machine(1));
   job.device = "cuda";
-  const std::string on_cuda = dependencies(job, 1, "GPU 0");
+  const std::string on_cuda = dependencies(job, "GPU");
   job.train.deterministic = true;
 
-  EXPECT_NE(dependencies(job, 1, "GPU 0"), on_cuda);
+  EXPECT_NE(dependencies(job, "GPU"), on_cuda);
   job.device = "cpu";
-  EXPECT_EQ(dependencies(job, 1), on_cpu);
+  EXPECT_EQ(dependencies(job, machine(1)), on_cpu);
 }
 
 TEST(Dependencies, NameWhoseKernelsAGpuTakes) {
   config::JobSpec job = small();
   job.device = "cuda";
-  const std::string own = dependencies(job, 1, "GPU 0");
+  const std::string own = dependencies(job, "GPU");
   ::setenv("TRIREME_OWN_KERNELS", "0", 1);  // NOLINT(concurrency-mt-unsafe)
-  const std::string libtorchs = dependencies(job, 1, "GPU 0");
+  const std::string libtorchs = dependencies(job, "GPU");
   ::unsetenv("TRIREME_OWN_KERNELS");  // NOLINT(concurrency-mt-unsafe)
 
   EXPECT_THAT(libtorchs, testing::HasSubstr("\nTRIREME_OWN_KERNELS: 0\n"));
@@ -100,7 +100,7 @@ TEST(Dependencies, NameWhoseKernelsAGpuTakes) {
 }
 
 TEST(Dependencies, DoNotNameWhatCostsNothing) {
-  const std::string base = dependencies(small(), 1);
+  const std::string base = dependencies(small(), machine(1));
   config::JobSpec job = small();
   job.name = "other";
   job.weights = "elsewhere";
@@ -111,7 +111,7 @@ TEST(Dependencies, DoNotNameWhatCostsNothing) {
   job.pipeline.stages = 2;
   job.report.directory = "elsewhere";
 
-  EXPECT_EQ(dependencies(job, 1), base);
+  EXPECT_EQ(dependencies(job, machine(1)), base);
 }
 
 TEST(Dependencies, OfSgdSayWhetherItHasMomentum) {
@@ -119,7 +119,7 @@ TEST(Dependencies, OfSgdSayWhetherItHasMomentum) {
   with.train.optimizer = {.kind = "sgd", .momentum = 0.9};
   without.train.optimizer = {.kind = "sgd", .momentum = 0};
 
-  EXPECT_NE(dependencies(with, 1), dependencies(without, 1));
+  EXPECT_NE(dependencies(with, "CPU"), dependencies(without, "CPU"));
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class LatePlace final : public Place {
  public:
   c10::Device device() const override { return c10::DeviceType::CPU; }
   std::string describe() const override { return "late CPU"; }
+  std::string model_name() const override { return "late " + cpu().model_name(); }
   at::Generator make_generator() const override { return at::detail::createCPUGenerator(); }
   at::Generator default_generator() const override { return at::detail::getDefaultCPUGenerator(); }
   std::unique_ptr<Marks> make_marks() const override { return std::make_unique<LateMarks>(); }

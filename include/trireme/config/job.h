@@ -209,7 +209,10 @@ struct PipelineSpec {
   /// auto: what makes a step fastest.
   std::optional<int> group;
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
-  Seconds timeout{60};                  ///< of every wait for another rank
+  /// How fast each rank is beside the others. auto: ranks on machines that are alike are equally
+  /// fast, others are measured.
+  std::optional<std::vector<double>> speeds;
+  Seconds timeout{60};  ///< of every wait for another rank
   /// auto | local (threads) | mpi | nccl (device memory over NCCL or not at all, on cuda; all else
   /// as with auto)
   std::string transport = "auto";

@@ -24,6 +24,8 @@ class Place {
   virtual c10::Device device() const = 0;
   /// "CPU", "GPU 0 (NVIDIA H200, 140 GiB)".
   virtual std::string describe() const = 0;
+  /// What devices that compute alike are called: the processor's name, "NVIDIA H200, 140 GiB".
+  virtual std::string model_name() const = 0;
 
   /// A generator of its own, to be seeded before use.
   virtual at::Generator make_generator() const = 0;

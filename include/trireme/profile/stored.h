@@ -13,12 +13,14 @@
 
 namespace trireme::profile {
 
-/// Everything that measured costs depend on, as text: model with the files of its layers,
-/// micro-batch size, precision, optimiser, whether gradients are clipped, threads, LibTorch,
-/// processor, device, and the program itself (its digest: layers of its own may have changed).
-/// `device`: what Place::describe() says.
-std::string dependencies(const config::JobSpec& job, int threads,
-                         const std::string& device = device::cpu().describe());
+/// What ranks that are as fast as one another have in common, in a line: processor, threads, and a
+/// device that is not the processor.
+std::string machine(int threads, const device::Place& place = device::cpu());
+
+/// Everything that costs depend on that were measured on such a machine(), as text: model with the
+/// files of its layers, micro-batch size, precision, optimiser, whether gradients are clipped, the
+/// machine, LibTorch, and the program itself (its digest: layers of its own may have changed).
+std::string dependencies(const config::JobSpec& job, const std::string& machine);
 
 /// A chain of measured costs with its place.
 struct Stored {
@@ -27,14 +29,12 @@ struct Stored {
   bool was_there = false;  ///< nothing was measured
 };
 
-/// What is stored in `folder` for these dependencies, if it can be read.
-std::optional<Stored> find_stored(const config::JobSpec& job, int threads,
-                                  const std::filesystem::path& folder,
-                                  const std::string& device = device::cpu().describe());
-/// Stores a chain that was measured under these dependencies.
-Stored store(chain::Chain chain, const config::JobSpec& job, int threads,
-             const std::filesystem::path& folder,
-             const std::string& device = device::cpu().describe());
+/// What is stored in `folder` for these dependencies(), if it can be read.
+std::optional<Stored> find_stored(const std::string& dependencies,
+                                  const std::filesystem::path& folder);
+/// Stores a chain that was measured under these dependencies().
+Stored store(chain::Chain chain, const std::string& dependencies,
+             const std::filesystem::path& folder);
 
 enum class Reuse { kAllowed, kForbidden };
 

@@ -1,0 +1,30 @@
+// Which ranks of a job compute alike.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.h"
+
+#include "trireme/config/job.h"
+
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+
+/// The ranks that are here, by what they compute on. Kinds count from 0, which is rank 0's.
+struct RankKinds {
+  std::vector<int> of_rank;
+  std::vector<std::string> machines;  ///< profile::machine() of every kind
+
+  int count() const { return static_cast<int>(machines.size()); }
+  const std::string& machine(std::size_t rank) const {
+    return machines[static_cast<std::size_t>(of_rank[rank])];
+  }
+  std::vector<int> ranks_of(int kind) const;
+};
+
+/// Every rank: ranks are of one kind where their machines are, and where the job, if it says how
+/// fast they are, says the same of them.
+RankKinds rank_kinds(const config::JobSpec& job, const RankContext& context);
+
+}  // namespace trireme::app
