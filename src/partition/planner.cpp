@@ -7,6 +7,7 @@
 #include "optimizer_place.h"
 #include "pipeline.h"
 #include "scouted_places.h"
+#include "solver_store.h"
 #include "update_place.h"
 #include "weights_place.h"
 
@@ -49,12 +50,12 @@ Answer plan(const Question& question) {
   const auto with_places = [](const Question& asked) {
     return with_scouted_places(asked, searched, planned);
   };
-  return able_to_take_turns(with_best_updates(question, with_places));
+  return able_to_take_turns(with_best_updates(with_store(question), with_places));
 }
 
 std::optional<Answer> quick_plan(const Question& question) {
   require_sound(question);
-  std::optional<Question> asked = quicker(with_updates_among_passes(question));
+  std::optional<Question> asked = quicker(with_updates_among_passes(with_store(question)));
   if (!asked) return std::nullopt;
   if (!asked->weights_at_once) asked->weights_at_once = program::kLeastAtOnce;
   if (question.stages > 1 && question.slots > kFewSlots) {
@@ -82,7 +83,7 @@ Tried try_alone(const Question& question, const std::string& solver) {
     const auto search = [&](const Question& asked) {
       return with_best_group(asked, placed, alone);
     };
-    Question asked = one_by_one(question);
+    Question asked = one_by_one(with_store(question));
     asked.solver = solver;
     return with_best_updates(asked, [&](const Question& updated) {
       return with_scouted_places(updated, search, alone);

@@ -1,6 +1,7 @@
 // Among many shapes: all are planned quickly, several at a time, and those that come near the
 // fastest thoroughly.
 // SPDX-License-Identifier: Apache-2.0
+#include "solver_store.h"
 #include "stage_policy.h"
 
 #include "trireme/core/error.h"
@@ -12,6 +13,7 @@
 #include <future>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -58,6 +60,7 @@ class Choice {
 
   const ShapeQuestion& question_;
   std::map<int, chain::Chain> chains_;  ///< by the size of the micro-batch
+  std::shared_ptr<SolverStore> solvers_ = std::make_shared<SolverStore>();
   ShapeAnswer answer_;
   Seconds fastest_{std::numeric_limits<double>::infinity()};
   std::mutex mutex_;  ///< of answer_ and fastest_ while several are planned
@@ -123,7 +126,8 @@ void Choice::look(const Indices& shapes, Care care) {
 
 TriedShape Choice::planned(TriedShape tried, Care care) const {
   const chain::Chain& chain = chains_.at(tried.shape.micro_batch);
-  const Question asked = question_of(question_, tried.shape, chain);
+  Question asked = question_of(question_, tried.shape, chain);
+  asked.solvers = solvers_;
   tried.is_quick = false;
   const Tried found = try_to(question_.solver, [&] {
     std::optional<Answer> quick;

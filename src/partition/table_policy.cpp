@@ -1,5 +1,6 @@
 // The optimum of a stage by tables, shared by all stages, cuts and periods of one planning run.
 // SPDX-License-Identifier: Apache-2.0
+#include "solver_store.h"
 #include "stage_policy.h"
 #include "sub_chains.h"
 
@@ -35,9 +36,10 @@ class TablePolicy final : public StagePolicy {
   bool input_may_leave_;
   Bytes largest_;
   SubChains sub_chains_;
+  std::shared_ptr<SolverStore> store_;
   std::unique_ptr<StagePolicy> keep_all_;
   std::vector<double> work_;  // sums of f + b
-  std::map<int, std::unique_ptr<solve::StageSolver>> solvers_;
+  std::map<int, std::shared_ptr<solve::StageSolver>> solvers_;
   std::map<std::tuple<int, int, Bytes, int>, double> times_;
   std::map<std::tuple<int, int, Bytes, int, double, double, Bytes, bool>,
            std::optional<program::StageProgram>>
@@ -50,6 +52,7 @@ TablePolicy::TablePolicy(const Question& question, bool input_may_leave)
       slots_(question.slots),
       input_may_leave_(input_may_leave),
       sub_chains_(question.chain),
+      store_(with_store(question).solvers),
       keep_all_(fixed_policy(question.chain, program::keep_all)),
       work_(1, 0) {
   for (const chain::RankSpec& rank : question.platform.ranks)
@@ -137,12 +140,10 @@ solve::StageSolver& TablePolicy::solver_for(Bytes memory) {
     size = size / 2;
     ++halvings;
   }
-  std::unique_ptr<solve::StageSolver>& solver = solvers_[halvings];
-  if (!solver) {
-    solver = std::make_unique<solve::StageSolver>(
-        chain_, solve::StageSolver::Options{
-                    .largest_memory = size, .slots = slots_, .input_may_leave = input_may_leave_});
-  }
+  std::shared_ptr<solve::StageSolver>& solver = solvers_[halvings];
+  if (!solver)
+    solver = store_->solver(
+        chain_, {.largest_memory = size, .slots = slots_, .input_may_leave = input_may_leave_});
   return *solver;
 }
 

@@ -9,8 +9,11 @@
 
 #include "trireme/core/error.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
+#include <new>
 
 namespace trireme::solve {
 namespace {
@@ -151,12 +154,23 @@ AlignedFloats aligned_floats(std::size_t count) {
       ::operator new[](count * sizeof(float), std::align_val_t{kBlock * sizeof(float)})));
 }
 
+Arena::Chunk Arena::new_chunk() {
+  void* const pages = ::mmap(nullptr, kChunk * sizeof(float), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return Chunk(static_cast<float*>(pages));
+}
+
+void Arena::Unmap::operator()(float* chunk) const {
+  ::munmap(chunk, kChunk * sizeof(float));
+}
+
 Column Arena::store(const float* values, int lo, int hi) {
   ensure(hi < kLongest, "a column has more slots than a table takes");
   const int base = block_of(lo), end = block_of(hi) + kBlock;
   const std::size_t count = static_cast<std::size_t>(end - base) + kBlock;
   if (used_ + count > kChunk) {
-    chunks_.push_back(aligned_floats(kChunk));
+    chunks_.push_back(new_chunk());
     std::fill_n(chunks_.back().get(), kBlock, kNever);
     used_ = kBlock;
   }

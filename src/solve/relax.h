@@ -59,7 +59,8 @@ struct AlignedDelete {
 using AlignedFloats = std::unique_ptr<float[], AlignedDelete>;
 AlignedFloats aligned_floats(std::size_t count);
 
-/// Owns the values of finished columns, in chunks that never move.
+/// Owns the values of finished columns, in chunks that never move: the system's own pages, because
+/// malloc would keep those of tables that are gone.
 class Arena {
  public:
   /// Most m of a column.
@@ -69,7 +70,13 @@ class Arena {
 
  private:
   static constexpr std::size_t kChunk = kLongest + 4 * kBlock;
-  std::vector<AlignedFloats> chunks_;
+  struct Unmap {
+    void operator()(float* chunk) const;
+  };
+  using Chunk = std::unique_ptr<float[], Unmap>;
+  static Chunk new_chunk();
+
+  std::vector<Chunk> chunks_;
   std::size_t used_ = kChunk;
 };
 

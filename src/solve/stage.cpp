@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -43,34 +44,6 @@ int checked(int slots) {
                           StageLevels::kMostExact, ", e.g. 500"));
 }
 
-}  // namespace
-
-struct StageSolver::Impl {
-  Impl(const chain::Chain& asked, const Options& wanted);
-
-  Seconds least_time(const StageProblem& problem);
-  std::variant<StageSolution, plan::Infeasible> solve(const StageProblem& problem);
-  void offer_copies(const StageProblem& problem, std::optional<StageSolution>& best);
-  void offer_copies_alone(const StageProblem& problem, std::optional<StageSolution>& best);
-  plan::Infeasible infeasible(const StageProblem& problem);
-  void require_known(const StageProblem& problem) const;
-
-  Freedom freedom() const {
-    return options.input_may_leave ? Freedom::kInputMayLeave : Freedom::kInputStays;
-  }
-  LeanStages& leanest() {
-    if (!lean) lean = std::make_unique<LeanStages>(chain, freedom());
-    return *lean;
-  }
-
-  chain::Chain chain;
-  Options options;
-  StageLevels levels;
-  std::unique_ptr<LeanStages> lean;
-};
-
-namespace {
-
 // The fastest program that fits, by replay.
 class Found {
  public:
@@ -88,6 +61,32 @@ class Found {
 };
 
 }  // namespace
+
+struct StageSolver::Impl {
+  Impl(const chain::Chain& asked, const Options& wanted);
+
+  Seconds least_time(const StageProblem& problem);
+  std::variant<StageSolution, plan::Infeasible> solve(const StageProblem& problem);
+  void offer_by_tables(const StageProblem& problem, Found& found);
+  void offer_copies(const StageProblem& problem, std::optional<StageSolution>& best);
+  void offer_copies_alone(const StageProblem& problem, std::optional<StageSolution>& best);
+  plan::Infeasible infeasible(const StageProblem& problem);
+  void require_known(const StageProblem& problem) const;
+
+  Freedom freedom() const {
+    return options.input_may_leave ? Freedom::kInputMayLeave : Freedom::kInputStays;
+  }
+  LeanStages& leanest() {
+    if (!lean) lean = std::make_unique<LeanStages>(chain, freedom());
+    return *lean;
+  }
+
+  chain::Chain chain;
+  Options options;
+  std::mutex mutex;  ///< of the tables
+  StageLevels levels;
+  std::unique_ptr<LeanStages> lean;
+};
 
 StageSolver::StageSolver(const chain::Chain& chain, const Options& options)
     : impl_(std::make_unique<Impl>(chain, options)) {}
@@ -108,10 +107,12 @@ Bytes StageSolver::least_memory(int first_layer, int last_layer, int in_flight) 
                         .memory = {},
                         .in_flight = in_flight,
                         .link = {}});
+  const std::lock_guard lock(impl_->mutex);
   return impl_->leanest().least_memory(first_layer, last_layer, in_flight);
 }
 
 std::size_t StageSolver::size() const {
+  const std::lock_guard lock(impl_->mutex);
   return impl_->levels.size();
 }
 
@@ -133,6 +134,7 @@ Seconds StageSolver::Impl::least_time(const StageProblem& problem) {
   const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
   constexpr Seconds kNeverRuns(std::numeric_limits<double>::infinity());
   if (problem.memory < w * chain.output(first - 1)) return kNeverRuns;
+  const std::lock_guard lock(mutex);
   StageTables& tables = levels.of(last - first + 1, w);
   const auto choice = tables.best(first, last, w, tables.available(first, w, problem.memory));
   const Seconds work = tables.costs().work(first, last);
@@ -144,18 +146,23 @@ Seconds StageSolver::Impl::least_time(const StageProblem& problem) {
 std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
     const StageProblem& problem) {
   require_known(problem);
-  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
   Found found(chain, problem);
+  offer_by_tables(problem, found);
+  if (can_copy(problem)) offer_copies(problem, found.best);
+  if (found.best) return *std::move(found.best);
+  return infeasible(problem);
+}
+
+void StageSolver::Impl::offer_by_tables(const StageProblem& problem, Found& found) {
+  const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
+  const std::lock_guard lock(mutex);
   if (leanest().least_memory(first, last, w) <= problem.memory) {
     found.offer_best(levels.of(last - first + 1, w), levels.exact());
-    const auto own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
+    StageTables* const own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
     if (own) found.offer_best(*own, levels.exact());
     // Where it fits in no slots, what fits in more of them by luck may be slower.
     found.offer(leanest().leanest(first, last, w));
   }
-  if (can_copy(problem)) offer_copies(problem, found.best);
-  if (found.best) return *std::move(found.best);
-  return infeasible(problem);
 }
 
 // What fits when so many bytes of what each micro-batch keeps are elsewhere, for several such
@@ -226,7 +233,10 @@ plan::Infeasible StageSolver::Impl::infeasible(const StageProblem& problem) {
                       .budget = problem.memory,
                       .link = {},
                       .slots = 0};
-  const program::StageProgram program = leanest().leanest(first, last, w);
+  const program::StageProgram program = [&] {
+    const std::lock_guard lock(mutex);
+    return leanest().leanest(first, last, w);
+  }();
   plan::Infeasible result = solve::infeasible(alone, program);
   result.needed += (w - 1) * judged(alone, program).kept;
   result.least_budget = result.needed;

@@ -28,6 +28,8 @@ constexpr double kOneStageWork = 3e8;
 constexpr int kOneStageLayers = 32;
 // From how many additions on a second thread is worth its start.
 constexpr double kWorthThreads = 5e9;
+// Bytes of tables for stages alone that wait to be asked again.
+constexpr std::size_t kMostOfFiner = std::size_t{64} << 20;
 // Slots beyond the memory's own, as a share: what rounding up may have taken, and what retapes need
 // less than the whole tapes that tables count.
 constexpr double kBeyond = 0.125;
@@ -75,11 +77,30 @@ StageTables& StageLevels::of(int layers, int in_flight) {
   return *tables;
 }
 
-std::unique_ptr<StageTables> StageLevels::finer(int first, int last, int in_flight, Bytes memory) {
+StageTables* StageLevels::finer(int first, int last, int in_flight, Bytes memory) {
   const int layers = last - first + 1;
   if (exact_ || memory <= Bytes(0)) return nullptr;
-  if (slot_alone(layers, in_flight, memory) >= of(layers, in_flight).costs().unit()) return nullptr;
-  return alone(first, last, in_flight, memory);
+  int halvings = 0;
+  Bytes most = memory_;
+  for (; most / 2 >= memory; most = most / 2) ++halvings;
+  if (slot_alone(layers, in_flight, most) >= of(layers, in_flight).costs().unit()) return nullptr;
+  forget_finer();
+  Finer& found = finer_[{first, last, in_flight, halvings}];
+  found.used = ++uses_;
+  if (!found.tables) found.tables = alone(first, last, in_flight, most);
+  return found.tables.get();
+}
+
+void StageLevels::forget_finer() {
+  std::size_t total = 0;
+  for (const auto& [key, one] : finer_) total += one.tables->size();
+  while (total > kMostOfFiner) {
+    const auto oldest = std::min_element(
+        finer_.begin(), finer_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    total -= oldest->second.tables->size();
+    finer_.erase(oldest);
+  }
 }
 
 std::unique_ptr<StageTables> StageLevels::alone(int first, int last, int in_flight,
@@ -92,7 +113,9 @@ std::unique_ptr<StageTables> StageLevels::alone(int first, int last, int in_flig
       StageTables::Options{
           .tables = {.freedom = freedom_, .unit = slot, .top = most},
           .least_in_flight = in_flight,
-          .slack_step = all ? 1 : std::max(1, most / static_cast<int>(kMostSlacks))});
+          // Slacks that are a slot of each micro-batch apart are the same for all memories.
+          .slack_step = std::max(slot == Bytes(1) ? 1 : in_flight,
+                                 all ? 1 : most / static_cast<int>(kMostSlacks))});
 }
 
 Bytes StageLevels::slot_alone(int layers, int in_flight, Bytes memory) const {
@@ -107,6 +130,7 @@ Bytes StageLevels::slot_alone(int layers, int in_flight, Bytes memory) const {
 std::size_t StageLevels::size() const {
   std::size_t total = 0;
   for (const auto& [key, tables] : tables_) total += tables->size();
+  for (const auto& [key, one] : finer_) total += one.tables->size();
   return total;
 }
 

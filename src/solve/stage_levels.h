@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace trireme::solve {
@@ -34,14 +35,17 @@ class StageLevels {
   StageTables& of(int layers, int in_flight);
   /// Tables for one stage alone, with no more memory than this; its slots as small as is cheap.
   std::unique_ptr<StageTables> alone(int first, int last, int in_flight, Bytes memory) const;
-  /// The same if their slots are smaller than those of others, else null.
-  std::unique_ptr<StageTables> finer(int first, int last, int in_flight, Bytes memory);
+  /// The same if their slots are smaller than those of others, else null; for at most twice that
+  /// memory, to be asked again with less. Lives until the next call.
+  StageTables* finer(int first, int last, int in_flight, Bytes memory);
   /// Whether a slot is a byte everywhere, and nothing needs less than tables count.
   bool exact() const { return exact_ && !has_retapes_; }
   std::size_t size() const;
 
  private:
   Bytes slot_alone(int layers, int in_flight, Bytes memory) const;
+  /// Lets go of finer tables, those that were not used for long first, until they are few.
+  void forget_finer();
   int band_of(int layers) const;
   int level_of(int band, int in_flight) const;
   Bytes slot(int level) const { return Bytes(std::max<std::int64_t>(1, unit_.count() >> level)); }
@@ -58,6 +62,13 @@ class StageLevels {
   Bytes unit_;        // of level 0; level k has slots of unit / 2^k
   double different_;  // sub-chains
   std::map<std::pair<int, int>, std::unique_ptr<StageTables>> tables_;  // by band and level
+  struct Finer {
+    std::unique_ptr<StageTables> tables;
+    int used = 0;  ///< when last
+  };
+  /// By first and last layer, number in flight, and halvings of memory_.
+  std::map<std::tuple<int, int, int, int>, Finer> finer_;
+  int uses_ = 0;
 };
 
 }  // namespace trireme::solve

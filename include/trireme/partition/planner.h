@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 #include <vector>
 
 namespace trireme::partition {
+
+class SolverStore;
 
 /// First and last layer of each stage of a rank, in the order of the layers.
 using LayerRuns = std::vector<std::pair<int, int>>;
@@ -71,6 +74,8 @@ struct Question {
   /// size, or of small layers a part of what the largest one has; a part of that where nothing
   /// fits.
   std::optional<Bytes> update_window = {};
+  /// What copies of a question share while it is answered: plan() and its like see to it.
+  std::shared_ptr<SolverStore> solvers = {};
 };
 
 /// Replicas divide the optimiser's state among themselves: the question's chain, and what ranks

@@ -48,7 +48,7 @@ struct StageSolution {
 };
 
 /// Solves many stages of one chain: tables are made once and shared by all stages, budgets and
-/// counts in flight. Not thread-safe.
+/// counts in flight. Several threads may ask; they take turns at the tables.
 class StageSolver {
  public:
   struct Options {
@@ -57,6 +57,8 @@ class StageSolver {
     /// micro-batch may keep little). 0: exact in bytes, where largest_memory is at most 20000.
     int slots = 500;
     bool input_may_leave = true;
+
+    bool operator==(const Options&) const = default;
   };
   StageSolver(const chain::Chain& chain, const Options& options);
   ~StageSolver();
