@@ -50,8 +50,12 @@ void SolverStore::forget() {
   std::erase_if(entries_, [](const Entry& entry) { return entry.solver == nullptr; });
 }
 
+std::shared_ptr<SolverStore> store_of(const Question& question) {
+  return question.solvers ? question.solvers : std::make_shared<SolverStore>();
+}
+
 Question with_store(Question question) {
-  if (!question.solvers) question.solvers = std::make_shared<SolverStore>();
+  question.solvers = store_of(question);
   return question;
 }
 

@@ -34,7 +34,9 @@ class SolverStore {
   std::vector<Entry> entries_;  ///< the last one was asked for last
 };
 
-/// The same question with a store, its own or a new one.
+/// The question's own, or a new one.
+std::shared_ptr<SolverStore> store_of(const Question& question);
+/// The same question with a store.
 Question with_store(Question question);
 
 }  // namespace trireme::partition

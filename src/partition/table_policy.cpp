@@ -52,7 +52,7 @@ TablePolicy::TablePolicy(const Question& question, bool input_may_leave)
       slots_(question.slots),
       input_may_leave_(input_may_leave),
       sub_chains_(question.chain),
-      store_(with_store(question).solvers),
+      store_(store_of(question)),
       keep_all_(fixed_policy(question.chain, program::keep_all)),
       work_(1, 0) {
   for (const chain::RankSpec& rank : question.platform.ranks)
