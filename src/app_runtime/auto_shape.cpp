@@ -4,7 +4,6 @@
 #include "does_not_fit.h"
 #include "host.h"
 #include "job_platform.h"
-#include "measured_chain.h"
 #include "measured_links.h"
 #include "sized_chains.h"
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 namespace trireme::app {
@@ -72,6 +73,17 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
       io::parse(comm::broadcast(context.channel, comm::everyone(context.channel),
                                 chain::to_yaml(platform), "what the ranks have"),
                 "platform"));
+}
+
+void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, int replicas) {
+  const std::size_t stages = platform.ranks.size();
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (std::size_t rank = stage; rank < stages * static_cast<std::size_t>(replicas);
+         rank += stages)
+      slowest = std::min(slowest, rank < speeds.size() ? speeds[rank] : 1);
+    platform.ranks[stage].speed = slowest;
+  }
 }
 
 Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& device) {

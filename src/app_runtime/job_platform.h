@@ -8,6 +8,8 @@
 #include "trireme/config/job.h"
 #include "trireme/tier/outer_store.h"
 
+#include <vector>
+
 namespace trireme::app {
 
 /// Every rank: the platform of `stages` ranks, each of which stands for `replicas` ranks of the
@@ -17,6 +19,10 @@ namespace trireme::app {
 /// InputError for budgets or speeds that are not one per rank.
 chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
                              int replicas);
+
+/// Puts speeds into the platform of `stages` ranks, each of which stands for `replicas` ranks of
+/// the job: the slowest counts. Ranks without a speed have that of rank 0.
+void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, int replicas);
 
 /// The device budget of the job's rank `rank`, if it computes on `device`; 0: none.
 Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& device);

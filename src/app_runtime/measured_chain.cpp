@@ -12,7 +12,6 @@
 #include "trireme/profile/stored.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -20,9 +19,9 @@ namespace trireme::app {
 namespace {
 
 /// How the chains of all kinds of ranks become known.
-class KindsOfRanks {
+class ChainsOfKinds {
  public:
-  KindsOfRanks(const config::JobSpec& job, const RankContext& context, std::ostream& out);
+  ChainsOfKinds(const config::JobSpec& job, const RankContext& context, std::ostream& out);
 
   /// Every rank: whether all were known without measuring any.
   bool find_stored();
@@ -31,8 +30,6 @@ class KindsOfRanks {
   MeasuredChain result() const;
 
  private:
-  using Chains = std::vector<std::optional<chain::Chain>>;
-
   /// This rank's, as text; empty where it is not asked.
   std::string measured_share(const model::ChainModel& model) const;
   void keep(std::size_t kind) const;
@@ -48,7 +45,7 @@ class KindsOfRanks {
   std::ostream& out_;
   const std::vector<int> all_;
   const RankKinds kinds_;
-  Chains chains_;  ///< of the kinds whose costs are asked for
+  std::vector<std::optional<chain::Chain>> chains_;  ///< of the kinds whose costs are asked for
 };
 
 /// One chain of all ranks' shares, which timed different layers.
@@ -72,26 +69,15 @@ profile::MeasureOptions measure_options(const RankContext& context) {
 
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                              const RankContext& context, std::ostream& out) {
-  KindsOfRanks kinds(job, context, out);
-  if (!kinds.find_stored()) kinds.measure(model);
-  return kinds.result();
-}
-
-void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, int replicas) {
-  const std::size_t stages = platform.ranks.size();
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    double slowest = std::numeric_limits<double>::infinity();
-    for (std::size_t rank = stage; rank < stages * static_cast<std::size_t>(replicas);
-         rank += stages)
-      slowest = std::min(slowest, rank < speeds.size() ? speeds[rank] : 1);
-    platform.ranks[stage].speed = slowest;
-  }
+  ChainsOfKinds chains(job, context, out);
+  if (!chains.find_stored()) chains.measure(model);
+  return chains.result();
 }
 
 namespace {
 
-KindsOfRanks::KindsOfRanks(const config::JobSpec& job, const RankContext& context,
-                           std::ostream& out)
+ChainsOfKinds::ChainsOfKinds(const config::JobSpec& job, const RankContext& context,
+                             std::ostream& out)
     : job_(job),
       context_(context),
       out_(out),
@@ -99,7 +85,7 @@ KindsOfRanks::KindsOfRanks(const config::JobSpec& job, const RankContext& contex
       kinds_(rank_kinds(job, context)),
       chains_(job.pipeline.speeds ? 1 : kinds_.machines.size()) {}
 
-bool KindsOfRanks::find_stored() {
+bool ChainsOfKinds::find_stored() {
   for (std::size_t kind = 0; kind < chains_.size(); ++kind) {
     std::optional<profile::Stored> stored;
     if (speaks()) stored = profile::find_stored(dependencies(kind), profiles_folder(job_));
@@ -113,7 +99,7 @@ bool KindsOfRanks::find_stored() {
                      [](const auto& chain) { return chain.has_value(); });
 }
 
-void KindsOfRanks::measure(const model::ChainModel& model) {
+void ChainsOfKinds::measure(const model::ChainModel& model) {
   if (speaks()) out_ << "profile: measuring the layers ..." << std::endl;
   std::string mine;
   comm::work_beside_rounds(
@@ -130,7 +116,7 @@ void KindsOfRanks::measure(const model::ChainModel& model) {
   }
 }
 
-std::string KindsOfRanks::measured_share(const model::ChainModel& model) const {
+std::string ChainsOfKinds::measured_share(const model::ChainModel& model) const {
   const int rank = context_.channel.rank();
   const int kind = kinds_.of_rank[static_cast<std::size_t>(rank)];
   const std::vector<int> alike = kinds_.ranks_of(kind);
@@ -147,7 +133,7 @@ std::string KindsOfRanks::measured_share(const model::ChainModel& model) const {
   return chain::to_yaml(profile::measure(model, job_, options));
 }
 
-void KindsOfRanks::keep(std::size_t kind) const {
+void ChainsOfKinds::keep(std::size_t kind) const {
   const std::size_t ranks =
       context_.device.measures_beside_others() ? kinds_.ranks_of(static_cast<int>(kind)).size() : 1;
   const std::string how = concat("measured on ", ranks, ranks == 1 ? " rank" : " ranks");
@@ -158,12 +144,12 @@ void KindsOfRanks::keep(std::size_t kind) const {
   }
 }
 
-void KindsOfRanks::say(const profile::Stored& stored, const std::string& how) const {
+void ChainsOfKinds::say(const profile::Stored& stored, const std::string& how) const {
   out_ << "profile: " << stored.chain.length() << " layers, " << how << " (" << stored.file.string()
        << ")\n";
 }
 
-MeasuredChain KindsOfRanks::result() const {
+MeasuredChain ChainsOfKinds::result() const {
   MeasuredChain result{.chain = *chains_.front(), .speeds = {}};
   if (const auto& told = job_.pipeline.speeds) {
     for (const double speed : *told) result.speeds.push_back(speed / told->front());
@@ -178,7 +164,7 @@ MeasuredChain KindsOfRanks::result() const {
   return result;
 }
 
-void KindsOfRanks::say_speeds(const std::vector<double>& of_kinds) const {
+void ChainsOfKinds::say_speeds(const std::vector<double>& of_kinds) const {
   for (std::size_t kind = 1; kind < of_kinds.size(); ++kind) {
     const std::vector<int> ranks = kinds_.ranks_of(static_cast<int>(kind));
     std::vector<std::string> numbers;

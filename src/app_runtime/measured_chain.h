@@ -5,7 +5,6 @@
 #include "launch.h"
 
 #include "trireme/chain/chain.h"
-#include "trireme/chain/platform.h"
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
 #include "trireme/profile/measure.h"
@@ -34,9 +33,5 @@ struct MeasuredChain {
 /// that.
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                              const RankContext& context, std::ostream& out);
-
-/// Puts speeds into the platform of `stages` ranks, each of which stands for `replicas` ranks of
-/// the job: the slowest counts. Ranks without a speed have that of rank 0.
-void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, int replicas);
 
 }  // namespace trireme::app
