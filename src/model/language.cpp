@@ -32,8 +32,9 @@ at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, 
 at::Tensor next_token_loss(const at::Tensor& x_BTC, const at::Tensor& output_weight,
                            const Context& context, int chunks) {
   if (context.target.empty()) return at::linear(x_BTC, output_weight);
-  const at::Tensor target_N = context.target.at(0).reshape({-1});
-  return linear_cross_entropy(x_BTC.flatten(0, 1), output_weight, target_N, chunks);
+  const Targets targets{.classes_N = context.target.at(0).reshape({-1}),
+                        .share = context.target.size() > 1 ? context.target[1] : at::Tensor()};
+  return linear_cross_entropy(x_BTC.flatten(0, 1), output_weight, targets, chunks);
 }
 
 }  // namespace trireme::model

@@ -13,8 +13,9 @@ at::Tensor add_token_embedding(const PartBuilder& build, std::int64_t vocabulary
 at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, std::int64_t width,
                              bool is_tied);
 
-/// Mean cross-entropy of the next token by x_BTC times the output's weight, all logits at once or
-/// in `chunks` parts. Without a target the logits themselves, [B, T, vocabulary].
+/// Mean cross-entropy of the next token by x_BTC times the output's weight (of masked targets as
+/// Context::target says), all logits at once or in `chunks` parts. Without a target the logits
+/// themselves, [B, T, vocabulary].
 at::Tensor next_token_loss(const at::Tensor& x_BTC, const at::Tensor& output_weight,
                            const Context& context, int chunks);
 

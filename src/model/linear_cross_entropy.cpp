@@ -5,6 +5,7 @@
 #include "weight_gradients.h"
 
 #include "trireme/model/functional.h"
+#include "trireme/model/layer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -38,16 +39,22 @@ at::Tensor log_probabilities(const at::Tensor& logits_NV) {
                          -1);
 }
 
-/// Of the targets, summed over rows; minus it is the loss. With `needs_gradients` the logits become
-/// the gradients of that loss: the probabilities, less 1 at the target.
-at::Tensor log_likelihood(at::Tensor& logits_NV, const at::Tensor& target_N, bool needs_gradients) {
-  if (const auto of_rows = device_log_likelihood(logits_NV, target_N, needs_gradients))
+/// Of the targets, summed over rows that count; minus it is the loss. With `needs_gradients` the
+/// logits become the gradients of that loss: the probabilities, less 1 at the target, and zeros in
+/// rows that do not count.
+at::Tensor log_likelihood(at::Tensor& logits_NV, const Targets& targets, bool needs_gradients) {
+  if (const auto of_rows = device_log_likelihood(logits_NV, targets.classes_N, needs_gradients))
     return of_rows->sum();
   const at::ScalarType sums = sum_type(logits_NV);
   const std::int64_t rows = logits_NV.size(0);
   const auto bytes_of_row = logits_NV.size(1) * static_cast<std::int64_t>(c10::elementSize(sums));
   const std::int64_t at_once = std::max<std::int64_t>(1, kSlice / bytes_of_row);
-  const at::Tensor target_N1 = target_N.unsqueeze(1);
+  const bool is_masked = targets.share.defined();
+  at::Tensor target_N1 = targets.classes_N.unsqueeze(1), mask_N1;
+  if (is_masked) {
+    mask_N1 = target_N1 == kMasked;
+    target_N1 = target_N1.masked_fill(mask_N1, 0);
+  }
   at::Tensor of_target_N1 = at::empty({rows, 1}, logits_NV.options().dtype(sums));
   for (std::int64_t begin = 0; begin < rows; begin += at_once) {
     const std::int64_t count = std::min(at_once, rows - begin);
@@ -56,7 +63,9 @@ at::Tensor log_likelihood(at::Tensor& logits_NV, const at::Tensor& target_N, boo
     const at::Tensor log_p = log_probabilities(logits);
     at::gather_out(of_target, log_p, 1, target_N1.narrow(0, begin, count));
     if (needs_gradients) at::exp_out(logits, log_p);
+    if (needs_gradients && is_masked) logits.masked_fill_(mask_N1.narrow(0, begin, count), 0);
   }
+  if (is_masked) of_target_N1.masked_fill_(mask_N1, 0);
   if (needs_gradients)
     logits_NV.scatter_(1, target_N1, at::expm1(of_target_N1).to(logits_NV.scalar_type()));
   return of_target_N1.sum();
@@ -69,25 +78,30 @@ struct Wanted {
   bool any() const { return x || weight; }
 };
 
+/// What a row weighs: `share` as in Targets. A number on the CPU serves operators of any device.
+at::Tensor weight_of_row(const at::Tensor& share, const at::Tensor& rows) {
+  if (share.defined()) return share;
+  return at::scalar_tensor(1.0 / static_cast<double>(rows.size(0)), sum_type(rows));
+}
+
 /// All rows at once; the products of the backward wait for it.
 struct WholeLoss : torch::autograd::Function<WholeLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
-                            const at::Tensor& weight_VC, const at::Tensor& target_N,
-                            Wanted wanted) {
+                            const at::Tensor& weight_VC, const Targets& targets, Wanted wanted) {
     const at::ScalarType type = product_type(x_NC);
     const at::Tensor x = x_NC.to(type), weight = weight_VC.to(type);
     at::Tensor logits = at::matmul(x, weight.t());
-    at::Tensor loss = log_likelihood(logits, target_N, wanted.any());
+    at::Tensor loss = log_likelihood(logits, targets, wanted.any());
     if (wanted.any())
-      context->save_for_backward(
-          {wanted.weight ? x : at::Tensor(), wanted.x ? weight : at::Tensor(), logits});
-    return loss.div_(-static_cast<double>(x.size(0)));
+      context->save_for_backward({wanted.weight ? x : at::Tensor(),
+                                  wanted.x ? weight : at::Tensor(), logits, targets.share});
+    return loss.mul_(weight_of_row(targets.share, x_NC)).neg_();
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &g = saved[2];
-    const at::Tensor scale = gradients[0] / static_cast<double>(g.size(0));
+    const at::Tensor scale = gradients[0] * weight_of_row(saved[3], g);
     at::Tensor of_x, of_weight;
     if (weight.defined()) of_x = at::matmul(g, weight).mul_(scale);
     if (x.defined()) {
@@ -100,11 +114,11 @@ struct WholeLoss : torch::autograd::Function<WholeLoss> {
 
 struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
-                            const at::Tensor& weight_VC, const at::Tensor& target_N,
+                            const at::Tensor& weight_VC, const Targets& targets,
                             std::int64_t chunks, Wanted wanted) {
     const at::ScalarType type = product_type(x_NC), sums = sum_type(x_NC);
     const std::int64_t rows = x_NC.size(0), part = (rows + chunks - 1) / chunks;
-    const double share = 1.0 / static_cast<double>(rows);
+    const at::Tensor share = weight_of_row(targets.share, x_NC);
     const at::Tensor weight = weight_VC.to(type);
     at::Tensor likelihood = at::zeros({}, x_NC.options().dtype(sums));
     at::Tensor x_gradient, weight_gradient;
@@ -114,13 +128,15 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
       const std::int64_t count = std::min(part, rows - begin);
       const at::Tensor x = x_NC.narrow(0, begin, count).to(type);
       at::Tensor logits = at::matmul(x, weight.t());
-      likelihood.add_(log_likelihood(logits, target_N.narrow(0, begin, count), wanted.any()));
+      const Targets part_of_them{.classes_N = targets.classes_N.narrow(0, begin, count),
+                                 .share = targets.share};
+      likelihood.add_(log_likelihood(logits, part_of_them, wanted.any()));
       const at::Tensor& g = logits;
       if (wanted.x) x_gradient.narrow(0, begin, count).copy_(at::matmul(g, weight).mul_(share));
       if (wanted.weight) weight_gradient.add_(at::matmul(g.t(), x * share));
     }
     if (wanted.any()) context->save_for_backward({x_gradient, weight_gradient});
-    return likelihood.mul_(-share);
+    return likelihood.mul_(share).neg_();
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -135,14 +151,16 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x_NC, const at::Tensor& weight_VC,
-                                const at::Tensor& target_N, int chunks) {
+                                const Targets& targets, int chunks) {
   const bool differentiates = at::GradMode::is_enabled();
   const Wanted wanted{.x = differentiates && x_NC.requires_grad(),
                       .weight = differentiates && weight_VC.requires_grad()};
-  if (chunks > 1)
-    return ChunkedLoss::apply(x_NC, weight_VC, target_N, std::int64_t{chunks}, wanted);
-  if (is_narrow(product_type(x_NC))) return WholeLoss::apply(x_NC, weight_VC, target_N, wanted);
-  return at::cross_entropy_loss(at::linear(x_NC, weight_VC), target_N);
+  if (chunks > 1) return ChunkedLoss::apply(x_NC, weight_VC, targets, std::int64_t{chunks}, wanted);
+  if (is_narrow(product_type(x_NC))) return WholeLoss::apply(x_NC, weight_VC, targets, wanted);
+  const at::Tensor logits = at::linear(x_NC, weight_VC);
+  if (!targets.share.defined()) return at::cross_entropy_loss(logits, targets.classes_N);
+  return at::cross_entropy_loss(logits, targets.classes_N, {}, at::Reduction::Sum, kMasked) *
+         targets.share;
 }
 
 }  // namespace trireme::model

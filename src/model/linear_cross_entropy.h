@@ -1,4 +1,4 @@
-// The mean cross-entropy of a linear head, with as little as possible written down of its logits.
+// The cross-entropy of a linear head, with as little as possible written down of its logits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,14 @@
 
 namespace trireme::model {
 
-/// Mean cross-entropy of x_NC times weight_VC against the classes target_N, `chunks` parts of the
-/// rows one after the other. Products are in the type that at::linear would give them (under
+/// What rows are compared with.
+struct Targets {
+  at::Tensor classes_N;  ///< int64; with a `share`, kMasked for rows that do not count
+  at::Tensor share;  ///< float [], what each row that counts weighs; undefined: all count, 1 / N
+};
+
+/// Cross-entropy of x_NC times weight_VC against the targets, `chunks` parts of the rows one after
+/// the other. Products are in the type that at::linear would give them (under
 /// autocast, bfloat16); the loss, and sums over parts, are in float32 (float64 for float64).
 ///
 /// In one part and at least float32 these are LibTorch's operators. In bfloat16 the tape holds the
@@ -17,6 +23,6 @@ namespace trireme::model {
 /// whole forward and backward, and the tape holds the gradients of x and the weight instead of N x
 /// V values.
 at::Tensor linear_cross_entropy(const at::Tensor& x_NC, const at::Tensor& weight_VC,
-                                const at::Tensor& target_N, int chunks);
+                                const Targets& targets, int chunks);
 
 }  // namespace trireme::model

@@ -71,7 +71,8 @@ ChainModel make_llama(const LlamaSpec& spec) {
                    .layers = {},
                    .input = InputKind::kTokens,
                    .input_size = spec.context,
-                   .classes = spec.vocabulary};
+                   .classes = spec.vocabulary,
+                   .takes_masked_targets = true};
   model.layers.push_back(
       layer_of("embedding", "embedding", 4 * T * C,
                [spec](const PartBuilder& build) { return embedding(build, spec); }));

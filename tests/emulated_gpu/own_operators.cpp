@@ -17,9 +17,11 @@ namespace {
 
 at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gradients) {
   const at::Tensor log_p = at::log_softmax(logits.to(at::kDouble), -1);
-  const at::Tensor at_target = target.unsqueeze(1);
-  const at::Tensor of_target = log_p.gather(1, at_target);
-  if (gradients) logits.copy_(log_p.exp().scatter(1, at_target, of_target.expm1()));
+  const at::Tensor is_masked = (target == -100).unsqueeze(1);
+  const at::Tensor at_target = target.unsqueeze(1).masked_fill(is_masked, 0);
+  const at::Tensor of_target = log_p.gather(1, at_target).masked_fill_(is_masked, 0);
+  if (gradients)
+    logits.copy_(log_p.exp().scatter(1, at_target, of_target.expm1()).masked_fill_(is_masked, 0));
   return of_target.squeeze(1).to(at::kFloat);
 }
 

@@ -7,6 +7,7 @@
 #include "device_products.h"
 
 #include "trireme/model/functional.h"
+#include "trireme/model/layer.h"
 #include "trireme/model/update.h"
 
 #include <ATen/ATen.h>
@@ -36,6 +37,14 @@ TEST_F(GpuKernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
     EXPECT_TRUE(at::equal(*found, *without));
     EXPECT_TRUE(at::allclose(wide(*found), of_target.squeeze(1), 1e-5, 1e-4));
     expect_near(logits, expected);
+
+    at::Tensor half_masked = unchanged.clone(), masked = target.clone();
+    masked.narrow(0, 0, target.numel() / 2).fill_(model::kMasked);
+    of_target.masked_fill_((masked == model::kMasked).unsqueeze(1), 0);
+    expected.narrow(0, 0, target.numel() / 2).zero_();
+    const auto of_half = device_log_likelihood(half_masked, masked, true);
+    EXPECT_TRUE(at::allclose(wide(*of_half), of_target.squeeze(1), 1e-5, 1e-4));
+    expect_near(half_masked, expected);
   }
 }
 

@@ -246,7 +246,7 @@ TEST_F(GpuProducts, TheGradientOfTheHeadGoesStraightToItsSum) {
       at::randint(1000, {rows(2048)}, at::TensorOptions(at::kLong).device(on_gpu()));
   const GradientSums sums({weight});
   const Calls accumulations("trireme::accumulate_");
-  run_backward(linear_cross_entropy(x, weight, target, /*chunks=*/1),
+  run_backward(linear_cross_entropy(x, weight, {target, {}}, /*chunks=*/1),
                at::ones({}, at::TensorOptions(at::kFloat).device(on_gpu())));
   EXPECT_EQ(Calls::take(), 0);
   const at::Tensor wide_weight = wide_leaf(weight);

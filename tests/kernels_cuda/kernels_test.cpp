@@ -87,6 +87,27 @@ TEST_P(Kernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
   }
 }
 
+TEST_P(Kernels, MaskedTargetsHaveNeitherLossNorGradients) {
+  for (const std::int64_t columns : {1, 61, 4104}) {
+    SCOPED_TRACE(columns);
+    const at::Tensor logits = drawn({3, columns}, 4);
+    const at::Tensor masked = at::tensor({0, -100, 0}, at::kLong), all = at::zeros({3}, at::kLong);
+    for (const int with : {0, 1}) {
+      const at::Tensor mine = logits.clone(), expected = logits.clone();
+      const at::Tensor found = at::full({3}, 7.0F), of_all = at::empty({3});
+      host::run({3}, 64, host::log_likelihood, bits(mine),
+                static_cast<Index*>(masked.mutable_data_ptr()), floats(found), Index{columns},
+                with);
+      host::run({3}, 64, host::log_likelihood, bits(expected),
+                static_cast<Index*>(all.mutable_data_ptr()), floats(of_all), Index{columns}, with);
+      of_all[1] = 0;
+      if (with != 0) expected[1].zero_();
+      EXPECT_TRUE(at::equal(found, of_all)) << found << of_all;
+      EXPECT_TRUE(at::equal(mine, expected));
+    }
+  }
+}
+
 /// What `parts` [P, C] come to from column `begin` on, rounded.
 at::Tensor summed(const at::Tensor& parts, std::int64_t begin, std::int64_t columns) {
   const at::Tensor sums = at::empty({columns}, at::kBFloat16);

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -110,18 +111,70 @@ TEST(LinearCrossEntropy, OfManyRowsIsThatOfLibTorch) {
       at::linear(wide_x, wide_weight).to(at::kBFloat16).to(at::kFloat), target);
   exact.backward();
 
-  const at::Tensor loss = linear_cross_entropy(x, weight, target, 1);
+  const at::Tensor loss = linear_cross_entropy(x, weight, {target, {}}, 1);
   loss.backward();
   EXPECT_LT(error(loss, exact), 1e-6);
   EXPECT_LT(error(x.grad(), wide_x.grad()), 1e-2);
   EXPECT_LT(error(weight.grad(), wide_weight.grad()), 1e-2);
 }
 
+/// Rows that are masked beside a run without them, times what each of the others weighs.
+void expect_masked_rows_count_for_nothing(at::ScalarType type, int chunks, double tolerance) {
+  const at::Generator from = at::detail::createCPUGenerator(3);
+  const at::Tensor x = at::empty({700, 4}).normal_(0, 1, from).to(type).requires_grad_();
+  const at::Tensor weight = at::empty({20'000, 4}).normal_(0, 1, from).to(type).requires_grad_();
+  const at::Tensor counts = at::empty({700}).uniform_(0, 1, from) < 0.3;
+  counts[0] = false;  // a part begins with one that does not
+  const at::Tensor all = at::empty({700}, at::kLong).random_(0, 20'000, from);
+  const at::Tensor few_x = x.detach().index({counts}).to(at::kFloat).requires_grad_();
+  const at::Tensor wide_weight = weight.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor exact =
+      at::cross_entropy_loss(at::linear(few_x, wide_weight).to(type).to(at::kFloat),
+                             all.index({counts}), {}, at::Reduction::Sum) *
+      0.01;
+  exact.backward();
+
+  const Targets targets{.classes_N = all.masked_fill(counts.logical_not(), kMasked),
+                        .share = at::full({}, 0.01, at::kFloat)};
+  const at::Tensor loss = linear_cross_entropy(x, weight, targets, chunks);
+  loss.backward();
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  EXPECT_LT(error(loss, exact), 1e-5);
+  EXPECT_LT(error(x.grad().index({counts}), few_x.grad()), tolerance);
+  EXPECT_LT(error(weight.grad(), wide_weight.grad()), tolerance);
+  EXPECT_TRUE(x.grad().index({counts.logical_not()}).eq(0).all().item<bool>());
+  const at::NoGradGuard untaped;
+  EXPECT_TRUE(at::equal(linear_cross_entropy(x, weight, targets, chunks), loss.detach()));
+}
+
+TEST(LinearCrossEntropy, OfMaskedRowsIsThatWithoutThem) {
+  for (const int chunks : {1, 3}) {
+    SCOPED_TRACE(chunks);
+    expect_masked_rows_count_for_nothing(at::kFloat, chunks, 1e-5);
+    expect_masked_rows_count_for_nothing(at::kBFloat16, chunks, 1e-2);
+  }
+}
+
+TEST(LinearCrossEntropy, OfNothingButMaskedRowsIsZero) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const int chunks : {1, 3}) {
+      const at::Tensor x = at::ones({6, 4}, type).requires_grad_();
+      const at::Tensor weight = at::ones({8, 4}, type).requires_grad_();
+      const at::Tensor loss = linear_cross_entropy(
+          x, weight, {at::full({6}, kMasked, at::kLong), at::full({}, 0.5, at::kFloat)}, chunks);
+      loss.backward();
+      EXPECT_EQ(loss.item<double>(), 0);
+      EXPECT_TRUE(x.grad().eq(0).all().item<bool>());
+      EXPECT_TRUE(weight.grad().eq(0).all().item<bool>());
+    }
+  }
+}
+
 /// Of a target that is nearly certain the gradient is 1 - p, far below a digit of p.
 TEST(LinearCrossEntropy, KeepsTheGradientOfACertainTarget) {
   const at::Tensor weight = at::eye(2).mul_(8).to(at::kBFloat16).requires_grad_();
   const at::Tensor x = at::eye(2).narrow(0, 0, 1).to(at::kBFloat16).requires_grad_();
-  const at::Tensor loss = linear_cross_entropy(x, weight, at::zeros({1}, at::kLong), 1);
+  const at::Tensor loss = linear_cross_entropy(x, weight, {at::zeros({1}, at::kLong), {}}, 1);
   loss.backward();
 
   const double missing = 1 / (1 + std::exp(8.0));                        // 1 - p of the target
@@ -142,15 +195,15 @@ TEST(LinearCrossEntropy, OfAFrozenHeadKeepsAndGivesNoGradientOfIt) {
     const at::Tensor frozen_x = values.detach().clone().requires_grad_();
     const at::Tensor trained = head.detach().clone().requires_grad_();
     const at::Tensor frozen = head.detach().clone();
-    linear_cross_entropy(x, trained, target, chunks).backward();
-    linear_cross_entropy(frozen_x, frozen, target, chunks).backward();
+    linear_cross_entropy(x, trained, {target, {}}, chunks).backward();
+    linear_cross_entropy(frozen_x, frozen, {target, {}}, chunks).backward();
     EXPECT_TRUE(at::equal(frozen_x.grad(), x.grad()));
     EXPECT_FALSE(frozen.grad().defined());
 
     const at::Tensor alone = head.detach().clone().requires_grad_();
-    linear_cross_entropy(values, alone, target, chunks).backward();
+    linear_cross_entropy(values, alone, {target, {}}, chunks).backward();
     EXPECT_TRUE(at::equal(alone.grad(), trained.grad()));
-    EXPECT_FALSE(linear_cross_entropy(values, frozen, target, chunks).requires_grad());
+    EXPECT_FALSE(linear_cross_entropy(values, frozen, {target, {}}, chunks).requires_grad());
   }
 }
 

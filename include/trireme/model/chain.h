@@ -75,6 +75,8 @@ struct ChainModel {
   /// Losses depend on which examples share a micro-batch, so that a job must say its size. Of
   /// layers that Trireme does not know (from files, or an own factory's); it knows its own.
   bool has_batch_norm = false;
+  /// The loss heeds a mask (Context::target); data that have one are refused otherwise.
+  bool takes_masked_targets = false;
 
   int length() const { return static_cast<int>(layers.size()); }
   /// Sizes of one example's input, without the B in front.

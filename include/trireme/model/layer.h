@@ -6,6 +6,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -17,14 +18,20 @@ namespace trireme::model {
 /// gradients.
 using Values = std::vector<at::Tensor>;
 
+/// A target that does not count (LibTorch's default `ignore_index`).
+inline constexpr std::int64_t kMasked = -100;
+
 /// What surrounds one forward. The same for a forward and for its repetitions, so that both give
 /// the same bits.
 struct Context {
   at::Generator
       generator;  ///< seeded by (run seed, step, micro-batch, layer): take all randomness from it
   bool training = true;  ///< false: validation, no dropout
-  /// The last layer's: what the data set gave as target. Empty elsewhere, and where what the model
-  /// says is wanted instead of its loss.
+  /// The last layer's: what the data set gave as target, int64 classes. Of data with a loss mask
+  /// those that do not count are kMasked, and a second member, float32 [], says what the loss of
+  /// each other one weighs: the micro-batch's loss is their sum by that weight, so that a step's
+  /// mean over micro-batches is the mean over all targets of the step that count. Empty elsewhere,
+  /// and where what the model says is wanted instead of its loss.
   Values target;
   bool lean_tapes = false;  ///< `memory.tapes: lean`; see remade() in functional.h
 };

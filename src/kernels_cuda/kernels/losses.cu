@@ -1,14 +1,29 @@
 // A softmax's loss.
 // SPDX-License-Identifier: Apache-2.0
 
+/// Of a target that does not count (model::kMasked).
+constexpr Index kMasked = -100;
+
 /// A block per row of `logits` [rows, columns], of any alignment: the logarithm of the softmax at
-/// the row's target. With `gradients` the logits become the softmax, less 1 at the target. The
-/// largest value and the sum are found in one pass (Milakov and Gimelshein 2018, algorithm 3).
+/// the row's target. With `gradients` the logits become the softmax, less 1 at the target. All of a
+/// row whose target is masked is 0. The largest value and the sum are found in one pass (Milakov
+/// and Gimelshein 2018, algorithm 3).
 extern "C" __global__ void __launch_bounds__(1024)
     log_likelihood(bf16* logits, const Index* targets, float* of_rows, Index columns,
                    int gradients) {
   bf16* const row = logits + blockIdx.x * columns;
   const Index target = targets[blockIdx.x];
+  if (target == kMasked) {
+    if (threadIdx.x == 0) of_rows[blockIdx.x] = 0;
+    if (gradients == 0) return;
+    for_each_in_row(
+        row, columns, [&](Index i, bf16) { row[i] = narrow(0); },
+        [&](Index i, const Eight&) {
+          const float zeros[8] = {};
+          put(row + i, zeros);
+        });
+    return;
+  }
   if (target < 0 || target >= columns) __trap();
   const float of_target = wide(row[target]);
 
