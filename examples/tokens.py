@@ -1,52 +1,163 @@
 #!/usr/bin/env python3
 """Text to tokens and back, with the tokenizer of a model from Hugging Face (its folder has a tokenizer.json).
 
-    tokens.py encode MODEL OUTPUT FILE...     all files as one list of little-endian uint16 or uint32, for data.kind: tokens
-    tokens.py numbers MODEL TEXT              for trireme generate --prompt-tokens
-    tokens.py text MODEL 464,2068,...         what generate printed
+    tokens.py encode MODEL OUTPUT FILE...      all files as one list of little-endian uint16 or uint32, for data.kind: tokens
+    tokens.py documents MODEL OUTPUT FILE...   a document per line, which says what of it is learned, for data.kind: documents
+    tokens.py numbers MODEL TEXT               for trireme generate --prompt-tokens
+    tokens.py text MODEL 464,2068,...          what generate printed
 
-Needs numpy and tokenizers. In OUTPUT every file ends with the model's end-of-text token, if its config.json names one.
+Needs tokenizers. In OUTPUT every file or document ends with the model's end-of-text token, if its config.json names one. A line is one of these, in JSON,
+
+    {"prompt": TEXT, "completion": TEXT}       the completion is learned
+    {"messages": [{"role": "user", "content": TEXT}, {"role": "assistant", "content": TEXT}, ...]}
+                                               what the assistant says is learned; needs transformers, for the model's chat template
+    {"text": TEXT}                             all of it is learned
+
+or, in a file named *.tsv, a prompt, a tab and a completion.
+
+MODEL may be the word `bytes`, for models whose vocabulary are the 256 bytes: documents then end with a byte 0, and nothing else is needed.
 """
 # SPDX-License-Identifier: Apache-2.0
+import array
 import json
 import pathlib
+import struct
 import sys
 
-import numpy
-from tokenizers import Tokenizer
+LEARNED = 1 << 31
 
 
-def end_of_text(model):
-    file = model / "config.json"
-    end = json.loads(file.read_text()).get("eos_token_id") if file.exists() else None
-    return [end[0] if isinstance(end, list) else end] if end is not None else []
+class Bytes:
+    """A tokenizer whose tokens are bytes."""
+
+    size, end = 256, [0]
+
+    def numbers(self, text, begins=False):
+        return list(text.encode())
+
+    def text(self, numbers):
+        return bytes(numbers).decode(errors="replace")
 
 
-def encode(model, output, *files):
-    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    size = 2 if tokenizer.get_vocab_size() <= 1 << 16 else 4
-    end = end_of_text(model)
+class HuggingFace:
+    def __init__(self, folder):
+        from tokenizers import Tokenizer
+
+        self.folder = folder
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.size = self.tokenizer.get_vocab_size()
+        config = folder / "config.json"
+        end = json.loads(config.read_text()).get("eos_token_id") if config.exists() else None
+        self.end = [] if end is None else end[:1] if isinstance(end, list) else [end]
+
+    def numbers(self, text, begins=False):
+        """`begins`: with what the model has before a text."""
+        return self.tokenizer.encode(text, add_special_tokens=begins).ids
+
+    def text(self, numbers):
+        return self.tokenizer.decode(numbers)
+
+    def chat(self, messages, to_be_answered=False):
+        from transformers import AutoTokenizer
+
+        if not hasattr(self, "template"):
+            self.template = AutoTokenizer.from_pretrained(self.folder)
+        return list(
+            self.template.apply_chat_template(messages, add_generation_prompt=to_be_answered, return_dict=False)
+        )
+
+
+def tokenizer_of(model):
+    return Bytes() if model == "bytes" else HuggingFace(pathlib.Path(model))
+
+
+def little_endian(code, numbers):
+    values = array.array(code, numbers)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()
+
+
+def encode(tokenizer, output, *files):
+    size = 2 if tokenizer.size <= 1 << 16 else 4
     count = 0
     with open(output, "wb") as out:
         for file in files:
             text = pathlib.Path(file).read_text(encoding="utf-8", errors="replace")
-            ids = tokenizer.encode(text, add_special_tokens=False).ids + end
-            out.write(numpy.array(ids, dtype=f"<u{size}").tobytes())
+            ids = tokenizer.numbers(text) + tokenizer.end
+            out.write(little_endian("H" if size == 2 else "I", ids))
             count += len(ids)
     print(f"{count} tokens in {output}: data: {{kind: tokens, files: [{output}], token_bytes: {size}}}")
 
 
-def numbers(model, text):
-    ids = Tokenizer.from_file(str(model / "tokenizer.json")).encode(text, add_special_tokens=False).ids
-    print(",".join(map(str, ids)))
+def learned(ids):
+    return [token | LEARNED for token in ids]
 
 
-def text(model, ids):
-    print(Tokenizer.from_file(str(model / "tokenizer.json")).decode([int(i) for i in ids.split(",")]))
+def of_chat(tokenizer, messages):
+    """What an answer adds to the chat up to it is learned."""
+    if isinstance(tokenizer, Bytes):
+        raise ValueError("bytes have no chat template: use prompt and completion")
+    marked = []
+    for i, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = tokenizer.chat(messages[:i], to_be_answered=True)
+        after = tokenizer.chat(messages[: i + 1])
+        if after[: len(before)] != before or before[: len(marked)] != [token & ~LEARNED for token in marked]:
+            raise ValueError(f"the chat template changes what is before message {i}: which of its tokens are learned is not known")
+        marked += before[len(marked) :] + learned(after[len(before) :])
+    return marked
+
+
+def fields_of(line, is_table):
+    if not is_table:
+        return json.loads(line)
+    prompt, completion = line.split("\t")
+    return {"prompt": prompt, "completion": completion}
+
+
+def document(tokenizer, line):
+    if "messages" in line:
+        return of_chat(tokenizer, line["messages"])
+    if "prompt" in line and "completion" in line:
+        prompt = tokenizer.numbers(line["prompt"], begins=True)
+        return prompt + learned(tokenizer.numbers(line["completion"]) + tokenizer.end)
+    if "text" in line:
+        return learned(tokenizer.numbers(line["text"], begins=True) + tokenizer.end)
+    raise ValueError('has neither "messages", nor "prompt" and "completion", nor "text"')
+
+
+def documents(tokenizer, output, *files):
+    ends, tokens = [], array.array("I")
+    for file in files:
+        for number, line in enumerate(pathlib.Path(file).read_text(encoding="utf-8").splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                tokens.extend(document(tokenizer, fields_of(line, file.endswith(".tsv"))))
+            except Exception as error:  # whatever a chat template raises, too
+                sys.exit(f"{file}:{number}: {error}")
+            if ends[-1:] == [len(tokens)] or not tokens:
+                sys.exit(f"{file}:{number}: has no tokens")
+            ends.append(len(tokens))
+    with open(output, "wb") as out:
+        out.write(b"trireme-tokens/1" + struct.pack("<2Q32x", len(ends), len(tokens)))
+        out.write(little_endian("Q", ends) + little_endian("I", tokens))
+    count = sum(token >= LEARNED for token in tokens)
+    print(f"{len(ends)} documents of {len(tokens)} tokens, {count} learned, in {output}: data: {{kind: documents, files: [{output}]}}")
+
+
+def numbers(tokenizer, text):
+    print(",".join(map(str, tokenizer.numbers(text))))
+
+
+def text(tokenizer, ids):
+    print(tokenizer.text([int(i) for i in ids.split(",")]))
 
 
 if __name__ == "__main__":
-    verbs = {"encode": encode, "numbers": numbers, "text": text}
+    verbs = {"encode": encode, "documents": documents, "numbers": numbers, "text": text}
     if len(sys.argv) < 4 or sys.argv[1] not in verbs:
         sys.exit(__doc__)
-    verbs[sys.argv[1]](pathlib.Path(sys.argv[2]), *sys.argv[3:])
+    verbs[sys.argv[1]](tokenizer_of(sys.argv[2]), *sys.argv[3:])

@@ -35,9 +35,10 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
   if (is_saved_run(arguments.model)) {
     const SavedRun run = find_saved_run(arguments.model, arguments.step, own);
     const model::ChainModel chain = model::make_model(run.job.model, own);
+    const std::string& data = run.job.data.kind;
     return {.model = runtime::LanguageModel::of_checkpoint(chain, run.checkpoint),
             .vocabulary = chain.classes,
-            .bytes_are_tokens = run.job.data.kind == "text"};
+            .bytes_are_tokens = data == "text" || (data == "documents" && chain.classes == kBytes)};
   }
   std::error_code none;
   if (!fs::exists(fs::path(arguments.model) / config::kHuggingFaceFile, none))
@@ -87,6 +88,7 @@ void print(const GenerateArguments& arguments, const Speaker& speaker) {
     at::Tensor logits_V = speaker.model.next(tokens);
     if (speaker.bytes_are_tokens) logits_V = logits_V.narrow(0, 0, kBytes);
     tokens.push_back(runtime::draw(logits_V, sampling, generator));
+    if (tokens.back() == arguments.until) break;
     say(tokens.back(), false);
     std::cout << std::flush;
   }

@@ -18,6 +18,7 @@ struct GenerateArguments {
   std::vector<std::int64_t> prompt_tokens;  ///< instead of a prompt, where bytes are not the tokens
   std::optional<std::int64_t> step;         ///< of the checkpoint; else the newest
   int tokens = 200;
+  std::optional<std::int64_t> until;  ///< ends before this token
   double temperature = 1;
   int top_k = 0;
   std::int64_t seed = 1;

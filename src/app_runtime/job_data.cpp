@@ -10,13 +10,16 @@
 namespace trireme::app {
 namespace {
 
+static_assert(data::kMasked == model::kMasked, "what the data masks the model passes over");
+
 data::ExampleShape shape_of(const model::ChainModel& model) {
   data::ExampleShape shape{.input = {},
                            .inputs = model.input_size,
                            .classes = model.classes,
                            .channels = model.image.channels,
                            .height = model.image.height,
-                           .width = model.image.width};
+                           .width = model.image.width,
+                           .takes_masks = model.takes_masked_targets};
   switch (model.input) {
     case model::InputKind::kTokens:
       shape.input = "tokens";

@@ -165,6 +165,9 @@ void add_generate(CLI::App& app, GenerateArguments& arguments) {
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command
+      .add_option("--until", arguments.until, "Ends before this token: 0 ends documents of bytes")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+  command
       .add_option("--temperature", arguments.temperature,
                   "Below 1 likely tokens become likelier; 0: always the most likely one")
       ->check(CLI::Range(0.0, 1000.0))

@@ -71,14 +71,14 @@ runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& d
     return model::Values{data::train_micro_batch(dataset, shape, step, m).input};
   };
   const auto target = [&dataset, shape](std::int64_t step, int m) {
-    return model::Values{data::train_target(dataset, shape, step, m)};
+    return data::train_target(dataset, shape, step, m);
   };
   const std::int64_t examples = shape.micro_batch;
   const auto validation_input = [&dataset, examples, total](int m) {
     return model::Values{data::validation_micro_batch(dataset, examples, m, total).input};
   };
   const auto validation_target = [&dataset, examples, total](int m) {
-    return model::Values{data::validation_target(dataset, examples, m, total)};
+    return data::validation_target(dataset, examples, m, total);
   };
   return {.input = input,
           .target = target,

@@ -27,13 +27,14 @@ bool has_batch_norm(const ModelSpec& model) {
 }
 
 std::vector<std::string> data_kinds_of(const ModelSpec& model) {
-  if (is<GptSpec>(model) || is<LlamaSpec>(model)) return {"text", "tokens", "synthetic"};
+  if (is<GptSpec>(model) || is<LlamaSpec>(model))
+    return {"text", "tokens", "documents", "synthetic"};
   if (is<MlpSpec>(model)) return {"synthetic"};
   if (const auto* script = std::get_if<TorchScriptSpec>(&model)) {
     if (script->takes == "tokens") return {"text", "tokens", "synthetic"};
     if (script->takes == "vectors") return {"synthetic"};
   }
-  if (is<OwnModelSpec>(model)) return {"text", "tokens", "images", "synthetic"};
+  if (is<OwnModelSpec>(model)) return {"text", "tokens", "documents", "images", "synthetic"};
   return {"synthetic", "images"};
 }
 

@@ -6,6 +6,10 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
+#include <ATen/ATen.h>
+
+#include <utility>
+
 namespace trireme::data {
 
 namespace {
@@ -14,6 +18,10 @@ std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const Exam
                                         std::int64_t seed);
 /// What a kind of data gives; empty: there is no such kind.
 std::string input_of(const std::string& kind);
+
+/// `classes`, of which `counted` count in all micro-batches together.
+Target with_weight(at::Tensor classes, std::optional<std::int64_t> counted,
+                   std::int64_t micro_batches);
 
 /// The first example of a micro-batch.
 std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index);
@@ -29,12 +37,13 @@ std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const Exampl
   if (spec.kind == "synthetic") return make_synthetic(spec, shape, seed);
   const std::string input = input_of(spec.kind);
   if (input.empty())
-    throw InputError(
-        concat("data.kind is '", spec.kind, "', must be text, tokens, images or synthetic"));
+    throw InputError(concat("data.kind is '", spec.kind,
+                            "', must be text, tokens, documents, images or synthetic"));
   if (input != shape.input)
     throw InputError(concat("data.kind is ", spec.kind, ", which gives ", input,
                             ", but the model takes ", shape.input, ": use synthetic"));
   if (spec.kind == "images") return make_images(spec, shape, seed);
+  if (spec.kind == "documents") return make_documents(spec, shape, seed);
   auto source = spec.kind == "text" ? open_text(spec.files, shape.classes)
                                     : open_token_files(spec, shape.classes);
   return make_windows(std::move(source), shape, spec.validation_fraction, seed);
@@ -45,9 +54,11 @@ MicroBatch train_micro_batch(const Dataset& dataset, const BatchShape& shape, st
   return dataset.train(first_of(shape, step, index), shape.micro_batch);
 }
 
-at::Tensor train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
-                        std::int64_t index) {
-  return dataset.train_target(first_of(shape, step, index), shape.micro_batch);
+Target train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                    std::int64_t index) {
+  return with_weight(dataset.train_target(first_of(shape, step, index), shape.micro_batch),
+                     dataset.train_counted(first_of(shape, step, 0), shape.batch),
+                     shape.batch / shape.micro_batch);
 }
 
 MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
@@ -55,12 +66,21 @@ MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples,
   return dataset.validation(index * examples, examples, micro_batches * examples);
 }
 
-at::Tensor validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
-                             std::int64_t micro_batches) {
-  return dataset.validation_target(index * examples, examples, micro_batches * examples);
+Target validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
+                         std::int64_t micro_batches) {
+  const std::int64_t total = micro_batches * examples;
+  return with_weight(dataset.validation_target(index * examples, examples, total),
+                     dataset.validation_counted(0, total, total), micro_batches);
 }
 
 namespace {
+
+Target with_weight(at::Tensor classes, std::optional<std::int64_t> counted,
+                   std::int64_t micro_batches) {
+  if (!counted) return {std::move(classes)};
+  const double weight = static_cast<double>(micro_batches) / static_cast<double>(*counted);
+  return {std::move(classes), at::full({}, weight, at::kFloat)};
+}
 
 std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index) {
   ensure(index >= 0 && (index + 1) * shape.micro_batch <= shape.batch,
@@ -76,7 +96,7 @@ std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const Exam
 }
 
 std::string input_of(const std::string& kind) {
-  if (kind == "text" || kind == "tokens") return "tokens";
+  if (kind == "text" || kind == "tokens" || kind == "documents") return "tokens";
   return kind == "images" ? "images" : "";
 }
 

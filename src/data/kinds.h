@@ -27,6 +27,10 @@ std::unique_ptr<Dataset> make_synthetic_images(const config::DataSpec& spec,
 std::unique_ptr<Dataset> make_images(const config::DataSpec& spec, const ExampleShape& shape,
                                      std::int64_t seed);
 
+/// Documents of files. Throws InputError as `open_dataset` says.
+std::unique_ptr<Dataset> make_documents(const config::DataSpec& spec, const ExampleShape& shape,
+                                        std::int64_t seed);
+
 /// What of `size` tokens or examples is for validation: the largest whole number of them that is
 /// not over the fraction.
 std::int64_t validation_size(std::int64_t size, double fraction);

@@ -68,8 +68,8 @@ class Walk {
 
 /// What the data set would give, made up.
 at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples, at::Generator from);
-at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
-                          at::Generator from);
+model::Values made_up_target(const model::ChainModel& model, const config::JobSpec& job,
+                             at::Generator from);
 /// The same tensors without memory.
 model::Values without_values(const model::Values& values);
 /// Gives memory and values to those that have none.
@@ -135,8 +135,7 @@ chain::LayerCost Walk::measure_layer() {
                          .target = {},
                          .lean_tapes = job_.memory.tapes == "lean"};
   if (is_last()) {
-    context.target =
-        options_.place.fetch({made_up_target(model_, job_.train.micro_batch.value(), made_up_)});
+    context.target = options_.place.fetch(made_up_target(model_, job_, made_up_));
     // It is there from the beginning of a micro-batch's forwards on, long before the tape.
     cost.parameters += held_by(context.target);
   }
@@ -218,11 +217,13 @@ at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples,
   throw LogicError("an input of no kind");
 }
 
-at::Tensor made_up_target(const model::ChainModel& model, std::int64_t examples,
-                          at::Generator from) {
-  std::vector<std::int64_t> sizes{examples};
+model::Values made_up_target(const model::ChainModel& model, const config::JobSpec& job,
+                             at::Generator from) {
+  std::vector<std::int64_t> sizes{job.train.micro_batch.value()};
   if (model.input == model::InputKind::kTokens) sizes.push_back(model.input_size);
-  return at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
+  const at::Tensor classes = at::empty(sizes, at::kLong).random_(0, model.classes, std::move(from));
+  if (job.data.kind != "documents") return {classes};
+  return {classes, at::full({}, 1.0 / static_cast<double>(classes.numel()), at::kFloat)};
 }
 
 model::Values without_values(const model::Values& values) {

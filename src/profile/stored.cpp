@@ -49,8 +49,10 @@ std::string dependencies(const config::JobSpec& job, const std::string& machine)
       "\nmachine: ", machine, "\nmicro_batch: ", job.train.micro_batch.value(),
       "\nprecision: ", job.train.precision, job.memory.tapes == "lean" ? "\ntapes: lean" : "",
       kernels_of(job), "\noptimizer: ", optimizer.kind, has_momentum ? " with momentum" : "",
-      job.train.clip_norm > 0 ? "\nclips: yes" : "", files.empty() ? "" : "\nfiles: " + files,
-      "\nmodel:\n", resolved.find("model")->to_yaml(), "\n");
+      job.train.clip_norm > 0 ? "\nclips: yes" : "",
+      job.data.kind == "documents" ? "\ntargets: masked" : "",
+      files.empty() ? "" : "\nfiles: " + files, "\nmodel:\n", resolved.find("model")->to_yaml(),
+      "\n");
 }
 
 std::optional<Stored> find_stored(const std::string& dependencies,

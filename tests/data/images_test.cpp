@@ -91,8 +91,8 @@ TEST(Images, AreNotReadForTheirTargets) {
   for (const char* const name : {"cats", "dogs"})
     for (int i = 0; i < 8; ++i) std::filesystem::remove(folder / name / concat(i, ".pgm"));
 
-  EXPECT_TRUE(at::equal(train_target(*dataset, {6, 3}, 1, 1), trained));
-  EXPECT_TRUE(at::equal(validation_target(*dataset, 2, 1, 2), validated));
+  EXPECT_TRUE(at::equal(train_target(*dataset, {6, 3}, 1, 1).at(0), trained));
+  EXPECT_TRUE(at::equal(validation_target(*dataset, 2, 1, 2).at(0), validated));
   EXPECT_THAT(input_error([&] { dataset->train(0, 1); }), HasSubstr(".pgm"));
 }
 

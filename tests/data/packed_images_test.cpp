@@ -2,6 +2,7 @@
 #include "pictures.h"
 #include "rows.h"
 #include "support/input_error.h"
+#include "support/little_endian.h"
 #include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -13,15 +14,9 @@ namespace trireme::data {
 namespace {
 
 using support::input_error;
+using support::little_endian;
 using support::TemporaryFolder;
 using testing::HasSubstr;
-
-/// `value` as `bytes` bytes, the lowest first.
-std::string little_endian(std::uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i) & 0xff));
-  return text;
-}
 
 std::string header(std::uint64_t images, std::uint64_t channels, std::uint64_t height,
                    std::uint64_t width) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rows.h"
 #include "support/input_error.h"
+#include "support/little_endian.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/io/file.h"
@@ -22,7 +23,7 @@ using testing::HasSubstr;
 std::string rising(std::uint64_t first, std::uint64_t count, int bytes) {
   std::string content;
   for (std::uint64_t token = first; token < first + count; ++token)
-    for (int i = 0; i < bytes; ++i) content.push_back(static_cast<char>(token >> (8 * i) & 0xff));
+    content += support::little_endian(token, bytes);
   return content;
 }
 

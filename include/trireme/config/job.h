@@ -155,17 +155,19 @@ using ModelSpec = std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec,
 /// `model.kind`.
 std::string kind_of(const ModelSpec& model);
 
-/// `data`. Keys of some kinds only: files of all but synthetic, token_bytes of tokens, examples of
-/// synthetic. A gpt or llama takes text, tokens or synthetic; a vit, resnet or vgg images or
-/// synthetic; an mlp synthetic.
+/// `data`. Keys of some kinds only: files of all but synthetic, token_bytes of tokens, packed of
+/// documents, examples of synthetic. A gpt or llama takes text, tokens, documents or synthetic; a
+/// vit, resnet or vgg images or synthetic; an mlp synthetic.
 struct DataSpec {
-  /// text | tokens | images | synthetic (the default for models that take no tokens)
+  /// text | tokens | documents | images | synthetic (the default for models that take no tokens)
   std::string kind = "text";
-  /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32; images: PNM, PNG or
-  /// JPEG, of the class that their folder names, or packed files.
+  /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32; documents: texts
+  /// that say which of their tokens are learned; images: PNM, PNG or JPEG, of the class that their
+  /// folder names, or packed files.
   std::vector<std::string> files;
   double validation_fraction = 0.05;  ///< 0..0.5 of the data; 0: no validation
   int token_bytes = 2;                ///< tokens: 2 | 4
+  bool packed = false;                ///< documents: several in a row
   std::int64_t examples = 4096;       ///< synthetic: size of the made-up data set
 };
 

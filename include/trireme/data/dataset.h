@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trireme::data {
 
@@ -20,10 +21,15 @@ struct ExampleShape {
   std::int64_t inputs = 0;   ///< tokens: context; vectors: width; images: values of one
   std::int64_t classes = 0;  ///< size of the vocabulary, or number of classes
   std::int64_t channels = 0, height = 0, width = 0;  ///< of images
+  bool takes_masks = false;                          ///< targets may be kMasked
 };
 
+/// A target that does not count (LibTorch's default `ignore_index`).
+inline constexpr std::int64_t kMasked = -100;
+
 /// On the CPU. tokens: both int64 [B, T], the target shifted by one; vectors: float [B, inputs] and
-/// int64 [B]; images: float [B, channels, height, width] and int64 [B].
+/// int64 [B]; images: float [B, channels, height, width] and int64 [B]. Targets of documents that
+/// do not count are kMasked.
 struct MicroBatch {
   at::Tensor input, target;
 };
@@ -63,8 +69,17 @@ class Dataset {
     return validation(first, count, total).target;
   }
 
-  /// Nothing where there is no validation part, or no text. Of a part with more than 2^26 tokens,
-  /// evenly spaced stretches are counted.
+  /// How many targets of these count, at least one per example; nothing: all do, always.
+  virtual std::optional<std::int64_t> train_counted(std::int64_t, std::int64_t) const {
+    return std::nullopt;
+  }
+  virtual std::optional<std::int64_t> validation_counted(std::int64_t, std::int64_t,
+                                                         std::int64_t) const {
+    return std::nullopt;
+  }
+
+  /// Nothing where there is no validation part, or no row of tokens. Of a part with more than 2^26
+  /// tokens, evenly spaced stretches are counted.
   virtual std::optional<UnigramLoss> unigram_loss() const = 0;
 
   /// Equal where the data are, so that ranks on different hosts can be compared, and a run with the
@@ -83,6 +98,11 @@ class Dataset {
 ///   name, each ending with a newline (added where the file has none). Held in memory.
 /// - tokens: the same, but raw little-endian uint16 or uint32, mapped, not read; nothing in
 ///   between.
+/// - documents: files of texts of any length that say which of their tokens are to be learned
+///   (docs/models.md says what is in them), mapped. An example of T inputs holds the first T + 1
+///   tokens of one document, or with `packed` several whole ones behind each other. Targets that
+///   are not to be learned, a document's first token, and what an example has no tokens for are
+///   masked. Documents in which nothing is to be learned are left out.
 /// - images: PNM (P5, P6), PNG and JPEG files. An image's class is its folder's name; the names in
 ///   order are classes 0, 1, ... Images are resized, so that they just cover the chain's size, and
 ///   cropped at the centre; values are 0..1 less the mean of their channel over (some of) the train
@@ -94,11 +114,11 @@ class Dataset {
 ///   of `classes` coarse patterns, a little shifted, under three times as much noise.
 ///
 /// The validation part is `validation_fraction` of the tokens or examples: the end of the data, of
-/// images a fixed random choice, since files come class by class.
+/// images and documents a fixed random choice, since files come class by class.
 ///
 /// Throws InputError with file and reason: nothing matches, unreadable, empty, not whole tokens, no
-/// image, a part shorter than one window, a vocabulary or a number of classes that is too small, a
-/// kind that the chain cannot take.
+/// image or document, a part shorter than one window, nothing to be learned, a vocabulary or a
+/// number of classes that is too small, a kind that the chain cannot take.
 std::unique_ptr<Dataset> open_dataset(const config::DataSpec& spec, const ExampleShape& shape,
                                       std::int64_t seed);
 
@@ -111,14 +131,21 @@ struct BatchShape {
 /// Micro-batch `index` (0..batch / micro_batch - 1, counted over all replicas) of `step` (from 0).
 MicroBatch train_micro_batch(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
                              std::int64_t index);
-/// Its target alone.
-at::Tensor train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
-                        std::int64_t index);
+
+/// What a loss compares with: int64 classes, and where not all of them count also a float32 [],
+/// what each that counts weighs in its micro-batch's loss: micro-batches by targets that count,
+/// both of the whole step (or validation). A mean over micro-batches is then one over all such
+/// targets, however they are spread.
+using Target = std::vector<at::Tensor>;
+
+/// The target alone of a micro-batch.
+Target train_target(const Dataset& dataset, const BatchShape& shape, std::int64_t step,
+                    std::int64_t index);
 
 /// Micro-batch `index` of `micro_batches` of `examples` examples each: one validation.
 MicroBatch validation_micro_batch(const Dataset& dataset, std::int64_t examples, std::int64_t index,
                                   std::int64_t micro_batches);
-at::Tensor validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
-                             std::int64_t micro_batches);
+Target validation_target(const Dataset& dataset, std::int64_t examples, std::int64_t index,
+                         std::int64_t micro_batches);
 
 }  // namespace trireme::data

@@ -1,0 +1,186 @@
+// Documents as a data set: a row of T + 1 tokens holds one, or several behind each other; what is
+// left of it, and what is not to be learned, is masked.
+// SPDX-License-Identifier: Apache-2.0
+#include "document_files.h"
+#include "file_list.h"
+#include "kinds.h"
+#include "numbered.h"
+#include "packing.h"
+
+#include "trireme/core/digest.h"
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace trireme::data {
+namespace {
+
+/// The same for all runs, so that no run trains on what another one validates with.
+constexpr std::uint64_t kSplitKey = 0x7472697465787473;
+
+/// What of a document a row of `capacity` tokens takes.
+std::span<const DocumentToken> fitting(std::span<const DocumentToken> tokens,
+                                       std::int64_t capacity) {
+  return tokens.first(std::min(tokens.size(), static_cast<std::size_t>(capacity)));
+}
+
+/// Its first token follows nothing, and so is not learned.
+std::int64_t count_learned(std::span<const DocumentToken> tokens) {
+  return std::count_if(tokens.begin() + 1, tokens.end(),
+                       [](DocumentToken token) { return token.is_learned(); });
+}
+
+/// Which document stands in which row, and what there was to be decided for that.
+struct Layout {
+  Rows rows;                               ///< the train part, then the validation part
+  std::int64_t train = 0, validation = 0;  ///< rows
+  std::int64_t train_documents = 0, validation_documents = 0;
+  std::int64_t cut = 0, left_out = 0;  ///< documents
+  std::int64_t tokens = 0;             ///< of all rows
+  std::vector<std::int64_t> learned;   ///< tokens, by row
+
+  Layout(const DocumentFiles& files, const config::DataSpec& spec, std::int64_t capacity);
+
+ private:
+  void add_part(std::span<const std::int64_t> documents, std::span<const std::int64_t> lengths,
+                bool is_packed, std::int64_t capacity);
+};
+
+class DocumentsDataset final : public NumberedExamples {
+ public:
+  DocumentsDataset(DocumentFiles files, Layout layout, const ExampleShape& shape, bool is_packed,
+                   std::int64_t seed)
+      : NumberedExamples(shape, layout.train + layout.validation, layout.validation, seed),
+        files_(std::move(files)),
+        layout_(std::move(layout)),
+        is_packed_(is_packed) {}
+
+  std::string digest() const override {
+    return is_packed_ ? trireme::digest(files_.digest() + ", packed") : files_.digest();
+  }
+  std::string describe() const override;
+
+ protected:
+  MicroBatch empty(std::int64_t examples) const override {
+    return empty_tokens(examples, shape_.inputs);
+  }
+  void fill(std::int64_t example, std::int64_t row, MicroBatch& batch) const override;
+  std::optional<std::int64_t> counted(std::int64_t example) const override {
+    return layout_.learned[static_cast<std::size_t>(example)];
+  }
+
+ private:
+  DocumentFiles files_;
+  Layout layout_;
+  bool is_packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_documents(const config::DataSpec& spec, const ExampleShape& shape,
+                                        std::int64_t seed) {
+  if (!shape.takes_masks)
+    throw InputError(
+        "data.kind is documents, but the loss of this model does not heed which targets count "
+        "(model::ChainModel::takes_masked_targets): use text or tokens");
+  DocumentFiles files(list_files(spec.files));
+  files.require_tokens_below(shape.classes);
+  Layout layout(files, spec, shape.inputs + 1);
+  return std::make_unique<DocumentsDataset>(std::move(files), std::move(layout), shape, spec.packed,
+                                            seed);
+}
+
+namespace {
+
+Layout::Layout(const DocumentFiles& files, const config::DataSpec& spec, std::int64_t capacity) {
+  std::vector<std::int64_t> usable, lengths, learned_of;
+  for (std::int64_t document = 0; document < files.size(); ++document) {
+    const auto all = files.tokens(document), kept = fitting(all, capacity);
+    lengths.push_back(static_cast<std::int64_t>(kept.size()));
+    learned_of.push_back(count_learned(kept));
+    cut += kept.size() < all.size() ? 1 : 0;
+    if (learned_of.back() > 0) usable.push_back(document);
+  }
+  left_out = files.size() - static_cast<std::int64_t>(usable.size());
+  const auto count = static_cast<std::int64_t>(usable.size());
+  validation_documents = validation_size(count, spec.validation_fraction);
+  train_documents = count - validation_documents;
+  if (train_documents == 0)
+    throw InputError(concat(files.describe(), ": of ", files.size(),
+                            " documents none has a token to be learned among its first ", capacity,
+                            " (the model's context + 1), behind its first one"));
+  const Permutation order(static_cast<std::uint64_t>(count), kSplitKey);
+  std::vector<std::int64_t> split;
+  for (std::int64_t place = 0; place < count; ++place)
+    split.push_back(usable[order(static_cast<std::uint64_t>(place))]);
+  const std::span<const std::int64_t> parts = split;
+  const auto border = static_cast<std::size_t>(train_documents);
+  add_part(parts.first(border), lengths, spec.packed, capacity);
+  train = rows.size();
+  add_part(parts.subspan(border), lengths, spec.packed, capacity);
+  validation = rows.size() - train;
+  for (std::int64_t row = 0; row < rows.size(); ++row) {
+    learned.push_back(0);
+    for (const std::int64_t document : rows[row]) {
+      learned.back() += learned_of[static_cast<std::size_t>(document)];
+      tokens += lengths[static_cast<std::size_t>(document)];
+    }
+  }
+}
+
+void Layout::add_part(std::span<const std::int64_t> documents,
+                      std::span<const std::int64_t> lengths, bool is_packed,
+                      std::int64_t capacity) {
+  if (!is_packed) {
+    for (const std::int64_t& document : documents) rows.add({&document, 1});
+    return;
+  }
+  const Rows packed = packed_rows(documents, lengths, capacity);
+  for (std::int64_t row = 0; row < packed.size(); ++row) rows.add(packed[row]);
+}
+
+void DocumentsDataset::fill(std::int64_t example, std::int64_t row, MicroBatch& batch) const {
+  const std::int64_t context = shape_.inputs;
+  std::int64_t* const input = batch.input.data_ptr<std::int64_t>() + row * context;
+  std::int64_t* const target = batch.target.data_ptr<std::int64_t>() + row * context;
+  std::int64_t place = 0;  // among context + 1 tokens; the target of a token is the one behind it
+  for (const std::int64_t document : layout_.rows[example]) {
+    bool is_first = true;
+    for (const DocumentToken token : fitting(files_.tokens(document), context + 1)) {
+      if (place < context) input[place] = token.number();
+      if (place > 0) target[place - 1] = token.is_learned() && !is_first ? token.number() : kMasked;
+      is_first = false;
+      ++place;
+    }
+  }
+  std::fill(input + std::min(place, context), input + context, 0);
+  std::fill(target + place - 1, target + context, kMasked);
+}
+
+std::string DocumentsDataset::describe() const {
+  const auto in_rows = [this](std::int64_t documents, std::int64_t rows) {
+    return is_packed_ ? concat(documents, " in ", rows, " rows") : concat(documents);
+  };
+  const std::string validation =
+      layout_.validation == 0 ? "none" : in_rows(layout_.validation_documents, layout_.validation);
+  const auto percent = [](std::int64_t part, std::int64_t all) {
+    return std::lround(100 * static_cast<double>(part) / static_cast<double>(all));
+  };
+  std::int64_t learned = 0;
+  for (const std::int64_t of_row : layout_.learned) learned += of_row;
+  std::string text =
+      concat(files_.describe(), ": ", in_rows(layout_.train_documents, layout_.train),
+             " to train on, ", validation, " for validation; rows ",
+             percent(layout_.tokens, layout_.rows.size() * (shape_.inputs + 1)), " % full, ",
+             percent(learned, layout_.rows.size() * shape_.inputs), " % learned");
+  if (layout_.cut > 0) text += concat("; ", layout_.cut, " cut to ", shape_.inputs + 1, " tokens");
+  if (layout_.left_out > 0)
+    text += concat("; ", layout_.left_out, " left out, in which nothing is to be learned");
+  return text;
+}
+
+}  // namespace
+}  // namespace trireme::data

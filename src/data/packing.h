@@ -1,0 +1,34 @@
+// Documents laid into rows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trireme::data {
+
+/// A number of lists, flat.
+class Rows {
+ public:
+  std::int64_t size() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
+  std::span<const std::int64_t> operator[](std::int64_t row) const {
+    const auto place = static_cast<std::size_t>(row);
+    const auto begin = static_cast<std::size_t>(begins_[place]);
+    return {documents_.data() + begin, static_cast<std::size_t>(begins_[place + 1]) - begin};
+  }
+
+  void add(std::span<const std::int64_t> documents);
+
+ private:
+  std::vector<std::int64_t> documents_, begins_{0};
+};
+
+/// The `documents` in rows of up to `capacity` tokens, none of them longer, by best-fit decreasing
+/// (Johnson et al. 1974; at most 11/9 of the fewest rows, plus a constant): the longest first, each
+/// into the fullest row that has room for it. `lengths` by document. In a row they keep the order
+/// that they have here.
+Rows packed_rows(std::span<const std::int64_t> documents, std::span<const std::int64_t> lengths,
+                 std::int64_t capacity);
+
+}  // namespace trireme::data
