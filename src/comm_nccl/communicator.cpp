@@ -55,7 +55,12 @@ Communicator::Communicator(const std::string& id, int ranks, int rank, Patience 
   std::memcpy(unique.internal, id.data(), id.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  settle(ncclCommInitRankConfig(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
+  try {
+    settle(ncclCommInitRankConfig(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
+  } catch (...) {
+    abort();
+    throw;
+  }
 }
 
 Communicator::~Communicator() {
@@ -115,12 +120,10 @@ void Communicator::settle(ncclResult_t result, std::string_view call) {
     if (asked != ncclSuccess) state = asked;
     return state != ncclInProgress;
   });
-  if (!ended) {
-    abort();
+  if (!ended)
     throw CommError(concat("NCCL: ", call, ": the other rank did not do its part within ",
                            patience_.timeout.count(),
                            " s (pipeline.timeout): it is stuck, dead or cut off"));
-  }
   if (state != ncclSuccess) fail(state, call);
 }
 
@@ -130,7 +133,6 @@ void Communicator::fail(ncclResult_t result, std::string_view call) {
       words.find("Duplicate GPU") == std::string::npos
           ? ""
           : "; every rank needs a GPU of its own, or pipeline.transport: mpi";
-  abort();
   throw CommError(concat("NCCL: ", call, ": ", ncclGetErrorString(result), ": ", words, advice));
 }
 

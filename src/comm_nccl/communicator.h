@@ -23,12 +23,13 @@ struct Patience {
 /// Polls until `ended` holds; whether it came to that within the timeout.
 bool poll_until(const Patience& patience, const std::function<bool()>& ended);
 
-/// Thread-compatible: two threads need a lock around it, abort() included.
+/// Thread-compatible: two threads need a lock around one, abort() included. What has failed still
+/// waits for its abort().
 class Communicator {
  public:
   /// What the ranks must have in common; made by one of them.
   static std::string make_id();
-  /// All ranks. Throws CommError with NCCL's own words.
+  /// All ranks. Throws CommError with NCCL's own words, and leaves nothing behind then.
   Communicator(const std::string& id, int ranks, int rank, Patience patience);
   /// Aborts unless it was closed.
   ~Communicator();
@@ -45,11 +46,14 @@ class Communicator {
   std::optional<std::string> error();
   /// All ranks, with nothing on the way.
   void close();
-  /// Ends what is on the way, here alone. The buffers are free afterwards.
+  /// Ends what is on the way, here alone. The buffers are free afterwards. NCCL frees device memory
+  /// here, which takes until no kernel runs on the device: those of other communicators, too, that
+  /// wait for messages which will not come. Abort all of them at once, each on its own thread
+  /// (NVIDIA/nccl#549).
   void abort() noexcept;
 
  private:
-  /// Until NCCL has done what `result` of `call` was the beginning of; else aborts and throws.
+  /// Until NCCL has done what `result` of `call` was the beginning of; else throws.
   void settle(ncclResult_t result, std::string_view call);
   [[noreturn]] void fail(ncclResult_t result, std::string_view call);
 

@@ -16,6 +16,9 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace trireme::comm {
 namespace {
@@ -24,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 using State = NcclMessage::State;
 
 constexpr Seconds kWatchInterval{0.25};
+/// How long an aborted transfer may take to let go of its buffer.
+constexpr Seconds kAbortPatience{1.0};
 /// Bytes of the first message over every link.
 constexpr std::size_t kFirstMessage = 512;
 
@@ -55,15 +60,19 @@ class NcclChannel final : public LinkedChannel {
   /// Throws when another rank has given up or a stop was requested.
   void look_round(int peer, std::string_view what);
   void watch();
+  /// Under the lock, after anything that may give up a link: no rank goes on without one.
+  void abort_if_one_is_lost() noexcept;
+  void abort_all(const std::string& problem) noexcept;
 
   Channel& control_;
   const ChannelOptions options_;
   const c10::DeviceIndex device_;
   /// A receive from this rank itself that nobody sends to: it ends when a rank gives up.
   std::unique_ptr<Transfer> others_failed_;
-  /// Guards the links, whose list this thread alone changes: NCCL is called by one at a time.
+  /// Guards the links, whose list this thread alone changes, and with them NCCL.
   std::mutex mutex_;
   std::vector<std::unique_ptr<NcclLink>> links_;
+  bool is_aborted_ = false;
   std::atomic<Clock::time_point> last_seen_{Clock::now()};  ///< the own thread, in here
   std::unique_ptr<Watchdog> watchdog_;                      // last: it uses all of the above
 };
@@ -106,6 +115,7 @@ NcclChannel::NcclChannel(Channel& control, const ChannelOptions& options, int de
 
 NcclChannel::~NcclChannel() {
   watchdog_.reset();
+  abort_all("its channel is gone");
 }
 
 void NcclChannel::connect(std::span<const Link> links) {
@@ -191,6 +201,7 @@ std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePt
   const std::lock_guard lock(mutex_);
   link.post(message);
   link.advance();
+  abort_if_one_is_lost();
   return std::make_unique<NcclTransfer>(*this, link, message);
 }
 
@@ -200,6 +211,7 @@ bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
   // All links: the other rank may first wait for a receive that this one can begin only now.
   for (const auto& any : links_) any->advance();
   link.look(message);
+  abort_if_one_is_lost();
   return has_ended(*message);
 }
 
@@ -210,6 +222,7 @@ void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::strin
     {
       const std::lock_guard lock(mutex_);
       link.look_for_errors();
+      abort_if_one_is_lost();
     }
     look_round(link.peer(), what);
   };
@@ -245,7 +258,9 @@ void NcclChannel::throw_if_failed(NcclLink& link, const NcclMessage& message,
 void NcclChannel::withdraw(NcclLink& link, const NcclMessagePtr& message) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    link.withdraw(message);
+    const bool was_issued = link.withdraw(message);
+    abort_if_one_is_lost();
+    if (was_issued) poll_until({kAbortPatience, {}}, [&] { return message->ended.query(); });
   } catch (const std::exception&) {
     // The device is lost, and with it all that was on the way.
   }
@@ -272,6 +287,7 @@ void NcclChannel::watch() {
       link->give_up(concat("a message with rank ", link->peer(), " did not end within ",
                            2 * options_.timeout.count(), " s: its transport was aborted"));
     }
+    abort_if_one_is_lost();
   } catch (const std::exception&) {
     // The device is lost: the own thread hears of it, too.
   }
@@ -281,9 +297,28 @@ void NcclChannel::abandon(std::string_view reason) noexcept {
   control_.abandon(reason);
   try {
     const std::lock_guard lock(mutex_);
-    for (const auto& link : links_) link->give_up(std::string(reason));
+    abort_all(std::string(reason));
   } catch (const std::exception&) {
     // No memory for the reason: the destructor aborts what is left.
+  }
+}
+
+void NcclChannel::abort_if_one_is_lost() noexcept {
+  if (is_aborted_) return;
+  for (const auto& link : links_)
+    if (link->given_up()) return abort_all(*link->given_up());
+}
+
+void NcclChannel::abort_all(const std::string& problem) noexcept {
+  is_aborted_ = true;
+  std::vector<std::jthread> aborts;  // all at once, as Communicator::abort() asks
+  for (const auto& link : links_) {
+    try {
+      link->give_up(problem);
+      aborts.emplace_back([&link] { link->abort(); });
+    } catch (const std::exception&) {
+      link->abort();  // no memory, no thread: one after another, for better or worse
+    }
   }
 }
 

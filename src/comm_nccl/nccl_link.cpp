@@ -17,9 +17,6 @@ using State = NcclMessage::State;
 /// NCCL numbers the ranks of a communicator by themselves: the sender first.
 constexpr int kSender = 0, kReceiver = 1;
 
-/// How long an aborted transfer may take to let go of its buffer.
-constexpr Seconds kAbortPatience{1.0};
-
 }  // namespace
 
 NcclLink::NcclLink(const Link& link, int rank, const std::string& id, const Patience& patience,
@@ -110,12 +107,12 @@ void NcclLink::look(const NcclMessagePtr& message) {
   std::erase(issued_, message);
 }
 
-void NcclLink::withdraw(const NcclMessagePtr& message) {
+bool NcclLink::withdraw(const NcclMessagePtr& message) {
   look(message);
-  if (message->state == State::kDone || message->state == State::kFailed) return;
+  if (message->state == State::kDone || message->state == State::kFailed) return false;
   const bool was_issued = message->state == State::kIssued;
   give_up(stream_given_up(peer()));
-  if (was_issued) poll_until({kAbortPatience, {}}, [&] { return message->ended.query(); });
+  return was_issued;
 }
 
 void NcclLink::look_for_errors() {
@@ -132,7 +129,6 @@ bool NcclLink::is_overdue(std::chrono::steady_clock::time_point time) {
 void NcclLink::give_up(const std::string& problem) {
   if (given_up_) return;
   given_up_ = problem;
-  communicator_.abort();
   for (auto* queue : {&sends_, &receives_, &issued_}) {
     for (const NcclMessagePtr& message : *queue) {
       message->state = State::kFailed;

@@ -54,15 +54,19 @@ class NcclLink {
   void advance();
   /// Notices what has ended.
   void look(const NcclMessagePtr& message);
-  /// The message is not used any more, whatever it takes: the link is given up.
-  void withdraw(const NcclMessagePtr& message);
+  /// The message is not used any more, whatever it takes: unless it has ended, the link is given
+  /// up. Whether NCCL may have its buffer until the abort.
+  bool withdraw(const NcclMessagePtr& message);
   /// Gives the link up if NCCL reports an error.
   void look_for_errors();
   /// Messages that were given to NCCL before `time` and have not ended.
   bool is_overdue(std::chrono::steady_clock::time_point time);
 
-  /// What is on the way fails with this, and so does all that comes.
+  /// What is on the way fails with this, and so does all that comes. What NCCL has of it stays on
+  /// the device until abort(), which the channel calls for all links at once.
   void give_up(const std::string& problem);
+  const std::optional<std::string>& given_up() const { return given_up_; }
+  void abort() noexcept { communicator_.abort(); }
   void close() { communicator_.close(); }
 
  private:

@@ -284,6 +284,12 @@ ncclResult_t ncclCommAbort(ncclComm_t bare) {
     if (comm->socket >= 0) ::shutdown(comm->socket, SHUT_RDWR);
     comm->changed.notify_all();
   }
+  // NCCL frees device memory, which takes until all kernels of the device have ended.
+  int current = 0;
+  cudaGetDevice(&current);
+  cudaSetDevice(comm->device);
+  cudaDeviceSynchronize();
+  cudaSetDevice(current);
   const std::lock_guard lock(emulated::comms().mutex);
   std::erase(emulated::comms().all, comm);
   return ncclSuccess;

@@ -196,5 +196,30 @@ TEST_F(NcclPair, AReceiveBeginsWhileItsRankWaitsForAnother) {
   });
 }
 
+/// NCCL frees device memory when a communicator is aborted, which takes until no kernel runs there:
+/// with two that wait for a rank, aborting one and then the other never gets to the other.
+TEST_F(NcclPair, MessagesOnTwoLinksThatNobodyReceivesEndTogether) {
+  comm::run_local(2, {Seconds(20), {}}, [&](comm::Channel& control) {
+    CudaPart& gpu = open_cuda(control.rank());
+    const auto channel = gpu.make_channel(control, {Seconds(1), {}});
+    const std::array links{comm::Link{0, 1, Stream::kOutputs},
+                           comm::Link{0, 1, Stream::kGradients}};
+    channel->connect(links);
+    if (control.rank() == 0) {
+      const at::Tensor sent =
+          at::ones({1 << 20}, at::TensorOptions(at::kFloat).device(gpu.device()));
+      auto first = channel->send(bytes_of(sent), 1, Stream::kOutputs);
+      const auto second = channel->send(bytes_of(sent), 1, Stream::kGradients);
+      EXPECT_THROW(first->wait("the first"), CommError);
+      EXPECT_FALSE(second->done());
+      first.reset();
+      EXPECT_TRUE(second->done());
+      EXPECT_THROW(second->wait("the second"), CommError);
+    }
+    comm::barrier(control, comm::everyone(control), "the sender has given up");
+    channel->close();
+  });
+}
+
 }  // namespace
 }  // namespace trireme::device
