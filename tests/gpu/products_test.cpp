@@ -252,6 +252,15 @@ TEST_F(GpuProducts, TheGradientOfTheHeadGoesStraightToItsSum) {
   const at::Tensor wide_weight = wide_leaf(weight);
   const at::Tensor loss = at::cross_entropy_loss(at::linear(wide(x), wide_weight), target);
   expect_near(sums.of(0), gradients(loss, at::ones_like(loss), {wide_weight})[0], 1e-2);
+
+  GradientSums of_masked({weight});
+  const at::Tensor few = target.masked_fill(target.remainder(3) == 0, kMasked);
+  const at::Tensor share = at::full({}, 1e-3, at::TensorOptions(at::kFloat).device(on_gpu()));
+  run_backward(linear_cross_entropy(x, weight, {few, share}, /*chunks=*/1), at::ones_like(share));
+  const at::Tensor of_few = at::cross_entropy_loss(at::linear(wide(x), wide_weight), few, {},
+                                                   at::Reduction::Sum, kMasked) *
+                            1e-3;
+  expect_near(of_masked.of(0), gradients(of_few, at::ones_like(of_few), {wide_weight})[0], 1e-2);
 }
 
 /// All of it is saved before that product.

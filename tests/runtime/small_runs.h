@@ -55,6 +55,14 @@ inline config::MlpSpec small_mlp() {
   return {.inputs = 12, .widths = {16, 16, 16}, .classes = 5, .batch_norm = true, .dropout = 0.1};
 }
 
+/// A target of a job on documents: a third of it does not count, its micro-batch is all of its
+/// step.
+inline model::Values masked(const at::Tensor& target) {
+  const at::Tensor mask = target.remainder(3) == 0;
+  const double counted = mask.logical_not().sum().item<double>();
+  return {target.masked_fill(mask, model::kMasked), at::full({}, 1 / counted, at::kFloat)};
+}
+
 /// Made-up data: a function of (step, micro-batch) alone.
 inline DataSource random_data(const model::ChainModel& model, const config::JobSpec& job,
                               int validation = 2) {
@@ -70,14 +78,16 @@ inline DataSource random_data(const model::ChainModel& model, const config::JobS
     const at::Tensor tokens = at::empty({B, N + 1}, at::kLong).random_(0, model.classes, from);
     return std::pair(tokens.narrow(1, 0, N).contiguous(), tokens.narrow(1, 1, N).contiguous());
   };
+  const auto target = [examples, is_masked = job.data.kind == "documents"](std::int64_t key) {
+    const at::Tensor classes = examples(key).second;
+    return is_masked ? masked(classes) : model::Values{classes};
+  };
   return {.input = [examples](std::int64_t step,
                               int m) { return model::Values{examples(step * 1000 + m).first}; },
-          .target = [examples](std::int64_t step,
-                               int m) { return model::Values{examples(step * 1000 + m).second}; },
+          .target = [target](std::int64_t step, int m) { return target(step * 1000 + m); },
           .validation_input =
               [examples](int m) { return model::Values{examples(1'000'000 + m).first}; },
-          .validation_target =
-              [examples](int m) { return model::Values{examples(1'000'000 + m).second}; },
+          .validation_target = [target](int m) { return target(1'000'000 + m); },
           .validation_micro_batches = validation};
 }
 
