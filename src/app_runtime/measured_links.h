@@ -5,6 +5,7 @@
 #include "launch.h"
 
 #include "trireme/chain/platform.h"
+#include "trireme/comm/link.h"
 
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace trireme::app {
 /// What takes long enough beside a message's latency to be timed: links between GPUs carry a MiB in
 /// microseconds.
 Bytes long_message(const RankDevice& device);
+
+/// Between which ranks measure_links() sends, of `ranks` in pipelines of `stages`.
+std::vector<comm::Link> links_to_measure(int ranks, int stages);
 
 /// Every rank: measures latency and rate between neighbouring ranks of the pipelines, which have
 /// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline; of

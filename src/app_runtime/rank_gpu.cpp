@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_gpu.h"
 
+#include "measured_links.h"
 #include "signals.h"
 
 #include "trireme/comm/host.h"
@@ -29,8 +30,6 @@ int local_rank(comm::Channel& channel);
 std::string process_name();
 /// The figures of the part's allocator, one value for all ranks of this process.
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
-/// What is needed before there is a plan.
-std::vector<comm::Link> measured_links(int ranks, int stages);
 /// Of a tier that is pinned memory or a file alone.
 tier::TierRates rates_of(device::CudaPart& part, const tier::OuterStoreOptions& options);
 
@@ -64,6 +63,8 @@ class RankGpu final : public RankDevice {
   }
   void learn_sharing();
   void open_channels(int stages);
+  /// What begin_run() does while no rank has work under way.
+  void allow(Bytes budget);
   Bytes free_share() const;
 
   const config::JobSpec& job_;
@@ -119,7 +120,7 @@ void RankGpu::open_channels(int stages) {
   if (!may || shares_gpu_ || control_.size() == 1) return;
   nccl_ = part_.make_channel(*staged_,
                              {.timeout = job_.pipeline.timeout, .stop_requested = stop_requested});
-  nccl_->connect(measured_links(control_.size(), stages));
+  nccl_->connect(links_to_measure(control_.size(), stages));  // needed before there is a plan
 }
 
 Bytes RankGpu::free_share() const {
@@ -130,6 +131,18 @@ Bytes RankGpu::free_share() const {
 }
 
 void RankGpu::begin_run(Bytes budget) {
+  // A process gives back what it does not use of all its GPUs: no rank may have work under way
+  // then.
+  const auto meet = [this] {
+    comm::barrier(control_, comm::everyone(control_), "begin of the run");
+  };
+  part_.finish_work();
+  meet();
+  allow(budget);
+  meet();
+}
+
+void RankGpu::allow(Bytes budget) {
   part_.give_back_unused();
   memory_->reset_peak();
   if (budget == Bytes(0)) return;
@@ -201,19 +214,6 @@ std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part) {
     opened[part.index()] = memory;
   }
   return memory;
-}
-
-std::vector<comm::Link> measured_links(int ranks, int stages) {
-  std::vector<comm::Link> links;
-  for (int first = 0; first < ranks; first += stages) {
-    std::vector<int> pipeline;
-    for (int k = 0; k < stages; ++k) pipeline.push_back(first + k);
-    comm::add_links(links, comm::pipeline_links(pipeline));
-    if (stages == 1) continue;
-    // The ends stand for all pairs that are not neighbours.
-    comm::add_links(links, comm::pipeline_links(std::array{pipeline.front(), pipeline.back()}));
-  }
-  return links;
 }
 
 BytesPerSecond median_rate(const std::deque<tier::CopyLane::Span>& spans, Bytes size) {

@@ -19,6 +19,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kShortestNap{5}, kLongestNap{200};
 constexpr std::chrono::milliseconds kLookRoundEvery{50};
 
+/// Of a GPU's multiprocessors, what a message may take: its kernel is there, and spins, from when
+/// the host has given it to NCCL until the other rank's device comes to it, while this one
+/// computes. NCCL would take up to 32 where GPUs are joined by switches. NCCL_MAX_CTAS says another
+/// number.
+constexpr int kMostBlocks = 8;
+
 }  // namespace
 
 bool poll_until(const Patience& patience, const std::function<bool()>& ended) {
@@ -55,6 +61,7 @@ Communicator::Communicator(const std::string& id, int ranks, int rank, Patience 
   std::memcpy(unique.internal, id.data(), id.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = kMostBlocks;
   try {
     settle(ncclCommInitRankConfig(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
   } catch (...) {

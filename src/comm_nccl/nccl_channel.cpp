@@ -199,6 +199,8 @@ NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) const {
 std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePtr& message) {
   last_seen_ = Clock::now();
   const std::lock_guard lock(mutex_);
+  // Receives that the other rank waits for are on the device before this one's sends.
+  for (const auto& any : links_) any->advance();
   link.post(message);
   link.advance();
   abort_if_one_is_lost();
@@ -281,15 +283,10 @@ void NcclChannel::watch() {
   if (last_seen_.load() > overdue) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  try {
-    for (const auto& link : links_) {
-      if (!link->is_overdue(overdue)) continue;
-      link->give_up(concat("a message with rank ", link->peer(), " did not end within ",
-                           2 * options_.timeout.count(), " s: its transport was aborted"));
-    }
-    abort_if_one_is_lost();
-  } catch (const std::exception&) {
-    // The device is lost: the own thread hears of it, too.
+  for (const auto& link : links_) {
+    if (!link->is_overdue(overdue)) continue;
+    return abort_all(concat("a message with rank ", link->peer(), " did not end within ",
+                            2 * options_.timeout.count(), " s: its transport was aborted"));
   }
 }
 

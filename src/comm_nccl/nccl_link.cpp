@@ -3,11 +3,13 @@
 
 #include "trireme/comm/waits.h"
 #include "trireme/core/error.h"
+#include "trireme/tier_cuda/cuda_calls.h"
 
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 
 namespace trireme::comm {
 namespace {
@@ -96,6 +98,11 @@ void NcclLink::issue_receive(const NcclMessagePtr& message) {
 
 void NcclLink::issued(const NcclMessagePtr& message) {
   message->ended.record(stream_);
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+  auto flag = std::make_unique<Flag>(message->has_left);
+  const auto set = [](void* data) { **std::unique_ptr<Flag>(static_cast<Flag*>(data)) = true; };
+  tier::check(cudaLaunchHostFunc(stream_, set, flag.get()), "cudaLaunchHostFunc");
+  static_cast<void>(flag.release());  // the function's now
   message->state = State::kIssued;
   message->issued_at = std::chrono::steady_clock::now();
   issued_.push_back(message);
@@ -120,9 +127,9 @@ void NcclLink::look_for_errors() {
   if (const auto error = communicator_.error()) give_up(*error);
 }
 
-bool NcclLink::is_overdue(std::chrono::steady_clock::time_point time) {
+bool NcclLink::is_overdue(std::chrono::steady_clock::time_point time) const {
   return std::any_of(issued_.begin(), issued_.end(), [time](const NcclMessagePtr& message) {
-    return message->issued_at < time && !message->ended.query();
+    return message->issued_at < time && !*message->has_left;
   });
 }
 

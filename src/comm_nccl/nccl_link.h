@@ -11,6 +11,7 @@
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -33,6 +34,8 @@ struct NcclMessage {
   std::unique_ptr<Transfer> announcement;  ///< of `announced`, over the other transport
   c10::cuda::CUDAEvent ready;              ///< what compute did before
   c10::cuda::CUDAEvent ended;
+  /// The same, by the device's own doing: for who must not call CUDA.
+  std::shared_ptr<std::atomic<bool>> has_left = std::make_shared<std::atomic<bool>>(false);
   std::chrono::steady_clock::time_point issued_at;
 };
 using NcclMessagePtr = std::shared_ptr<NcclMessage>;
@@ -59,8 +62,9 @@ class NcclLink {
   bool withdraw(const NcclMessagePtr& message);
   /// Gives the link up if NCCL reports an error.
   void look_for_errors();
-  /// Messages that were given to NCCL before `time` and have not ended.
-  bool is_overdue(std::chrono::steady_clock::time_point time);
+  /// Messages that were given to NCCL before `time` and have not ended. Calls nothing of CUDA's,
+  /// where a thread may wait for a lock that another one has which hangs there.
+  bool is_overdue(std::chrono::steady_clock::time_point time) const;
 
   /// What is on the way fails with this, and so does all that comes. What NCCL has of it stays on
   /// the device until abort(), which the channel calls for all links at once.

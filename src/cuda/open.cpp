@@ -70,6 +70,7 @@ class OpenedCuda final : public CudaPart {
   }
   Bytes taken_by_others() const override;
   void use() override { c10::cuda::set_device(device_.index()); }
+  void finish_work() override { c10::cuda::device_synchronize(); }
   void give_back_unused() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
   std::unique_ptr<tier::DeviceMemory> open_memory(std::string name) override {

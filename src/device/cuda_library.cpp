@@ -43,10 +43,12 @@ CudaLibrary& load_cuda() {
   static std::mutex mutex;
   static CudaLibrary* loaded = nullptr;
   const std::lock_guard lock(mutex);
-  // Streams that share one of a GPU's few queues (8 by default) wait for one another: a send that
-  // waits for its receive, on a peer whose receive waits behind a send, would wait for ever.
+  // Streams that share one of a GPU's few queues (8 by default, 32 at most) wait for one another: a
+  // send that waits for its receive, on a peer whose receive waits behind a send, would wait for
+  // ever. So also where the environment has fewer, as trainers do that have all ranks' streams
+  // wait.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32",  // NOLINT(concurrency-mt-unsafe)
-           /*overwrite=*/0);
+           /*overwrite=*/1);
   if (loaded == nullptr) loaded = &load_cuda(cuda_library());
   return *loaded;
 }

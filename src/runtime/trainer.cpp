@@ -82,10 +82,10 @@ struct Trainer::Impl {
             model::precision_of(given.job.train.precision), given.place.device(),
             my_away() > Bytes(0) || has_shards() ? Stage::Masters::kHost : Stage::Masters::kDevice,
             weights.get()),
-        boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
-                 given.place.device()),
         reducer(given.channel, position, stage,
                 has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
+        boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
+                 given.place.device()),
         losses(given.channel),
         feeds(given.data, my_actions(), position.replica * config::micro_batches(given.job),
               given.job.train.steps, /*loads_ahead=*/!given.place.device().is_cpu()),
@@ -150,10 +150,12 @@ struct Trainer::Impl {
   Position position;
   std::unique_ptr<StreamedWeights> weights;
   Stage stage;
-  Boundary boundary;
   Reducer reducer;
   std::optional<Optimizer> optimizer;
   std::unique_ptr<tier::ValueCopies> copies;
+  /// Gone before what is above: pinned memory goes when the device has nothing to do, and after an
+  /// error it may have a message that nobody takes.
+  Boundary boundary;
   std::optional<Executor> executor;
   LossLog losses;
   Feeds feeds;

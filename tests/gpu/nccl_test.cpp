@@ -221,5 +221,28 @@ TEST_F(NcclPair, MessagesOnTwoLinksThatNobodyReceivesEndTogether) {
   });
 }
 
+/// A rank that hangs inside CUDA looks at nothing.
+TEST_F(NcclPair, AWaitForTheDeviceBehindAMessageThatNobodyReceivesIsEnded) {
+  comm::run_local(2, {Seconds(20), {}}, [&](comm::Channel& control) {
+    CudaPart& gpu = open_cuda(control.rank());
+    const auto channel = gpu.make_channel(control, {Seconds(1), {}});
+    channel->connect(comm::pipeline_links(std::array{0, 1}));
+    if (control.rank() == 0) {
+      const at::Tensor sent =
+          at::ones({1 << 20}, at::TensorOptions(at::kFloat).device(gpu.device()));
+      const auto out = channel->send(bytes_of(sent), 1, Stream::kOutputs);
+      gpu.finish_work();
+      try {
+        out->wait("3:send_output 4");
+        FAIL() << "nobody received it";
+      } catch (const CommError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("did not end within 2 s"));
+      }
+    }
+    comm::barrier(control, comm::everyone(control), "the sender has given up");
+    channel->close();
+  });
+}
+
 }  // namespace
 }  // namespace trireme::device

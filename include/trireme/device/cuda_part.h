@@ -32,7 +32,10 @@ class CudaPart : public Place {
 
   /// What this thread computes from here on, it computes here.
   virtual void use() = 0;
-  /// Memory that the allocator keeps for later goes back to the device.
+  /// Waits for all that the device has to do for this process.
+  virtual void finish_work() = 0;
+  /// Memory that the allocator keeps for later goes back, of all devices of this process: none of
+  /// them may have work.
   virtual void give_back_unused() = 0;
 
   /// The caching allocator's figures and limit. One at a time.
@@ -69,6 +72,6 @@ class CudaLibrary {
 /// `size` with its ending zero, if no device can be used. `version` must be kCudaPartVersion.
 using OpenCudaLibrary = CudaLibrary*(int version, char* problem, std::size_t size);
 /// Counts changes of this header and of place.h: a library of another build is refused.
-inline constexpr int kCudaPartVersion = 3;
+inline constexpr int kCudaPartVersion = 4;
 
 }  // namespace trireme::device
