@@ -25,6 +25,8 @@ import struct
 import sys
 
 LEARNED = 1 << 31
+FIELDS = ["messages", "prompt", "completion", "text"]
+WANTED = 'has neither "messages", nor "prompt" and "completion", nor "text"'
 
 
 class Bytes:
@@ -78,6 +80,15 @@ def little_endian(code, numbers):
     return values.tobytes()
 
 
+def lines_of(file):
+    """Of a text in UTF-8, a byte order mark or not; a line ends with a line feed alone, for JSON may have the others in a text."""
+    try:
+        text = pathlib.Path(file).read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"{file}: cannot be read as UTF-8: {error}")
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
 def encode(tokenizer, output, *files):
     size = 2 if tokenizer.size <= 1 << 16 else 4
     count = 0
@@ -113,11 +124,15 @@ def of_chat(tokenizer, messages):
 def fields_of(line, is_table):
     if not is_table:
         return json.loads(line)
-    prompt, completion = line.split("\t")
-    return {"prompt": prompt, "completion": completion}
+    fields = line.split("\t")
+    if len(fields) != 2:
+        raise ValueError(f"has {len(fields)} fields between tabs, must have 2: a prompt and a completion")
+    return {"prompt": fields[0], "completion": fields[1]}
 
 
 def document(tokenizer, line):
+    if not isinstance(line, dict) or not all(line.get(name, "") is not None for name in FIELDS):
+        raise ValueError(WANTED)
     if "messages" in line:
         return of_chat(tokenizer, line["messages"])
     if "prompt" in line and "completion" in line:
@@ -125,13 +140,13 @@ def document(tokenizer, line):
         return prompt + learned(tokenizer.numbers(line["completion"]) + tokenizer.end)
     if "text" in line:
         return learned(tokenizer.numbers(line["text"], begins=True) + tokenizer.end)
-    raise ValueError('has neither "messages", nor "prompt" and "completion", nor "text"')
+    raise ValueError(WANTED)
 
 
 def documents(tokenizer, output, *files):
     ends, tokens = [], array.array("I")
     for file in files:
-        for number, line in enumerate(pathlib.Path(file).read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(lines_of(file), 1):
             if not line.strip():
                 continue
             try:
@@ -141,6 +156,8 @@ def documents(tokenizer, output, *files):
             if ends[-1:] == [len(tokens)] or not tokens:
                 sys.exit(f"{file}:{number}: has no tokens")
             ends.append(len(tokens))
+    if not ends:
+        sys.exit(f"{', '.join(files)}: no document in there, nothing is written")
     with open(output, "wb") as out:
         out.write(b"trireme-tokens/1" + struct.pack("<2Q32x", len(ends), len(tokens)))
         out.write(little_endian("Q", ends) + little_endian("I", tokens))
@@ -158,6 +175,9 @@ def text(tokenizer, ids):
 
 if __name__ == "__main__":
     verbs = {"encode": encode, "documents": documents, "numbers": numbers, "text": text}
-    if len(sys.argv) < 4 or sys.argv[1] not in verbs:
+    takes_files = sys.argv[1:2] in (["encode"], ["documents"])
+    if len(sys.argv) < 4 + takes_files or sys.argv[1] not in verbs:
         sys.exit(__doc__)
+    if takes_files and sys.argv[3] in sys.argv[4:]:
+        sys.exit(f"{sys.argv[3]}: is OUTPUT and one of the files that are read")
     verbs[sys.argv[1]](tokenizer_of(sys.argv[2]), *sys.argv[3:])

@@ -18,6 +18,10 @@ namespace {
 constexpr int kRounds = 3;
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
+/// Of a step, what must be recomputation for groups to be tried.
+constexpr double kWorthGroups = 0.01;
+/// Sizes of groups in a row without a gain, after which larger ones are not tried.
+constexpr int kMisses = 2;
 /// Cuts that are simulated for a size of groups.
 constexpr int kCuts = 4;
 
@@ -50,6 +54,22 @@ std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, const Plan
   }
   if (plan.step >= before) return std::nullopt;
   return plan;
+}
+
+std::optional<plan::Plan> in_faster_groups(const StageRoom& room, PlanBuilder& builder,
+                                           const plan::Plan& plan) {
+  const Question& question = room.question();
+  if (!may_have_fewer_in_flight(question) || plan.recompute < plan.step * kWorthGroups)
+    return std::nullopt;
+  std::optional<plan::Plan> best;
+  int misses = 0;
+  for (int size = 2; size <= question.stages && misses < kMisses; size += size / 3 + 1) {
+    auto found = fastest_with(in_groups(question, size), builder);
+    const bool is_faster = found && found->step < (best ? best->step : plan.step) * (1 - kGain);
+    misses = is_faster ? 0 : misses + 1;
+    if (is_faster) best = std::move(found);
+  }
+  return best;
 }
 
 bool may_have_fewer_in_flight(const Question& question) {

@@ -14,6 +14,12 @@ namespace trireme::partition {
 std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, const PlanBuilder& builder,
                                                plan::Plan plan);
 
+/// A faster plan than `plan`, on any cut, with groups of stages that share a number in flight;
+/// nothing if there is none, or if the question says how many. Where memory just suffices for the
+/// schedule's numbers, they leave so little of it for tapes that nearly everything runs twice.
+std::optional<plan::Plan> in_faster_groups(const StageRoom& room, PlanBuilder& builder,
+                                           const plan::Plan& plan);
+
 /// Whether numbers in flight other than the schedule's may be tried.
 bool may_have_fewer_in_flight(const Question& question);
 

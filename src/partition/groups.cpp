@@ -100,19 +100,41 @@ plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
   return plan;
 }
 
-/// By how much ranks are over their budgets; nothing if the plan cannot run, where a tape's input
-/// is let go of while the tape waits or messages of whole groups wait for one another.
+/// By how much ranks are over their budgets, in a step or a validation; nothing if the plan cannot
+/// run, where a tape's input is let go of while the tape waits or messages of whole groups wait for
+/// one another.
 std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
-  const simulate::Simulation simulation = simulate::simulate(
-      plan::compile(plan), setting_of(question, plan), simulate::Detail::kSummary);
-  if (simulation.fault) return std::nullopt;
+  const simulate::Setting setting = setting_of(question, plan);
   std::vector<Bytes> excess(question.platform.ranks.size());
-  for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
-    const Bytes memory = question.platform.ranks[rank].memory;
-    if (memory > Bytes(0))
-      excess[rank] = std::max(Bytes(0), needed(simulation.ranks[rank]) - memory);
+  for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
+    const simulate::Simulation simulation =
+        simulate::simulate(program, setting, simulate::Detail::kSummary);
+    if (simulation.fault) return std::nullopt;
+    for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
+      const Bytes memory = question.platform.ranks[rank].memory;
+      if (memory > Bytes(0))
+        excess[rank] = std::max(excess[rank], needed(simulation.ranks[rank]) - memory);
+    }
   }
   return excess;
+}
+
+/// What a plan lacks that is over the budgets by that much as it runs.
+plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
+                         const std::vector<Bytes>& excess) {
+  const auto rank =
+      static_cast<std::size_t>(std::max_element(excess.begin(), excess.end()) - excess.begin());
+  plan::Infeasible lacks{.rank = static_cast<int>(rank),
+                         .last_layer = question.chain.length(),
+                         .available = question.platform.ranks[rank].memory,
+                         .where = concat(plan.solver, ", as its groups run")};
+  lacks.needed = lacks.least_budget = lacks.available + excess[rank];
+  for (const plan::StagePlan& stage : plan.stages) {
+    if (stage.rank != lacks.rank) continue;
+    lacks.first_layer = stage.program.first_layer;
+    lacks.last_layer = stage.program.last_layer;
+  }
+  return lacks;
 }
 
 /// False where that changes nothing, or leaves a rank nothing.
@@ -129,14 +151,15 @@ bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
 }
 
 /// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
-/// found that can run within them.
+/// found that can run.
 std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
                                       const std::function<Answer(const Question&)>& plan) {
   Question asked = of_groups(question, kept);
+  std::optional<Answer> lacks;
   for (int k = 0; k < kTries; ++k) {
     Answer answer = plan(asked);
     auto* const found = std::get_if<plan::Plan>(&answer);
-    if (found == nullptr) return k == 0 ? std::optional(std::move(answer)) : std::nullopt;
+    if (found == nullptr) return lacks ? std::move(lacks) : std::optional(std::move(answer));
     const plan::Plan as_it_runs = carried_over(question, std::move(*found), kept);
     if (auto made = on_budgets(question, as_it_runs)) {
       for (plan::StagePlan& stage : made->stages) {
@@ -147,9 +170,24 @@ std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
       return *std::move(made);
     }
     const auto excess = excess_of(question, as_it_runs);
-    if (!excess || !lower_budgets(asked, *excess)) return std::nullopt;
+    if (!excess || *std::max_element(excess->begin(), excess->end()) == Bytes(0))
+      return std::nullopt;
+    lacks = lacking(question, as_it_runs, *excess);
+    if (!lower_budgets(asked, *excess)) break;
   }
-  return std::nullopt;
+  return lacks;
+}
+
+/// Where the fastest cut's groups that keep tapes would wait in a circle, those of the cut that
+/// keeps inputs may not.
+std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question& question,
+                                         const std::function<Answer(const Question&)>& plan) {
+  if (question.cut || other.stages.size() == 1) return std::nullopt;
+  Question asked = question;
+  asked.cut.emplace();
+  for (std::size_t k = 0; k + 1 < other.stages.size(); ++k)
+    asked.cut->push_back(other.stages[k].program.last_layer);
+  return plan_that_keeps(Kept::kTapes, asked, plan);
 }
 
 /// Of plans that were made, none can run.
@@ -298,6 +336,8 @@ Answer plan_in_groups(const Question& question,
   const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
   auto with_tapes = std::async(std::launch::async, ask, Kept::kTapes);
   std::array answers{ask(Kept::kInputs), with_tapes.get()};
+  const auto* const late = answers[0] ? std::get_if<plan::Plan>(&*answers[0]) : nullptr;
+  if (!answers[1] && late != nullptr) answers[1] = that_keep_tapes_on(*late, question, plan);
   std::optional<plan::Plan> fastest;
   std::optional<plan::Infeasible> leanest;
   for (std::optional<Answer>& answer : answers) {

@@ -203,11 +203,15 @@ std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan) 
   if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
   // Weights that are streamed may meet in a validation as in no step: the last layer's and the
   // first one's.
-  const int groups = static_cast<int>(result.plan.stages.size()) + 1;
-  const program::Program forwards = plan::compile_forwards(result.plan, groups * result.plan.group);
-  if (!is_within(question, simulate::simulate(forwards, setting, simulate::Detail::kSummary)))
+  if (!is_within(question, simulate::simulate(validation_of(result.plan), setting,
+                                              simulate::Detail::kSummary)))
     return std::nullopt;
   return std::move(result.plan);
+}
+
+program::Program validation_of(const plan::Plan& plan) {
+  const int groups = static_cast<int>(plan.stages.size()) + 1;
+  return plan::compile_forwards(plan, groups * plan.group);
 }
 
 plan::StagePrediction predicted_alone(const Question& question, const plan::StagePlan& stage) {

@@ -46,6 +46,9 @@ struct Placement {
 std::optional<Judged> judged(const Question& question, const std::string& solver,
                              std::vector<program::StageProgram> programs, Placement placement);
 
+/// Micro-batches enough to fill all stages, and one more: as many as any number of them needs.
+program::Program validation_of(const plan::Plan& plan);
+
 /// A plan that was made for other budgets, with those of the question and the simulator's
 /// predictions for them; nothing where it needs more, in a step or in a validation.
 std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan);

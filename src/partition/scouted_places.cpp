@@ -65,6 +65,15 @@ std::vector<Question> narrower(const Question& question, const plan::Plan& plan)
   return questions;
 }
 
+/// Solvers for which state and weights may well be in other places than for the scout; what is away
+/// and what is run twice they weigh against each other by other rules. For pipelines of few layers.
+std::vector<std::string> with_places_of_their_own(const Question& question) {
+  if (question.stages == 1 || question.chain.length() > kFewLayers) return {};
+  std::vector<std::string> solvers{"adapipe"};
+  if (!question.cut && question.in_flight.empty()) solvers.emplace_back("madpipe");
+  return solvers;
+}
+
 class Scouted {
  public:
   using Planner = std::function<Answer(const Question&)>;
@@ -95,6 +104,12 @@ std::optional<plan::Plan> Scouted::best(const Question& question) const {
   };
   take(of_all(question, fastest));
   for (const Question& other : others) take(best(other));
+  for (const std::string& solver : with_places_of_their_own(question)) {
+    Question asked = question;
+    asked.solver = solver;
+    Answer answer = search_(asked);
+    if (auto* const found = std::get_if<plan::Plan>(&answer)) take(std::move(*found));
+  }
   return fastest;
 }
 

@@ -35,6 +35,18 @@ bool streams_trained(const Question& question) {
          (!question.streamed || !question.streamed->empty());
 }
 
+/// Frozen weights that are streamed have no updates for others to stand among.
+void require_trained(const Question& question) {
+  if (!question.updates || question.updates == UpdatePlace::kAtEnd || !some_can_stream(question))
+    return;
+  for (const int layer : question.streamed.value_or(all_to_stream(question.chain)))
+    if (!question.chain.layer(layer).may_leave().is_trained)
+      throw InputError(
+          concat("updates: found '", program::name(*question.updates), "', but layer ", layer, " (",
+                 question.chain.layer(layer).name,
+                 "), whose weights may be streamed, is frozen; use 'at_end' or 'auto'"));
+}
+
 /// With less state on its way where nothing fits otherwise.
 Answer with_window_that_fits(const Question& question,
                              const std::function<Answer(const Question&)>& planner) {
@@ -59,6 +71,7 @@ std::optional<UpdatePlace> updates_of(const std::string& place) {
 }
 
 Question with_updates_among_passes(Question question) {
+  require_trained(question);
   if (question.updates) return question;
   const bool may_have = question.stages == 1 && streams_trained(question);
   question.updates = may_have ? allowed(question) : UpdatePlace::kAtEnd;

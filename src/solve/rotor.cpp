@@ -24,13 +24,18 @@ namespace {
 // Breakpoints up to which exact tables are worth it, and the slots that stand in for them beyond.
 constexpr std::size_t kMostBreakpoints = 400'000;
 constexpr int kManySlots = 2000;
+// The same beside tables in slots, and for chains of at most so many layers.
+constexpr std::size_t kFewBreakpoints = 50'000;
+constexpr int kFewLayers = 24;
 // Replays spent on finding the most slots whose program still fits in bytes.
 constexpr int kTries = 8;
 // Additions from which on a second thread is worth its start.
 constexpr double kWorthThreads = 5e9;
 
 Result solve_by_tables(const Problem& problem, Freedom freedom);
-std::optional<Solution> exact(const Problem& problem, Freedom freedom);
+bool saves_by_retapes(const Problem& problem);
+std::optional<Solution> exact(const Problem& problem, Freedom freedom,
+                              std::size_t most = kMostBreakpoints);
 std::optional<Solution> in_slots(const Problem& problem, Freedom freedom, int slots);
 Slots worth_trying(const Problem& problem, Bytes unit, Slots available);
 Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots available);
@@ -58,6 +63,11 @@ Result solve_by_tables(const Problem& problem, Freedom freedom) {
     if (problem.slots == 0) found = exact(problem, freedom);
     if (!found) found = in_slots(problem, freedom, problem.slots > 0 ? problem.slots : kManySlots);
   }
+  if (found && problem.slots > 0 && saves_by_retapes(problem)) {
+    // Slots count whole tapes.
+    auto closer = exact(problem, freedom, kFewBreakpoints);
+    if (closer && closer->time < found->time) found = std::move(closer);
+  }
   if (found) return *std::move(found);
   Result result = leanest(problem, freedom);
   if (auto* solution = std::get_if<Solution>(&result)) {
@@ -69,11 +79,21 @@ Result solve_by_tables(const Problem& problem, Freedom freedom) {
   return result;
 }
 
-std::optional<Solution> exact(const Problem& problem, Freedom freedom) {
+/// A short chain, some tapes of which take less when they are made again.
+bool saves_by_retapes(const Problem& problem) {
+  bool saves = false;
+  for (int i = problem.first_layer; i <= problem.last_layer; ++i) {
+    const chain::LayerCost& layer = problem.chain->layer(i);
+    saves = saves || layer.again().tape < layer.tape;
+  }
+  return saves && problem.last_layer - problem.first_layer < kFewLayers;
+}
+
+std::optional<Solution> exact(const Problem& problem, Freedom freedom, std::size_t most) {
   const auto costs = std::make_shared<const Costs>(
       *problem.chain, problem.first_layer, problem.last_layer, Bytes(1), RetapeBytes::kTheirOwn);
   const Slots available = costs->available(problem.budget);
-  const IntervalTable<StepColumn> table(costs, freedom, available, kMostBreakpoints);
+  const IntervalTable<StepColumn> table(costs, freedom, available, most);
   if (!table.complete()) return std::nullopt;
   return fitting(problem, table, available);
 }

@@ -166,6 +166,20 @@ TEST(StagesWithRetapes, AreNeverSlowerThanTheirLeastTime) {
   EXPECT_GT(feasible, 2000);
 }
 
+/// Tables in slots count whole tapes: on a short chain exact ones are asked as well.
+TEST(RotorInSlots, UsesWhatARetapeSaves) {
+  chain::Chain chain{
+      .name = "two", .input = Bytes(0), .layers = {layer(1, 0, 0, 16), layer(1, 0, 0, 54)}};
+  chain.layers[1].retape = chain::Retape{.time = Seconds(0.004), .tape = Bytes(23)};
+  for (const std::string solver : {"rotor", "rotor_free"}) {
+    for (const int memory : {53, 54, 69}) {
+      Problem problem = whole(chain, memory);
+      problem.slots = 500;
+      EXPECT_DOUBLE_EQ(time_of(solve(solver, problem)), 2.004) << memory;
+    }
+  }
+}
+
 TEST(RecomputeAllWithRetapes, RunsEveryLayerOnceAndAPartOfItAgain) {
   std::mt19937 random(75);
   const chain::Chain chain = chain_with_retapes(random, Saves::kTimeAndBytes);
