@@ -5,6 +5,7 @@
 #include "initial_weights.h"
 #include "loss_log.h"
 #include "saved_state.h"
+#include "step_history.h"
 
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
@@ -40,20 +41,6 @@ std::vector<int> layers_of(const program::Program& program, int rank) {
     if (program.rank_of_layer[static_cast<std::size_t>(i)] == rank) layers.push_back(i);
   }
   return layers;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-double mean_of_last(const std::vector<double>& values, int count) {
-  const std::size_t used = std::min(values.size(), static_cast<std::size_t>(std::max(1, count)));
-  double sum = 0;
-  for (std::size_t i = values.size() - used; i < values.size(); ++i) sum += values[i];
-  return used == 0 ? 0 : sum / static_cast<double>(used);
 }
 
 ExecutorOptions executor_options(const TrainSetup& setup, const Position& position) {
@@ -142,7 +129,7 @@ struct Trainer::Impl {
     return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
   }
   Outcome outcome();
-  std::vector<RankFigures> gather_figures();
+  std::vector<RankFigures> gather_figures(const Times& of_median_step);
 
   TrainSetup setup;
   program::Program program;
@@ -300,6 +287,10 @@ void Trainer::Impl::report(Observer* observer) {
     if (observer != nullptr) observer->step(unreported[i]);
   }
   if (observer != nullptr) observer->interval_ended();
+  if (const StepRecord* const lost = first_lost(unreported)) {
+    finish_save(observer);
+    refuse_to_go_on(*lost);
+  }
   unreported.clear();
 }
 
@@ -350,13 +341,14 @@ Outcome Trainer::Impl::outcome() {
   require_same(comm::everyone(setup.channel), digest);
   // What shards make up is the same by its making; what each replica computes with is its own.
   if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
+  const std::optional<std::size_t> middle = median_step(setup.channel, step_seconds);
   Outcome outcome{.steps = steps_done,
                   .train_loss = mean_of_last(losses.history().means, setup.job.report.log_every),
                   .validation_loss = validation_loss,
-                  .step = Seconds(median(step_seconds)),
+                  .step = middle ? Seconds(step_seconds[*middle]) : Seconds(0),
                   .parameters_digest = digest,
                   .losses_digest = losses.digest(),
-                  .ranks = gather_figures(),
+                  .ranks = gather_figures(middle ? times[*middle] : Times{}),
                   .last_step = position.replica == 0
                                    ? gather_step(setup.channel, position.pipeline_group(), recorder)
                                    : simulate::Simulation{}};
@@ -370,25 +362,16 @@ Outcome Trainer::Impl::outcome() {
   return outcome;
 }
 
-std::vector<RankFigures> Trainer::Impl::gather_figures() {
-  const auto of_median_step = [&](Seconds Times::*part) {
-    std::vector<double> seconds;
-    for (const Times& step : times) seconds.push_back((step.*part).count());
-    return Seconds(median(std::move(seconds)));
-  };
-  const RankFigures mine{
-      .rank = setup.channel.rank(),
-      .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
-      .peak = setup.memory.peak(),
-      .static_bytes = static_bytes,
-      .optimizer_away = optimizer->away_bytes(),
-      .weights_away = weights ? weights->bytes() : Bytes(0),
-      .process = most_resident(),
-      .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
-      .times = {of_median_step(&Times::forward), of_median_step(&Times::backward),
-                of_median_step(&Times::recompute), of_median_step(&Times::step),
-                of_median_step(&Times::wait), of_median_step(&Times::copy_wait),
-                of_median_step(&Times::copy)}};
+std::vector<RankFigures> Trainer::Impl::gather_figures(const Times& of_median_step) {
+  const RankFigures mine{.rank = setup.channel.rank(),
+                         .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
+                         .peak = setup.memory.peak(),
+                         .static_bytes = static_bytes,
+                         .optimizer_away = optimizer->away_bytes(),
+                         .weights_away = weights ? weights->bytes() : Bytes(0),
+                         .process = most_resident(),
+                         .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
+                         .times = of_median_step};
   std::vector<RankFigures> figures;
   for (const auto& of_rank :
        comm::all_gather(setup.channel, comm::everyone(setup.channel), std::vector{mine}, "figures"))

@@ -1,0 +1,27 @@
+// What the steps of a run come to.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/comm/channel.h"
+#include "trireme/runtime/trainer.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace trireme::runtime {
+
+/// Of the last `count` values, at least one of them; 0 where there is none.
+double mean_of_last(const std::vector<double>& values, int count);
+
+/// Every rank: the place of the step that took the median time on rank 0, the same on all, so that
+/// its parts add up on each; nothing where no step was made.
+std::optional<std::size_t> median_step(comm::Channel& channel, const std::vector<double>& seconds);
+
+/// The first step whose loss is no number; null where all are.
+const StepRecord* first_lost(const std::vector<StepRecord>& steps);
+
+/// Throws Error: that of a run whose loss is no number any more.
+[[noreturn]] void refuse_to_go_on(const StepRecord& lost);
+
+}  // namespace trireme::runtime
