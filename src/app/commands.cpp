@@ -8,6 +8,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
+#include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,8 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace trireme::app {
 namespace {
@@ -27,6 +30,9 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
 void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
 void add_check(CLI::App& app, CheckArguments& arguments);
+/// Throws where two of these options name one file: the one that is written last would be all of
+/// it.
+void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
 
 }  // namespace
 
@@ -179,6 +185,12 @@ void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option("--plot", arguments.plot, "Write a picture of time against memory there (HTML)")
       ->needs(sweep);
+  command.callback([&arguments] {
+    require_apart({{"--output", arguments.output},
+                   {"--report", arguments.report},
+                   {"--csv", arguments.csv},
+                   {"--plot", arguments.plot}});
+  });
 }
 
 void add_plan_shape(CLI::App& command, PlanArguments& arguments) {
@@ -220,6 +232,9 @@ void add_simulate(CLI::App& app, SimulateArguments& arguments) {
                      "Write a timeline there (JSON for chrome://tracing and ui.perfetto.dev)");
   command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  command.callback([&arguments] {
+    require_apart({{"--trace", arguments.trace}, {"--report", arguments.report}});
+  });
   command.footer("Example:\n  trireme simulate plan.json --chain chain.yaml --trace trace.json");
 }
 
@@ -236,8 +251,8 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
   command.add_flag(
       "--resolved", arguments.resolved,
       "Of a job, only print it with all defaults written out; else it is measured (what "
-      "was measured is kept in .profiles) and planned (options then: -o plan.json, --report "
-      "plan.html)");
+      "was measured is kept in runs/.profiles) and planned (options then: --ranks N, for which to "
+      "plan, -o plan.json, --report plan.html)");
   command.add_option("--chain", arguments.chain, "Of a plan, the chain that it is for");
   command.add_option("--platform", arguments.platform, "Of a plan, what it is to run on");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
@@ -246,6 +261,12 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
       "  trireme check configs/quickstart.yaml --set memory.device_budget=48MiB\n"
       "  trireme check configs/quickstart.yaml --resolved\n"
       "  trireme check plan.json --chain chain.yaml");
+}
+
+void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {
+  if (const auto clash = io::find_clash(files))
+    throw CLI::ValidationError(clash->option, concat("names ", clash->file, ", as ", clash->earlier,
+                                                     " does: give each a file of its own"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -43,9 +44,22 @@ void wait_less_busily() {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "20000", /*overwrite=*/0);
 }
 
+/// SIGUSR1 asks `train` for a checkpoint, but would end a process that does not expect it yet, and
+/// LibTorch takes its time to load: until watch_signals() of the runtime the signal waits. The
+/// runtime has the mask of this process. Where it ends before that, after a wrong option, nobody is
+/// left whom the signal could reach. Other commands have nothing to save.
+void hold_save_signal(const std::string_view command) {
+  if (command != "train") return;
+  sigset_t saving;
+  sigemptyset(&saving);
+  sigaddset(&saving, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &saving, nullptr);
+}
+
 /// Replaces this process; returns only when that failed.
 int become_runtime(char** argv) {
   wait_less_busily();
+  hold_save_signal(argv[1]);
   const std::filesystem::path runtime = runtime_file();
   execv(runtime.c_str(), argv);
   std::cerr << "trireme: cannot start " << runtime.string() << ": " << std::strerror(errno)

@@ -98,8 +98,12 @@ std::vector<std::string> write(const SavedRun& run, const ExportArguments& argum
   // Hidden and of this process alone: nothing of the user's has that name.
   const fs::path draft =
       output.parent_path() / concat(".", output.filename().string(), ".", ::getpid(), ".draft");
-  fs::remove_all(draft);
-  fs::create_directories(draft);
+  std::error_code failure;
+  fs::remove_all(draft, failure);
+  fs::create_directories(draft, failure);
+  if (failure)
+    throw Error(concat(arguments.output, ": cannot be made: ", failure.message(),
+                       ": name a place with -o that can be written"));
   try {
     std::vector<std::string> files{write_values(run, arguments, draft, size)};
     if (output.extension() == kEnding) {

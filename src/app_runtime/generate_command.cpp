@@ -13,8 +13,12 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 #include <utility>
 
 namespace trireme::app {
@@ -41,10 +45,14 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
             .bytes_are_tokens = data == "text" || (data == "documents" && chain.classes == kBytes)};
   }
   std::error_code none;
-  if (!fs::exists(fs::path(arguments.model) / config::kHuggingFaceFile, none))
+  if (!fs::exists(fs::path(arguments.model) / config::kHuggingFaceFile, none)) {
+    // Of a run that kept no checkpoint there is its job alone: what is missing is said there.
+    if (fs::exists(fs::path(arguments.model) / "job.yaml", none))
+      find_saved_run(arguments.model, arguments.step, own);
     throw InputError(concat(arguments.model,
                             ": is neither a run's folder nor one with weights and their ",
                             config::kHuggingFaceFile));
+  }
   const config::JobSpec job =
       config::read_job(io::parse(concat("model: {weights: ", io::json_text(arguments.model),
                                         "}\ndata: {kind: synthetic}\n"),
@@ -56,12 +64,34 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
           .bytes_are_tokens = chain.classes == kBytes};
 }
 
+/// Digits with an optional minus, behind spaces: "010" means 8 to some programs and 10 to others.
+std::int64_t token_in(std::string_view piece) {
+  piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
+  const std::string_view digits = piece.starts_with('-') ? piece.substr(1) : piece;
+  const bool is_octal = digits.size() > 1 && digits.starts_with('0');
+  std::int64_t token = 0;
+  const char* const end = piece.data() + piece.size();
+  const auto [rest, failure] = std::from_chars(piece.data(), end, token);
+  if (failure != std::errc{} || rest != end || is_octal)
+    throw InputError(concat("--prompt-tokens: ", piece.empty() ? "an empty text" : piece,
+                            " is no token, must be decimal whole numbers separated by commas, "
+                            "e.g. 464,2068"));
+  return token;
+}
+
+std::vector<std::int64_t> tokens_in(const std::string& text, std::int64_t vocabulary) {
+  std::vector<std::int64_t> tokens;
+  for (const std::string& piece : split(text, ',')) {
+    tokens.push_back(token_in(piece));
+    if (tokens.back() < 0 || tokens.back() >= vocabulary)
+      throw InputError(concat("--prompt-tokens: ", tokens.back(),
+                              " is none of the model's tokens, 0 to ", vocabulary - 1));
+  }
+  return tokens;
+}
+
 std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Speaker& speaker) {
-  for (const std::int64_t token : arguments.prompt_tokens)
-    if (token < 0 || token >= speaker.vocabulary)
-      throw InputError(concat("--prompt-tokens: ", token, " is none of the model's tokens, 0 to ",
-                              speaker.vocabulary - 1));
-  if (!arguments.prompt_tokens.empty()) return arguments.prompt_tokens;
+  if (arguments.prompt_tokens) return tokens_in(*arguments.prompt_tokens, speaker.vocabulary);
   if (!speaker.bytes_are_tokens)
     throw InputError(
         "--prompt: this model's tokens are not bytes: give their numbers with --prompt-tokens");
@@ -73,7 +103,7 @@ std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Sp
 
 void print(const GenerateArguments& arguments, const Speaker& speaker) {
   std::vector<std::int64_t> tokens = prompt_of(arguments, speaker);
-  const bool as_text = speaker.bytes_are_tokens && arguments.prompt_tokens.empty();
+  const bool as_text = speaker.bytes_are_tokens && !arguments.prompt_tokens;
   const auto say = [&](std::int64_t token, bool is_first) {
     if (as_text)
       std::cout << static_cast<char>(token);
@@ -86,6 +116,11 @@ void print(const GenerateArguments& arguments, const Speaker& speaker) {
   const runtime::Sampling sampling{.temperature = arguments.temperature, .top_k = arguments.top_k};
   for (int i = 0; i < arguments.tokens; ++i) {
     at::Tensor logits_V = speaker.model.next(tokens);
+    if (!at::isfinite(logits_V).all().item<bool>())
+      throw Error(concat(arguments.model, ": the model gives no finite values for the token after ",
+                         tokens.size(),
+                         ", its training diverged: take an earlier checkpoint (--step), or train "
+                         "again, with a lower train.optimizer.learning_rate"));
     if (speaker.bytes_are_tokens) logits_V = logits_V.narrow(0, 0, kBytes);
     tokens.push_back(runtime::draw(logits_V, sampling, generator));
     if (tokens.back() == arguments.until) break;
@@ -99,6 +134,9 @@ void print(const GenerateArguments& arguments, const Speaker& speaker) {
 
 int generate(const GenerateArguments& arguments, const model::ModelRegistry& own) {
   try {
+    // No range of the command line refuses it: it is neither below one nor above.
+    if (std::isnan(arguments.temperature))
+      throw InputError("--temperature: is nan, must be a number from 0 to 1000");
     print(arguments, speaker_of(arguments, own));
     return 0;
   } catch (...) {

@@ -15,8 +15,9 @@ struct GenerateArguments {
   std::string
       model;  ///< folder of a run or of a checkpoint; or weights as `model.weights` takes them
   std::string prompt;
-  std::vector<std::int64_t> prompt_tokens;  ///< instead of a prompt, where bytes are not the tokens
-  std::optional<std::int64_t> step;         ///< of the checkpoint; else the newest
+  /// Instead of a prompt, where bytes are not the tokens: "464,2068", as it was typed.
+  std::optional<std::string> prompt_tokens;
+  std::optional<std::int64_t> step;  ///< of the checkpoint; else the newest
   int tokens = 200;
   std::optional<std::int64_t> until;  ///< ends before this token
   double temperature = 1;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "own_folder.h"
 
+#include "resume.h"
+
+#include "trireme/checkpoint/store.h"
 #include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -13,6 +16,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -47,9 +51,19 @@ fs::path lock_file(const fs::path& folder) {
   return run.parent_path() / concat(".", run.filename().string(), ".lock");
 }
 
+/// Also one of which only checkpoints are left: a run that begins must not mistake them for its
+/// own.
 bool holds_earlier_run(const fs::path& name) {
-  return is_there(name / "job.yaml") && is_there(name / "metrics.jsonl") &&
-         is_there(name / "plan.json");
+  return (is_there(name / "job.yaml") && is_there(name / "metrics.jsonl") &&
+          is_there(name / "plan.json")) ||
+         !checkpoint::Store(checkpoints_folder(name)).complete().empty();
+}
+
+/// Whether a run ended before it had written its first files: metrics.jsonl comes first, job.yaml
+/// second, plan.json third, and that is an earlier run's.
+bool has_hardly_begun(const fs::path& name) {
+  std::error_code failure;
+  return fs::is_empty(name / "metrics.jsonl", failure) && !failure;
 }
 
 /// The working folder or one around it is not the run's own: the next run would rename it.
@@ -67,9 +81,12 @@ void require_own(const fs::path& folder) {
 void require_nothing_to_lose(const fs::path& folder) {
   const fs::path name = real_name(folder);
   if (holds_earlier_run(name)) return;
+  const bool is_begun = has_hardly_begun(name);
   for (const char* const file : {"job.yaml", "plan.json", "chain.yaml", "platform.yaml",
                                  "metrics.jsonl", "summary.json", "report.html"}) {
-    if (is_there(name / file))
+    const bool is_worthless = is_begun && (file == std::string_view("metrics.jsonl") ||
+                                           file == std::string_view("job.yaml"));
+    if (is_there(name / file) && !is_worthless)
       fail(folder, concat("has a ", file,
                           ", but is no earlier run's folder, and the run would overwrite it: give "
                           "the run another one"));

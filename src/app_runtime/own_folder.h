@@ -36,8 +36,9 @@ bool sees_mark(const std::filesystem::path& folder, const std::string& mark);
 /// neither it nor the earlier run's new name can be written.
 void require_takeable(const std::filesystem::path& folder);
 
-/// Makes the folder. One that holds an earlier run is renamed to FOLDER.1, .2, ...; returns that
-/// name if so. Of a link, all this is done to what it names. Throws as require_takeable().
+/// Makes the folder. One that holds an earlier run, or its checkpoints alone, is renamed to
+/// FOLDER.1, .2, ...; returns that name if so. Of a link, all this is done to what it names. Throws
+/// as require_takeable().
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
 
 }  // namespace trireme::app

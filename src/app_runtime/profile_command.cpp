@@ -71,6 +71,8 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
   const profile::Stored stored = profile::load_or_measure(
       model, job, options, profiles_folder(job),
       arguments.fresh ? profile::Reuse::kForbidden : profile::Reuse::kAllowed);
+  if (!stored.problem.empty())
+    std::cerr << "note: measured, but not kept for the next time: " << stored.problem << "\n";
   if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
   print(arguments, stored, threads);
 }
@@ -87,9 +89,10 @@ void print(const ProfileArguments& arguments, const profile::Stored& stored, int
   }
   std::cout << stored.chain.name << ", one micro-batch, " << threads
             << (threads == 1 ? " thread" : " threads") << ", medians of warm runs:\n"
-            << profile::to_table(stored.chain)
-            << (stored.was_there ? "measured earlier (--fresh measures again): " : "stored in ")
-            << stored.file.string() << "\n";
+            << profile::to_table(stored.chain);
+  if (stored.problem.empty())
+    std::cout << (stored.was_there ? "measured earlier (--fresh measures again): " : "stored in ")
+              << stored.file.string() << "\n";
   if (!arguments.output.empty()) std::cout << "chain: " << arguments.output << "\n";
 }
 

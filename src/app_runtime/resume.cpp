@@ -8,6 +8,7 @@
 #include "trireme/core/text.h"
 #include "trireme/io/node.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -23,6 +24,7 @@ namespace fs = std::filesystem;
 /// Keys of these sections decide a run's numbers, but for a few.
 const std::vector<std::string> kSections{"model", "data", "train"};
 const std::set<std::string> kWithoutEffect{"train.validate_every", "train.validation_batches"};
+constexpr std::int64_t kMostReplicas = 1 << 20;
 const std::string kMicroBatch = "train.micro_batch", kOptimizer = "train.optimizer.kind";
 
 /// What rank 0 finds.
@@ -34,10 +36,14 @@ Numbers numbers_of(const io::Node& job);
 /// What a checkpoint has beside its tensors.
 struct Header {
   Numbers job;
+  int replicas = 0;  ///< as in Resumption
   checkpoint::Manifest manifest;
 };
 /// Throws InputError with a way out where it cannot be read, or where files are cut.
 Header header_of(const fs::path& folder);
+int replicas_of(const io::Node& job);
+/// The largest size up to `most` of which whole micro-batches make up a replica's share.
+int largest_size(int share, int most);
 /// "train.batch: 16, there 32", one for each difference.
 std::vector<std::string> differences(Numbers here, const Numbers& there);
 
@@ -67,11 +73,12 @@ fs::path checkpoints_folder(const fs::path& run) {
 
 std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
                                         const RankContext& context, std::ostream& out) {
-  std::string found;  // step, micro-batch and folder; empty: none
+  std::string found;  // step, micro-batch, replicas and folder; empty: none
   const auto look = [&] {
     if (context.channel.rank() != 0) return;
     if (const auto mine = found_by(job, data, context, out))
-      found = concat(mine->step, ' ', mine->micro_batch, ' ', mine->checkpoint.string());
+      found = concat(mine->step, ' ', mine->micro_batch, ' ', mine->replicas, ' ',
+                     mine->checkpoint.string());
   };
   comm::work_beside_rounds(context.channel, look, "look for a checkpoint");
   found = comm::broadcast(context.channel, comm::everyone(context.channel), found,
@@ -79,11 +86,37 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::s
   if (found.empty()) return std::nullopt;
   Resumption resumption;
   std::istringstream text(found);
-  text >> resumption.step >> resumption.micro_batch;
+  text >> resumption.step >> resumption.micro_batch >> resumption.replicas;
   std::string folder;
   std::getline(text >> std::ws, folder);
   resumption.checkpoint = folder;
   return resumption;
+}
+
+config::JobSpec with_saved_size(const config::JobSpec& job, const Resumption& from) {
+  if (job.train.micro_batch) return job;
+  config::JobSpec sized = job;
+  sized.train.micro_batch = from.micro_batch;
+  const int batch = job.train.batch, replicas = job.pipeline.replicas.value_or(1);
+  const auto unit_of = [&](int count) { return std::int64_t{from.micro_batch} * count; };
+  // The job was checked when it was read, but for what depends on this size.
+  if (batch % unit_of(replicas) == 0) return sized;
+  const bool went_before = from.replicas > 0 && batch % unit_of(from.replicas) == 0;
+  job.fail(
+      "train.micro_batch",
+      concat("is auto, which takes ", from.micro_batch, ", the size that the steps of ",
+             from.checkpoint.string(), " had, but train.batch ", batch,
+             " must be a multiple of micro_batch x pipeline.replicas = ", unit_of(replicas),
+             ": set it to ", largest_size(batch / replicas, from.micro_batch),
+             " with checkpoint.resume: must",
+             went_before ? concat(", or pipeline.replicas to ", from.replicas, " as before") : ""));
+}
+
+void note_replicas(const config::JobSpec& job, const Resumption& from, std::ostream& out) {
+  const int here = job.pipeline.replicas.value();
+  if (from.replicas != 0 && from.replicas != here)
+    out << "note: not as in the checkpoint: replicas: " << here << ", there " << from.replicas
+        << "; numbers may differ in their last bits\n";
 }
 
 namespace {
@@ -103,7 +136,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
   const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json");
   if (!must && has_ended) return std::nullopt;
   const auto& [folder, step] = all.back();
-  const auto [there, manifest] = header_of(folder);
+  const auto [there, replicas, manifest] = header_of(folder);
   const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
   std::vector<std::string> different = differences(here, there);
   if (manifest.data != data) different.emplace_back("the content of data files or model.files");
@@ -128,13 +161,17 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
     job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
                                    " steps behind it: nothing is left to train"));
   out << "goes on from " << folder.string() << "\n";
-  return Resumption{
-      .checkpoint = folder, .step = step, .micro_batch = std::stoi(there.at(kMicroBatch))};
+  return Resumption{.checkpoint = folder,
+                    .step = step,
+                    .micro_batch = std::stoi(there.at(kMicroBatch)),
+                    .replicas = replicas};
 }
 
 Header header_of(const fs::path& folder) {
   try {
-    Header header{.job = numbers_of(io::load(checkpoint::job_file(folder))),
+    const io::Node job = io::load(checkpoint::job_file(folder));
+    Header header{.job = numbers_of(job),
+                  .replicas = replicas_of(job),
                   .manifest = checkpoint::load_manifest(folder)};
     for (const std::string& key : {kMicroBatch, kOptimizer})
       if (!header.job.contains(key))
@@ -144,7 +181,9 @@ Header header_of(const fs::path& folder) {
       throw InputError(concat(file->string(), ": is not here with all its bytes"));
     return header;
   } catch (const Error& error) {
-    throw InputError(concat(error.what(), "; the checkpoint was changed or is damaged: remove ",
+    throw InputError(concat(error.what(),
+                            "; where that is not for now only, the checkpoint was changed or is "
+                            "damaged: remove ",
                             folder.string(),
                             " to go on from the one before it, or to begin anew where it is the "
                             "only one"));
@@ -157,6 +196,18 @@ Numbers numbers_of(const io::Node& job) {
     if (const auto node = job.find(section)) flatten(*node, section, keys);
   for (const std::string& key : kWithoutEffect) keys.erase(key);
   return keys;
+}
+
+int replicas_of(const io::Node& job) {
+  const auto pipeline = job.find("pipeline");
+  const auto replicas = pipeline ? pipeline->find("replicas") : std::nullopt;
+  return replicas ? static_cast<int>(replicas->integer(1, kMostReplicas)) : 0;
+}
+
+int largest_size(int share, int most) {
+  int size = std::min(share, most);
+  while (share % size != 0) --size;
+  return size;
 }
 
 std::vector<std::string> differences(Numbers here, const Numbers& there) {

@@ -14,11 +14,13 @@
 
 namespace trireme::app {
 
-/// A checkpoint, how many steps it has behind it, and the size of their micro-batches.
+/// A checkpoint, how many steps it has behind it, the size of their micro-batches, and how many
+/// replicas the newest of them had.
 struct Resumption {
   std::filesystem::path checkpoint;
   std::int64_t step = 0;
   int micro_batch = 1;
+  int replicas = 0;  ///< 0: not known
 };
 
 /// Of a run's folder.
@@ -35,5 +37,12 @@ std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 /// the checkpoint is damaged.
 std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
                                         const RankContext& context, std::ostream& out);
+
+/// The job with micro-batches as the checkpoint's steps had them, where it leaves their size open.
+/// Throws InputError where its batch and replicas do not go with that size.
+config::JobSpec with_saved_size(const config::JobSpec& job, const Resumption& from);
+
+/// Says on `out` where a job without an open shape has other replicas than the checkpoint.
+void note_replicas(const config::JobSpec& job, const Resumption& from, std::ostream& out);
 
 }  // namespace trireme::app

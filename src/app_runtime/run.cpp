@@ -7,6 +7,7 @@
 #include "profile_command.h"
 #include "train_command.h"
 
+#include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
 #include <CLI/CLI.hpp>
@@ -17,6 +18,8 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace trireme::app {
 namespace {
@@ -29,6 +32,9 @@ void add_profile(CLI::App& app, ProfileArguments& arguments);
 void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arguments);
 void add_export(CLI::App& app, ExportArguments& arguments);
 void add_generate(CLI::App& app, GenerateArguments& arguments);
+/// Throws where two of these options name one file: the one that is written last would be all of
+/// it.
+void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
 /// Of the commands that read checkpoints.
 void add_step(CLI::App& command, std::optional<std::int64_t>& step);
 
@@ -84,6 +90,9 @@ void add_train(CLI::App& app, TrainArguments& arguments) {
   command.add_option("--trace", arguments.trace,
                      "Write the last step's timeline there (JSON for chrome://tracing and "
                      "ui.perfetto.dev)");
+  command.callback([&arguments] {
+    require_apart({{"--report", arguments.report}, {"--trace", arguments.trace}});
+  });
   command.footer(
       "Examples:\n  trireme train configs/quickstart.yaml --set train.steps=50\n"
       "  trireme train configs/quickstart.yaml --set memory.device_budget=48MiB\n"
@@ -124,6 +133,9 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
   command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
   command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
   command.add_flag("--json", arguments.json, "Print the plan as one JSON document");
+  command.callback([&arguments] {
+    require_apart({{"--output", arguments.output}, {"--report", arguments.report}});
+  });
   command.footer("Example:\n  trireme " + name +
                  " configs/small-memory.yaml --set memory.device_budget=64MiB\n"
                  "Exit code 3: nothing fits; the smallest budget that works is in the message.");
@@ -157,9 +169,12 @@ void add_generate(CLI::App& app, GenerateArguments& arguments) {
   CLI::Option* const prompt = command.add_option("--prompt", arguments.prompt,
                                                  "The text, for models whose tokens are bytes");
   command
-      .add_option("--prompt-tokens", arguments.prompt_tokens,
-                  "The numbers of its tokens, e.g. 464,2068; numbers are printed, too")
-      ->delimiter(',')
+      .add_option_function<std::vector<std::string>>(
+          "--prompt-tokens",
+          [&arguments](const std::vector<std::string>& pieces) {
+            arguments.prompt_tokens = join(pieces, ",");
+          },
+          "The numbers of its tokens, e.g. 464,2068; numbers are printed, too")
       ->excludes(prompt);
   command.add_option("--tokens", arguments.tokens, "How many follow")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
@@ -192,6 +207,12 @@ int delivered(int code) {
     std::cerr << "trireme: " << error.what() << "\n";
     return code == 0 ? kFailed : code;
   }
+}
+
+void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {
+  if (const auto clash = io::find_clash(files))
+    throw CLI::ValidationError(clash->option, concat("names ", clash->file, ", as ", clash->earlier,
+                                                     " does: give each a file of its own"));
 }
 
 void add_step(CLI::App& command, std::optional<std::int64_t>& step) {

@@ -35,6 +35,12 @@ void watch_signals() {
   sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = &on_save_signal;
   sigaction(SIGUSR1, &action, nullptr);
+  // Blocked since this process was `trireme` (src/app/main.cpp): one that came meanwhile is
+  // delivered now.
+  sigset_t saving;
+  sigemptyset(&saving);
+  sigaddset(&saving, SIGUSR1);
+  pthread_sigmask(SIG_UNBLOCK, &saving, nullptr);
   // A file over the limit of its size is an error of the write, which says so.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);

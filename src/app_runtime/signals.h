@@ -5,7 +5,8 @@
 
 namespace trireme::app {
 
-/// From now on SIGINT and SIGTERM raise the first flag, SIGUSR1 the second.
+/// From now on SIGINT and SIGTERM raise the first flag, SIGUSR1 the second; also a SIGUSR1 that
+/// came before, where it was blocked. Called by the main thread before there are others.
 void watch_signals();
 bool stop_requested();
 bool save_and_stop_requested();

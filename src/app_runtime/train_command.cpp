@@ -259,6 +259,24 @@ void require_shared_folder(comm::Channel& channel, const std::string& folder,
   comm::work_beside_rounds(channel, look, "look for the run's folder");
 }
 
+/// The job without an open shape; of a run that goes on, with micro-batches as it had them.
+SettledJob settled_job(const Run& run, const RankContext& context,
+                       const std::optional<Resumption>& resumed) {
+  std::ostream& out = words_of(run);
+  const int ranks = context.channel.size();
+  if (!resumed) return with_shape(run.job, run.model, context, ranks, out);
+  const config::JobSpec job = with_saved_size(run.job, *resumed);
+  try {
+    return with_shape(job, run.model, context, ranks, out);
+  } catch (const InputError& error) {
+    if (run.job.train.micro_batch) throw;
+    throw InputError(concat(error.what(), " (micro-batches have the size ", resumed->micro_batch,
+                            " here, for train.micro_batch is auto and the steps of ",
+                            resumed->checkpoint.string(),
+                            " had it; one that is set goes with checkpoint.resume: must)"));
+  }
+}
+
 void train_rank(const Run& run, const RankContext& context) {
   require_same_everywhere(context.channel, run.job, run.content);
   std::ostream& out = words_of(run);
@@ -277,9 +295,8 @@ void train_rank(const Run& run, const RankContext& context) {
     if (!run.job.weights.empty() && !resumed) runtime::require_weights(run.model, run.job);
   };
   comm::work_beside_rounds(context.channel, look, "look at the run's folder and model");
-  config::JobSpec job = run.job;
-  if (resumed && !job.train.micro_batch) job.train.micro_batch = resumed->micro_batch;
-  const SettledJob settled = with_shape(job, run.model, context, context.channel.size(), out);
+  const SettledJob settled = settled_job(run, context, resumed);
+  if (resumed && context.channel.rank() == 0) note_replicas(settled.job, *resumed, out);
   RankContext placed = context;
   placed.stages = stages_for(settled.job, context.channel.size());
   train_settled({.arguments = run.arguments,

@@ -9,6 +9,12 @@
 #include <utility>
 
 namespace trireme::checkpoint {
+namespace {
+
+/// What is set aside for growth: one part in so many.
+constexpr std::size_t kSlack = 8;
+
+}  // namespace
 
 BackgroundFiles::~BackgroundFiles() {
   give_up();
@@ -23,12 +29,25 @@ void BackgroundFiles::begin_file(std::filesystem::path file, std::vector<Spec> t
   Bytes size;
   for (const Spec& tensor : tensors) size += tensor.size;
   try {
-    bytes_.reserve(bytes_.size() + static_cast<std::size_t>(size.count()));
+    make_room(bytes_.size() + static_cast<std::size_t>(size.count()));
   } catch (const std::bad_alloc&) {
     throw Error(concat(file.string(), ": host memory has no ", to_text(size),
                        " for a copy of what is saved; set checkpoint.background to false"));
   }
   files_.push_back({.path = std::move(file), .tensors = std::move(tensors)});
+}
+
+void BackgroundFiles::make_room(std::size_t needed) {
+  if (needed <= bytes_.capacity()) return;
+  // A larger one beside the old one would take the memory of two copies for a moment.
+  if (bytes_.empty()) bytes_ = std::vector<std::byte>();
+  // Losses make the file of a rank a little longer with every save. What is set aside for that is
+  // no memory before it is written to.
+  bytes_.reserve(needed + needed / kSlack);
+}
+
+Bytes BackgroundFiles::room() const {
+  return Bytes(static_cast<std::int64_t>(bytes_.capacity()));
 }
 
 void BackgroundFiles::append(std::span<const std::byte> tensor) {

@@ -36,12 +36,32 @@ void remove_folder(const fs::path& folder) {
   if (failure) throw Error(concat(folder.string(), ": cannot be removed: ", failure.message()));
 }
 
-/// Folders in `root`; none if there is no such folder.
+bool is_missing(const std::error_code& failure) {
+  return failure == std::errc::no_such_file_or_directory;
+}
+
+/// A disk that fails for a moment must not look like one without checkpoints: a run would begin
+/// anew beside them.
+[[noreturn]] void fail_look(const fs::path& place, const std::error_code& failure) {
+  throw InputError(concat(place.string(), ": cannot be read: ", failure.message(),
+                          "; whether checkpoints are there is not known, so make it readable, or "
+                          "give the run another report.directory"));
+}
+
+/// Folders in `root`; none if nothing has that name. Throws InputError for any other reason.
 std::vector<fs::path> folders_in(const fs::path& root) {
-  std::error_code none;
   std::vector<fs::path> folders;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, none))
-    if (entry.is_directory(none)) folders.push_back(entry.path());
+  std::error_code failure;
+  // Also where a file is in the place of a folder around it: whoever makes `root` says so.
+  if (fs::status(root, failure).type() == fs::file_type::not_found) return folders;
+  fs::directory_iterator entry(root, failure);
+  while (!failure && entry != fs::directory_iterator()) {
+    const bool is_folder = entry->is_directory(failure);
+    if (failure && !is_missing(failure)) fail_look(entry->path(), failure);
+    if (is_folder) folders.push_back(entry->path());
+    entry.increment(failure);
+  }
+  if (failure) fail_look(root, failure);
   return folders;
 }
 
@@ -91,8 +111,9 @@ void Store::discard(std::int64_t step) const noexcept {
   fs::remove_all(draft(step), ignored);
 }
 
-void Store::keep(int count) const {
-  const std::vector<Found> all = complete();
+void Store::keep(int count, std::int64_t newest) const {
+  std::vector<Found> all = complete();
+  std::erase_if(all, [&](const Found& found) { return found.step > newest; });
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < all.size(); ++i) {
     // Under a draft's name first: half a checkpoint must not look like one.
     io::publish_folder(all[i].folder, draft(all[i].step));
@@ -111,6 +132,10 @@ std::optional<fs::path> incomplete_file(const Manifest& manifest, const fs::path
   for (const auto& [file, end] : file_ends(manifest)) {
     std::error_code failure;
     const auto size = fs::file_size(folder / file, failure);
+    if (failure && !is_missing(failure))
+      throw InputError(
+          concat((folder / file).string(), ": cannot be read: ", failure.message(),
+                 "; whether the checkpoint is complete is not known, so make it readable"));
     if (failure || !std::cmp_equal(size, end.count())) return folder / file;
   }
   return std::nullopt;

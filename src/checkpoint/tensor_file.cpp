@@ -5,9 +5,9 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 namespace trireme::checkpoint {
@@ -15,7 +15,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they are");
 
-/// So much is handed to the system before it is flushed: it never has much to write at once.
+/// So much is handed to the system before it is flushed, of however many tensors: it never has much
+/// to write at once, and other ranks, which wait for the last flush, too, do not wait long.
 constexpr std::size_t kFlushed = std::size_t{64} << 20;
 /// Heads are padded to this, so that tensors of any type may be mapped where they are.
 constexpr std::size_t kAlignment = 8;
@@ -43,8 +44,8 @@ TensorFile::TensorFile(std::filesystem::path file, std::vector<Spec> tensors)
     : out_(std::move(file)), tensors_(std::move(tensors)) {
   const std::string head = head_of(tensors_);
   const std::uint64_t length = head.size();
-  out_.append(std::as_bytes(std::span(&length, 1)));
-  out_.append(std::string_view(head));
+  write(std::as_bytes(std::span(&length, 1)));
+  write(std::as_bytes(std::span(head)));
 }
 
 void TensorFile::append(std::span<const std::byte> tensor) {
@@ -58,18 +59,30 @@ void TensorFile::append(std::span<const std::byte> tensor) {
                     .digest = digest(tensor.data(), tensor.size()),
                     .part_of = spec.part_of};
   merge(written_, {.tensors = {{spec.name, entry}}});
-  while (!tensor.empty()) {
-    const std::span<const std::byte> piece = tensor.first(std::min(kFlushed, tensor.size()));
-    out_.append(piece);
-    if (piece.size() == kFlushed) out_.flush();
-    tensor = tensor.subspan(piece.size());
-  }
+  write(tensor);
 }
 
 Manifest TensorFile::finish() {
   ensure(next_ == tensors_.size(), "every tensor was written");
   out_.finish();
   return std::move(written_);
+}
+
+Bytes TensorFile::unflushed() const {
+  return Bytes(static_cast<std::int64_t>(unflushed_));
+}
+
+void TensorFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(kFlushed - unflushed_, bytes.size()));
+    out_.append(piece);
+    unflushed_ += piece.size();
+    if (unflushed_ == kFlushed) {
+      out_.flush();
+      unflushed_ = 0;
+    }
+    bytes = bytes.subspan(piece.size());
+  }
 }
 
 void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,

@@ -43,6 +43,9 @@ void check_name(const JobSpec& job) {
   // It names a folder below runs/.
   if (job.name.empty() || job.name.find('/') != std::string::npos)
     job.fail("name", concat("is \"", job.name, "\", must be a word without /"));
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  if (std::any_of(job.name.begin(), job.name.end(), is_control))
+    job.fail("name", "holds a control character, must be a word without any");
 }
 
 void check_data(const JobSpec& job) {

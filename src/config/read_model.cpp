@@ -26,6 +26,9 @@ const std::set<std::string, std::less<>> kFree{"context",      "dropout",   "gra
 
 /// What weights say of their model; nothing where there is no config.json beside them.
 std::optional<ModelSpec> said_by(const std::string& weights);
+/// Throws InputError: neither the job nor its weights say of what kind the model is.
+[[noreturn]] void refuse_unknown(const io::Node& document, const std::optional<io::Node>& weights,
+                                 const std::vector<std::string>& kinds);
 /// The built-in model of this kind with its defaults; else one that the program's author knows.
 ModelSpec built_in(const std::string& kind, const io::Node& section);
 /// Reads the keys that stand in `section`.
@@ -34,6 +37,9 @@ void read_keys(const io::Node& section, ModelSpec& into);
 void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights);
 /// Gives the model the adapters that `adapters` names a folder of.
 void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec& into);
+/// Throws InputError for a key about adapters in a job that does not say whether there are any. One
+/// that says lora_rank: 0 wants none, whatever stands beside it.
+void require_rank(const io::Node& section, const ModelSpec& model);
 
 }  // namespace
 
@@ -49,8 +55,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
   std::vector<std::string> kinds;
   for_each_built_in([&](const auto& spec) { kinds.emplace_back(kind_of(spec)); });
   kinds.insert(kinds.end(), options.own_models.begin(), options.own_models.end());
-  if (!kind && !said)
-    document.fail_at("model.kind", concat("is missing, must be one of ", join(kinds, ", ")));
+  if (!kind && !said) refuse_unknown(document, weights, kinds);
   into.model = said ? *said : built_in(kind->choice(kinds), *section);
   if (said && kind && kind->choice(kinds) != kind_of(*said))
     kind->fail(concat("is ", kind->text(), ", but the weights in ", into.weights, " are of a ",
@@ -60,6 +65,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
   read_keys(*section, into.model);
   if (said) require_same(*section, into.model, *said);
   if (adapters) take_up_adapters(*section, *adapters, into);
+  require_rank(*section, into.model);
 }
 
 namespace {
@@ -76,6 +82,20 @@ std::optional<ModelSpec> said_by(const std::string& weights) {
   ModelSpec spec = read_huggingface(io::load(config, kMaxConfig));
   require_ranges(spec, config);
   return spec;
+}
+
+void refuse_unknown(const io::Node& document, const std::optional<io::Node>& weights,
+                    const std::vector<std::string>& kinds) {
+  std::error_code none;
+  if (weights && !std::filesystem::exists(weights->text(), none))
+    weights->fail(concat("is ", weights->found(),
+                         ", which is not there: name a folder of weights with their ",
+                         kHuggingFaceFile, ", or a file of them and model.kind"));
+  if (weights && std::filesystem::is_directory(weights->text(), none))
+    weights->fail(concat("is ", weights->found(), ", a folder without the ", kHuggingFaceFile,
+                         " that says what its weights are of: name another one, or give "
+                         "model.kind and its sizes"));
+  document.fail_at("model.kind", concat("is missing, must be one of ", join(kinds, ", ")));
 }
 
 ModelSpec built_in(const std::string& kind, const io::Node& section) {
@@ -145,6 +165,19 @@ void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec
     }
   };
   std::visit(take_up, into.model);
+}
+
+void require_rank(const io::Node& section, const ModelSpec& model) {
+  const auto require = [&](const auto& spec) {
+    if constexpr (requires { spec.lora_rank; }) {
+      if (spec.lora_rank > 0 || section.find("lora_rank")) return;
+      for (const char* const key : {"lora_alpha", "lora_targets"})
+        if (const auto node = section.find(key))
+          node->fail(concat("is ", node->found(),
+                            ", but there are no adapters: needs model.lora_rank above 0"));
+    }
+  };
+  std::visit(require, model);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <system_error>
 #include <utility>
@@ -83,6 +84,19 @@ void require_writable(const fs::path& file) {
     if (!fs::is_directory(place, ignored)) fail_write(file, ENOTDIR);
   }
   if (::access(place.c_str(), W_OK) != 0) fail_write(file, errno);
+}
+
+std::optional<Clash> find_clash(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::map<fs::path, std::string> options;
+  std::error_code failure;
+  for (const auto& [option, file] : files) {
+    if (file.empty() || fs::is_other(file, failure)) continue;
+    const fs::path place = fs::weakly_canonical(fs::absolute(file), failure);
+    if (failure) continue;  // what is wrong with it is said where it is to be written
+    const auto [first, is_new] = options.try_emplace(place, option);
+    if (!is_new) return Clash{.option = option, .file = file, .earlier = first->second};
+  }
+  return std::nullopt;
 }
 
 void require_written(std::ostream& out, const std::string& name) {

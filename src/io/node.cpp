@@ -69,13 +69,16 @@ void Node::fail(std::string_view message) const {
 
 void Node::fail_at(std::string_view path, std::string_view message) const {
   const Element* nearest = impl_->element;
+  // What is not there was not set: a map that --set has made says nothing about it.
+  int line = nearest->line == 0 ? impl_->document->root.line : nearest->line;
   for (const std::string& name : split(path, '.')) {
-    const Element* const next = nearest->child(name);
-    if (next == nullptr) break;
-    nearest = next;
+    nearest = nearest->child(name);
+    if (nearest == nullptr) break;
+    if (nearest->line > 0) line = nearest->line;
   }
+  if (nearest != nullptr) line = nearest->line;
   const std::string full_key = key_below(key(), path);
-  throw InputError(concat(io::where(*impl_->document, nearest->line, full_key), " ", message));
+  throw InputError(concat(io::where(*impl_->document, line, full_key), " ", message));
 }
 
 std::string Node::found() const {

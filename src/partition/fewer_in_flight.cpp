@@ -29,7 +29,8 @@ constexpr int kCuts = 4;
 std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan);
 
 /// The fastest plan with these numbers in flight.
-std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other);
+std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other,
+                                       int most_cuts = kCuts);
 
 }  // namespace
 
@@ -64,8 +65,10 @@ std::optional<plan::Plan> in_faster_groups(const StageRoom& room, PlanBuilder& b
   std::optional<plan::Plan> best;
   int misses = 0;
   for (int size = 2; size <= question.stages && misses < kMisses; size += size / 3 + 1) {
-    auto found = fastest_with(in_groups(question, size), builder);
+    const Question groups = in_groups(question, size);
+    auto found = fastest_with(groups, builder, /*most_cuts=*/1);
     const bool is_faster = found && found->step < (best ? best->step : plan.step) * (1 - kGain);
+    if (is_faster) found = fastest_with(groups, builder);
     misses = is_faster ? 0 : misses + 1;
     if (is_faster) best = std::move(found);
   }
@@ -111,12 +114,14 @@ std::optional<plan::Plan> where_fewer_in_flight_fit(const StageRoom& room, PlanB
 
 namespace {
 
-std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other) {
+std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other,
+                                       int most_cuts) {
   const StageRoom room(question);
   PlanBuilder builder(room, other);
   const std::optional<Cut> fixed = fixed_cut(question);
   const std::vector<Cut> cuts =
-      fixed ? std::vector<Cut>{*fixed} : CutSearch(room, builder.policy("joint")).candidates(kCuts);
+      fixed ? std::vector<Cut>{*fixed}
+            : CutSearch(room, builder.policy("joint")).candidates(most_cuts);
   std::optional<plan::Plan> best;
   for (const Cut& cut : cuts) {
     for (const PlanBuilder::How how : {PlanBuilder::How::kPlain, PlanBuilder::How::kChosen}) {

@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 namespace trireme::profile {
 namespace {
@@ -60,7 +61,7 @@ std::optional<Stored> find_stored(const std::string& dependencies,
   const std::filesystem::path file = file_of(dependencies, folder);
   auto chain = read_stored(file);
   if (!chain) return std::nullopt;
-  return Stored{.chain = std::move(*chain), .file = file, .was_there = true};
+  return Stored{.chain = std::move(*chain), .file = file, .was_there = true, .problem = {}};
 }
 
 Stored store(chain::Chain chain, const std::string& dependencies,
@@ -68,7 +69,7 @@ Stored store(chain::Chain chain, const std::string& dependencies,
   const std::filesystem::path file = file_of(dependencies, folder);
   io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
                               commented(dependencies), chain::to_yaml(chain)));
-  return {.chain = std::move(chain), .file = file, .was_there = false};
+  return {.chain = std::move(chain), .file = file, .was_there = false, .problem = {}};
 }
 
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
@@ -78,7 +79,12 @@ Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& jo
   if (reuse == Reuse::kAllowed) {
     if (auto stored = find_stored(known, folder)) return std::move(*stored);
   }
-  return store(measure(model, job, options), known, folder);
+  chain::Chain measured = measure(model, job, options);
+  try {
+    return store(measured, known, folder);
+  } catch (const Error& error) {  // what took minutes is not lost with a place for it
+    return {.chain = std::move(measured), .file = {}, .was_there = false, .problem = error.what()};
+  }
 }
 
 namespace {

@@ -84,7 +84,7 @@ SavedCheckpoint SavedState::finish_save() {
     on_rank_0(
         [&] {
           store.publish(manifest, into_.job);
-          store.keep(into_.keep);
+          store.keep(into_.keep, mine.step);
         },
         "end of a checkpoint");
     frozen_.folder = saved.folder;

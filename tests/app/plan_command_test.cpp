@@ -374,12 +374,22 @@ TEST(PlanCommand, RefusesAFolderToWriteTo) {
   EXPECT_THAT(result.errors, HasSubstr("it is a folder"));
 }
 
+TEST(PlanCommand, RefusesOneFileForTwoAnswers) {
+  const PlanFolder files;
+  const std::string twice = "--memory 14 -o " + files.path("x") + " --report " + files.path("./x");
+  EXPECT_EQ(plan(files, twice).exit_code, 2);
+  EXPECT_THAT(plan(files, twice).errors, HasSubstr(" does: give each a file of its own"));
+}
+
 TEST(PlanCommand, HelpsWithAnExample) {
   for (const std::string command : {"plan", "simulate", "check"}) {
     const CommandResult result = run_command(kTrireme + " " + command + " --help");
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.out, testing::ContainsRegex("Examples?:\n  trireme " + command));
   }
+  const std::string check = run_command(kTrireme + " check --help").out;
+  EXPECT_THAT(check, HasSubstr("--ranks"));
+  EXPECT_THAT(check, HasSubstr("runs/.profiles"));
 }
 
 }  // namespace

@@ -67,6 +67,24 @@ TEST(ProfileCommand, DoesNotTouchTheRunFolder) {
   EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 
+TEST(ProfileCommand, AnswersWhereNothingCanBeKept) {
+  const TemporaryFolder folder;
+  const std::string chain = (folder.path() / "chain.yaml").string();
+  const std::string job = small_job(folder);
+  std::filesystem::create_directories(folder.path() / "runs");
+  folder.file("runs/.profiles", "no folder");
+
+  const CommandResult run = run_command(kTrireme + " profile " + job + " -o " + chain);
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("all 6"));
+  EXPECT_THAT(run.out, testing::Not(HasSubstr("stored in")));
+  EXPECT_THAT(run.errors, HasSubstr("note: measured, but not kept for the next time: "));
+  EXPECT_EQ(run_command(kTrireme + " check " + chain).exit_code, 0);
+  const CommandResult json = run_command(kTrireme + " profile --json " + job);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["file"], "");
+}
+
 TEST(ProfileCommand, FailsWhereItsAnswerDoesNotArrive) {
   const TemporaryFolder folder;
   const CommandResult result =

@@ -281,5 +281,105 @@ TEST_F(Resuming, TakesTheSizeOfMicroBatchesThatTheStepsHad) {
   EXPECT_THAT(run.out, HasSubstr("micro-batches of 2"));
 }
 
+// They could not be checked when the job was read.
+TEST_F(Resuming, RefusesReplicasThatDoNotGoWithTheSizeThatTheStepsHad) {
+  const std::string both = "--set checkpoint.every=3 --set train.steps=6 --set train.batch=12 ";
+  train(both + "--set train.micro_batch=4");
+  std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+  std::filesystem::remove(run_ / "summary.json");
+
+  const CommandResult refused =
+      train(both + "--set train.micro_batch=auto --set pipeline.replicas=2");
+  const CommandResult taken = train(
+      both + "--set train.micro_batch=3 --set pipeline.replicas=2 --set checkpoint.resume=must");
+
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors,
+              HasSubstr("train.micro_batch is auto, which takes 4, the size that the steps of " +
+                        (run_ / "checkpoints" / "step-3").string() +
+                        " had, but train.batch 12 must be a multiple of micro_batch x "
+                        "pipeline.replicas = 8: set it to 3 with checkpoint.resume: must, or "
+                        "pipeline.replicas to 1 as before"));
+  EXPECT_EQ(taken.exit_code, 0) << taken.errors;
+}
+
+TEST_F(Resuming, RefusesReplicasWhoseShareIsSmallerThanTheMicroBatchThatWasSaved) {
+  const std::string both = "--set checkpoint.every=3 --set train.steps=6 ";
+  train(both + "--set train.micro_batch=8");
+  std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+  std::filesystem::remove(run_ / "summary.json");
+
+  const CommandResult run = train(both + "--set train.micro_batch=auto --set pipeline.replicas=2");
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("= 16: set it to 4 with checkpoint.resume: must"));
+}
+
+TEST_F(Resuming, NotesAnotherNumberOfReplicas) {
+  crash_after_three();
+  const std::string settings = "--set checkpoint.every=3 --set train.steps=6 ";
+
+  const CommandResult more = train(settings + "--set pipeline.replicas=2");
+  std::filesystem::remove(run_ / "summary.json");
+  std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+  const CommandResult same = train(settings);
+
+  EXPECT_EQ(more.exit_code, 0) << more.errors;
+  EXPECT_THAT(more.out, HasSubstr("note: not as in the checkpoint: replicas: 2, there 1"));
+  EXPECT_EQ(same.exit_code, 0) << same.errors;
+  EXPECT_THAT(same.out, Not(HasSubstr("not as in the checkpoint")));
+}
+
+// LibTorch takes most of a second to load, in which nobody watches signals yet.
+TEST_F(Resuming, Usr1IsHeardFromTheFirstMomentOn) {
+  const CommandResult stopped = run_command(
+      kTrireme + " train " + job_ + " --set train.steps=3000 & pid=$!; for i in $(seq 3000); do " +
+      "case $(readlink /proc/$pid/exe) in *trireme-runtime) break;; esac; done; " +
+      "kill -USR1 $pid; wait $pid");
+
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_THAT(stopped.errors, HasSubstr("which was saved: the same command goes on from there"));
+}
+
+TEST_F(Resuming, NeverKeepsCheckpointsThatLieInTheFolderAlone) {
+  crash_after_three();
+  for (const char* const file : {"metrics.jsonl", "job.yaml", "plan.json", "report.html"})
+    std::filesystem::remove(run_ / file);
+
+  const CommandResult run =
+      train("--set checkpoint.resume=never --set checkpoint.every=1 --set train.steps=2");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_TRUE(
+      std::filesystem::exists(folder_.path() / "runs" / "small.1" / "checkpoints" / "step-3"));
+  EXPECT_TRUE(std::filesystem::exists(run_ / "checkpoints" / "step-2"));
+  EXPECT_FALSE(std::filesystem::exists(run_ / "checkpoints" / "step-3"));
+}
+
+// Where a run died before it had written its first files.
+TEST_F(Resuming, TakesAFolderThatARunHadHardlyBegun) {
+  for (const std::string job : {"", "job.yaml"}) {
+    std::filesystem::remove_all(run_);
+    std::filesystem::create_directories(run_);
+    std::ofstream(run_ / "metrics.jsonl");
+    if (!job.empty()) std::ofstream(run_ / job) << "name: small\n";
+
+    const CommandResult run = train("");
+
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    EXPECT_EQ(summary_of(run_)["steps"], 3);
+  }
+}
+
+TEST_F(Resuming, LeavesAFolderWithMetricsOfItsOwnAlone) {
+  std::filesystem::create_directories(run_);
+  std::ofstream(run_ / "metrics.jsonl") << "{\"step\": 1}\n";
+
+  const CommandResult run = train("");
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("has a metrics.jsonl, but is no earlier run's folder"));
+}
+
 }  // namespace
 }  // namespace trireme

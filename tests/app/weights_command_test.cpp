@@ -238,6 +238,21 @@ TEST_F(SavedRun, WithoutCheckpointsSaysWhatIsMissing) {
   const CommandResult exported = trireme("export " + own_.path().string() + " -o " + out_);
   EXPECT_EQ(exported.exit_code, 2);
   EXPECT_THAT(exported.errors, HasSubstr("has no checkpoints"));
+  const TemporaryFolder other;
+  ASSERT_EQ(trireme("train " + small_job(other)).exit_code, 0);
+  const CommandResult said = trireme("generate " + small_run(other).string() + " --prompt a");
+  EXPECT_EQ(said.exit_code, 2);
+  EXPECT_THAT(said.errors, HasSubstr("has no checkpoints: name the folder of a run that keeps some "
+                                     "(checkpoint.every)"));
+}
+
+TEST_F(SavedRun, IsNotExportedIntoAFile) {
+  own_.file("e", "mine");
+  const CommandResult exported =
+      trireme("export " + run() + " -o " + own_.path().string() + "/e/f");
+  EXPECT_EQ(exported.exit_code, 1);
+  EXPECT_THAT(exported.errors, HasSubstr("trireme: " + own_.path().string() +
+                                         "/e/f: cannot be made: Not a directory: name a place"));
 }
 
 TEST_F(SavedRun, GoesOnWithTokensAsItsWeightsDo) {
@@ -260,6 +275,38 @@ TEST_F(SavedRun, OfNoTextTakesNoText) {
   EXPECT_THAT(unknown.errors, HasSubstr("64 is none of the model's tokens, 0 to 63"));
 }
 
+TEST_F(SavedRun, TakesTokensInDecimalDigitsAlone) {
+  const auto errors = [](const std::string& tokens) {
+    const CommandResult result = trireme("generate " + run() + " --prompt-tokens '" + tokens + "'");
+    EXPECT_EQ(result.exit_code, 2) << tokens;
+    return result.errors;
+  };
+  for (const char* const wrong : {"", "1,,2", "1,"})
+    EXPECT_THAT(errors(wrong), HasSubstr("--prompt-tokens: an empty text is no token")) << wrong;
+  for (const std::string wrong : {"0x10", "010", "1.5", "a", "99999999999999999999"})
+    EXPECT_THAT(errors("1," + wrong), HasSubstr("--prompt-tokens: " + wrong + " is no token"));
+  EXPECT_THAT(trireme("generate " + run() + " --prompt-tokens '1, 0,2' --tokens 1").out,
+              StartsWith("1,0,2,"));
+}
+
+TEST_F(SavedRun, WhoseTrainingDivergedSaysSo) {
+  ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
+  const std::string file = out_ + "/model.safetensors";
+  std::string bytes = text_of(file);
+  // All values become NaN; what says where they are stands before them.
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.rfind('}')) + 1, bytes.end(), '\xFF');
+  own_.file("model/model.safetensors", bytes);
+  for (const char* const temperature : {"1", "0"}) {
+    const CommandResult said =
+        trireme("generate " + out_ + " --prompt-tokens 1 --temperature " + temperature);
+    EXPECT_EQ(said.exit_code, 1);
+    EXPECT_THAT(said.errors, HasSubstr(out_ + ": the model gives no finite values"));
+  }
+  const CommandResult said = trireme("generate " + run() + " --prompt-tokens 1 --temperature nan");
+  EXPECT_EQ(said.exit_code, 2);
+  EXPECT_THAT(said.errors, HasSubstr("--temperature: is nan, must be a number from 0 to 1000"));
+}
+
 TEST_F(SavedRun, OfAnotherModelIsRefusedBeforeAnythingIsMeasured) {
   ASSERT_EQ(trireme("export " + run() + " -o " + out_ + ".safetensors").exit_code, 0);
   const std::string job = small_job(own_) + " --set model.weights=" + out_ +
@@ -269,6 +316,18 @@ TEST_F(SavedRun, OfAnotherModelIsRefusedBeforeAnythingIsMeasured) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.errors, HasSubstr("has no tensor 'transformer.h.2."));
     EXPECT_EQ(refused.errors.find("measuring"), std::string::npos) << refused.errors;
+  }
+}
+
+TEST(Options, ThatNameOneFileAreRefused) {
+  const TemporaryFolder folder;
+  const std::string here = "cd " + folder.path().string() + " && " + kTrireme;
+  const std::string job = small_job(folder);
+  for (const std::string& command :
+       {" train " + job + " --trace x --report ./x", " check " + job + " -o x --report $PWD/x"}) {
+    const CommandResult refused = run_command(here + command);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.errors, HasSubstr("does: give each a file of its own"));
   }
 }
 

@@ -42,6 +42,22 @@ TEST(BackgroundFiles, AreWhatWasThereWhenTheyWereBegun) {
   }
 }
 
+// Losses of further steps make it a little longer.
+TEST(BackgroundFiles, KeepTheirMemoryForALittleMore) {
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  std::vector<Bytes> rooms;
+  for (const int size : {8000, 8008, 8016, 20000}) {
+    files.begin_file(folder / std::to_string(size),
+                     {{.name = "a", .type = "U8", .sizes = {size}, .size = Bytes(size)}});
+    rooms.push_back(files.room());
+    files.append(std::vector<std::byte>(static_cast<std::size_t>(size)));
+    files.start();
+    files.finish();
+  }
+  EXPECT_THAT(rooms, ElementsAre(Bytes(9000), Bytes(9000), Bytes(9000), Bytes(22500)));
+}
+
 TEST(BackgroundFiles, ThatCannotBeWrittenSayWhy) {
   const TemporaryFolder folder;
   BackgroundFiles files;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/checkpoint/store.h"
 
+#include "support/input_error.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/checkpoint/tensor_file.h"
@@ -13,6 +14,7 @@
 namespace trireme::checkpoint {
 namespace {
 
+using support::input_error;
 using support::TemporaryFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -70,10 +72,53 @@ TEST(Store, KeepsTheNewest) {
   const TemporaryFolder folder;
   const Store store(folder.path());
   for (const int step : {5, 10, 15, 100}) save(store, step);
-  store.keep(2);
+  store.keep(2, 100);
   EXPECT_THAT(steps_in(store), ElementsAre(15, 100));
-  store.keep(2);
+  store.keep(2, 100);
   EXPECT_THAT(steps_in(store), ElementsAre(15, 100));
+}
+
+// Of a run that was in the folder before, or copied there.
+TEST(Store, NeverRemovesTheStepJustPublishedForOthersThatComeLater) {
+  const TemporaryFolder folder;
+  const Store store(folder.path());
+  for (const int step : {1, 2, 50, 60}) save(store, step);
+  save(store, 3);
+  store.keep(2, 3);
+  EXPECT_THAT(steps_in(store), ElementsAre(2, 3, 50, 60));
+}
+
+// A disk that fails is not one without checkpoints, beside which a run may begin anew.
+TEST(Store, SaysWhyAFolderCannotBeLookedInto) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "checkpoints", "");
+  EXPECT_THAT(input_error([&] { Store(folder / "checkpoints").complete(); }),
+              HasSubstr((folder / "checkpoints").string() + ": cannot be read: Not a directory"));
+}
+
+TEST(Store, SaysWhichCheckpointCannotBeLookedAt) {
+  const TemporaryFolder folder;
+  const Store store(folder.path());
+  save(store, 1);
+  std::filesystem::create_symlink("step-2", folder / "step-2");  // on its way to itself
+  EXPECT_THAT(input_error([&] { store.complete(); }),
+              HasSubstr((folder / "step-2").string() + ": cannot be read: "));
+}
+
+TEST(Store, TakesALinkToNothingForNoCheckpoint) {
+  const TemporaryFolder folder;
+  const Store store(folder.path());
+  save(store, 1);
+  std::filesystem::create_symlink("nothing", folder / "step-2");
+  EXPECT_THAT(steps_in(store), ElementsAre(1));
+}
+
+TEST(Store, SaysWhyAFileOfAManifestCannotBeLookedAt) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("a", folder / "a");
+  const Manifest manifest{.tensors = {{"n", {.file = "a", .size = Bytes(8)}}}};
+  EXPECT_THAT(input_error([&] { incomplete_file(manifest, folder.path()); }),
+              HasSubstr((folder / "a").string() + ": cannot be read: "));
 }
 
 TEST(Store, TakesAStepAgain) {

@@ -81,6 +81,27 @@ TEST(TensorFile, MayBeLargerThanWhatIsFlushedAtOnce) {
   EXPECT_TRUE(read == many);
 }
 
+// Else all of them wait for the last flush, and other ranks with them.
+TEST(TensorFile, FlushesManySmallTensorsAsOneLargeOne) {
+  const TemporaryFolder folder;
+  constexpr std::int64_t kMiB = 1 << 20, kSize = 24 * kMiB;
+  const std::vector<std::byte> bytes(static_cast<std::size_t>(kSize));
+  std::vector<Spec> specs;
+  for (const char* const name : {"a", "b", "c"})
+    specs.push_back({.name = name, .type = "U8", .sizes = {kSize}, .size = Bytes(kSize)});
+  TensorFile out(folder / "a.safetensors", specs);
+  const std::int64_t head = out.unflushed().count();
+
+  std::vector<std::int64_t> unflushed;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    out.append(bytes);
+    unflushed.push_back(out.unflushed().count() - head);
+  }
+  out.finish();
+
+  EXPECT_EQ(unflushed, (std::vector<std::int64_t>{24 * kMiB, 48 * kMiB, (72 - 64) * kMiB}));
+}
+
 TEST(TensorFile, WithAnyBitChangedOrAnEndMissingIsRefused) {
   const TemporaryFolder folder;
   const Manifest manifest = write_two(folder / "a.safetensors");

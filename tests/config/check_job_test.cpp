@@ -63,6 +63,20 @@ TEST(CheckJob, AdaptersStandBesideWeightsOfTheModel) {
   EXPECT_EQ(refusal("model: {kind: llama, lora_rank: 4, lora_targets: [q, gate]}" + data), kNone);
 }
 
+TEST(CheckJob, KeysOfAdaptersNeedARank) {
+  const std::string data = "\ndata: {files: [x]}\n";
+  EXPECT_EQ(refusal("model:\n  kind: gpt\n  lora_targets: [qkv]" + data),
+            "a.yaml:3: model.lora_targets is a list, but there are no adapters: needs "
+            "model.lora_rank above 0");
+  EXPECT_EQ(refusal("model:\n  kind: llama\n  lora_alpha: 16" + data),
+            "a.yaml:3: model.lora_alpha is 16, but there are no adapters: needs model.lora_rank "
+            "above 0");
+  // Switched off by the user's own word, as --set model.lora_rank=0 does, or a resolved job's.
+  EXPECT_EQ(refusal("model: {kind: gpt, lora_rank: 0, lora_alpha: 32}" + data), kNone);
+  EXPECT_EQ(refusal(to_yaml(read_job(io::parse("model: {kind: gpt}" + data, "a.yaml"), {}))),
+            kNone);
+}
+
 TEST(CheckJob, PatchesFillTheImage) {
   EXPECT_EQ(refusal("model: {kind: vit, image_size: 30}"),
             "a.yaml:1: model.image_size is 30, must be a multiple of model.patch = 4");
@@ -160,9 +174,9 @@ TEST(CheckJob, ModelAndDataBelongTogether) {
   EXPECT_EQ(refusal("model: {kind: mlp}\ndata: {kind: text, files: [x]}\n"),
             "a.yaml:2: data.kind is text, must be synthetic for model.kind mlp");
   EXPECT_EQ(refusal("model: {kind: mlp}\n"), kNone);
-  EXPECT_EQ(
-      refusal("model: {kind: gpt}\ndata: {kind: images, files: [x]}\n"),
-      "a.yaml:2: data.kind is images, must be text or tokens or synthetic for model.kind gpt");
+  EXPECT_EQ(refusal("model: {kind: gpt}\ndata: {kind: images, files: [x]}\n"),
+            "a.yaml:2: data.kind is images, must be text or tokens or documents or synthetic for "
+            "model.kind gpt");
   EXPECT_EQ(refusal("model: {kind: vgg}\ndata: {kind: text, files: [x]}\n"),
             "a.yaml:2: data.kind is text, must be synthetic or images for model.kind vgg");
   for (const std::string kind : {"vit", "resnet", "vgg"}) {

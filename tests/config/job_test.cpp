@@ -218,7 +218,7 @@ TEST(ReadJob, PointsToTheCommandLineForABadSetting) {
   EXPECT_EQ(refusal("train.batch=30"),
             "--set train.batch is 30, must be a multiple of micro_batch x replicas = 4");
   EXPECT_EQ(refusal("train.micro_batch=5"),
-            "--set train.batch is 32, must be a multiple of micro_batch x replicas = 5");
+            "dir/a.yaml:1: train.batch is 32, must be a multiple of micro_batch x replicas = 5");
 }
 
 TEST(MicroBatches, AreCountedPerReplica) {

@@ -46,7 +46,8 @@ TEST(Job, RefusesUnknownSections) {
        {"threads: 0", "threads is 0, must be a whole number from 1 to 4096"},
        {"threads: many", "threads is many, must be a whole number from 1 to 4096"},
        {"name: a/b", "name is \"a/b\", must be a word without /"},
-       {"name: ''", "name is \"\", must be a word without /"}});
+       {"name: ''", "name is \"\", must be a word without /"},
+       {"name: \"a\\0b\"", "name holds a control character, must be a word without any"}});
 }
 
 TEST(Job, RefusesABrokenModel) {
@@ -127,8 +128,8 @@ TEST(Job, RefusesBrokenData) {
   const std::string model = "model: {kind: gpt}\n";
   expect_refusals_of_jobs(
       {{model + "data: {kind: texts, files: [x]}",
-        "2: data.kind is texts, must be one of text, tokens, images, synthetic (did you mean "
-        "'text'?)"},
+        "2: data.kind is texts, must be one of text, tokens, documents, images, synthetic (did you "
+        "mean 'text'?)"},
        {model + "data: {files: x}", "2: data.files is x, must be a list"},
        {model + "data: {files: [[x]]}", "2: data.files[0] is a list, must be text"},
        {model + "data: {files: [x], validation_fraction: 0.6}",

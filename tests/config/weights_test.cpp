@@ -93,13 +93,30 @@ TEST_F(Weights, OfOtherTokensRefuseText) {
 }
 
 TEST(WeightsWithoutConfig, NeedTheKind) {
-  EXPECT_THAT(
-      input_error([] { read("model: {weights: w.safetensors}\ndata: {files: [x.txt]}\n"); }),
-      HasSubstr("model.kind is missing"));
+  const TemporaryFolder folder;
+  io::write_file(folder / "w.safetensors", "");
+  EXPECT_THAT(input_error([&] {
+                read(concat("model: {weights: \"", folder.path().string(),
+                            "/w.safetensors\"}\ndata: {files: [x.txt]}\n"));
+              }),
+              HasSubstr("model.kind is missing"));
   const JobSpec job =
       read("model: {kind: mlp, weights: w.safetensors, widths: [8]}\ndata: {kind: synthetic}\n");
   EXPECT_EQ(job.weights, "w.safetensors");
   EXPECT_EQ(std::get<MlpSpec>(job.model).widths, std::vector<int>{8});
+}
+
+TEST(WeightsWithoutConfig, ThatAreNotThereAreNamed) {
+  const auto refusal = [](const std::string& weights) {
+    return input_error([&] {
+      read(kLeast, {.settings = {concat("model={weights: \"", weights, "\"}")}, .own_models = {}});
+    });
+  };
+  EXPECT_THAT(refusal("no/such"), HasSubstr("--set model.weights is \"no/such\", which is not "
+                                            "there: name a folder of weights with their "
+                                            "config.json"));
+  const TemporaryFolder empty;
+  EXPECT_THAT(refusal(empty.path().string()), HasSubstr("a folder without the config.json"));
 }
 
 TEST(WeightsWithoutConfig, AreNotForModelsOfTheProgramsAuthor) {

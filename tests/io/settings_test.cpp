@@ -79,6 +79,19 @@ TEST(WithSetting, LeavesUnknownKeysToTheStrictReader) {
             "--set train.stepz is not a key here (did you mean 'steps'?)");
 }
 
+TEST(WithSetting, IsNotBlamedForAKeyThatNobodySet) {
+  const Node node = with_setting(document(), "checkpoint.every=5");
+  EXPECT_EQ(input_error([&] { node.fail_at("checkpoint.resume", "is auto"); }),
+            "a.yaml:1: checkpoint.resume is auto");
+  EXPECT_EQ(input_error([&] { node.find("checkpoint")->fail_at("resume", "is auto"); }),
+            "a.yaml:1: checkpoint.resume is auto");
+  EXPECT_EQ(input_error([&] { node.fail_at("checkpoint.every", "is 5"); }),
+            "--set checkpoint.every is 5");
+  const Node alone = with_setting(parse("", "a.yaml"), "checkpoint.every=5");
+  EXPECT_EQ(input_error([&] { alone.fail_at("model.kind", "is missing"); }),
+            "a.yaml:1: model.kind is missing");
+}
+
 TEST(WithSetting, TakesAnEmptyValue) {
   EXPECT_EQ(with_setting(document(), "files=").find("files")->kind(), Node::Kind::kNull);
 }

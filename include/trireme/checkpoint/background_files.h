@@ -27,6 +27,8 @@ class BackgroundFiles {
   /// for them is not to be had.
   void begin_file(std::filesystem::path file, std::vector<Spec> tensors);
   void append(std::span<const std::byte> tensor);
+  /// What all of them can take before other memory is needed.
+  Bytes room() const;
 
   /// Writes all of that.
   void start();
@@ -43,6 +45,7 @@ class BackgroundFiles {
     std::vector<Spec> tensors;
   };
   Manifest written() const;
+  void make_room(std::size_t needed);
 
   std::vector<File> files_;
   std::vector<std::byte> bytes_;

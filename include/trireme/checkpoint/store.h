@@ -25,7 +25,8 @@ class Store {
  public:
   explicit Store(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// In the order of their steps.
+  /// In the order of their steps; none where there is no such folder. Throws InputError where that
+  /// cannot be told.
   std::vector<Found> complete() const;
 
   /// "step-300", and "step-300.draft".
@@ -39,8 +40,9 @@ class Store {
   void publish(const Manifest& manifest, const std::string& job) const;
   /// After an error: a draft that will not be published is only in the way.
   void discard(std::int64_t step) const noexcept;
-  /// Removes all but the newest so many.
-  void keep(int count) const;
+  /// Removes all but so many of the newest up to `newest`, the step that was just published. What
+  /// has later steps is not of this run, and is neither counted nor removed.
+  void keep(int count, std::int64_t newest) const;
 
  private:
   std::filesystem::path root_;
@@ -49,7 +51,8 @@ class Store {
 /// Where the files of a manifest end, by name: the bytes of each when it is whole.
 std::map<std::string, Bytes> file_ends(const Manifest& manifest);
 
-/// A file of the manifest that is not there with all its bytes, if there is one.
+/// A file of the manifest that is not there with all its bytes, if there is one. Throws InputError
+/// where that cannot be told.
 std::optional<std::filesystem::path> incomplete_file(const Manifest& manifest,
                                                      const std::filesystem::path& folder);
 

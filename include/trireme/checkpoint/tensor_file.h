@@ -36,10 +36,16 @@ class TensorFile {
   /// After the last one: flushes, closes, and says where each tensor is.
   Manifest finish();
 
+  /// What the system may not have on disk yet: less than 64 MiB, however many tensors there were.
+  Bytes unflushed() const;
+
  private:
+  void write(std::span<const std::byte> bytes);
+
   io::OutputFile out_;
   std::vector<Spec> tensors_;
   std::size_t next_ = 0;
+  std::size_t unflushed_ = 0;
   Manifest written_;
 };
 

@@ -7,8 +7,10 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trireme::io {
@@ -25,6 +27,15 @@ void write_file(const std::filesystem::path& file, std::string_view content);
 /// Throws Error where write_file() would, as far as can be told without writing: a command that
 /// takes minutes asks before it begins. Empty: none is to be written.
 void require_writable(const std::filesystem::path& file);
+
+/// An option that names a file which an earlier one names.
+struct Clash {
+  std::string option, file, earlier;
+};
+
+/// Of options and the files they name, empty where they name none; the same file may have several
+/// names. A pipe or /dev/null takes one after the other.
+std::optional<Clash> find_clash(const std::vector<std::pair<std::string, std::string>>& files);
 
 /// Throws Error where what was written to `out`, which the message calls `name`, did not arrive.
 void require_written(std::ostream& out, const std::string& name);

@@ -27,6 +27,7 @@ struct Stored {
   chain::Chain chain;
   std::filesystem::path file;
   bool was_there = false;  ///< nothing was measured
+  std::string problem;     ///< why it could not be stored: there is no file then
 };
 
 /// What is stored in `folder` for these dependencies(), if it can be read.
@@ -39,7 +40,8 @@ Stored store(chain::Chain chain, const std::string& dependencies,
 enum class Reuse { kAllowed, kForbidden };
 
 /// The chain stored in `folder` for these dependencies; where there is none, or none that can be
-/// read, or with kForbidden, measures it and stores it there.
+/// read, or with kForbidden, measures it and stores it there. Where it cannot be stored it says
+/// why.
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse);
