@@ -22,6 +22,8 @@ constexpr double kGain = 1e-9;
 constexpr double kWorthGroups = 0.01;
 /// Sizes of groups in a row without a gain, after which larger ones are not tried.
 constexpr int kMisses = 2;
+/// A size that is so much slower leaves larger ones no hope.
+constexpr double kHopeless = 1.1;
 /// Cuts that are simulated for a size of groups.
 constexpr int kCuts = 4;
 
@@ -66,11 +68,12 @@ std::optional<plan::Plan> in_faster_groups(const StageRoom& room, PlanBuilder& b
   int misses = 0;
   for (int size = 2; size <= question.stages && misses < kMisses; size += size / 3 + 1) {
     const Question groups = in_groups(question, size);
+    const Seconds least = best ? best->step : plan.step;
     auto found = fastest_with(groups, builder, /*most_cuts=*/1);
-    const bool is_faster = found && found->step < (best ? best->step : plan.step) * (1 - kGain);
-    if (is_faster) found = fastest_with(groups, builder);
+    if (!found || found->step > least * kHopeless) break;
+    const bool is_faster = found->step < least * (1 - kGain);
     misses = is_faster ? 0 : misses + 1;
-    if (is_faster) best = std::move(found);
+    if (is_faster) best = fastest_with(groups, builder);
   }
   return best;
 }
