@@ -137,7 +137,11 @@ int generate(const GenerateArguments& arguments, const model::ModelRegistry& own
     // No range of the command line refuses it: it is neither below one nor above.
     if (std::isnan(arguments.temperature))
       throw InputError("--temperature: is nan, must be a number from 0 to 1000");
-    print(arguments, speaker_of(arguments, own));
+    const Speaker speaker = speaker_of(arguments, own);
+    if (arguments.until && *arguments.until >= speaker.vocabulary)
+      throw InputError(concat("--until: ", *arguments.until,
+                              " is none of the model's tokens, 0 to ", speaker.vocabulary - 1));
+    print(arguments, speaker);
     return 0;
   } catch (...) {
     return exit_code_of_current_exception(true, "");

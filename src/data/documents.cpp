@@ -101,8 +101,9 @@ Layout::Layout(const DocumentFiles& files, const config::DataSpec& spec, std::in
     const auto all = files.tokens(document), kept = fitting(all, capacity);
     lengths.push_back(static_cast<std::int64_t>(kept.size()));
     learned_of.push_back(count_learned(kept));
+    if (learned_of.back() == 0) continue;
     cut += kept.size() < all.size() ? 1 : 0;
-    if (learned_of.back() > 0) usable.push_back(document);
+    usable.push_back(document);
   }
   left_out = files.size() - static_cast<std::int64_t>(usable.size());
   const auto count = static_cast<std::int64_t>(usable.size());

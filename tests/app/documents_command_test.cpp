@@ -127,6 +127,16 @@ TEST(DocumentsOfBytes, AreWrittenByTheExampleLearnedAndGoneOnWith) {
   }
 }
 
+TEST(DocumentsOfBytes, AreNotWrittenOverWhatIsRead) {
+  const TemporaryFolder folder;
+  const std::string lines = folder.file("a.jsonl", "{\"text\": \"a\"}\n");
+  const std::string tokens = "python3 " TRIREME_SOURCE_DIR "/examples/tokens.py documents bytes ";
+  for (const std::string& forgotten : {tokens + lines, tokens + lines + " " + lines}) {
+    EXPECT_EQ(run_command(forgotten).exit_code, 1);
+    EXPECT_EQ(text_of(lines), "{\"text\": \"a\"}\n");
+  }
+}
+
 TEST(DocumentsOfBytes, ThatAreNoJsonAreRefusedWithTheirLine) {
   const TemporaryFolder folder;
   const std::string lines = folder.file("a.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"a\"}\n");

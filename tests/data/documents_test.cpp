@@ -67,7 +67,7 @@ TEST(Documents, AreCutToTheContextAndLeftOutWhereNothingOfThemIsLearned) {
   EXPECT_THAT(epoch(*dataset),
               testing::ElementsAre(Row({1, 2, 3, 4, 5, 6}, {kM, kM, kM, kM, 6, 7})));
   EXPECT_THAT(dataset->describe(),
-              HasSubstr("; 2 cut to 7 tokens; 3 left out, in which nothing is to be learned"));
+              HasSubstr("; 1 cut to 7 tokens; 3 left out, in which nothing is to be learned"));
 }
 
 TEST(Documents, StandWholeBehindEachOtherWherePacked) {
