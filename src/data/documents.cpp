@@ -113,6 +113,10 @@ Layout::Layout(const DocumentFiles& files, const config::DataSpec& spec, std::in
     throw InputError(concat(files.describe(), ": of ", files.size(),
                             " documents none has a token to be learned among its first ", capacity,
                             " (the model's context + 1), behind its first one"));
+  if (spec.validation_fraction > 0 && validation_documents == 0)
+    throw InputError(concat(files.describe(), ": the validation part (data.validation_fraction = ",
+                            to_text(spec.validation_fraction), ", 0 for none) has none of ", count,
+                            " documents, must have at least 1"));
   const Permutation order(static_cast<std::uint64_t>(count), kSplitKey);
   std::vector<std::int64_t> split;
   for (std::int64_t place = 0; place < count; ++place)

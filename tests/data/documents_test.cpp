@@ -176,6 +176,9 @@ TEST(Documents, ThatCannotBeReadAreRefusedWithTheReason) {
       HasSubstr("a token of document 1 is 100, must be below the model's vocabulary = 100"));
   EXPECT_THAT(refusal(document_file({{1, 2}, {3, 4}})),
               HasSubstr("of 2 documents none has a token to be learned among its first 7"));
+  io::write_file(folder / "a", whole);
+  EXPECT_THAT(input_error([&] { open_dataset(documents(folder / "a", false, 0.4), kShape, 1); }),
+              HasSubstr("(data.validation_fraction = 0.4, 0 for none) has none of 2 documents"));
   ExampleShape without_masks = kShape;
   without_masks.takes_masks = false;
   EXPECT_THAT(refusal(whole, without_masks), HasSubstr("does not heed which targets count"));
