@@ -167,7 +167,8 @@ void DocumentsDataset::fill(std::int64_t example, std::int64_t row, MicroBatch& 
 
 std::string DocumentsDataset::describe() const {
   const auto in_rows = [this](std::int64_t documents, std::int64_t rows) {
-    return is_packed_ ? concat(documents, " in ", rows, " rows") : concat(documents);
+    return is_packed_ ? concat(documents, " in ", rows, rows == 1 ? " row" : " rows")
+                      : concat(documents);
   };
   const std::string validation =
       layout_.validation == 0 ? "none" : in_rows(layout_.validation_documents, layout_.validation);
