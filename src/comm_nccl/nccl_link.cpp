@@ -19,15 +19,32 @@ using State = NcclMessage::State;
 /// NCCL numbers the ranks of a communicator by themselves: the sender first.
 constexpr int kSender = 0, kReceiver = 1;
 
+c10::cuda::CUDAStream new_stream(c10::DeviceIndex device) {
+  const c10::cuda::CUDAGuard on_device(device);
+  int least = 0, greatest = 0;
+  tier::check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+              "cudaDeviceGetStreamPriorityRange");
+  cudaStream_t stream = nullptr;
+  tier::check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest),
+              "cudaStreamCreateWithPriority");
+  return c10::cuda::getStreamFromExternal(stream, device);
+}
+
 }  // namespace
+
+OwnStream::OwnStream(c10::DeviceIndex device) : stream_(new_stream(device)) {}
+
+OwnStream::~OwnStream() {
+  cudaStreamDestroy(stream_.stream());  // what is on it ends by itself
+}
 
 NcclLink::NcclLink(const Link& link, int rank, const std::string& id, const Patience& patience,
                    c10::DeviceIndex device)
     : link_(link),
       rank_(rank),
+      own_stream_(device),
       communicator_(id, link.from == link.to ? 1 : 2, rank == link.from ? kSender : kReceiver,
-                    patience),
-      stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)) {}
+                    patience) {}
 
 void NcclLink::post(const NcclMessagePtr& message) {
   if (given_up_) {

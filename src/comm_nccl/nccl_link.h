@@ -40,6 +40,21 @@ struct NcclMessage {
 };
 using NcclMessagePtr = std::shared_ptr<NcclMessage>;
 
+/// A stream that nobody else has: LibTorch's pool hands its 32 out again and again, and a copy that
+/// was put behind a message would wait for the other rank.
+class OwnStream {
+ public:
+  explicit OwnStream(c10::DeviceIndex device);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  const c10::cuda::CUDAStream& get() const { return stream_; }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+};
+
 /// Not thread-safe; the channel has the lock.
 class NcclLink {
  public:
@@ -81,8 +96,9 @@ class NcclLink {
 
   Link link_;
   int rank_;
+  OwnStream own_stream_;
+  const c10::cuda::CUDAStream& stream_ = own_stream_.get();
   Communicator communicator_;
-  c10::cuda::CUDAStream stream_;
   std::deque<NcclMessagePtr> sends_;     ///< to itself: until the receive is there
   std::deque<NcclMessagePtr> receives_;  ///< until they are announced
   std::deque<NcclMessagePtr> issued_;
