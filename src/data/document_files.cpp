@@ -9,6 +9,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "document_files.h"
 
+#include "file_list.h"
+
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -90,9 +92,7 @@ DocumentFiles::File DocumentFiles::open(const std::filesystem::path& name, std::
 }
 
 std::span<const DocumentToken> DocumentFiles::tokens(std::int64_t document) const {
-  const auto file = std::prev(
-      std::upper_bound(files_.begin(), files_.end(), document,
-                       [](std::int64_t number, const File& f) { return number < f.first; }));
+  const auto file = holding(files_, document);
   const auto place = static_cast<std::size_t>(document - file->first);
   const std::uint64_t begin = place == 0 ? 0 : file->ends[place - 1];
   return file->tokens.subspan(begin, file->ends[place] - begin);

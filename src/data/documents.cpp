@@ -63,16 +63,28 @@ class DocumentsDataset final : public NumberedExamples {
   }
   std::string describe() const override;
 
+  std::optional<std::int64_t> train_counted(std::int64_t first, std::int64_t count) const override {
+    return counted(train_places(first, count));
+  }
+  std::optional<std::int64_t> validation_counted(std::int64_t first, std::int64_t count,
+                                                 std::int64_t total) const override {
+    return counted(validation_places(first, count, total));
+  }
+
  protected:
   MicroBatch empty(std::int64_t examples) const override {
     return empty_tokens(examples, shape_.inputs);
   }
   void fill(std::int64_t example, std::int64_t row, MicroBatch& batch) const override;
-  std::optional<std::int64_t> counted(std::int64_t example) const override {
-    return layout_.learned[static_cast<std::size_t>(example)];
-  }
 
  private:
+  std::int64_t counted(const std::vector<std::int64_t>& examples) const {
+    std::int64_t sum = 0;
+    for (const std::int64_t example : examples)
+      sum += layout_.learned[static_cast<std::size_t>(example)];
+    return sum;
+  }
+
   DocumentFiles files_;
   Layout layout_;
   bool is_packed_;

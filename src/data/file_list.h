@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,5 +15,14 @@ namespace trireme::data {
 /// no link if that matched, else under the first. Folders that a pattern matches are passed over.
 /// Throws InputError: no pattern, a pattern without a file, a plain path that is no file.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns);
+
+/// Of files, each with the number of its `first` element and in that order, the one that holds
+/// element `number`.
+template <class File>
+auto holding(const std::vector<File>& files, std::int64_t number) {
+  return std::prev(
+      std::upper_bound(files.begin(), files.end(), number,
+                       [](std::int64_t place, const File& file) { return place < file.first; }));
+}
 
 }  // namespace trireme::data

@@ -44,14 +44,6 @@ class NumberedExamples : public Dataset {
     return make(validation_places(first, count, total), &NumberedExamples::fill_target).target;
   }
 
-  std::optional<std::int64_t> train_counted(std::int64_t first, std::int64_t count) const override {
-    return sum_of_counted(train_places(first, count));
-  }
-  std::optional<std::int64_t> validation_counted(std::int64_t first, std::int64_t count,
-                                                 std::int64_t total) const override {
-    return sum_of_counted(validation_places(first, count, total));
-  }
-
   std::optional<UnigramLoss> unigram_loss() const override { return std::nullopt; }
 
  protected:
@@ -62,14 +54,7 @@ class NumberedExamples : public Dataset {
     fill(example, row, batch);
   }
 
-  /// Targets of an example that count; nothing: all do, in every example.
-  virtual std::optional<std::int64_t> counted(std::int64_t) const { return std::nullopt; }
-
-  ExampleShape shape_;
-
- private:
-  using Fill = void (NumberedExamples::*)(std::int64_t, std::int64_t, MicroBatch&) const;
-
+  /// Numbers of the examples that are drawn.
   std::vector<std::int64_t> train_places(std::int64_t first, std::int64_t count) const {
     std::vector<std::int64_t> places;
     for (std::int64_t row = 0; row < count; ++row)
@@ -86,22 +71,17 @@ class NumberedExamples : public Dataset {
     return places;
   }
 
+  ExampleShape shape_;
+
+ private:
+  using Fill = void (NumberedExamples::*)(std::int64_t, std::int64_t, MicroBatch&) const;
+
   MicroBatch make(const std::vector<std::int64_t>& places, Fill fill_one) const {
     ensure(!places.empty(), "a micro-batch has at least one example");
     MicroBatch batch = empty(static_cast<std::int64_t>(places.size()));
     for (std::size_t row = 0; row < places.size(); ++row)
       (this->*fill_one)(places[row], static_cast<std::int64_t>(row), batch);
     return batch;
-  }
-
-  std::optional<std::int64_t> sum_of_counted(const std::vector<std::int64_t>& places) const {
-    std::int64_t sum = 0;
-    for (const std::int64_t place : places) {
-      const std::optional<std::int64_t> of_one = counted(place);
-      if (!of_one) return std::nullopt;
-      sum += *of_one;
-    }
-    return sum;
   }
 
   std::int64_t train_;

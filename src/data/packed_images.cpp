@@ -7,6 +7,7 @@
 //     then     uint32 classes [images], from 0
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "file_list.h"
 #include "image_source.h"
 #include "mapped_file.h"
 #include "sampled_digest.h"
@@ -15,7 +16,6 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -49,8 +49,6 @@ class PackedImages final : public ImageSource {
   }
 
  private:
-  const File& file_of(std::int64_t image) const;
-
   ExampleShape shape_;
   std::vector<File> files_;
   std::int64_t size_ = 0;
@@ -85,12 +83,12 @@ PackedImages::PackedImages(const std::vector<std::filesystem::path>& names,
 }
 
 std::int64_t PackedImages::label(std::int64_t image) const {
-  const File& file = file_of(image);
+  const File& file = *holding(files_, image);
   return label_of(file, image - file.first);
 }
 
 Picture PackedImages::picture(std::int64_t image) const {
-  const File& file = file_of(image);
+  const File& file = *holding(files_, image);
   const auto* pixels = reinterpret_cast<const std::uint8_t*>(file.map.bytes().data()) +
                        kHeaderBytes + (image - file.first) * file.image_bytes();
   Picture picture{.channels = file.channels,
@@ -105,12 +103,6 @@ std::string PackedImages::digest() const {
   std::string parts = "packed";
   for (const File& file : files_) parts += sampled_digest(file.map.bytes());
   return trireme::digest(parts);
-}
-
-const File& PackedImages::file_of(std::int64_t image) const {
-  return *std::prev(
-      std::upper_bound(files_.begin(), files_.end(), image,
-                       [](std::int64_t number, const File& f) { return number < f.first; }));
 }
 
 File open_packed(const std::filesystem::path& name, std::int64_t first) {

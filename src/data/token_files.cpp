@@ -77,9 +77,7 @@ TokenFiles<Token>::TokenFiles(const std::vector<std::filesystem::path>& names,
 
 template <class Token>
 void TokenFiles<Token>::copy(std::int64_t first, std::int64_t count, std::int64_t* out) const {
-  auto file = std::prev(
-      std::upper_bound(files_.begin(), files_.end(), first,
-                       [](std::int64_t place, const File& f) { return place < f.first; }));
+  auto file = holding(files_, first);
   while (count > 0) {
     const std::int64_t skip = first - file->first;
     const std::int64_t part = std::min(count, file->count - skip);
