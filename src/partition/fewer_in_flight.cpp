@@ -73,7 +73,7 @@ std::optional<plan::Plan> in_faster_groups(const StageRoom& room, PlanBuilder& b
     if (!found || found->step > least * kHopeless) break;
     const bool is_faster = found->step < least * (1 - kGain);
     misses = is_faster ? 0 : misses + 1;
-    if (is_faster) best = fastest_with(groups, builder);
+    if (is_faster) best = question.cut ? std::move(found) : fastest_with(groups, builder);
   }
   return best;
 }
