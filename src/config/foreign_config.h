@@ -20,6 +20,8 @@ class ForeignConfig {
 
   /// Nothing for a key that is null, too.
   std::optional<io::Node> find(std::string_view key) const;
+  /// Also one that is null.
+  bool has(std::string_view key) const { return node_.find(key).has_value(); }
   std::optional<int> whole(std::string_view key) const;
   int whole(std::string_view key, int fallback) const { return whole(key).value_or(fallback); }
   double number(std::string_view key, double fallback) const;

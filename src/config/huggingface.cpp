@@ -20,10 +20,13 @@ constexpr const char* kWithBiases = "qwen2";
 constexpr const char* kPositions = "max_position_embeddings";
 /// Of what a llama was trained with, unless the job says more: activations grow with it.
 constexpr int kDefaultContext = 1024;
+constexpr int kMistralWindow = 4096;
 
 GptSpec read_gpt(const ForeignConfig& config);
 LlamaSpec read_llama(const ForeignConfig& config);
 void read_rope(const ForeignConfig& config, LlamaSpec& into);
+/// How many tokens a token of a llama sees, itself included; nothing: all.
+std::optional<int> window_of(const ForeignConfig& config);
 
 JsonEntries entries_of(const GptSpec& spec);
 JsonEntries entries_of(const LlamaSpec& spec);
@@ -54,7 +57,9 @@ std::optional<std::string> to_huggingface(const ModelSpec& model,
   if (const auto* llama = std::get_if<LlamaSpec>(&model)) entries = entries_of(*llama);
   if (entries.empty()) return std::nullopt;
   // Rotary positions have no end: training on shorter texts takes nothing away.
-  const auto most = began_with ? ForeignConfig(*began_with).whole(kPositions) : std::nullopt;
+  const auto most = began_with && !window_of(ForeignConfig(*began_with))
+                        ? ForeignConfig(*began_with).whole(kPositions)
+                        : std::nullopt;
   for (auto& [key, value] : entries)
     if (key == kPositions && most) value = concat(std::max(*most, std::stoi(value)));
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
@@ -98,16 +103,27 @@ LlamaSpec read_llama(const ForeignConfig& config) {
   spec.qkv_bias = config.find("model_type")->text() == kWithBiases;
   config.require("attention_bias", {"false"});
   config.require("mlp_bias", {"false"});
-  const bool has_window = config.flag("use_sliding_window", !spec.qkv_bias);
-  if (has_window && config.find("sliding_window"))
-    config.fail("sliding_window", "is set, but every token here sees all before it");
+  spec.window = window_of(config);
+  spec.context = std::min(spec.context, spec.window.value_or(spec.context));
   return spec;
+}
+
+std::optional<int> window_of(const ForeignConfig& config) {
+  const auto type = config.find("model_type");
+  const bool is_mistral = type && type->text() == "mistral";
+  // What is not there has transformers' default; null stands for none.
+  if (is_mistral && !config.has("sliding_window")) return kMistralWindow;
+  const bool has_window = config.flag("use_sliding_window", is_mistral);
+  return has_window ? config.whole("sliding_window") : std::nullopt;
 }
 
 void read_rope(const ForeignConfig& config, LlamaSpec& into) {
   // Since version 5 of transformers the base is among the parameters of scaling.
-  const auto node =
-      config.find("rope_parameters") ? config.find("rope_parameters") : config.find("rope_scaling");
+  const auto newer = config.find("rope_parameters"), older = config.find("rope_scaling");
+  if (newer && older && newer->to_yaml() != older->to_yaml())
+    config.fail("rope_scaling",
+                "stands beside rope_parameters, which say another thing: leave one of them out");
+  const auto node = newer ? newer : older;
   into.rope_base = config.number("rope_theta", 10'000);
   if (!node) return;
   const ForeignConfig rope(*node);
@@ -117,6 +133,12 @@ void read_rope(const ForeignConfig& config, LlamaSpec& into) {
   const std::string kind = rope.find(key) ? rope.find(key)->text() : "default";
   if (kind == "default") return;
   into.rope_scaling = kind;
+  const std::vector<std::string> needed =
+      kind == "linear" ? std::vector<std::string>{"factor"}
+                       : std::vector<std::string>{"factor", "low_freq_factor", "high_freq_factor",
+                                                  "original_max_position_embeddings"};
+  for (const std::string& each : needed)
+    if (!rope.find(each)) rope.fail(each, concat("is missing, but scaling is ", kind));
   into.rope_factor = rope.number("factor", into.rope_factor);
   into.rope_low_turns = rope.number("low_freq_factor", into.rope_low_turns);
   into.rope_high_turns = rope.number("high_freq_factor", into.rope_high_turns);

@@ -35,6 +35,8 @@ ModelSpec built_in(const std::string& kind, const io::Node& section);
 void read_keys(const io::Node& section, ModelSpec& into);
 /// Throws InputError for a key of `section` by which `read` is not the model of the weights.
 void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights);
+/// Throws InputError for a context in which a token would see more than the weights know.
+void require_within_window(const io::Node& section, const ModelSpec& model);
 /// Gives the model the adapters that `adapters` names a folder of.
 void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec& into);
 /// Throws InputError for a key about adapters in a job that does not say whether there are any. One
@@ -64,6 +66,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
     weights->fail("is for the built-in kinds: layers of your own fill their parameters themselves");
   read_keys(*section, into.model);
   if (said) require_same(*section, into.model, *said);
+  require_within_window(*section, into.model);
   if (adapters) take_up_adapters(*section, *adapters, into);
   require_rank(*section, into.model);
 }
@@ -95,7 +98,12 @@ void refuse_unknown(const io::Node& document, const std::optional<io::Node>& wei
     weights->fail(concat("is ", weights->found(), ", a folder without the ", kHuggingFaceFile,
                          " that says what its weights are of: name another one, or give "
                          "model.kind and its sizes"));
-  document.fail_at("model.kind", concat("is missing, must be one of ", join(kinds, ", ")));
+  io::MapReader sections(document);
+  const auto section = sections.optional("model");
+  const std::string lookalike =
+      section ? io::MapReader(*section).lookalike(kKind) : sections.lookalike("model");
+  document.fail_at("model.kind",
+                   concat("is missing", lookalike, ", must be one of ", join(kinds, ", ")));
 }
 
 ModelSpec built_in(const std::string& kind, const io::Node& section) {
@@ -132,6 +140,15 @@ void require_same(const io::Node& section, const ModelSpec& read, const ModelSpe
       node.fail(
           concat("is ", node.found(), ", but the weights have ", there->found(), ": leave it out"));
   }
+}
+
+void require_within_window(const io::Node& section, const ModelSpec& model) {
+  const auto* const llama = std::get_if<LlamaSpec>(&model);
+  if (llama == nullptr || llama->context <= llama->window.value_or(llama->context)) return;
+  section.fail_at("context", concat("is ", llama->context,
+                                    ", but in the weights a token sees only ", *llama->window,
+                                    " (sliding_window), here all before it: must be "
+                                    "at most that"));
 }
 
 template <class Spec>

@@ -19,7 +19,7 @@ MapReader::MapReader(Node node) : node_(std::move(node)) {
 
 Node MapReader::required(std::string_view key) {
   if (auto node = optional(key)) return *std::move(node);
-  node_.fail_at(key, "is missing");
+  node_.fail_at(key, concat("is missing", lookalike(key)));
 }
 
 std::optional<Node> MapReader::optional(std::string_view key) {
@@ -34,6 +34,15 @@ void MapReader::finish() const {
     if (std::find(asked_.begin(), asked_.end(), key) == asked_.end())
       node.fail(concat("is not a key here", hint(key, asked_)));
   }
+}
+
+std::string MapReader::lookalike(std::string_view key) const {
+  if (node_.kind() != Node::Kind::kMap) return "";
+  std::vector<std::string> unasked;
+  for (const auto& [name, node] : node_.entries())
+    if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) unasked.push_back(name);
+  const std::string nearest = nearest_word(key, unasked);
+  return nearest.empty() ? "" : concat(", but there is '", nearest, "'");
 }
 
 namespace {

@@ -83,6 +83,26 @@ TEST(HuggingFace, ReadsWhatVersion5OfTransformersWrites) {
   EXPECT_EQ(spec.key_value_heads(), 4);
 }
 
+// Up to the window every token sees all before it.
+TEST(HuggingFace, BoundsTheContextByTheWindow) {
+  const auto window_of = [](const std::string& more) {
+    return spec_of<LlamaSpec>(R"({"model_type": )" + more + "}").window;
+  };
+  EXPECT_EQ(window_of(R"("mistral", "sliding_window": 512)"), 512);
+  EXPECT_EQ(window_of(R"("mistral", "sliding_window": null)"), std::nullopt);
+  EXPECT_EQ(window_of(R"("mistral")"), 4096);  // transformers' default
+  EXPECT_EQ(window_of(R"("llama")"), std::nullopt);
+  EXPECT_EQ(window_of(R"("qwen2", "sliding_window": 512)"), std::nullopt);
+  EXPECT_EQ(window_of(R"("qwen2", "sliding_window": 512, "use_sliding_window": true)"), 512);
+
+  const auto spec = spec_of<LlamaSpec>(R"({"model_type": "mistral", "sliding_window": 512})");
+  EXPECT_EQ(spec.context, 512);
+  const io::Node began_with = io::parse(
+      R"({"model_type": "mistral", "sliding_window": 512, "max_position_embeddings": 8192})", "c");
+  EXPECT_THAT(to_huggingface(spec, began_with).value(),
+              HasSubstr("\"max_position_embeddings\": 512,"));
+}
+
 TEST(HuggingFace, ReadsItsOwnWords) {
   GptSpec gpt{.blocks = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 300};
   gpt.tied_head = false;
@@ -157,8 +177,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "head_dim is 256, must be 128"},
         Refused{"rope", R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})",
                 "rope_scaling.rope_type is yarn"},
-        Refused{"window", R"({"model_type": "mistral", "sliding_window": 4096})",
-                "sliding_window"}),
+        Refused{
+            "two_ropes",
+            R"({"model_type": "llama", "rope_parameters": {}, "rope_scaling": {"type": "linear"}})",
+            "rope_scaling stands beside rope_parameters"},
+        Refused{"no_factor", R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})",
+                "rope_scaling.factor is missing"},
+        Refused{
+            "no_original",
+            R"({"model_type": "llama", "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})",
+            "rope_scaling.low_freq_factor is missing"}),
     [](const auto& each) { return each.param.name; });
 
 TEST(WeightNames, OfAGptAreTransformersOnes) {

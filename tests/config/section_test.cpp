@@ -59,6 +59,12 @@ TEST(Job, RefusesABrokenModel) {
         "1: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp, torchscript"},
        {"\nmodel: {}" + data,
         "2: model.kind is missing, must be one of gpt, llama, vit, resnet, vgg, mlp, torchscript"},
+       {"modle: {kind: gpt}" + data,
+        "1: model.kind is missing, but there is 'modle', must be one of gpt, llama, vit, resnet, "
+        "vgg, mlp, torchscript"},
+       {"model: {kin: gpt}" + data,
+        "1: model.kind is missing, but there is 'kin', must be one of gpt, llama, vit, resnet, "
+        "vgg, mlp, torchscript"},
        {"[1]", "1: the document is a list, must be a map (key: value)"},
        {"model: gpt" + data, "1: model is gpt, must be a map (key: value)"},
        {"model: {kind: gpt2}" + data,

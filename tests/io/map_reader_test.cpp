@@ -29,6 +29,15 @@ TEST(MapReader, RefusesTheFirstKeyThatNobodyAskedFor) {
             "a.yaml:3: train.bach is not a key here (did you mean 'batch'?)");
 }
 
+TEST(MapReader, NamesTheKeyThatMayHaveBeenMeantForAMissingOne) {
+  MapReader map(parse("otput_bytes: 1\nforward_s: 2\n", "a.yaml"));
+  map.required("forward_s");
+
+  EXPECT_EQ(input_error([&] { map.required("output_bytes"); }),
+            "a.yaml:1: output_bytes is missing, but there is 'otput_bytes'");
+  EXPECT_EQ(input_error([&] { map.required("forward_ms"); }), "a.yaml:1: forward_ms is missing");
+}
+
 TEST(MapReader, ListsTheKeysWhenNoneIsNear) {
   MapReader map(parse("momentum: 1\n", "a.yaml"));
   map.optional("steps");

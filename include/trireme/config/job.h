@@ -68,6 +68,9 @@ struct LlamaSpec {
   double rope_factor = 8;  ///< 1..10'000
   double rope_low_turns = 1, rope_high_turns = 4;
   int rope_original_context = 8192;
+  /// No key of a job: what the weights that a model begins with were trained to see, for longer
+  /// contexts of which they are refused. Nothing: all.
+  std::optional<int> window;
   std::string grain = "half_block";
   int loss_chunks = 1;  ///< as in a gpt
   /// Adapters and what is trained, as in a gpt.

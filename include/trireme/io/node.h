@@ -109,10 +109,14 @@ class MapReader {
   /// Throws InputError unless `node` is a map (an empty value counts as an empty map).
   explicit MapReader(Node node);
 
+  /// Throws InputError if it is missing, naming a key of the map that may have been meant for it.
   Node required(std::string_view key);
   std::optional<Node> optional(std::string_view key);
   /// Throws InputError for the first key of the map that neither call above has named.
   void finish() const;
+  /// Of a key that is missing: ", but there is 'modle'" if one that neither call above has named
+  /// looks like it, else nothing.
+  std::string lookalike(std::string_view key) const;
 
   const Node& node() const { return node_; }
 
