@@ -3,7 +3,7 @@
 
     tokens.py encode MODEL OUTPUT FILE...      all files as one list of little-endian uint16 or uint32, for data.kind: tokens
     tokens.py documents MODEL OUTPUT FILE...   a document per line, which says what of it is learned, for data.kind: documents
-    tokens.py numbers MODEL TEXT               for trireme generate --prompt-tokens
+    tokens.py numbers MODEL TEXT               for trireme generate --prompt-tokens, with what the model has before a text
     tokens.py text MODEL 464,2068,...          what generate printed
 
 Needs tokenizers. In OUTPUT every file or document ends with the model's end-of-text token, if its config.json names one. A line is one of these, in JSON,
@@ -47,6 +47,9 @@ class HuggingFace:
 
         self.folder = folder
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        # What a training script has left there: transformers overrules it at every call.
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
         self.size = self.tokenizer.get_vocab_size()
         config = folder / "config.json"
         end = json.loads(config.read_text()).get("eos_token_id") if config.exists() else None
@@ -166,7 +169,7 @@ def documents(tokenizer, output, *files):
 
 
 def numbers(tokenizer, text):
-    print(",".join(map(str, tokenizer.numbers(text))))
+    print(",".join(map(str, tokenizer.numbers(text, begins=True))))
 
 
 def text(tokenizer, ids):

@@ -132,7 +132,7 @@ Linear add_linear_without_bias(const PartBuilder& build, const std::string& name
   if (!lora.covers(name)) return linear;
   // As wide as x: the product with it begins with about the size of x.
   linear.lora_A =
-      build.normal(name + ".lora_A", {lora.rank, in}, 1 / std::sqrt(static_cast<double>(in)));
+      build.normal(name + ".lora_A", {lora.rank, in}, 1 / std::sqrt(3 * static_cast<double>(in)));
   linear.lora_B = build.constant(name + ".lora_B", {out, lora.rank}, 0);
   linear.lora_scale = lora.alpha / lora.rank;
   return linear;
