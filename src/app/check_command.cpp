@@ -13,6 +13,7 @@
 #include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
 
+#include <filesystem>
 #include <iostream>
 #include <string_view>
 
@@ -54,6 +55,13 @@ int check(const CheckArguments& arguments) {
 namespace {
 
 std::string format_of(const std::string& file) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(file, failure);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+      !std::filesystem::is_directory(status))
+    throw InputError(concat(file,
+                            ": is a pipe or the like, must be a file: it is read again for "
+                            "what is in it"));
   const io::Node document = io::load(file);
   if (document.kind() != io::Node::Kind::kMap) return "";
   const auto format = document.find("format");
@@ -73,7 +81,7 @@ int check_job(const CheckArguments& arguments) {
   } else {
     std::cout << resolved;
   }
-  std::cerr << arguments.file << " is a good job: "
+  std::cerr << arguments.file << " was read as a job: "
             << (is_open ? "stages, replicas and micro-batches are chosen when it runs"
                         : micro_batches + " micro-batches per step and replica")
             << "\n";

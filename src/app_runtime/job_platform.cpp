@@ -23,6 +23,8 @@ namespace {
 constexpr double kChannelBuffers = 1;
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
+/// Where the outer tier's file is to be.
+std::filesystem::path disk_folder(const config::JobSpec& job);
 Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder);
 /// Every rank: of the budgets of `ranks` ranks what plans may take, as each knows of its own
 /// device; of ranks that are not here as rank 0 would have them.
@@ -94,14 +96,12 @@ Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& devi
 }
 
 tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
-  const std::filesystem::path folder = job.memory.disk_path.empty()
-                                           ? std::filesystem::temp_directory_path()
-                                           : std::filesystem::path(job.memory.disk_path);
   tier::OuterStoreOptions options;
   options.host = bytes_of(job.memory.host_budget, machine_memory());
-  const Bytes disk = job.memory.disk_budget.share > 0 ? free_disk(job, folder) : Bytes(0);
-  options.disk = bytes_of(job.memory.disk_budget, disk);
-  options.disk_path = folder;
+  const config::MemorySize& asked = job.memory.disk_budget;
+  if (asked.share <= 0 && asked.bytes == Bytes(0)) return options;
+  options.disk_path = disk_folder(job);
+  options.disk = bytes_of(asked, asked.share > 0 ? free_disk(job, options.disk_path) : Bytes(0));
   return options;
 }
 
@@ -160,6 +160,17 @@ chain::LinkSpec measured_replicas(const RankContext& context, int stages, int re
     comm::add_links(links, runtime::replica_links(group(stage)));
   context.device.connect(links);
   return measured_sum(context, group(context.channel.rank()));
+}
+
+std::filesystem::path disk_folder(const config::JobSpec& job) {
+  if (!job.memory.disk_path.empty()) return job.memory.disk_path;
+  std::error_code failure;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(failure);
+  if (failure)
+    job.fail("memory.disk_path", concat("is not given, and the folder for temporary files (TMPDIR) "
+                                        "is none: ",
+                                        failure.message(), "; name one"));
+  return folder;
 }
 
 Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder) {

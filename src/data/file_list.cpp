@@ -49,12 +49,11 @@ std::vector<fs::path> files_of(const std::string& pattern) {
     if (fs::is_regular_file(status)) {
       files.push_back(name);
     } else if (name == fs::path(pattern)) {
-      throw InputError(concat(pattern, ": ",
-                              fs::is_directory(status)
-                                  ? "is a folder, must be a file (its files: add /*)"
-                              : fs::exists(status) ? "is not a regular file"
-                                                   : concat("cannot be read: ", failure.message()),
-                              "; named in data.files"));
+      throw InputError(
+          concat("data.files: ", pattern.empty() ? "''" : pattern, ": ",
+                 fs::is_directory(status) ? "is a folder, must be a file (its files: add /*)"
+                 : fs::exists(status)     ? "is not a regular file"
+                                          : concat("cannot be read: ", failure.message())));
     }
   }
   if (files.empty())

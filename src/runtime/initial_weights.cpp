@@ -10,6 +10,7 @@
 #include "trireme/model/kinds.h"
 #include "trireme/runtime/weights.h"
 
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <utility>
@@ -97,6 +98,9 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimiz
 
 void require_weights(const model::ChainModel& model, const config::JobSpec& job) {
   using Sizes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+  std::error_code failure;
+  if (!std::filesystem::exists(job.weights, failure))
+    job.fail("model.weights", concat("is ", job.weights, ", which is not there"));
   const Sources sources(job);
   const auto sizes_of = [](const model::Layer& layer) {
     Sizes sizes;

@@ -140,6 +140,14 @@ TEST(CheckCommand, WritesAJobOutInFull) {
   EXPECT_EQ(json::parse(as_json.out)["micro_batches"], 16);
 }
 
+// It is read once for its kind and once for what is in it.
+TEST(CheckCommand, RefusesWhatCanBeReadOnlyOnce) {
+  const CommandResult piped = check("/dev/stdin --resolved < /dev/null");
+
+  EXPECT_EQ(piped.exit_code, 2);
+  EXPECT_THAT(piped.errors, HasSubstr("/dev/stdin: is a pipe or the like, must be a file"));
+}
+
 TEST(CheckCommand, RefusesOptionsOfOtherKinds) {
   const PlanFolder files;
   const std::string job = files.folder.file("job.yaml", "model: {kind: mlp}\n");
