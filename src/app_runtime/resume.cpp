@@ -39,8 +39,9 @@ struct Header {
   int replicas = 0;  ///< as in Resumption
   checkpoint::Manifest manifest;
 };
-/// Throws InputError with a way out where it cannot be read, or where files are cut.
-Header header_of(const fs::path& folder);
+/// Throws InputError with a way out where it cannot be read, is of another step than its name says,
+/// or where files are cut.
+Header header_of(const checkpoint::Found& found);
 int replicas_of(const io::Node& job);
 /// The largest size up to `most` of which whole micro-batches make up a replica's share.
 int largest_size(int share, int most);
@@ -136,7 +137,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
   const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json");
   if (!must && has_ended) return std::nullopt;
   const auto& [folder, step] = all.back();
-  const auto [there, replicas, manifest] = header_of(folder);
+  const auto [there, replicas, manifest] = header_of(all.back());
   const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
   std::vector<std::string> different = differences(here, there);
   if (manifest.data != data) different.emplace_back("the content of data files or model.files");
@@ -167,7 +168,8 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
                     .replicas = replicas};
 }
 
-Header header_of(const fs::path& folder) {
+Header header_of(const checkpoint::Found& found) {
+  const fs::path& folder = found.folder;
   try {
     const io::Node job = io::load(checkpoint::job_file(folder));
     Header header{.job = numbers_of(job),
@@ -177,6 +179,10 @@ Header header_of(const fs::path& folder) {
       if (!header.job.contains(key))
         throw InputError(concat(checkpoint::job_file(folder).string(), ": has no ", key,
                                 ", must be the resolved job of the checkpoint"));
+    if (header.manifest.step != found.step)
+      throw InputError(concat(checkpoint::manifest_file(folder).string(), ": step is ",
+                              header.manifest.step, ", must be ", found.step,
+                              ", as in the folder's name"));
     if (const auto file = checkpoint::incomplete_file(header.manifest, folder))
       throw InputError(concat(file->string(), ": is not here with all its bytes"));
     return header;

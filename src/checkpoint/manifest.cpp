@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/checkpoint/manifest.h"
 
+#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -12,6 +13,8 @@ namespace {
 constexpr std::int64_t kMostThreads = 1 << 20;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
+/// All of it but its digest and the last bracket.
+std::string content_text(const Manifest& manifest);
 std::string entry_text(const std::string& name, const Entry& entry);
 Entry read_entry(io::MapReader& map);
 std::vector<std::int64_t> read_sizes(const io::Node& node);
@@ -61,15 +64,8 @@ std::map<std::string, Joined> joined(const Manifest& manifest) {
 }
 
 std::string to_json(const Manifest& manifest) {
-  std::vector<std::string> ties, tensors;
-  for (const auto& [tie, name] : manifest.ties)
-    ties.push_back(
-        concat("{\"tie\": ", io::json_text(tie), ", \"saved_as\": ", io::json_text(name), "}"));
-  for (const auto& [name, entry] : manifest.tensors) tensors.push_back(entry_text(name, entry));
-  return concat("{\"format\": \"trireme-checkpoint/1\",\n \"step\": ", manifest.step,
-                ",\n \"data\": ", io::json_text(manifest.data),
-                ",\n \"threads\": ", manifest.threads, ",\n \"ties\": [", join(ties, ", "),
-                "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]}\n");
+  const std::string content = content_text(manifest);
+  return concat(content, ",\n \"digest\": ", io::json_text(digest(content)), "}\n");
 }
 
 Manifest read_manifest(const io::Node& document) {
@@ -90,11 +86,27 @@ Manifest read_manifest(const io::Node& document) {
     if (!manifest.tensors.emplace(name, read_entry(entry)).second)
       node.fail(concat("names '", name, "' a second time"));
   }
+  // Manifests of earlier versions have none.
+  const auto written = map.optional("digest");
   map.finish();
+  if (written && written->text() != digest(content_text(manifest)))
+    written->fail("is not that of what stands before it: the file was changed");
   return manifest;
 }
 
 namespace {
+
+std::string content_text(const Manifest& manifest) {
+  std::vector<std::string> ties, tensors;
+  for (const auto& [tie, name] : manifest.ties)
+    ties.push_back(
+        concat("{\"tie\": ", io::json_text(tie), ", \"saved_as\": ", io::json_text(name), "}"));
+  for (const auto& [name, entry] : manifest.tensors) tensors.push_back(entry_text(name, entry));
+  return concat("{\"format\": \"trireme-checkpoint/1\",\n \"step\": ", manifest.step,
+                ",\n \"data\": ", io::json_text(manifest.data),
+                ",\n \"threads\": ", manifest.threads, ",\n \"ties\": [", join(ties, ", "),
+                "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]");
+}
 
 std::string sizes_text(const std::vector<std::int64_t>& sizes) {
   std::vector<std::string> texts;

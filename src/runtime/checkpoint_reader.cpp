@@ -76,6 +76,14 @@ void CheckpointReader::read_rounded(const std::string& name, const at::Tensor& v
   value.copy_(saved);
 }
 
+void CheckpointReader::require_steps(std::size_t steps) const {
+  if (std::cmp_equal(steps, manifest_.step)) return;
+  throw InputError(concat(checkpoint::manifest_file(folder_).string(), ": step is ", manifest_.step,
+                          ", but the checkpoint has the losses of ", steps,
+                          " steps: the file was changed; remove ", folder_.string(),
+                          " to go on from the checkpoint before it"));
+}
+
 void CheckpointReader::require_nothing_left(const std::set<std::string>& taken) const {
   std::vector<std::string> left;
   for (const auto& [name, saved] : tensors_)

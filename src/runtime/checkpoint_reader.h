@@ -45,6 +45,8 @@ class CheckpointReader {
     read(name, view_of(numbers));
     return numbers;
   }
+  /// Throws InputError where the manifest says another number of steps.
+  void require_steps(std::size_t steps) const;
   /// Throws InputError for a parameter that nobody took up.
   void require_nothing_left(const std::set<std::string>& taken) const;
 

@@ -311,6 +311,7 @@ std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
       tensors = wanted(source->manifest());
       history = {.losses = source->numbers<float>(kLosses),
                  .means = source->numbers<double>(kMeans)};
+      source->require_steps(history.means.size());
     }
     if (next == tensors.size()) return false;
     const Named& one = tensors[next++];

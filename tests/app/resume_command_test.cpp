@@ -1,10 +1,9 @@
 // Runs that end too early and go on, as a user meets them: real processes, killed.
 // SPDX-License-Identifier: Apache-2.0
-#include "small_job.h"
+#include "resuming.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <set>
 
@@ -15,28 +14,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 const std::string kTrireme = TRIREME_BINARY;
-
-nlohmann::json summary_of(const std::filesystem::path& run) {
-  return nlohmann::json::parse(text_of(run / "summary.json"));
-}
-
-/// A small job that is told to save.
-class Resuming : public testing::Test {
- protected:
-  CommandResult train(const std::string& settings, const std::string& before = "") {
-    return run_command(before + " " + kTrireme + " train " + job_ + " " + settings);
-  }
-  /// Trains 3 of 6 steps and leaves the folder as a crash would have.
-  void crash_after_three() {
-    train("--set checkpoint.every=3 --set train.steps=6");
-    std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
-    std::filesystem::remove(run_ / "summary.json");
-  }
-
-  TemporaryFolder folder_;
-  std::string job_ = small_job(folder_, "checkpoint: {every: 0}\n");
-  std::filesystem::path run_ = small_run(folder_);
-};
 
 class Killed : public Resuming, public testing::WithParamInterface<const char*> {};
 

@@ -104,5 +104,15 @@ TEST(Manifest, RefusesWhatItDoesNotMean) {
   EXPECT_THAT(with("\"digest\"", "\"digset\""), HasSubstr("tensors[0].digest is missing"));
 }
 
+TEST(Manifest, ThatWasChangedIsRefusedUnlessItHasNoDigest) {
+  std::string text = to_json(sample());
+  text.replace(text.find("300"), 3, "301");
+  EXPECT_THAT(input_error([&] { read_manifest(io::parse(text, "manifest")); }),
+              HasSubstr("digest is not that of what stands before it: the file was changed"));
+  const std::size_t digest = text.rfind(",\n \"digest\"");
+  text.erase(digest, text.rfind('}') - digest);
+  EXPECT_EQ(read_manifest(io::parse(text, "manifest")).step, 301);
+}
+
 }  // namespace
 }  // namespace trireme::checkpoint

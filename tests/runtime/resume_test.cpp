@@ -150,6 +150,14 @@ TEST_F(Unfit, MissingFileIsNamed) {
   EXPECT_THAT(error_of(job_of(small_gpt())), HasSubstr("rank-0.safetensors: cannot be read"));
 }
 
+TEST_F(Unfit, StepsWithoutTheirLossesAreRefused) {
+  checkpoint::Manifest manifest = checkpoint::load_manifest(folder_ / "step-3");
+  manifest.step = 4;
+  io::write_file(checkpoint::manifest_file(folder_ / "step-3"), checkpoint::to_json(manifest));
+  EXPECT_THAT(error_of(job_of(small_gpt())),
+              HasSubstr("manifest.json: step is 4, but the checkpoint has the losses of 3 steps"));
+}
+
 TEST_F(Unfit, WiderModelIsRefused) {
   config::GptSpec wider = small_gpt();
   wider.width = 64;

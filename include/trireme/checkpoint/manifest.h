@@ -58,9 +58,10 @@ struct Joined {
 /// By the whole tensors' names. Throws InputError where parts do not make a whole.
 std::map<std::string, Joined> joined(const Manifest& manifest);
 
-/// `trireme-checkpoint/1`. read_manifest(to_json(m)) == m.
+/// `trireme-checkpoint/1`, with a digest of its own. read_manifest(to_json(m)) == m.
 std::string to_json(const Manifest& manifest);
-/// Throws InputError with file, line and key.
+/// Throws InputError with file, line and key; also where the digest, if there is one, is not that
+/// of what was read.
 Manifest read_manifest(const io::Node& document);
 
 }  // namespace trireme::checkpoint
