@@ -82,6 +82,12 @@ void RunFolder::started(Seconds since_start) {
   progress_.emplace(out_, progress_options_, steady_time());
 }
 
+void RunFolder::read_again(const std::set<std::string>& tensors) {
+  out_ << "note: the checkpoint's file of frozen weights is damaged: '" << *tensors.begin()
+       << "' and " << tensors.size() - 1 << " more were read again from " << job_.weights
+       << ", as the run began with them\n";
+}
+
 void RunFolder::step(const runtime::StepRecord& record) {
   record::StepMetrics metrics{.step = record.step,
                               .values = {{"train_loss", record.loss},

@@ -18,6 +18,8 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
+#include <string>
 
 namespace trireme::app {
 
@@ -38,6 +40,7 @@ class RunFolder final : public runtime::Observer {
   ~RunFolder() override { close(); }
 
   void started(Seconds since_start) override;
+  void read_again(const std::set<std::string>& tensors) override;
   void step(const runtime::StepRecord& record) override;
   void interval_ended() override;
   void validation(std::int64_t step, double loss) override;

@@ -89,10 +89,16 @@ void read_tensor(const std::filesystem::path& folder, const std::string& name, c
                  std::span<std::byte> into) {
   ensure(std::cmp_equal(into.size(), entry.size.count()), "a tensor has the bytes of its sizes");
   io::InputFile(folder / entry.file).read(into, entry.offset.count());
-  if (!entry.digest.empty() && digest(into.data(), into.size()) != entry.digest)
-    throw InputError(concat((folder / entry.file).string(), ": tensor '", name,
-                            "' is not what was written: the file is damaged; remove ",
-                            folder.string(), " to go on from the checkpoint before it"));
+  if (entry.digest.empty() || digest(into.data(), into.size()) == entry.digest) return;
+  throw InputError(concat(
+      (folder / entry.file).string(), ": tensor '", name,
+      "' is not what was written: the file is damaged",
+      entry.file.ends_with(kFrozenEnding)
+          ? ", and so are other checkpoints, which have the same one: remove "
+            "none of them, for what was learned is in other files; a run that "
+            "goes on reads frozen weights from its model.weights again where "
+            "they are as it began with them"
+          : concat("; remove ", folder.string(), " to go on from the checkpoint before it")));
 }
 
 }  // namespace trireme::checkpoint

@@ -6,6 +6,7 @@
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/checkpoint/tensor_file.h"
+#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -74,6 +75,17 @@ void CheckpointReader::read_rounded(const std::string& name, const at::Tensor& v
   const at::Tensor saved = at::empty(value.sizes(), type_named(tensor(name).type, name));
   read(name, saved);
   value.copy_(saved);
+}
+
+bool CheckpointReader::has_written(const std::string& name, const at::Tensor& value) const {
+  comm::ConstBytes rest = bytes_of(value);
+  for (const std::string& part : tensor(name).entries) {
+    const checkpoint::Entry& entry = manifest_.tensors.at(part);
+    const auto size = static_cast<std::size_t>(entry.size.count());
+    if (size > rest.size() || digest(rest.data(), size) != entry.digest) return false;
+    rest = rest.subspan(size);
+  }
+  return rest.empty();
 }
 
 void CheckpointReader::require_steps(std::size_t steps) const {

@@ -38,6 +38,9 @@ class CheckpointReader {
   void read(const std::string& name, const at::Tensor& value) const;
   /// The same for a tensor of whatever type: `value` is its rounding.
   void read_rounded(const std::string& name, const at::Tensor& value) const;
+  /// Whether the tensor `name` had the bytes of `value`, which is in host memory, when it was
+  /// written.
+  bool has_written(const std::string& name, const at::Tensor& value) const;
   /// All of a list of numbers.
   template <class Number>
   std::vector<Number> numbers(const std::string& name) const {

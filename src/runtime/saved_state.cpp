@@ -2,6 +2,7 @@
 #include "saved_state.h"
 
 #include "checkpoint_reader.h"
+#include "frozen_weights.h"
 #include "gathered_names.h"
 #include "tensor_bytes.h"
 #include "tensor_types.h"
@@ -270,7 +271,7 @@ std::vector<SavedState::RankFile> SavedState::mine() const {
                      .tensors = {tensors.begin(), first_frozen},
                      .is_frozen = false});
   if (first_frozen != tensors.end())
-    files.push_back({.name = name + ".frozen.safetensors",
+    files.push_back({.name = concat(name, checkpoint::kFrozenEnding),
                      .tensors = {first_frozen, tensors.end()},
                      .is_frozen = true});
   return files;
@@ -298,11 +299,12 @@ std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& ma
   return tensors;
 }
 
-std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
+SavedState::Restored SavedState::restore(const std::filesystem::path& checkpoint,
+                                         const config::JobSpec& job) {
   std::optional<CheckpointReader> source;
   std::vector<Named> tensors;
   LossLog::History history;
-  std::string taken;
+  std::string taken, as_begun;
   std::size_t next = 0;
   Optimizer::Access state(parts_.optimizer);
   const auto piece = [&] {
@@ -315,7 +317,17 @@ std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
     }
     if (next == tensors.size()) return false;
     const Named& one = tensors[next++];
-    const auto read = [&](const at::Tensor& value) { source->read(one.name, value); };
+    const auto read = [&](const at::Tensor& value) {
+      try {
+        source->read(one.name, value);
+      } catch (const InputError&) {
+        if (!is_frozen(one) ||
+            !read_as_begun(job, parts_.stage, parts_.stage.parameters()[one.parameter], *source,
+                           one.name, value))
+          throw;
+        as_begun += one.name + '\n';
+      }
+    };
     if (one.value.defined()) {
       read(one.value);
     } else {
@@ -329,7 +341,11 @@ std::int64_t SavedState::restore(const std::filesystem::path& checkpoint) {
   source->require_nothing_left(gathered_names(parts_.channel, taken, "tensors of a checkpoint"));
   parts_.losses.resume_after(std::move(history));
   parts_.optimizer.resume_after(source->manifest().step);
-  return source->manifest().step;
+  Restored restored{
+      .steps = source->manifest().step,
+      .as_begun = gathered_names(parts_.channel, as_begun, "frozen weights read again")};
+  restored.as_begun.erase("");  // behind the last line end
+  return restored;
 }
 
 }  // namespace trireme::runtime

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,10 +60,16 @@ class SavedState {
   /// begin_save() does.
   SavedCheckpoint finish_save();
 
+  /// What was taken up.
+  struct Restored {
+    std::int64_t steps = 0;
+    std::set<std::string> as_begun;  ///< tensors, of all ranks, that came from `model.weights`
+  };
   /// Every rank, before the first step: takes the state of a checkpoint up, whatever ranks wrote
-  /// it, and returns the steps done. Throws InputError on every rank when something is missing,
-  /// damaged, of other sizes, or left over.
-  std::int64_t restore(const std::filesystem::path& checkpoint);
+  /// it. Frozen weights that are damaged are read again from the job's `model.weights`. Throws
+  /// InputError on every rank when something else is damaged, or something is missing, of other
+  /// sizes, or left over.
+  Restored restore(const std::filesystem::path& checkpoint, const config::JobSpec& job);
 
  private:
   /// A tensor under its name in a checkpoint.

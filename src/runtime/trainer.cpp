@@ -20,6 +20,9 @@
 #include <chrono>
 #include <cstring>
 
+#include <set>
+#include <string>
+#include <utility>
 namespace trireme::runtime {
 namespace {
 
@@ -155,6 +158,7 @@ struct Trainer::Impl {
   std::vector<double> step_seconds;
   std::int64_t steps_done = 0;
   std::optional<double> validation_loss;
+  std::set<std::string> as_begun;  ///< as in SavedState::Restored
 };
 
 Trainer::Trainer(const TrainSetup& setup) {
@@ -175,6 +179,7 @@ Outcome Trainer::run(Observer* observer) {
   const config::TrainSpec& train = my.setup.job.train;
   if (observer != nullptr) observer->started(my.setup.since_start());
   // Its last step was saved and told, its summary was not.
+  if (observer != nullptr && !my.as_begun.empty()) observer->read_again(my.as_begun);
   if (my.steps_done == train.steps && my.evaluation) my.validation_loss = my.validate();
   while (my.steps_done < train.steps) {
     my.train_step(my.steps_done++);
@@ -252,7 +257,9 @@ Bytes Trainer::Impl::live_between_rounds() const {
 
 void Trainer::Impl::begin() {
   if (setup.checkpoints.resume) {
-    steps_done = state->restore(*setup.checkpoints.resume);
+    SavedState::Restored restored = state->restore(*setup.checkpoints.resume, setup.job);
+    steps_done = restored.steps;
+    as_begun = std::move(restored.as_begun);
   } else if (!setup.job.weights.empty()) {
     begin_with_weights(setup.channel, stage, *optimizer, setup.job);
     optimizer->resume_after(0);

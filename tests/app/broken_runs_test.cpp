@@ -6,13 +6,27 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 namespace trireme {
 namespace {
 
 using testing::HasSubstr;
 
-class BrokenRun : public Resuming {};
+const std::string kTrireme = TRIREME_BINARY;
+
+class BrokenRun : public Resuming {
+ protected:
+  /// The last bit of a file becomes another one, under all of its names.
+  static void flip(const std::filesystem::path& file) {
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekg(-1, std::ios::end);
+    const int last = bytes.get();
+    bytes.seekp(-1, std::ios::end);
+    bytes.put(static_cast<char>(last ^ 1));
+  }
+};
 
 TEST_F(BrokenRun, ACheckpointUnderTheNameOfAnotherStepIsRefused) {
   crash_after_three();
@@ -24,6 +38,57 @@ TEST_F(BrokenRun, ACheckpointUnderTheNameOfAnotherStepIsRefused) {
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.errors, HasSubstr("manifest.json: step is 3, must be 2, as in the folder's"));
   EXPECT_THAT(run.errors, HasSubstr("remove " + renamed.string()));
+}
+
+/// Adapters beside weights that the plain run has handed on.
+class BrokenTuning : public BrokenRun {
+ protected:
+  BrokenTuning() {
+    train("--set checkpoint.every=3");
+    run_command(kTrireme + " export " + run_.string() + " -o " + weights_);
+    const std::filesystem::path frozen = run_ / "checkpoints" / "step-4";
+    tune("");
+    plain_ = summary_of(run_);
+    std::filesystem::remove(run_ / "summary.json");
+    std::filesystem::remove_all(run_ / "checkpoints" / "step-6");
+    flip(frozen / "rank-0.frozen.safetensors");
+  }
+  CommandResult tune(const std::string& settings) {
+    return train(
+        "--set train.steps=6 --set checkpoint.every=2 --set checkpoint.keep=3 --set "
+        "model.lora_rank=2 --set model.weights=" +
+        weights_ + " " + settings);
+  }
+
+  std::string weights_ = (folder_.path() / "weights").string();
+  nlohmann::json plain_;
+};
+
+TEST_F(BrokenTuning, ReadsFrozenWeightsThatAreDamagedFromWhereTheRunBegan) {
+  const CommandResult run = tune("--set pipeline.stages=2");
+
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("note: the checkpoint's file of frozen weights is damaged: "
+                                 "'parameters/"));
+  EXPECT_THAT(run.out, HasSubstr("were read again from " + weights_));
+  EXPECT_EQ(summary_of(run_)["resumed_after_steps"], 4);
+  EXPECT_EQ(summary_of(run_)["parameters_digest"], plain_["parameters_digest"]);
+}
+
+TEST_F(BrokenTuning, NeverAsksForCheckpointsToBeRemovedThatShareTheDamage) {
+  flip(weights_ + "/model.safetensors");  // its last tensor, which the checkpoint has last, too
+  flip(run_ / "checkpoints" / "step-4" / "rank-0.safetensors");
+  const CommandResult learned = tune("");
+  flip(run_ / "checkpoints" / "step-4" / "rank-0.safetensors");
+  const CommandResult exported =
+      run_command(kTrireme + " export " + run_.string() + " -o " + weights_ + "-tuned");
+
+  EXPECT_EQ(learned.exit_code, 2);
+  EXPECT_THAT(learned.errors, HasSubstr("rank-0.safetensors: tensor '"));
+  EXPECT_THAT(learned.errors, HasSubstr("remove " + (run_ / "checkpoints" / "step-4").string()));
+  EXPECT_EQ(exported.exit_code, 2);
+  EXPECT_THAT(exported.errors, HasSubstr("rank-0.frozen.safetensors: tensor '"));
+  EXPECT_THAT(exported.errors, HasSubstr("remove none of them"));
 }
 
 }  // namespace

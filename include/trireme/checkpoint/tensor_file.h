@@ -12,9 +12,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme::checkpoint {
+
+/// What the name of a file ends with that has what a run never changes: later checkpoints have the
+/// same bytes, mostly by a link.
+inline constexpr std::string_view kFrozenEnding = ".frozen.safetensors";
 
 /// A tensor to be written.
 struct Spec {

@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,9 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void started(Seconds since_start) = 0;  ///< right before the first step
+  /// After that, where a checkpoint's frozen weights are damaged: these tensors of it were read
+  /// from `model.weights` instead.
+  virtual void read_again(const std::set<std::string>& /*tensors*/) {}
   virtual void step(const StepRecord& record) = 0;
   virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
