@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -46,9 +47,19 @@ fs::path real_name(const fs::path& folder) {
   return failure ? plain_name(folder) : real;
 }
 
-fs::path lock_file(const fs::path& folder) {
+/// In the order in which they are tried: one beside the folder, for a run that begins renames what
+/// is in its place; where there can be none, for all around the folder is somebody else's, one in
+/// it, which nobody can rename then.
+std::array<fs::path, 2> lock_files(const fs::path& folder) {
   const fs::path run = real_name(folder);
-  return run.parent_path() / concat(".", run.filename().string(), ".lock");
+  return {run.parent_path() / concat(".", run.filename().string(), ".lock"), run / ".lock"};
+}
+
+/// Whether a file begins with the mark.
+bool has_mark(const fs::path& file, const std::string& mark) {
+  std::string text(mark.size(), ' ');
+  std::ifstream in(file, std::ios::binary);
+  return in.read(text.data(), static_cast<std::streamsize>(text.size())) && text == mark;
 }
 
 /// Also one of which only checkpoints are left: a run that begins must not mistake them for its
@@ -116,16 +127,21 @@ fs::path plain_name(const fs::path& folder) {
   return name.filename().empty() ? name.parent_path() : name;
 }
 
-FolderLock::FolderLock(const fs::path& folder) {
-  const fs::path file = lock_file(folder);
-  std::error_code ignored;
-  fs::create_directories(file.parent_path(), ignored);
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-    return;  // where there can be no lock, there is none
-  ::close(std::exchange(descriptor_, -1));
-  throw InputError(concat("report.directory: another run is in ", folder.string(),
-                          ": wait for its end, or give this one a folder of its own"));
+FolderLock::FolderLock(const fs::path& folder, std::ostream& out) {
+  int reason = 0;
+  for (const fs::path& file : lock_files(folder)) {
+    std::error_code ignored;
+    fs::create_directories(file.parent_path(), ignored);
+    descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    reason = errno;
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+    if (reason == EWOULDBLOCK)
+      throw InputError(concat("report.directory: another run is in ", folder.string(),
+                              ": wait for its end, or give this one a folder of its own"));
+  }
+  out << "note: " << folder.string() << " cannot be locked (" << std::strerror(reason)
+      << "): let no other run have it meanwhile\n";
 }
 
 FolderLock::~FolderLock() {
@@ -145,10 +161,8 @@ std::string FolderLock::mark() const {
 bool sees_mark(const fs::path& folder, const std::string& mark) {
   const auto end = std::chrono::steady_clock::now() + kAppears;
   for (;;) {
-    std::string text(mark.size(), ' ');
-    std::ifstream file(lock_file(folder), std::ios::binary);
-    if (file.read(text.data(), static_cast<std::streamsize>(text.size())) && text == mark)
-      return true;
+    for (const fs::path& file : lock_files(folder))
+      if (has_mark(file, mark)) return true;
     if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(kLook);
   }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <ostream>
 #include <string>
 
 namespace trireme::app {
@@ -11,11 +12,12 @@ namespace trireme::app {
 /// Absolute, and without the last slash of "runs/quickstart/".
 std::filesystem::path plain_name(const std::filesystem::path& folder);
 
-/// While it lives, no other run takes the folder (by a file beside it, .FOLDER.lock). Throws
-/// InputError if another run has it.
+/// While it lives, no other run takes the folder: by a file beside it, .FOLDER.lock, or .lock in it
+/// where nothing can be written beside it.
 class FolderLock {
  public:
-  explicit FolderLock(const std::filesystem::path& folder);
+  /// Throws InputError if another run has it; where there can be no lock, says so on `out`.
+  FolderLock(const std::filesystem::path& folder, std::ostream& out);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -282,7 +282,7 @@ void train_rank(const Run& run, const RankContext& context) {
   std::ostream& out = words_of(run);
   std::optional<FolderLock> lock;
   const auto take_folder = [&] {
-    if (context.channel.rank() == 0) lock.emplace(run.job.report.directory);
+    if (context.channel.rank() == 0) lock.emplace(run.job.report.directory, out);
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
   if (run.job.checkpoint.every > 0)

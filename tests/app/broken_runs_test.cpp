@@ -13,6 +13,7 @@ namespace trireme {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kTrireme = TRIREME_BINARY;
 
@@ -38,6 +39,31 @@ TEST_F(BrokenRun, ACheckpointUnderTheNameOfAnotherStepIsRefused) {
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.errors, HasSubstr("manifest.json: step is 3, must be 2, as in the folder's"));
   EXPECT_THAT(run.errors, HasSubstr("remove " + renamed.string()));
+}
+
+// As where the folder around it is somebody else's.
+TEST_F(BrokenRun, AFolderIsLockedFromWithinWhereNothingCanBeWrittenBesideIt) {
+  std::filesystem::create_directories(run_.parent_path() / ".small.lock");
+  std::filesystem::create_directories(run_);
+  const std::string locked = "flock " + (run_ / ".lock").string();
+
+  const CommandResult second = train("", locked);
+  const CommandResult alone = train("--set checkpoint.every=2 --set pipeline.stages=2");
+
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.errors, HasSubstr("report.directory: another run is in " + run_.string()));
+  EXPECT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_THAT(alone.out, Not(HasSubstr("cannot be locked")));
+}
+
+TEST_F(BrokenRun, AFolderThatCannotBeLockedIsNoted) {
+  std::filesystem::create_directories(run_.parent_path() / ".small.lock");
+  std::filesystem::create_directories(run_ / ".lock");
+
+  const CommandResult run = train("");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("note: " + run_.string() + " cannot be locked (Is a directory)"));
 }
 
 /// Adapters beside weights that the plain run has handed on.
