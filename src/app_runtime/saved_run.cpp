@@ -7,7 +7,9 @@
 #include "trireme/checkpoint/store.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/node.h"
 
+#include <limits>
 #include <vector>
 
 namespace trireme::app {
@@ -20,6 +22,25 @@ bool is_checkpoint(const fs::path& folder) {
   return fs::exists(checkpoint::manifest_file(folder), none);
 }
 
+/// Steps after which the run in `place` has ended; 0 where it has not.
+std::int64_t steps_at_end(const fs::path& place) {
+  const fs::path summary = place / "summary.json";
+  std::error_code none;
+  if (!fs::exists(summary, none)) return 0;
+  const auto steps = io::load(summary).find("steps");
+  return steps ? steps->integer(0, std::numeric_limits<std::int64_t>::max()) : 0;
+}
+
+/// The newest one. Throws InputError where the run has learned more since then.
+fs::path last_of(const fs::path& place, const checkpoint::Found& newest) {
+  const std::int64_t end = steps_at_end(place);
+  if (end <= newest.step) return newest.folder;
+  throw InputError(concat(place.string(), ": the run has ended after step ", end,
+                          ", but its newest checkpoint is of step ", newest.step,
+                          ": take that with --step ", newest.step,
+                          ", or train again with checkpoint.every, which saves at the end"));
+}
+
 fs::path checkpoint_of(const fs::path& place, std::optional<std::int64_t> step) {
   if (is_checkpoint(place) && !step) return place;
   const std::vector<checkpoint::Found> all =
@@ -28,7 +49,7 @@ fs::path checkpoint_of(const fs::path& place, std::optional<std::int64_t> step) 
     throw InputError(concat(place.string(),
                             ": has no checkpoints: name the folder of a run that "
                             "keeps some (checkpoint.every)"));
-  if (!step) return all.back().folder;
+  if (!step) return last_of(place, all.back());
   std::vector<std::string> steps;
   for (const checkpoint::Found& found : all) {
     if (found.step == *step) return found.folder;

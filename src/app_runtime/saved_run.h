@@ -21,7 +21,8 @@ struct SavedRun {
 bool is_saved_run(const std::filesystem::path& place);
 
 /// The newest checkpoint of a run's folder, or the one after `step` steps; a checkpoint's own
-/// folder stands for itself. Throws InputError where there is none.
+/// folder stands for itself. Throws InputError where there is none, and without `step` where the
+/// run went on behind the newest one.
 SavedRun find_saved_run(const std::filesystem::path& place, std::optional<std::int64_t> step,
                         const model::ModelRegistry& own);
 

@@ -66,6 +66,24 @@ TEST_F(BrokenRun, AFolderThatCannotBeLockedIsNoted) {
   EXPECT_THAT(run.out, HasSubstr("note: " + run_.string() + " cannot be locked (Is a directory)"));
 }
 
+// One was saved on request, none at the end.
+TEST_F(BrokenRun, ACheckpointBeforeTheEndIsNotTakenForTheEnd) {
+  crash_after_three();
+  ASSERT_EQ(train("--set train.steps=6").exit_code, 0);
+  const std::string out = (folder_.path() / "model").string();
+
+  for (const std::string& command : {"export -o " + out, "generate --prompt-tokens 1"}) {
+    const std::string of_run = kTrireme + " " + command + " " + run_.string();
+    const CommandResult refused = run_command(of_run);
+    const CommandResult taken = run_command(of_run + " --step 3");
+
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.errors, HasSubstr("the run has ended after step 6, but its newest "
+                                          "checkpoint is of step 3: take that with --step 3"));
+    EXPECT_EQ(taken.exit_code, 0) << taken.errors;
+  }
+}
+
 /// Adapters beside weights that the plain run has handed on.
 class BrokenTuning : public BrokenRun {
  protected:
