@@ -117,8 +117,9 @@ void RunFolder::append(const record::StepMetrics& metrics) {
   if (events_) events_->append(metrics, wall_time());
 }
 
-record::Summary RunFolder::finish(const runtime::Outcome& outcome,
-                                  const std::optional<data::UnigramLoss>& unigram, Seconds total) {
+record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
+                                      const std::optional<data::UnigramLoss>& unigram,
+                                      Seconds total) const {
   record::Summary summary{.steps = outcome.steps,
                           .resumed_after = progress_options_.first_step,
                           .train_loss = outcome.train_loss,
@@ -170,8 +171,11 @@ record::Summary RunFolder::finish(const runtime::Outcome& outcome,
     line.predicted_step = plan_.forecast.ranks[stage].end;
     line.predicted_recompute = plan_.forecast.ranks[stage].recompute;
   }
-  record::write(summary, folder_ / "summary.json");
   return summary;
+}
+
+void RunFolder::finish(const record::Summary& summary) const {
+  record::write(summary, folder_ / "summary.json");
 }
 
 void RunFolder::draw(const runtime::Outcome& outcome, const Pictures& pictures) const {

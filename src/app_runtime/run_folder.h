@@ -48,15 +48,18 @@ class RunFolder final : public runtime::Observer {
 
   /// Ends the progress line; on every way out.
   void close() { progress_->close(); }
-  /// Writes summary.json and returns what it holds.
-  record::Summary finish(const runtime::Outcome& outcome,
-                         const std::optional<data::UnigramLoss>& unigram, Seconds total);
+  record::Summary summary_of(const runtime::Outcome& outcome,
+                             const std::optional<data::UnigramLoss>& unigram, Seconds total) const;
 
   /// Where pictures of the last step go, beside report.html in the folder; empty: nowhere else.
   struct Pictures {
     std::string page, trace;
   };
   void draw(const runtime::Outcome& outcome, const Pictures& pictures) const;
+
+  /// Writes summary.json: the run has ended. Last of all, for what fails before it the same command
+  /// makes good without training anew.
+  void finish(const record::Summary& summary) const;
 
  private:
   void append(const record::StepMetrics& metrics);

@@ -238,10 +238,11 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
   const runtime::Outcome outcome = trainer.run(folder.get());
   if (!speaks) return;
   folder->close();
-  const record::Summary summary = folder->finish(outcome, unigram_of(run), process_age());
+  const record::Summary summary = folder->summary_of(outcome, unigram_of(run), process_age());
   out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
   folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
+  folder->finish(summary);
 }
 
 /// Every rank: sees the folder that rank 0 has, into which all of them save. Noticed here, not when

@@ -84,6 +84,21 @@ TEST_F(BrokenRun, ACheckpointBeforeTheEndIsNotTakenForTheEnd) {
   }
 }
 
+TEST_F(BrokenRun, AnEndThatCouldNotBeDrawnIsMadeGoodWithoutTraining) {
+  const std::string settings = "--set checkpoint.every=2 ";
+  const CommandResult first = train(settings + "--trace /dev/full");
+  const CommandResult second = train(settings + "--trace /dev/full");
+  const CommandResult last = train(settings);
+
+  EXPECT_EQ(first.exit_code, 1);
+  EXPECT_THAT(first.errors, HasSubstr("/dev/full: cannot be written"));
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.out, HasSubstr("goes on from"));
+  EXPECT_EQ(last.exit_code, 0) << last.errors;
+  EXPECT_EQ(summary_of(run_)["resumed_after_steps"], 3);
+  EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1"));
+}
+
 /// Adapters beside weights that the plain run has handed on.
 class BrokenTuning : public BrokenRun {
  protected:
