@@ -117,7 +117,8 @@ void note_replicas(const config::JobSpec& job, const Resumption& from, std::ostr
   const int here = job.pipeline.replicas.value();
   if (from.replicas != 0 && from.replicas != here)
     out << "note: not as in the checkpoint: replicas: " << here << ", there " << from.replicas
-        << "; numbers may differ in their last bits\n";
+        << "; numbers may differ in their last bits, a validation loss by more, for each replica "
+           "takes micro-batches of its own for it\n";
 }
 
 namespace {

@@ -72,10 +72,11 @@ TEST_F(BrokenRun, ACheckpointBeforeTheEndIsNotTakenForTheEnd) {
   ASSERT_EQ(train("--set train.steps=6").exit_code, 0);
   const std::string out = (folder_.path() / "model").string();
 
-  for (const std::string& command : {"export -o " + out, "generate --prompt-tokens 1"}) {
-    const std::string of_run = kTrireme + " " + command + " " + run_.string();
-    const CommandResult refused = run_command(of_run);
-    const CommandResult taken = run_command(of_run + " --step 3");
+  for (const std::string& command :
+       {kTrireme + " export " + run_.string() + " -o " + out,
+        kTrireme + " generate " + run_.string() + " --prompt-tokens 1 --tokens 1"}) {
+    const CommandResult refused = run_command(command);
+    const CommandResult taken = run_command(command + " --step 3");
 
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.errors, HasSubstr("the run has ended after step 6, but its newest "
