@@ -179,6 +179,8 @@ std::optional<fs::path> prepare_folder(const fs::path& folder) {
   const fs::path name = real_name(folder);
   std::optional<fs::path> moved;
   std::error_code failure;
+  // As large as a model, and of no use to anybody: not moved along with what is kept.
+  checkpoint::Store(checkpoints_folder(name)).sweep();
   if (holds_earlier_run(name)) {
     int number = 1;
     while (is_there(concat(name.string(), ".", number))) ++number;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_folder.h"
 
+#include "resume.h"
+
+#include "trireme/checkpoint/store.h"
 #include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -9,8 +12,10 @@
 #include "trireme/report/run_page.h"
 
 #include <chrono>
+#include <regex>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace trireme::app {
 namespace {
@@ -53,6 +58,28 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   }
 }
 
+/// What a run that was killed while it wrote them has left of io::write_file()'s files.
+void remove_parts(const std::filesystem::path& folder) {
+  static const std::regex part(
+      R"(\.(job\.yaml|plan\.json|chain\.yaml|platform\.yaml|metrics\.jsonl|summary\.json|)"
+      R"(report\.html)\.[0-9]+\.part)");
+  std::vector<std::filesystem::path> parts;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (std::regex_match(entry.path().filename().string(), part)) parts.push_back(entry.path());
+  for (const std::filesystem::path& file : parts) std::filesystem::remove(file);
+}
+
+/// What a run that was killed has left, which nobody else removes.
+void tidy(const RunFolder::Parts& parts) {
+  const std::filesystem::path folder = parts.job.report.directory;
+  remove_parts(folder);
+  const checkpoint::Store store(checkpoints_folder(folder));
+  store.sweep();
+  // Killed behind its last checkpoint: none comes after that, which would.
+  if (parts.job.checkpoint.every > 0 && parts.steps_done == parts.job.train.steps)
+    store.keep(parts.job.checkpoint.keep, parts.steps_done);
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const Parts& parts)
@@ -62,6 +89,7 @@ RunFolder::RunFolder(const Parts& parts)
       metrics_(folder_ / "metrics.jsonl", parts.steps_done > 0 ? parts.steps_done + 1 : 0),
       progress_options_(progress_options(parts)),
       out_(parts.out) {
+  tidy(parts);
   std::filesystem::remove(folder_ / "summary.json");  // the run has not ended
   io::write_file(folder_ / "job.yaml", config::to_yaml(job_));
   io::write_file(folder_ / "plan.json", plan::to_json(plan_.plan));

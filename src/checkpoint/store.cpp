@@ -85,9 +85,13 @@ fs::path Store::draft(std::int64_t step) const {
   return concat(place(step).string(), kDraft);
 }
 
-void Store::begin(std::int64_t step) const {
+void Store::sweep() const {
   for (const fs::path& folder : folders_in(root_))
     if (folder.filename().string().ends_with(kDraft)) remove_folder(folder);
+}
+
+void Store::begin(std::int64_t step) const {
+  sweep();
   std::error_code failure;
   fs::create_directories(draft(step), failure);
   if (failure)

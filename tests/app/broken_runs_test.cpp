@@ -100,6 +100,39 @@ TEST_F(BrokenRun, AnEndThatCouldNotBeDrawnIsMadeGoodWithoutTraining) {
   EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1"));
 }
 
+TEST_F(BrokenRun, WhatAKilledRunHasLeftIsRemovedBeforeItsEndIsMadeGood) {
+  const std::string settings = "--set train.steps=6 --set checkpoint.every=2 ";
+  train(settings + "--set checkpoint.keep=3");
+  std::filesystem::remove(run_ / "summary.json");
+  const std::filesystem::path draft = run_ / "checkpoints" / "step-1.draft";
+  std::filesystem::create_directories(draft);
+  for (const char* const file : {".metrics.jsonl.123.part", ".mine.123.part", ".plan.json.part"})
+    std::ofstream(run_ / file) << "x";
+
+  const CommandResult run = train(settings);
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("goes on from"));
+  EXPECT_FALSE(std::filesystem::exists(draft));
+  EXPECT_FALSE(std::filesystem::exists(run_ / "checkpoints" / "step-2"));
+  EXPECT_TRUE(std::filesystem::exists(run_ / "checkpoints" / "step-4"));
+  EXPECT_FALSE(std::filesystem::exists(run_ / ".metrics.jsonl.123.part"));
+  EXPECT_TRUE(std::filesystem::exists(run_ / ".mine.123.part"));
+  EXPECT_TRUE(std::filesystem::exists(run_ / ".plan.json.part"));
+}
+
+TEST_F(BrokenRun, HalfOfAFirstCheckpointIsNotMovedAlong) {
+  train("");
+  std::filesystem::remove(run_ / "summary.json");
+  std::filesystem::create_directories(run_ / "checkpoints" / "step-3.draft");
+
+  const CommandResult run = train("--set checkpoint.every=3");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_TRUE(std::filesystem::exists(run_.string() + ".1/metrics.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1/checkpoints/step-3.draft"));
+}
+
 /// Adapters beside weights that the plain run has handed on.
 class BrokenTuning : public BrokenRun {
  protected:

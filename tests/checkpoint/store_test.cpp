@@ -68,6 +68,17 @@ TEST(Store, ShowsNoDraftAndRemovesOldOnes) {
   EXPECT_TRUE(std::filesystem::exists(store.draft(3)));
 }
 
+TEST(Store, SweepsDraftsAlone) {
+  const TemporaryFolder folder;
+  const Store store(folder.path());
+  save(store, 1);
+  drafted(store, 2);
+  store.sweep();
+  EXPECT_THAT(steps_in(store), ElementsAre(1));
+  EXPECT_FALSE(std::filesystem::exists(store.draft(2)));
+  Store(folder / "nothing").sweep();
+}
+
 TEST(Store, KeepsTheNewest) {
   const TemporaryFolder folder;
   const Store store(folder.path());

@@ -32,7 +32,9 @@ class Store {
   /// "step-300", and "step-300.draft".
   std::filesystem::path place(std::int64_t step) const;
   std::filesystem::path draft(std::int64_t step) const;
-  /// Makes an empty draft, and removes what crashes have left of others. Throws Error.
+  /// Removes what crashes have left of drafts. Throws Error.
+  void sweep() const;
+  /// The same, and makes an empty draft. Throws Error.
   void begin(std::int64_t step) const;
   /// Writes manifest and job into the draft and gives it its name; one that has it already is
   /// replaced. Throws Error where a file of the manifest is not there as a whole: then ranks do not
