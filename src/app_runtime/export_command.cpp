@@ -75,6 +75,13 @@ void require_adapters(const SavedRun& run) {
         " alone, for the run did not begin with any (model.weights): export the whole"));
 }
 
+/// Whether files that belong to the model's tokens may be missing because they were not found.
+bool lacks_origin(const SavedRun& run, const ExportArguments& arguments) {
+  std::error_code none;
+  return !arguments.adapters && fs::is_directory(arguments.output, none) &&
+         !run.job.weights.empty() && !fs::exists(run.job.weights, none);
+}
+
 void require_free(const fs::path& output) {
   std::error_code none;
   if (fs::exists(plain_name(output), none))
@@ -140,6 +147,9 @@ int export_run(const ExportArguments& arguments, const model::ModelRegistry& own
               << to_text(size) << " of " << arguments.type;
     if (fs::is_directory(arguments.output)) std::cout << " (" << join(files, ", ") << ")";
     std::cout << "\n";
+    if (lacks_origin(run, arguments))
+      std::cout << "note: without a tokenizer, for the weights that the run began with, "
+                << run.job.weights << ", are not here: copy it from there if they had one\n";
     return 0;
   } catch (...) {
     return exit_code_of_current_exception(true, "");

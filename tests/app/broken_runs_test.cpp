@@ -168,6 +168,19 @@ TEST_F(BrokenTuning, ReadsFrozenWeightsThatAreDamagedFromWhereTheRunBegan) {
   EXPECT_EQ(summary_of(run_)["parameters_digest"], plain_["parameters_digest"]);
 }
 
+TEST_F(BrokenTuning, IsExportedWithoutATokenizerThatIsNotHereAndSaysSo) {
+  flip(run_ / "checkpoints" / "step-4" / "rank-0.frozen.safetensors");  // is whole again
+  std::filesystem::rename(weights_, weights_ + "-elsewhere");
+
+  const CommandResult exported =
+      run_command(kTrireme + " export " + run_.string() + " -o " + weights_ + "-tuned");
+
+  EXPECT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_THAT(exported.out, HasSubstr("note: without a tokenizer, for the weights that the run "
+                                      "began with, " +
+                                      weights_ + ", are not here"));
+}
+
 TEST_F(BrokenTuning, NeverAsksForCheckpointsToBeRemovedThatShareTheDamage) {
   flip(weights_ + "/model.safetensors");  // its last tensor, which the checkpoint has last, too
   flip(run_ / "checkpoints" / "step-4" / "rank-0.safetensors");
