@@ -4,7 +4,9 @@
 #include "launch.h"
 #include "own_folder.h"
 #include "saved_run.h"
+#include "signals.h"
 
+#include "trireme/comm/host.h"
 #include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
 #include "trireme/core/error.h"
@@ -15,9 +17,13 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <string_view>
 
 namespace trireme::app {
 namespace {
@@ -26,6 +32,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kWeights = "model.safetensors", *kEnding = ".safetensors",
                      *kConfig = config::kHuggingFaceFile;
+constexpr std::string_view kDraft = ".draft";
 /// What belongs to a model's tokens, and is the same before and after training.
 constexpr const char* kOfTokens[] = {"tokenizer.json",
                                      "tokenizer.model",
@@ -93,18 +100,38 @@ std::string write_values(const SavedRun& run, const ExportArguments& arguments,
                          const fs::path& folder, Bytes& size) {
   const at::ScalarType type = type_called(arguments.type);
   const std::string name = arguments.adapters ? config::kAdaptersValues : kWeights;
-  size = arguments.adapters
-             ? runtime::export_adapters(run.checkpoint, run.job.model, type, folder / name)
-             : runtime::export_weights(run.checkpoint, run.job.model, type, folder / name);
+  size = arguments.adapters ? runtime::export_adapters(run.checkpoint, run.job.model, type,
+                                                       folder / name, stop_requested)
+                            : runtime::export_weights(run.checkpoint, run.job.model, type,
+                                                      folder / name, stop_requested);
   return name;
+}
+
+/// What exports to the same place have left whose processes, of this machine, are gone.
+void remove_drafts(const fs::path& folder, const std::string& prefix) {
+  std::vector<fs::path> drafts;
+  std::error_code failure;
+  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(kDraft)) continue;
+    pid_t process = 0;
+    const char* const last = name.data() + name.size() - kDraft.size();
+    const auto read = std::from_chars(name.data() + prefix.size(), last, process);
+    if (read.ec == std::errc() && read.ptr == last && process > 0 && ::kill(process, 0) != 0 &&
+        errno == ESRCH)
+      drafts.push_back(entry->path());
+  }
+  for (const fs::path& draft : drafts) fs::remove_all(draft, failure);
 }
 
 /// As one file, or as a folder; returns what is in it.
 std::vector<std::string> write(const SavedRun& run, const ExportArguments& arguments, Bytes& size) {
   const fs::path output = plain_name(arguments.output);
   // Hidden and of this process alone: nothing of the user's has that name.
-  const fs::path draft =
-      output.parent_path() / concat(".", output.filename().string(), ".", ::getpid(), ".draft");
+  const std::string prefix = concat(".", output.filename().string(), ".", comm::host_name(), ".");
+  remove_drafts(output.parent_path(), prefix);
+  const fs::path draft = output.parent_path() / concat(prefix, ::getpid(), kDraft);
   std::error_code failure;
   fs::remove_all(draft, failure);
   fs::create_directories(draft, failure);
@@ -137,6 +164,7 @@ std::vector<std::string> write(const SavedRun& run, const ExportArguments& argum
 }  // namespace
 
 int export_run(const ExportArguments& arguments, const model::ModelRegistry& own) {
+  watch_signals();
   try {
     require_free(arguments.output);
     const SavedRun run = find_saved_run(arguments.run, arguments.step, own);

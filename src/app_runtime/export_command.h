@@ -18,7 +18,8 @@ struct ExportArguments {
   bool adapters = false;             ///< these alone, instead of a model with what they learned
 };
 
-/// Returns the exit code; errors are printed. The output appears as a whole or not at all.
+/// Returns the exit code; errors are printed. The output appears as a whole or not at all; Ctrl-C
+/// and SIGTERM leave nothing of it.
 int export_run(const ExportArguments& arguments, const model::ModelRegistry& own);
 
 }  // namespace trireme::app

@@ -128,6 +128,7 @@ void add_adapter(const CheckpointReader& source, const std::string& name, double
 /// Writes tensors, changed by `change`, into a new file; returns their bytes.
 Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors,
             at::ScalarType type, const std::filesystem::path& file,
+            const std::function<bool()>& stop_requested,
             const std::function<void(const std::string&, at::Tensor&)>& change) {
   std::vector<checkpoint::Spec> specs;
   Bytes all;
@@ -137,6 +138,7 @@ Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors
   }
   checkpoint::TensorFile out(file, std::move(specs));
   for (const auto& [name, is_transposed, spec] : tensors) {
+    if (stop_requested && stop_requested()) throw Interrupted("stopped on request");
     const checkpoint::Joined& saved = source.tensors().at(name);
     at::Tensor value = at::empty(saved.sizes, type_named(saved.type, name));
     source.read(name, value);
@@ -152,18 +154,21 @@ Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors
 }  // namespace
 
 Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
-                     at::ScalarType type, const std::filesystem::path& file) {
+                     at::ScalarType type, const std::filesystem::path& file,
+                     const std::function<bool()>& stop_requested) {
   const CheckpointReader source(checkpoint);
   const double scale = adapter_scale(model);
-  return write(
-      source, weights_of(source.tensors(), config::WeightNames(model), type), type, file,
-      [&](const std::string& name, at::Tensor& value) { add_adapter(source, name, scale, value); });
+  return write(source, weights_of(source.tensors(), config::WeightNames(model), type), type, file,
+               stop_requested, [&](const std::string& name, at::Tensor& value) {
+                 add_adapter(source, name, scale, value);
+               });
 }
 
 Bytes export_adapters(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
-                      at::ScalarType type, const std::filesystem::path& file) {
+                      at::ScalarType type, const std::filesystem::path& file,
+                      const std::function<bool()>& stop_requested) {
   const CheckpointReader source(checkpoint);
-  return write(source, adapters_in(source.tensors(), model, type), type, file,
+  return write(source, adapters_in(source.tensors(), model, type), type, file, stop_requested,
                [](const std::string& /*name*/, at::Tensor& /*value*/) {});
 }
 

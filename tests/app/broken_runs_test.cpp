@@ -133,6 +133,29 @@ TEST_F(BrokenRun, HalfOfAFirstCheckpointIsNotMovedAlong) {
   EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1/checkpoints/step-3.draft"));
 }
 
+// Of processes that are gone, on this machine.
+TEST_F(BrokenRun, DraftsOfExportsThatWereKilledAreRemovedByTheNext) {
+  train("--set checkpoint.every=3");
+  std::string host = run_command("uname -n").out;
+  host.pop_back();
+  const std::filesystem::path out = folder_.path() / "model";
+  const auto draft_of = [&](const std::string& process) {
+    const std::filesystem::path draft = folder_.path() / (".model." + process + ".draft");
+    std::filesystem::create_directories(draft);
+    return draft;
+  };
+  const auto gone = draft_of(host + ".999999999"), lives = draft_of(host + ".1"),
+             elsewhere = draft_of("not-" + host + ".999999999");
+
+  const CommandResult exported =
+      run_command(kTrireme + " export " + run_.string() + " -o " + out.string());
+
+  EXPECT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_FALSE(std::filesystem::exists(gone));
+  EXPECT_TRUE(std::filesystem::exists(lives));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere));
+}
+
 /// Adapters beside weights that the plain run has handed on.
 class BrokenTuning : public BrokenRun {
  protected:

@@ -248,6 +248,10 @@ TEST(Weights, AreNotWrittenOverAFile) {
   const config::JobSpec job = small_job(small_gpt());
   const Trained trained = train_and_export(job, folder);
   EXPECT_THROW(export_weights(trained.checkpoint, job.model, at::kFloat, trained.weights), Error);
+  int asked = 0;
+  EXPECT_THROW(export_weights(trained.checkpoint, job.model, at::kFloat,
+                              trained.weights.string() + ".stopped", [&] { return ++asked == 3; }),
+               Interrupted);
 }
 
 TEST(LanguageModel, SeesAsManyTokensAsItsContextHas) {

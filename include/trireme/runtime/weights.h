@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,14 +23,16 @@ namespace trireme::runtime {
 /// shapes of config::WeightNames, each tied weight once, adapters as part of the weights that they
 /// stand beside. Floating ones become `type`. A tensor at a time is in memory. Returns the bytes of
 /// all. Throws InputError where the checkpoint is damaged, Error where the file cannot be written
-/// or is there already.
+/// or is there already, Interrupted where `stop_requested`, asked before every tensor, says so.
 Bytes export_weights(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
-                     at::ScalarType type, const std::filesystem::path& file);
+                     at::ScalarType type, const std::filesystem::path& file,
+                     const std::function<bool()>& stop_requested = {});
 
 /// The same of the adapters alone, in the names of config::adapter_name(). Throws InputError also
 /// where the model has trained anything else.
 Bytes export_adapters(const std::filesystem::path& checkpoint, const config::ModelSpec& model,
-                      at::ScalarType type, const std::filesystem::path& file);
+                      at::ScalarType type, const std::filesystem::path& file,
+                      const std::function<bool()>& stop_requested = {});
 
 /// Throws InputError where `job.weights` or `job.adapters` lack a tensor of the model, have one of
 /// other sizes, or one that the model has not. Reads the files' heads alone, so that a long start
