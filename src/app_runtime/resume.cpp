@@ -8,6 +8,8 @@
 #include "trireme/core/text.h"
 #include "trireme/io/node.h"
 
+#include <ATen/Version.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <map>
@@ -43,6 +45,9 @@ struct Header {
 /// or where files are cut.
 Header header_of(const checkpoint::Found& found);
 int replicas_of(const io::Node& job);
+/// Says on `out` where the steps to come compute otherwise, as `here` has it.
+void note_arithmetic(const checkpoint::Manifest& there, const checkpoint::Manifest& here,
+                     std::ostream& out);
 /// The largest size up to `most` of which whole micro-batches make up a replica's share.
 int largest_size(int share, int most);
 /// "train.batch: 16, there 32", one for each difference.
@@ -155,9 +160,9 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
                                 "anew with checkpoint.resume: never"));
   for (const std::string& line : different)
     out << "note: not as in the checkpoint: " << line << "\n";
-  if (manifest.threads != context.threads)
-    out << "note: not as in the checkpoint: threads per rank: " << context.threads << ", there "
-        << manifest.threads << "; numbers may differ in their last bits\n";
+  note_arithmetic(
+      manifest,
+      {.threads = context.threads, .device = job.device, .vectors = at::get_cpu_capability()}, out);
   // One of the last step, and no summary: the stop came between the two.
   if (step > job.train.steps || (step == job.train.steps && has_ended))
     job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
@@ -209,6 +214,18 @@ int replicas_of(const io::Node& job) {
   const auto pipeline = job.find("pipeline");
   const auto replicas = pipeline ? pipeline->find("replicas") : std::nullopt;
   return replicas ? static_cast<int>(replicas->integer(1, kMostReplicas)) : 0;
+}
+
+void note_arithmetic(const checkpoint::Manifest& there, const checkpoint::Manifest& here,
+                     std::ostream& out) {
+  const auto compare = [&](const char* what, const std::string& now, const std::string& before) {
+    if (now != before && !before.empty())
+      out << "note: not as in the checkpoint: " << what << ": " << now << ", there " << before
+          << "; numbers may differ in their last bits\n";
+  };
+  compare("threads per rank", concat(here.threads), concat(there.threads));
+  compare("device", here.device, there.device);
+  if (here.device == "cpu") compare("the CPU's vectors", here.vectors, there.vectors);
 }
 
 int largest_size(int share, int most) {

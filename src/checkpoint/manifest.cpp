@@ -75,6 +75,9 @@ Manifest read_manifest(const io::Node& document) {
   manifest.step = map.required("step").integer(0, kMost);
   manifest.data = map.required("data").text();
   manifest.threads = static_cast<int>(map.required("threads").integer(1, kMostThreads));
+  // Manifests of earlier versions have none of these two.
+  if (const auto device = map.optional("device")) manifest.device = device->text();
+  if (const auto vectors = map.optional("vectors")) manifest.vectors = vectors->text();
   for (const io::Node& node : map.required("ties").list()) {
     io::MapReader tie(node);
     manifest.ties[tie.required("tie").text()] = tie.required("saved_as").text();
@@ -102,10 +105,15 @@ std::string content_text(const Manifest& manifest) {
     ties.push_back(
         concat("{\"tie\": ", io::json_text(tie), ", \"saved_as\": ", io::json_text(name), "}"));
   for (const auto& [name, entry] : manifest.tensors) tensors.push_back(entry_text(name, entry));
+  std::string computed;
+  if (!manifest.device.empty())
+    computed += concat(",\n \"device\": ", io::json_text(manifest.device));
+  if (!manifest.vectors.empty())
+    computed += concat(",\n \"vectors\": ", io::json_text(manifest.vectors));
   return concat("{\"format\": \"trireme-checkpoint/1\",\n \"step\": ", manifest.step,
                 ",\n \"data\": ", io::json_text(manifest.data),
-                ",\n \"threads\": ", manifest.threads, ",\n \"ties\": [", join(ties, ", "),
-                "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]");
+                ",\n \"threads\": ", manifest.threads, computed, ",\n \"ties\": [",
+                join(ties, ", "), "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]");
 }
 
 std::string sizes_text(const std::vector<std::int64_t>& sizes) {

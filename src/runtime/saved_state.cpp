@@ -15,6 +15,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <c10/core/DeviceType.h>
 
 #include <algorithm>
 #include <chrono>
@@ -81,6 +83,8 @@ SavedCheckpoint SavedState::finish_save() {
     manifest.step = mine.step;
     manifest.data = into_.data;
     manifest.threads = at::get_num_threads();
+    manifest.device = c10::DeviceTypeName(parts_.stage.device().type(), /*lower_case=*/true);
+    manifest.vectors = at::get_cpu_capability();
     for (const auto& [name, entry] : manifest.tensors) saved.size += entry.size;
     on_rank_0(
         [&] {

@@ -156,6 +156,21 @@ TEST_F(BrokenRun, DraftsOfExportsThatWereKilledAreRemovedByTheNext) {
   EXPECT_TRUE(std::filesystem::exists(elsewhere));
 }
 
+TEST_F(BrokenRun, AnotherKindOfCpuIsNoted) {
+  crash_after_three();
+  const std::string settings = "--set checkpoint.every=3 --set train.steps=6";
+
+  const CommandResult run = train(settings, "ATEN_CPU_CAPABILITY=default");
+
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  const std::string kind = run_command("grep -om1 -w -e avx2 -e avx512f /proc/cpuinfo").out;
+  EXPECT_EQ(run.out.find("not as in the checkpoint: the CPU's vectors: DEFAULT, there ") !=
+                std::string::npos,
+            !kind.empty())
+      << run.out;
+  EXPECT_THAT(run.out, Not(HasSubstr("checkpoint: device")));
+}
+
 /// Adapters beside weights that the plain run has handed on.
 class BrokenTuning : public BrokenRun {
  protected:

@@ -18,6 +18,8 @@ Manifest sample() {
   return {.step = 300,
           .data = "d",
           .threads = 3,
+          .device = "cpu",
+          .vectors = "AVX2",
           .ties = {{"embedding", "embed/token.weight"}},
           .tensors = {{"parameters/a \"b\"/w",
                        {.file = "rank-0.safetensors",

@@ -38,7 +38,9 @@ struct Entry {
 struct Manifest {
   std::int64_t step = 0;  ///< steps done
   std::string data;       ///< digest of the data set
-  int threads = 1;        ///< per rank, which last bits depend on
+  int threads = 1;        ///< per rank, which last bits depend on, as on the two below
+  std::string device;     ///< as in the job; empty: not known
+  std::string vectors;    ///< that LibTorch computes with on the CPU: "AVX2"; empty: not known
   /// Of each tied weight the parameter under whose name it was saved.
   std::map<std::string, std::string> ties;
   std::map<std::string, Entry> tensors;  ///< by name
