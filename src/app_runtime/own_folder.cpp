@@ -62,11 +62,15 @@ bool has_mark(const fs::path& file, const std::string& mark) {
   return in.read(text.data(), static_cast<std::streamsize>(text.size())) && text == mark;
 }
 
+bool has_files_of_a_run(const fs::path& name) {
+  return is_there(name / "job.yaml") && is_there(name / "metrics.jsonl") &&
+         is_there(name / "plan.json");
+}
+
 /// Also one of which only checkpoints are left: a run that begins must not mistake them for its
 /// own.
 bool holds_earlier_run(const fs::path& name) {
-  return (is_there(name / "job.yaml") && is_there(name / "metrics.jsonl") &&
-          is_there(name / "plan.json")) ||
+  return has_files_of_a_run(name) ||
          !checkpoint::Store(checkpoints_folder(name)).complete().empty();
 }
 
@@ -86,6 +90,16 @@ void require_own(const fs::path& folder) {
   fail(folder, concat("holds the working folder ", working.string(),
                       ", which the next run would rename: give the run a folder of its own, such "
                       "as runs/NAME"));
+}
+
+/// A run in another run's folder would lose it when that one begins anew.
+void require_outside(const fs::path& folder) {
+  for (fs::path place = real_name(folder).parent_path(); place.has_relative_path();
+       place = place.parent_path())
+    if (has_files_of_a_run(place))
+      fail(folder, concat("lies in the folder of a run, ", place.string(),
+                          ", which is renamed when that begins anew: give this run a folder beside "
+                          "it"));
 }
 
 /// Files that a run writes and that no run has written.
@@ -170,6 +184,7 @@ bool sees_mark(const fs::path& folder, const std::string& mark) {
 
 void require_takeable(const fs::path& folder) {
   require_own(folder);
+  require_outside(folder);
   require_nothing_to_lose(folder);
   require_writable(folder);
 }

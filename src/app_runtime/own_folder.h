@@ -34,8 +34,8 @@ class FolderLock {
 bool sees_mark(const std::filesystem::path& folder, const std::string& mark);
 
 /// Changes nothing. Throws InputError, about report.directory, where a run that begins could not
-/// have the folder: it holds the working folder or something that the run would overwrite, or
-/// neither it nor the earlier run's new name can be written.
+/// have the folder: it holds the working folder or something that the run would overwrite, lies in
+/// another run's folder, or neither it nor the earlier run's new name can be written.
 void require_takeable(const std::filesystem::path& folder);
 
 /// Makes the folder. One that holds an earlier run, or its checkpoints alone, is renamed to

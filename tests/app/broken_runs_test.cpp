@@ -171,6 +171,15 @@ TEST_F(BrokenRun, AnotherKindOfCpuIsNoted) {
   EXPECT_THAT(run.out, Not(HasSubstr("checkpoint: device")));
 }
 
+TEST_F(BrokenRun, AFolderWithinAnotherRunsIsRefused) {
+  train("");
+
+  const CommandResult run = train("--set report.directory=" + (run_ / "more" / "inner").string());
+
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, HasSubstr("lies in the folder of a run, " + run_.string()));
+}
+
 /// Adapters beside weights that the plain run has handed on.
 class BrokenTuning : public BrokenRun {
  protected:
