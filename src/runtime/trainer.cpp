@@ -19,10 +19,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-
 #include <set>
 #include <string>
 #include <utility>
+
 namespace trireme::runtime {
 namespace {
 
@@ -157,8 +157,8 @@ struct Trainer::Impl {
   std::vector<StepRecord> unreported;
   std::vector<double> step_seconds;
   std::int64_t steps_done = 0;
-  std::optional<double> validation_loss;
   std::set<std::string> as_begun;  ///< as in SavedState::Restored
+  std::optional<double> validation_loss;
 };
 
 Trainer::Trainer(const TrainSetup& setup) {
@@ -178,8 +178,8 @@ Outcome Trainer::run(Observer* observer) {
   const auto account = my.setup.memory.enter();
   const config::TrainSpec& train = my.setup.job.train;
   if (observer != nullptr) observer->started(my.setup.since_start());
-  // Its last step was saved and told, its summary was not.
   if (observer != nullptr && !my.as_begun.empty()) observer->read_again(my.as_begun);
+  // Its last step was saved and told, its summary was not.
   if (my.steps_done == train.steps && my.evaluation) my.validation_loss = my.validate();
   while (my.steps_done < train.steps) {
     my.train_step(my.steps_done++);
