@@ -34,7 +34,7 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
   try {
     for (const std::string& file : {arguments.output, arguments.report}) io::require_writable(file);
     const config::JobSpec job = load_train_job(arguments.job_file, arguments.settings, own);
-    const model::ChainModel model = model::make_model(job.model, own);
+    const model::ChainModel model = make_job_model(job, own);
     if (arguments.opens_inputs) {
       open_data(job, model);
       model::require_trained(model, job);

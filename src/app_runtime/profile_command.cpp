@@ -33,7 +33,7 @@ int profile(const ProfileArguments& arguments, const model::ModelRegistry& own) 
   try {
     io::require_writable(arguments.output);
     const config::JobSpec job = load(arguments, own);
-    const model::ChainModel model = model::make_model(job.model, own);
+    const model::ChainModel model = make_job_model(job, own);
     return launch(job, [&](const RankContext& context) {
       if (context.channel.rank() != 0) return;
       model::require_trained(model, job);

@@ -31,18 +31,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
 namespace trireme::app {
 namespace {
 
-/// Since the kernel started this process.
+/// Since the kernel started this process; 0 where the kernel does not say.
 Seconds process_age() {
   std::ifstream stat("/proc/self/stat");
   std::string text;
   std::getline(stat, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  const std::size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos) return Seconds(0);
+  std::istringstream fields(text.substr(name_end + 2));
   std::string field;
   for (int i = 3; i <= 22 && fields >> field; ++i) {  // field 22 is the start time in clock ticks
   }
@@ -104,7 +107,7 @@ void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
 struct Opened {
   Opened(const TrainArguments& arguments, const model::ModelRegistry& own)
       : job(load_train_job(arguments.job_file, arguments.settings, own)),
-        model(model::make_model(job.model, own)),
+        model(make_job_model(job, own)),
         dataset(open_data(job, model)),
         content(content_digest(job, *dataset)) {
     if (!is_speaker()) return;
@@ -321,11 +324,23 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
   config::LoadOptions options = load_options(own);
   options.settings = settings;
   config::JobSpec job = config::load_job(file, options);
+  std::error_code failure;
+  if (!job.plan.file.empty() && !std::filesystem::exists(job.plan.file, failure))
+    job.fail("plan.file", concat("is ", job.plan.file, ", which is not there"));
   if (job.device == "cuda") {
     if (job.train.deterministic) device::use_deterministic_kernels();
     device::load_cuda();  // says what is missing
   }
   return job;
+}
+
+model::ChainModel make_job_model(const config::JobSpec& job, const model::ModelRegistry& own) {
+  model::ChainModel model = model::make_model(job.model, own);
+  const int stages = job.pipeline.stages.value_or(1);
+  if (stages > model.length())
+    job.fail("pipeline.stages", concat("is ", stages, ", but the model has ", model.length(),
+                                       " layers, of which every stage needs one"));
+  return model;
 }
 
 int train(const TrainArguments& arguments, const model::ModelRegistry& own) {

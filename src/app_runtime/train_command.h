@@ -25,6 +25,10 @@ config::LoadOptions load_options(const model::ModelRegistry& own);
 config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
                                const model::ModelRegistry& own);
 
+/// The job's chain, as recipes. Throws InputError, also where there are fewer layers than stages:
+/// before there is a rank for every stage.
+model::ChainModel make_job_model(const config::JobSpec& job, const model::ModelRegistry& own);
+
 /// Returns the exit code; errors are printed.
 int train(const TrainArguments& arguments, const model::ModelRegistry& own);
 

@@ -30,14 +30,18 @@ std::optional<std::size_t> median_step(comm::Channel& channel, const std::vector
   return step.empty() ? std::nullopt : std::optional<std::size_t>(std::stoul(step));
 }
 
-const StepRecord* first_lost(const std::vector<StepRecord>& steps) {
-  const auto lost = std::find_if(steps.begin(), steps.end(),
-                                 [](const StepRecord& one) { return !std::isfinite(one.loss); });
-  return lost == steps.end() ? nullptr : &*lost;
+std::optional<std::string> first_lost(const std::vector<StepRecord>& steps) {
+  for (const StepRecord& one : steps) {
+    if (!std::isfinite(one.loss)) return concat("the loss of step ", one.step);
+    // The loss was there before the update that this gradient has spoilt.
+    if (!std::isfinite(one.gradient_norm.value_or(0)))
+      return concat("the gradient of step ", one.step);
+  }
+  return std::nullopt;
 }
 
-void refuse_to_go_on(const StepRecord& lost) {
-  throw Error(concat("the loss of step ", lost.step,
+void refuse_to_go_on(const std::string& lost) {
+  throw Error(concat(lost,
                      " is no number: the run has diverged, and no later checkpoint is written; go "
                      "on from an earlier one, or begin anew, with a smaller "
                      "train.optimizer.learning_rate, more train.schedule.warmup_steps or a smaller "

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace trireme::runtime {
@@ -18,10 +19,11 @@ double mean_of_last(const std::vector<double>& values, int count);
 /// its parts add up on each; nothing where no step was made.
 std::optional<std::size_t> median_step(comm::Channel& channel, const std::vector<double>& seconds);
 
-/// The first step whose loss is no number; null where all are.
-const StepRecord* first_lost(const std::vector<StepRecord>& steps);
+/// The first loss, or gradient before clipping, that is no number: "the loss of step 4"; nothing
+/// where all are.
+std::optional<std::string> first_lost(const std::vector<StepRecord>& steps);
 
-/// Throws Error: that of a run whose loss is no number any more.
-[[noreturn]] void refuse_to_go_on(const StepRecord& lost);
+/// Throws Error: that of a run in which `lost` is no number any more.
+[[noreturn]] void refuse_to_go_on(const std::string& lost);
 
 }  // namespace trireme::runtime

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <string>
@@ -118,7 +119,7 @@ struct Trainer::Impl {
   void begin();
   void train_step(std::int64_t step);
   void report(Observer* observer);
-  double validate();
+  void validate(Observer* observer);
   /// Also what an earlier save left unfinished.
   void save(Observer* observer, bool stops);
   /// A checkpoint that was begun, where there is one: waits for it.
@@ -180,7 +181,7 @@ Outcome Trainer::run(Observer* observer) {
   if (observer != nullptr) observer->started(my.setup.since_start());
   if (observer != nullptr && !my.as_begun.empty()) observer->read_again(my.as_begun);
   // Its last step was saved and told, its summary was not.
-  if (my.steps_done == train.steps && my.evaluation) my.validation_loss = my.validate();
+  if (my.steps_done == train.steps && my.evaluation) my.validate(nullptr);
   while (my.steps_done < train.steps) {
     my.train_step(my.steps_done++);
     const bool validates = my.evaluation && my.is_due(train.validate_every);
@@ -189,10 +190,7 @@ Outcome Trainer::run(Observer* observer) {
     if (reports) my.report(observer);
     const bool stops = reports && my.is_asked_to_stop() && my.steps_done < train.steps;
     if (validates || saves || stops || my.steps_done == train.steps) my.executor->finish_updates();
-    if (validates) {
-      my.validation_loss = my.validate();
-      if (observer != nullptr) observer->validation(my.steps_done, *my.validation_loss);
-    }
+    if (validates) my.validate(observer);
     if (reports) my.publish_written(observer);
     if (saves || stops) my.save(observer, stops);
     if (stops)
@@ -294,18 +292,22 @@ void Trainer::Impl::report(Observer* observer) {
     if (observer != nullptr) observer->step(unreported[i]);
   }
   if (observer != nullptr) observer->interval_ended();
-  if (const StepRecord* const lost = first_lost(unreported)) {
+  if (const auto lost = first_lost(unreported)) {
     finish_save(observer);
     refuse_to_go_on(*lost);
   }
   unreported.clear();
 }
 
-double Trainer::Impl::validate() {
+void Trainer::Impl::validate(Observer* observer) {
   const Feed feed = feeds.of_validation(position.replica * setup.data.validation_micro_batches);
   LossLog log(setup.channel);
   log.add(executor->evaluate(evaluation->ranks[index_of_rank()], feed).losses);
-  return log.exchange().at(0);
+  validation_loss = log.exchange().at(0);
+  if (observer != nullptr) observer->validation(steps_done, *validation_loss);
+  if (std::isfinite(*validation_loss)) return;
+  finish_save(observer);
+  refuse_to_go_on(concat("the validation loss after step ", steps_done));
 }
 
 void Trainer::Impl::save(Observer* observer, bool stops) {

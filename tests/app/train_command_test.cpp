@@ -232,12 +232,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"NoSuchFile",
                "--set model.vocabulary=256 --set data.kind=text --set data.files=[/no/such/*.txt]",
                "/no/such/*.txt"},
-        BadJob{"TooManyStages", "--set pipeline.stages=9", "cannot cut 6 layers into 9 stages"},
+        BadJob{"TooManyStages", "--set pipeline.stages=9",
+               "pipeline.stages is 9, but the model has 6 layers"},
+        BadJob{"FarTooManyStages", "--set pipeline.stages=60000", "but the model has 6 layers"},
         BadJob{"CutPastTheEnd", "--set pipeline.stages=2 --set pipeline.cut=[6]",
                "cuts after layer 6"},
-        BadJob{"NoSuchPlan", "--set plan.file=/no/such/plan.json", "/no/such/plan.json"},
+        BadJob{"NoSuchPlan", "--set plan.file=/no/such/plan.json",
+               "--set plan.file is /no/such/plan.json, which is not there"},
         BadJob{"NoSuchSolver", "--set plan.solver=rotr", "did you mean 'rotor'?"}),
     [](const auto& test) { return test.param.name; });
+
+// A batch system's TMPDIR may be on another machine.
+TEST(TrainCommand, NeedsAFolderForTemporaryFilesOnlyForAnOuterTierOnDisk) {
+  const TemporaryFolder folder;
+  const std::string train = "TMPDIR=/no/such/folder " + kTrireme + " train " + small_job(folder);
+  const CommandResult without = run_command(train),
+                      with = run_command(train + " --set memory.disk_budget=1MiB");
+
+  EXPECT_EQ(without.exit_code, 0) << without.errors;
+  EXPECT_EQ(with.exit_code, 2);
+  EXPECT_THAT(with.errors, HasSubstr("memory.disk_path is not given, and the folder for temporary "
+                                     "files (TMPDIR) is none"));
+}
 
 TEST(TrainCommand, SaysWhatIsMissingForCuda) {
   if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "this machine has a GPU";
