@@ -14,8 +14,6 @@
 namespace trireme::solve {
 namespace {
 
-using program::Action;
-using program::Op;
 using program::StageProgram;
 
 // Micro-batches beyond those in flight, for the second of two runs whose difference is the period.
@@ -27,8 +25,6 @@ constexpr std::size_t kMore = 3;
 constexpr std::size_t kCandidates = 4;
 constexpr double kNearly = 1.03;
 constexpr int kTries = 64;
-
-program::PassOrder order_of(bool with_loss, int in_flight, int micro_batches);
 
 }  // namespace
 
@@ -149,16 +145,20 @@ std::optional<StageSolution> StageCopies::judged(const Program& program, const M
                        .peak = more->peak,
                        .moved = bytes};
 }
+
 std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
                                                  int micro_batches) const {
-  program::Lowering lowering{.stages = {program},
-                             .order = order_of(with_loss_, problem_.in_flight, micro_batches),
-                             .rank_of_stage = {},
-                             .end = program::StepEnd::kNone};
+  std::vector<StageProgram> stages{program};
+  std::vector<int> in_flight{problem_.in_flight};
   if (!with_loss_) {
     const int end = alone_.length();
-    lowering.stages.push_back(program::keep_all(end, end));
+    stages.push_back(program::keep_all(end, end));
+    in_flight.push_back(1);
   }
+  const program::Lowering lowering{.stages = std::move(stages),
+                                   .order = program::one_f_one_b_with(in_flight, micro_batches),
+                                   .rank_of_stage = {},
+                                   .end = program::StepEnd::kNone};
   chain::Platform platform = chain::uniform_platform(with_loss_ ? 1 : 2, Bytes(0));
   chain::RankSpec& rank = platform.ranks.front();
   rank.memory = problem_.memory;
@@ -178,24 +178,4 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
   return Run{.step = first.end, .peak = first.peak.size, .outer = first.outer_peak};
 }
 
-namespace {
-
-// w - 1 forwards ahead, then a forward and a backward in turn.
-program::PassOrder order_of(bool with_loss, int in_flight, int micro_batches) {
-  using Kind = program::Pass::Kind;
-  program::PassOrder order(1);
-  for (int n = 0; n < micro_batches + in_flight - 1; ++n) {
-    if (n < micro_batches) order[0].push_back({Kind::kForward, n});
-    if (n >= in_flight - 1) order[0].push_back({Kind::kBackward, n - in_flight + 1});
-  }
-  if (with_loss) return order;
-  order.emplace_back();
-  for (int n = 0; n < micro_batches; ++n) {
-    order[1].push_back({Kind::kForward, n});
-    order[1].push_back({Kind::kBackward, n});
-  }
-  return order;
-}
-
-}  // namespace
 }  // namespace trireme::solve
