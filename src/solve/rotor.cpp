@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interval_table.h"
 #include "least_column.h"
+#include "more_slots.h"
 #include "solvers.h"
 #include "step_column.h"
 
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -27,8 +27,6 @@ constexpr int kManySlots = 2000;
 // The same beside tables in slots, and for chains of at most so many layers.
 constexpr std::size_t kFewBreakpoints = 50'000;
 constexpr int kFewLayers = 24;
-// Replays spent on finding the most slots whose program still fits in bytes.
-constexpr int kTries = 8;
 // Additions from which on a second thread is worth its start.
 constexpr double kWorthThreads = 5e9;
 
@@ -136,26 +134,21 @@ Slots worth_trying(const Problem& problem, Bytes unit, Slots available) {
   return static_cast<Slots>(waste * static_cast<double>(available));
 }
 
-// More slots than the budget has give a faster program, which may fit all the same: sizes were
-// rounded up. Bisection for the most that fit; each try is judged in bytes, so it need not be
-// monotone to be right.
 Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots available) {
   const auto extra = [&](Slots m) {
     return pass.extra(Part::kFirst, problem.first_layer, problem.last_layer, m);
   };
   std::optional<Solution> best = fitting(problem, pass, available);
   ensure(best.has_value(), "a program that fits in slots fits in bytes");
-  Slots fits = available, beyond = pass.top() + 1;
-  for (int k = 0; k < kTries && beyond - fits > 1; ++k) {
-    const Slots m = k == 0 ? beyond - 1 : std::midpoint(fits, beyond);
-    if (!(extra(m) < extra(fits))) {
-      fits = m;
-      continue;
-    }
+  double reached = extra(available);
+  try_more_slots(available, pass.top(), [&](Slots m) {
+    if (!(extra(m) < reached)) return true;
     std::optional<Solution> next = fitting(problem, pass, m);
-    (next ? fits : beyond) = m;
-    if (next && next->time < best->time) best = std::move(next);
-  }
+    if (!next) return false;
+    reached = extra(m);
+    if (next->time < best->time) best = std::move(next);
+    return true;
+  });
   return *std::move(best);
 }
 

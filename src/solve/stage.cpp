@@ -4,6 +4,7 @@
 #include "trireme/solve/stage.h"
 
 #include "lean_stages.h"
+#include "more_slots.h"
 #include "solvers.h"
 #include "stage_copies.h"
 #include "stage_levels.h"
@@ -19,15 +20,12 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 namespace trireme::solve {
 namespace {
 
-// Replays spent on finding the most slots whose program still fits in bytes.
-constexpr int kTries = 8;
 // How many numbers of moved bytes are planned for.
 constexpr int kMoves = 32;
 // Layers up to which the search for copies with one in flight is quick, and its slots.
@@ -265,9 +263,7 @@ bool Found::offer(program::StageProgram program) {
   return true;
 }
 
-// More slots than the memory has give a faster program, which may fit all the same: sizes were
-// rounded up, those that are kept w times by less than a slot each. Bisection for the most that
-// fit; each try is judged in bytes, so it need not be monotone to be right.
+// Sizes that are kept w times were rounded up by less than a slot each.
 void Found::offer_best(StageTables& tables, bool exact) {
   const int first = problem_.first_layer, last = problem_.last_layer, w = problem_.in_flight;
   const Slots available = tables.available(first, w, problem_.memory);
@@ -279,19 +275,13 @@ void Found::offer_best(StageTables& tables, bool exact) {
   }
   if (exact) return;
   const Slots waste = available / 8 + w * (last - first + 1);
-  Slots fits = available, beyond = std::min<Slots>(tables.top(), available + waste) + 1;
-  for (int k = 0; k < kTries && beyond - fits > 1; ++k) {
-    const Slots m = k == 0 ? beyond - 1 : std::midpoint(fits, beyond);
+  try_more_slots(available, std::min<Slots>(tables.top(), available + waste), [&](Slots m) {
     const StageTables::Choice choice = tables.best(first, last, w, m);
-    if (!(choice.extra < reached.extra)) {
-      fits = m;
-    } else if (offer(tables.rebuilt(first, last, choice))) {
-      fits = m;
-      reached = choice;
-    } else {
-      beyond = m;
-    }
-  }
+    if (!(choice.extra < reached.extra)) return true;
+    if (!offer(tables.rebuilt(first, last, choice))) return false;
+    reached = choice;
+    return true;
+  });
 }
 
 }  // namespace

@@ -1,0 +1,27 @@
+// More slots than a budget has, for sizes that were rounded up.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/solve/costs.h"
+
+#include <numeric>
+
+namespace trireme::solve {
+
+// Programs looked at to find the most slots whose program still fits in bytes.
+inline constexpr int kMoreSlotsTries = 8;
+
+/// More slots than are available give a faster program, which may fit all the same: sizes were
+/// rounded up. Bisection for the most of them, up to `most`, with which `fits(slots)` is true,
+/// which keeps what it finds; each answer is in bytes, so it need not be monotone to be right.
+template <class Fits>
+void try_more_slots(Slots available, Slots most, Fits fits) {
+  Slots fitting = available, beyond = most + 1;
+  for (int k = 0; k < kMoreSlotsTries && beyond - fitting > 1; ++k) {
+    const Slots slots = k == 0 ? most : std::midpoint(fitting, beyond);
+    (fits(slots) ? fitting : beyond) = slots;
+  }
+}
+
+}  // namespace trireme::solve
