@@ -1,4 +1,4 @@
-// Names of the operations and the text form of one action.
+// Names of the operations, the text form of one action, and where a stage's output is made.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/action.h"
 
@@ -126,6 +126,15 @@ Action parse_action(std::string_view text) {
     refuse(text, concat("there is no operation '", word, "'", did_you_mean(word, op_names())));
   if (!layer) refuse(text, "its layer is not a whole number from 0");
   return {*op, *layer, *micro_batch};
+}
+
+std::size_t output_made(const StageProgram& program) {
+  const auto made =
+      std::find_if(program.forward.rbegin(), program.forward.rend(), [&](const Action& action) {
+        return is_forward(action.op) && action.layer == program.last_layer;
+      });
+  if (made == program.forward.rend()) return program.forward.size();
+  return static_cast<std::size_t>(program.forward.rend() - made) - 1;
 }
 
 namespace {

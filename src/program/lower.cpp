@@ -33,8 +33,7 @@ void require_passes(const Lowering& lowering);
 std::vector<std::vector<Role>> roles_of(const Lowering& lowering);
 Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& program);
 const Mix& mix_of(const Lowering& lowering, std::size_t k);
-/// The place of the last forward of the last layer, and of a layer's backward, in stage `k`.
-std::size_t output_made(const StageProgram& stage, std::size_t k);
+/// The place of a layer's backward in stage `k`.
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
 
 void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions);
@@ -175,7 +174,10 @@ Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& progra
   role.reads_loss = k + 1 == count;
   role.receives_input = k > 0 && rank_of(lowering, k - 1) != rank_of(lowering, k);
   role.sends_output = k + 1 < count && rank_of(lowering, k + 1) != rank_of(lowering, k);
-  role.output_made = output_made(program, k);
+  role.output_made = output_made(program);
+  if (role.output_made == program.forward.size())
+    throw InputError(
+        concat("stage ", k, ": its forward part never runs its last layer, ", program.last_layer));
   const std::vector<Pass>& order = lowering.order[k];
   if (std::any_of(order.begin(), order.end(),
                   [](const Pass& pass) { return pass.kind == Pass::Kind::kBackward; })) {
@@ -183,17 +185,6 @@ Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& progra
     role.gradient_made = backward_of(program, program.first_layer, k);
   }
   return role;
-}
-
-std::size_t output_made(const StageProgram& stage, std::size_t k) {
-  const auto made =
-      std::find_if(stage.forward.rbegin(), stage.forward.rend(), [&](const Action& action) {
-        return is_forward(action.op) && action.layer == stage.last_layer;
-      });
-  if (made == stage.forward.rend())
-    throw InputError(
-        concat("stage ", k, ": its forward part never runs its last layer, ", stage.last_layer));
-  return static_cast<std::size_t>(stage.forward.rend() - made) - 1;
 }
 
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k) {

@@ -23,9 +23,6 @@ bool is_of_stage(Op op);
 std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,
                               Op goes_on);
 
-/// The place in the forward list where x[last] is made for the last time; its length: nowhere.
-std::size_t output_made(const StageProgram& program);
-
 /// A fault of what a list leaves undone.
 Fault unfinished(const StageProgram& program, bool in_backward, std::string reason);
 
@@ -117,7 +114,7 @@ std::optional<Fault> run_list(Execution& execution, const StageProgram& program,
                               Op goes_on) {
   const std::vector<Action>& actions = in_backward ? program.backward : program.forward;
   const std::size_t offset = in_backward ? program.forward.size() : 0;
-  const std::size_t made = in_backward ? actions.size() : output_made(program);
+  const std::size_t made = in_backward ? actions.size() : program::output_made(program);
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
     if (!is_of_stage(action.op))
@@ -132,15 +129,6 @@ std::optional<Fault> run_list(Execution& execution, const StageProgram& program,
   if (!in_backward && made == actions.size())
     return unfinished(program, false, concat("x[", program.last_layer, "] was not made"));
   return std::nullopt;
-}
-
-std::size_t output_made(const StageProgram& program) {
-  std::size_t made = program.forward.size();
-  for (std::size_t i = 0; i < program.forward.size(); ++i) {
-    const Action& action = program.forward[i];
-    if (is_forward(action.op) && action.layer == program.last_layer) made = i;
-  }
-  return made;
 }
 
 Fault unfinished(const StageProgram& program, bool in_backward, std::string reason) {

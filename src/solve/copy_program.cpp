@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
 
+#include "returns.h"
 #include "solvers.h"
 
 #include "trireme/core/error.h"
@@ -24,29 +25,23 @@ using program::Action;
 using program::Op;
 using program::StageProgram;
 
-// A tensor that comes back.
-struct Return {
-  Action action;
-  Bytes size;
-  std::size_t before = 0;  // which action of the backward list it must stand before
-};
-
 class Builder {
  public:
-  explicit Builder(const Problem& problem) : problem_(problem), chain_(*problem.chain) {}
+  explicit Builder(const Problem& problem)
+      : problem_(problem),
+        chain_(*problem.chain),
+        program_{.first_layer = problem.first_layer, .last_layer = problem.last_layer} {}
   CopyProgram build(const std::vector<CopyPart>& parts);
 
  private:
   void add_forward(const CopyPart& part, bool taped_input);
   void add_backward(const CopyPart& part, bool taped_input);
   void run_ledger();
-  void move_forward();
-  StageProgram merged() const;
   Bytes during(simulate::Ledger& ledger, const Action& action);
 
   const Problem& problem_;
   const chain::Chain& chain_;
-  std::vector<Action> forward_, backward_;
+  StageProgram program_;         // without the returns
   std::vector<Return> returns_;  // in the order of need
   std::vector<Bytes> during_;    // of the backward actions, returns as late as can be
   Bytes needed_;
@@ -105,25 +100,25 @@ namespace {
 CopyProgram Builder::build(const std::vector<CopyPart>& parts) {
   for (std::size_t k = 0; k < parts.size(); ++k) add_forward(parts[k], k > 0 && parts[k - 1].taped);
   for (std::size_t k = parts.size(); k-- > 0;) add_backward(parts[k], k > 0 && parts[k - 1].taped);
-  StageProgram bare{.first_layer = problem_.first_layer, .last_layer = problem_.last_layer};
-  bare.backward = std::move(backward_);
-  backward_ = program::with_retapes(std::move(bare), chain_).backward;
+  program_ = program::with_retapes(std::move(program_), chain_);
   run_ledger();
-  move_forward();
+  return_early(returns_, during_, std::max(problem_.budget, needed_));
+  program_.backward = merged(program_.backward, returns_);
   Bytes moved;
   for (const Return& back : returns_) moved += back.size;
-  return {merged(), needed_, moved};
+  return {std::move(program_), needed_, moved};
 }
 
 void Builder::add_forward(const CopyPart& part, bool taped_input) {
   const int i = part.first, j = part.last;
+  std::vector<Action>& forward = program_.forward;
   for (int k = i; k <= j; ++k) {
     const bool taped = part.taped && k == j;
     const Op untaped = k == i ? Op::kForwardKeep : Op::kForward;
-    forward_.push_back({taped ? Op::kForwardTape : untaped, k});
-    if (taped && k > i) forward_.push_back({Op::kDrop, k - 1});
+    forward.push_back({taped ? Op::kForwardTape : untaped, k});
+    if (taped && k > i) forward.push_back({Op::kDrop, k - 1});
     if (k == i && part.leaves) {
-      forward_.push_back({taped_input ? Op::kOffloadTape : Op::kOffload, i - 1});
+      forward.push_back({taped_input ? Op::kOffloadTape : Op::kOffload, i - 1});
     }
   }
 }
@@ -133,9 +128,9 @@ void Builder::add_backward(const CopyPart& part, bool taped_input) {
     const int i = part.first - 1;
     returns_.push_back({{taped_input ? Op::kPrefetchTape : Op::kPrefetch, i},
                         taped_input ? chain_.layer(i).tape : chain_.output(i),
-                        backward_.size()});
+                        program_.backward.size()});
   }
-  backward_.insert(backward_.end(), part.backward.begin(), part.backward.end());
+  program_.backward.insert(program_.backward.end(), part.backward.begin(), part.backward.end());
 }
 
 Bytes Builder::during(simulate::Ledger& ledger, const Action& action) {
@@ -153,43 +148,17 @@ void Builder::run_ledger() {
   during(ledger, {Op::kReceiveInput, first - 1});
   const bool with_loss = last == chain_.length();
   if (with_loss) during(ledger, {Op::kLoadTarget, last});
-  for (const Action& action : forward_) {
-    during(ledger, action);
-    if (action.layer != last || !program::is_forward(action.op)) continue;
-    during(ledger, {with_loss ? Op::kReadLoss : Op::kSendOutput, last});
+  const std::size_t made = program::output_made(program_);
+  for (std::size_t k = 0; k < program_.forward.size(); ++k) {
+    during(ledger, program_.forward[k]);
+    if (k == made) during(ledger, {with_loss ? Op::kReadLoss : Op::kSendOutput, last});
   }
   if (!with_loss) during(ledger, {Op::kReceiveGradient, last});
   auto back = returns_.begin();
-  for (std::size_t k = 0; k < backward_.size(); ++k) {
+  for (std::size_t k = 0; k < program_.backward.size(); ++k) {
     for (; back != returns_.end() && back->before == k; ++back) during(ledger, back->action);
-    during_.push_back(during(ledger, backward_[k]));
+    during_.push_back(during(ledger, program_.backward[k]));
   }
-}
-
-// Each return as early as it fits, the one that is needed first before the others.
-void Builder::move_forward() {
-  const Bytes budget = std::max(problem_.budget, needed_);
-  std::size_t earliest = 0;
-  for (Return& back : returns_) {
-    std::size_t& at = back.before;
-    while (at > earliest && during_[at - 1] + back.size <= budget) {
-      during_[--at] += back.size;
-    }
-    earliest = at;
-  }
-}
-
-StageProgram Builder::merged() const {
-  StageProgram program{.first_layer = problem_.first_layer, .last_layer = problem_.last_layer};
-  program.forward = forward_;
-  auto back = returns_.begin();
-  for (std::size_t k = 0; k < backward_.size(); ++k) {
-    for (; back != returns_.end() && back->before == k; ++back) {
-      program.backward.push_back(back->action);
-    }
-    program.backward.push_back(backward_[k]);
-  }
-  return program;
 }
 
 }  // namespace

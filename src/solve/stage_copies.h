@@ -10,6 +10,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "returns.h"
+
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"
 #include "trireme/program/needs.h"
@@ -61,10 +63,6 @@ class StageCopies {
   using Moved = std::vector<bool>;
   static Moved earliest(const Program& program, std::size_t count);
   program::StageProgram with_copies(const Program& program, const Moved& moved) const;
-  /// An item's place among the items, and which action of the backward list it returns before.
-  struct Return {
-    std::size_t item, before;
-  };
   std::vector<Return> returns(const Program& program, const Moved& moved) const;
   /// What the simulator says; nothing if that is not below `below` or does not fit.
   std::optional<StageSolution> judged(const Program& program, const Moved& moved,

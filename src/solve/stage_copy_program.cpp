@@ -57,10 +57,7 @@ void StageCopies::find_uses(Program& program) const {
   apply({Op::kReceiveInput, 0});
   if (with_loss_) apply({Op::kLoadTarget, last});
   const std::vector<Action>& forward = program.actions.forward;
-  std::size_t made = 0;
-  for (std::size_t k = 0; k < forward.size(); ++k) {
-    if (program::is_forward(forward[k].op) && forward[k].layer == last) made = k;
-  }
+  const std::size_t made = program::output_made(program.actions);
   for (std::size_t k = 0; k < forward.size(); ++k) {
     apply(forward[k]);
     if (k == made) apply({with_loss_ ? Op::kReadLoss : Op::kSendOutput, last});
@@ -92,31 +89,23 @@ void StageCopies::set_uses(const StageProgram& program, std::size_t made, Item& 
   item.needed_before = static_cast<std::size_t>(first - program.backward.begin());
 }
 
-// Where each return stands in the backward list: as early as it fits beside what is back by then
-// and what the other micro-batches keep, those that are needed first before the others.
-std::vector<StageCopies::Return> StageCopies::returns(const Program& program,
-                                                      const Moved& moved) const {
+// As early as they fit beside what is back by then and what the other micro-batches keep.
+std::vector<Return> StageCopies::returns(const Program& program, const Moved& moved) const {
   std::vector<Return> returns;
   std::vector<Bytes> during = program.during;
   Bytes others = program.kept;
   for (std::size_t k = 0; k < moved.size(); ++k) {
     if (!moved[k]) continue;
     const Item& item = program.items[k];
-    returns.push_back({k, item.needed_before});
+    returns.push_back({{item.key.tape ? Op::kPrefetchTape : Op::kPrefetch, item.key.layer},
+                       item.size,
+                       item.needed_before});
     others -= item.size;
     for (std::size_t n = 0; n < item.needed_before; ++n) during[n] -= item.size;
   }
-  others = (problem_.in_flight - 1) * others;
   std::stable_sort(returns.begin(), returns.end(),
                    [](const Return& a, const Return& b) { return a.before < b.before; });
-  std::size_t earliest = 0;
-  for (Return& back : returns) {
-    const Bytes size = program.items[back.item].size;
-    while (back.before > earliest && others + during[back.before - 1] + size <= problem_.memory) {
-      during[--back.before] += size;
-    }
-    earliest = back.before;
-  }
+  return_early(returns, std::move(during), problem_.memory - (problem_.in_flight - 1) * others);
   return returns;
 }
 
@@ -130,15 +119,7 @@ StageProgram StageCopies::with_copies(const Program& program, const Moved& moved
       made.forward.push_back({item.key.tape ? Op::kOffloadTape : Op::kOffload, item.key.layer});
     }
   }
-  const std::vector<Return> returns = this->returns(program, moved);
-  auto back = returns.begin();
-  for (std::size_t n = 0; n < program.actions.backward.size(); ++n) {
-    for (; back != returns.end() && back->before == n; ++back) {
-      const program::ValueKey& key = program.items[back->item].key;
-      made.backward.push_back({key.tape ? Op::kPrefetchTape : Op::kPrefetch, key.layer});
-    }
-    made.backward.push_back(program.actions.backward[n]);
-  }
+  made.backward = merged(program.actions.backward, returns(program, moved));
   return made;
 }
 

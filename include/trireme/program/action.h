@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,6 +79,10 @@ struct StageProgram {
 
   bool operator==(const StageProgram&) const = default;
 };
+
+/// Where in the forward list x[last] is made for the last time, whereupon it goes on: to the next
+/// stage or into the loss. The list's length: nowhere.
+std::size_t output_made(const StageProgram& program);
 
 /// A stage whose micro-batches do not all run the same program: micro-batch m runs number
 /// cycle[m % cycle.size()], 0 being the stage's own, i others[i - 1]. Without a cycle all run the
