@@ -8,7 +8,6 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
-#include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
 #include <CLI/CLI.hpp>
@@ -265,8 +264,7 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
 
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {
   if (const auto clash = io::find_clash(files))
-    throw CLI::ValidationError(clash->option, concat("names ", clash->file, ", as ", clash->earlier,
-                                                     " does: give each a file of its own"));
+    throw CLI::ValidationError(clash->option, clash->reason);
 }
 
 }  // namespace

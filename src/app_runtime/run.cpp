@@ -211,8 +211,7 @@ int delivered(int code) {
 
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {
   if (const auto clash = io::find_clash(files))
-    throw CLI::ValidationError(clash->option, concat("names ", clash->file, ", as ", clash->earlier,
-                                                     " does: give each a file of its own"));
+    throw CLI::ValidationError(clash->option, clash->reason);
 }
 
 void add_step(CLI::App& command, std::optional<std::int64_t>& step) {

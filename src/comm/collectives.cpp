@@ -178,6 +178,11 @@ void barrier(Channel& channel, std::span<const int> group, std::string_view what
   }
 }
 
+bool any_of(Channel& channel, bool mine, std::string_view what) {
+  const auto all = all_gather(channel, everyone(channel), std::vector<char>(1, mine ? 1 : 0), what);
+  return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.at(0) != 0; });
+}
+
 std::vector<int> everyone(const Channel& channel) {
   std::vector<int> ranks(static_cast<std::size_t>(channel.size()));
   std::iota(ranks.begin(), ranks.end(), 0);

@@ -94,7 +94,10 @@ std::optional<Clash> find_clash(const std::vector<std::pair<std::string, std::st
     const fs::path place = fs::weakly_canonical(fs::absolute(file), failure);
     if (failure) continue;  // what is wrong with it is said where it is to be written
     const auto [first, is_new] = options.try_emplace(place, option);
-    if (!is_new) return Clash{.option = option, .file = file, .earlier = first->second};
+    if (!is_new)
+      return Clash{.option = option,
+                   .reason = concat("names ", file, ", as ", first->second,
+                                    " does: give each a file of its own")};
   }
   return std::nullopt;
 }

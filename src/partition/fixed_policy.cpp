@@ -61,13 +61,4 @@ Prepared prepared(const chain::Chain& chain, program::StageProgram program) {
                     .peak = replay.peak}};
 }
 
-program::StageProgram moved_to(program::StageProgram program, int first) {
-  const int by = first - program.first_layer;
-  program.first_layer += by;
-  program.last_layer += by;
-  for (program::Action& action : program.forward) action.layer += by;
-  for (program::Action& action : program.backward) action.layer += by;
-  return program;
-}
-
 }  // namespace trireme::partition

@@ -72,7 +72,7 @@ std::optional<program::StageProgram> OffloadPolicy::program(const StageQuestion&
       found->second = std::move(solution->program);
   }
   if (!found->second) return std::nullopt;
-  return moved_to(*found->second, question.first);
+  return program::moved_to(*found->second, question.first);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ solve::Problem problem_of(const Question& question, const chain::Chain& timed,
   problem.first_layer = 1;
   problem.last_layer = timed.length();
   problem.budget = std::max(Bytes(0), rank.memory - fixed.held);
-  if (rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0))
+  if (rank.can_copy())
     problem.link = solve::HostLink{
         .out = rank.out, .in = rank.in, .capacity = outer_room(rank, fixed.outside)};
   problem.slots = question.slots;

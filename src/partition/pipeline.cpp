@@ -351,9 +351,8 @@ void Pipeline::add_without_plan(const std::string& label, const std::string& nam
 
 bool Pipeline::can_copy() const {
   const auto& ranks = question_.platform.ranks;
-  return std::any_of(ranks.begin(), ranks.end(), [](const chain::RankSpec& rank) {
-    return rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0);
-  });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [](const chain::RankSpec& rank) { return rank.can_copy(); });
 }
 
 bool Pipeline::thinks_of_sharing() const {

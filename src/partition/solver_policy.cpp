@@ -41,7 +41,7 @@ class SolverPolicy final : public StagePolicy {
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
     const Found& found = of(question);
     if (found.time == kNever) return std::nullopt;
-    return moved_to(found.program, question.first);
+    return program::moved_to(found.program, question.first);
   }
   Bytes least_memory(int first, int last, int in_flight) override {
     const Lean& lean = leanest({.first = first, .last = last});

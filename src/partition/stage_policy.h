@@ -91,7 +91,4 @@ struct Prepared {
 };
 Prepared prepared(const chain::Chain& chain, program::StageProgram program);
 
-/// The actions of a program moved to another run of equal layers.
-program::StageProgram moved_to(program::StageProgram program, int first);
-
 }  // namespace trireme::partition

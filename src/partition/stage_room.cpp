@@ -91,7 +91,7 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
                       .last = last,
                       .memory = memory(stage, first, last),
                       .in_flight = in_flight(question_, stage)};
-  if (copies && rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0)) {
+  if (copies && rank.can_copy()) {
     // All micro-batches in flight share the outer tier.
     asked.link = solve::HostLink{
         .out = rank.out / rank.speed,

@@ -102,7 +102,7 @@ std::optional<program::StageProgram> TablePolicy::program(const StageQuestion& a
     if (auto solution = solved(question)) entry->second = std::move(solution->program);
   }
   if (!entry->second) return std::nullopt;
-  return moved_to(*entry->second, asked.first);
+  return program::moved_to(*entry->second, asked.first);
 }
 
 Bytes TablePolicy::least_memory(int first, int last, int in_flight) {

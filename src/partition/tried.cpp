@@ -131,7 +131,7 @@ bool moves(const std::string& solver) {
 
 bool can_move(const Question& question) {
   const chain::RankSpec& rank = question.platform.ranks.front();
-  return rank.out > BytesPerSecond(0) && rank.in > BytesPerSecond(0);
+  return rank.can_copy();
 }
 
 Bytes moved(const plan::Plan& plan) {

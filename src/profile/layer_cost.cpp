@@ -44,10 +44,6 @@ struct RunMarks {
 RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
                     bool has_retape, model::Values& gradients);
 
-Seconds since(Clock::time_point begin) {
-  return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
-}
-
 }  // namespace
 
 Bytes held_by(const model::Values& values) {
@@ -114,7 +110,7 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
   const auto begin = Clock::now();
   marks.begin();
   while (static_cast<int>(runs.size()) < sampling.least_runs ||
-         since(begin) < sampling.least_time) {
+         to_seconds(Clock::now() - begin) < sampling.least_time) {
     sampling.between();
     runs.push_back(marked_run(subject, marks, caches, cost.retape.has_value(), gradients));
     // Runs that are on their way to a device take time, too.

@@ -1,4 +1,4 @@
-// Names of the operations, the text form of one action, and where a stage's output is made.
+// Names of the operations, the text form of one action, and what programs of stages tell.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/action.h"
 
@@ -135,6 +135,15 @@ std::size_t output_made(const StageProgram& program) {
       });
   if (made == program.forward.rend()) return program.forward.size();
   return static_cast<std::size_t>(program.forward.rend() - made) - 1;
+}
+
+StageProgram moved_to(StageProgram program, int first_layer) {
+  const int by = first_layer - program.first_layer;
+  program.first_layer += by;
+  program.last_layer += by;
+  for (Action& action : program.forward) action.layer += by;
+  for (Action& action : program.backward) action.layer += by;
+  return program;
 }
 
 namespace {

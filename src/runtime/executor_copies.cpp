@@ -4,7 +4,6 @@
 #include "trireme/runtime/executor.h"
 #include "trireme/tier/memory.h"
 
-#include <chrono>
 #include <deque>
 
 namespace trireme::runtime {
@@ -48,8 +47,7 @@ void Executor::end_weights(std::size_t index) {
 void Executor::finish_copies() {
   Seconds& busy = result_.times.copy;
   const auto add = [&](const std::deque<tier::CopyLane::Span>& of_lane) {
-    for (const auto& span : of_lane)
-      busy += Seconds(std::chrono::duration<double>(span.end - span.begin).count());
+    for (const auto& span : of_lane) busy += to_seconds(span.end - span.begin);
   };
   Recorder::Totals totals;
   if (StreamedWeights* const weights = parts_.stage.weights()) {

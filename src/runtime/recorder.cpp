@@ -89,7 +89,7 @@ void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) 
 }
 
 Seconds Recorder::since_begin(Clock::time_point time) const {
-  return Seconds(std::chrono::duration<double>(time - marks_->time(begin_)).count());
+  return to_seconds(time - marks_->time(begin_));
 }
 
 void Recorder::point(device::Marks::Mark time, Bytes held) {

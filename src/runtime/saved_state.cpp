@@ -33,10 +33,6 @@ constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/", *
 
 using Clock = std::chrono::steady_clock;
 
-Seconds since(Clock::time_point begin) {
-  return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
-}
-
 std::string of_replica(int replica, const std::string& name) {
   return replica == 0 ? name : concat("replica ", replica, '/', name);
 }
@@ -59,14 +55,12 @@ void SavedState::begin_save(std::int64_t step, Writing writing) {
     unfinished_->tensors = write(store.draft(step), unfinished_->is_beside ? &later_ : nullptr);
     if (unfinished_->is_beside) later_.start();
   });
-  unfinished_->held = since(unfinished_->begin);
+  unfinished_->held = to_seconds(Clock::now() - unfinished_->begin);
 }
 
 bool SavedState::is_written() const {
-  const std::vector<char> mine(1, !unfinished_->is_beside || later_.is_done() ? 1 : 0);
-  const auto all = comm::all_gather(parts_.channel, comm::everyone(parts_.channel), mine,
-                                    "progress of a checkpoint");
-  return std::all_of(all.begin(), all.end(), [](const auto& one) { return one.at(0) != 0; });
+  const bool is_writing = unfinished_->is_beside && !later_.is_done();
+  return !comm::any_of(parts_.channel, is_writing, "progress of a checkpoint");
 }
 
 SavedCheckpoint SavedState::finish_save() {
@@ -94,8 +88,9 @@ SavedCheckpoint SavedState::finish_save() {
         "end of a checkpoint");
     frozen_.folder = saved.folder;
   });
-  saved.held = mine.held + since(begin);
-  saved.time = mine.is_beside ? since(mine.begin) : saved.held;
+  const auto end = Clock::now();
+  saved.held = mine.held + to_seconds(end - begin);
+  saved.time = mine.is_beside ? to_seconds(end - mine.begin) : saved.held;
   unfinished_.reset();
   return saved;
 }

@@ -29,10 +29,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Seconds since(Clock::time_point begin) {
-  return Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
-}
-
 Bytes most_resident() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -272,7 +268,7 @@ void Trainer::Impl::train_step(std::int64_t step) {
       executor->train(my_actions(), feed, step, rate, setup.copy_points, &recorder);
   losses.add(result.losses);
   times.push_back(result.times);
-  const Seconds time = since(begin);
+  const Seconds time = to_seconds(Clock::now() - begin);
   step_seconds.push_back(time.count());
   const double tokens = static_cast<double>(setup.job.train.batch) *
                         static_cast<double>(setup.model.tokens_per_example());
@@ -331,10 +327,7 @@ void Trainer::Impl::publish_written(Observer* observer) {
 
 bool Trainer::Impl::is_asked_to_stop() {
   if (!setup.save_and_stop_requested) return false;
-  const std::vector<char> mine(1, setup.save_and_stop_requested() ? 1 : 0);
-  const auto all =
-      comm::all_gather(setup.channel, comm::everyone(setup.channel), mine, "requests to stop");
-  return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.at(0) != 0; });
+  return comm::any_of(setup.channel, setup.save_and_stop_requested(), "requests to stop");
 }
 
 Outcome Trainer::Impl::outcome() {

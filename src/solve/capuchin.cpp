@@ -201,7 +201,7 @@ bool Capuchin::can_recompute(const Policy& policy, int i) const {
 
 // The input of the last layer would have to come back at once.
 bool Capuchin::can_swap(const Policy& policy, int i) const {
-  return can_copy(problem_) && i < last_ - 1 && is_kept(policy, i) && !policy.swapped[at(i)] &&
+  return can_copy(problem_.link) && i < last_ - 1 && is_kept(policy, i) && !policy.swapped[at(i)] &&
          size(policy, i).count() > 0;
 }
 

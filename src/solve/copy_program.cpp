@@ -7,10 +7,8 @@
 #include "solvers.h"
 
 #include "trireme/core/error.h"
-#include "trireme/core/text.h"
 #include "trireme/program/retape.h"
 #include "trireme/simulate/ledger.h"
-#include "trireme/simulate/replay.h"
 
 #include <algorithm>
 #include <limits>
@@ -65,34 +63,11 @@ CopyProgram copy_program(const Problem& problem, const std::vector<CopyPart>& pa
   return Builder(problem).build(parts);
 }
 
-std::optional<Solution> judged_with_copies(const Problem& problem, StageProgram program) {
-  simulate::CopyLanes lanes;
-  if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
-  lanes.budget = problem.budget;
-  const simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
-  if (replay.fault) {
-    throw LogicError(concat("a solver made a program that may not run: ", to_text(*replay.fault)));
-  }
-  if (replay.peak > problem.budget) return std::nullopt;
-  if (problem.link && replay.moved > problem.link->capacity) return std::nullopt;
-  return Solution{.program = std::move(program),
-                  .time = replay.time,
-                  .peak = replay.peak,
-                  .kept = replay.kept,
-                  .recompute = replay.recompute,
-                  .moved = replay.moved};
-}
-
 plan::Infeasible infeasible_with_copies(const Problem& problem,
                                         const std::vector<CopyPart>& leanest) {
   Problem instant = problem;
   if (instant.link) instant.link->out = instant.link->in = kInstant;
   return infeasible(instant, copy_program(problem, leanest).program);
-}
-
-bool can_copy(const Problem& problem) {
-  return problem.link && problem.link->out.count() > 0 && problem.link->in.count() > 0 &&
-         problem.link->capacity.count() > 0;
 }
 
 namespace {

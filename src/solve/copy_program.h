@@ -49,7 +49,4 @@ std::optional<Solution> judged_with_copies(const Problem& problem, program::Stag
 plan::Infeasible infeasible_with_copies(const Problem& problem,
                                         const std::vector<CopyPart>& leanest);
 
-/// Whether anything can be moved at all.
-bool can_copy(const Problem& problem);
-
 }  // namespace trireme::solve

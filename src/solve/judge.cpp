@@ -1,6 +1,7 @@
 // Replay decides what a program costs, and what a budget lacks.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "copy_program.h"
 #include "solvers.h"
 
 #include "trireme/core/error.h"
@@ -9,12 +10,16 @@
 #include "trireme/simulate/replay.h"
 
 #include <charconv>
+#include <optional>
 #include <utility>
 
 namespace trireme::solve {
 namespace {
 
-simulate::Replay replayed(const Problem& problem, const program::StageProgram& program);
+/// Where room is waited for, with the budget that there is.
+simulate::Replay replayed(const Problem& problem, const program::StageProgram& program,
+                          std::optional<Bytes> budget = std::nullopt);
+Solution solution(program::StageProgram program, const simulate::Replay& replay);
 std::string place_of(const chain::Chain& chain, const std::string& peak_at);
 
 }  // namespace
@@ -22,12 +27,14 @@ std::string place_of(const chain::Chain& chain, const std::string& peak_at);
 Solution judged(const Problem& problem, program::StageProgram program) {
   program = program::with_retapes(std::move(program), *problem.chain);
   const simulate::Replay replay = replayed(problem, program);
-  return {.program = std::move(program),
-          .time = replay.time,
-          .peak = replay.peak,
-          .kept = replay.kept,
-          .recompute = replay.recompute,
-          .moved = replay.moved};
+  return solution(std::move(program), replay);
+}
+
+std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program) {
+  const simulate::Replay replay = replayed(problem, program, problem.budget);
+  if (replay.peak > problem.budget) return std::nullopt;
+  if (problem.link && replay.moved > problem.link->capacity) return std::nullopt;
+  return solution(std::move(program), replay);
 }
 
 Result within_budget(const Problem& problem, program::StageProgram leanest) {
@@ -49,17 +56,25 @@ plan::Infeasible infeasible(const Problem& problem, const program::StageProgram&
 
 namespace {
 
-simulate::Replay replayed(const Problem& problem, const program::StageProgram& program) {
+simulate::Replay replayed(const Problem& problem, const program::StageProgram& program,
+                          std::optional<Bytes> budget) {
   simulate::CopyLanes lanes;
   if (problem.link) lanes = {.out = problem.link->out, .in = problem.link->in};
+  lanes.budget = budget;
   simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
   if (replay.fault) {
-    throw LogicError(concat(
-        "a solver made a program that may not run: ", program::to_text(replay.fault->action),
-        " (number ", replay.fault->index, " of the ",
-        replay.fault->in_backward ? "backward" : "forward", " list): ", replay.fault->reason));
+    throw LogicError(concat("a solver made a program that may not run: ", to_text(*replay.fault)));
   }
   return replay;
+}
+
+Solution solution(program::StageProgram program, const simulate::Replay& replay) {
+  return {.program = std::move(program),
+          .time = replay.time,
+          .peak = replay.peak,
+          .kept = replay.kept,
+          .recompute = replay.recompute,
+          .moved = replay.moved};
 }
 
 // "backward 7" -> "layer 7 (head): backward".

@@ -36,7 +36,7 @@ Result solve_pofo(const Problem& problem, std::string_view argument) {
 }
 
 std::optional<FluidPlan> plan_fluid(const Problem& asked, FluidChoices choices) {
-  ensure(asked.chain != nullptr && can_copy(asked), "copies need a chain and a link");
+  ensure(asked.chain != nullptr && can_copy(asked.link), "copies need a chain and a link");
   Problem problem = asked;
   if (problem.last_layer == 0) problem.last_layer = problem.chain->length();
   std::optional<RedoTable> redo;
@@ -55,7 +55,7 @@ std::optional<FluidPlan> plan_fluid(const Problem& asked, FluidChoices choices) 
 namespace {
 
 Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> freedom) {
-  if (!can_copy(problem)) return alone;
+  if (!can_copy(problem.link)) return alone;
   BestProgram best(problem);
   if (const auto* solution = std::get_if<Solution>(&alone)) best.offer(*solution);
   const std::vector<CopyPart> leanest = leanest_parts(problem, freedom);

@@ -31,15 +31,20 @@ constexpr int kMoves = 32;
 // Layers up to which the search for copies with one in flight is quick, and its slots.
 constexpr int kMostAlone = 8, kSlotsAlone = 100;
 
-bool can_copy(const StageProblem& problem) {
-  return problem.link && problem.link->out.count() > 0 && problem.link->in.count() > 0 &&
-         problem.link->capacity.count() > 0;
-}
-
 int checked(int slots) {
   if (slots >= 0 && slots <= StageLevels::kMostExact) return slots;
   throw InputError(concat("slots: found ", slots, ", expected 0 (exact) or 1..",
                           StageLevels::kMostExact, ", e.g. 500"));
+}
+
+StageSolution solution(program::StageProgram program, const simulate::Replay& replay, Bytes peak) {
+  return {.program = std::move(program),
+          .forward = replay.forward,
+          .backward = replay.backward,
+          .recompute = replay.recompute,
+          .kept = replay.kept,
+          .peak = peak,
+          .moved = replay.moved};
 }
 
 // The fastest program that fits, by replay.
@@ -146,7 +151,7 @@ std::variant<StageSolution, plan::Infeasible> StageSolver::Impl::solve(
   require_known(problem);
   Found found(chain, problem);
   offer_by_tables(problem, found);
-  if (can_copy(problem)) offer_copies(problem, found.best);
+  if (can_copy(problem.link)) offer_copies(problem, found.best);
   if (found.best) return *std::move(found.best);
   return infeasible(problem);
 }
@@ -213,13 +218,7 @@ void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
   const simulate::Replay replay = simulate::replay(
       chain, found->program,
       {.out = problem.link->out, .in = problem.link->in, .budget = problem.memory});
-  best = StageSolution{.program = found->program,
-                       .forward = replay.forward,
-                       .backward = replay.backward,
-                       .recompute = replay.recompute,
-                       .kept = replay.kept,
-                       .peak = replay.peak,
-                       .moved = replay.moved};
+  best = solution(found->program, replay, replay.peak);
 }
 
 // Exactly: by replay of the leanest program.
@@ -251,15 +250,7 @@ bool Found::offer(program::StageProgram program) {
   }
   const Bytes peak = (problem_.in_flight - 1) * replay.kept + replay.peak;
   if (peak > problem_.memory) return false;
-  if (!best || replay.time < best->time()) {
-    best = StageSolution{.program = std::move(program),
-                         .forward = replay.forward,
-                         .backward = replay.backward,
-                         .recompute = replay.recompute,
-                         .kept = replay.kept,
-                         .peak = peak,
-                         .moved = replay.moved};
-  }
+  if (!best || replay.time < best->time()) best = solution(std::move(program), replay, peak);
   return true;
 }
 

@@ -137,7 +137,7 @@ std::optional<StageSolution> StageCopies::judged(const Program& program, const M
   if (!fits(more)) return std::nullopt;
   const Seconds period = std::max(least, (more->step - some->step) / kPeriods);
   if (period >= below) return std::nullopt;
-  return StageSolution{.program = shifted(made, problem_.first_layer - 1),
+  return StageSolution{.program = program::moved_to(made, problem_.first_layer),
                        .forward = program.forward,
                        .backward = period - program.forward,
                        .recompute = program.recompute,

@@ -54,8 +54,6 @@ class StageCopies {
     Seconds forward, backward, recompute;
   };
 
-  /// With other numbers of layers.
-  static program::StageProgram shifted(program::StageProgram program, int by);
   Program studied(const program::StageProgram& program) const;
   void find_uses(Program& program) const;
   static void set_uses(const program::StageProgram& program, std::size_t made, Item& item);

@@ -17,24 +17,14 @@ using program::Action;
 using program::Op;
 using program::StageProgram;
 
-StageProgram StageCopies::shifted(StageProgram program, int by) {
-  program.first_layer += by;
-  program.last_layer += by;
-  for (auto* list : {&program.forward, &program.backward}) {
-    for (Action& action : *list) action.layer += by;
-  }
-  return program;
-}
-
 StageCopies::Program StageCopies::studied(const StageProgram& asked) const {
-  Program program{
-      .actions = program::with_retapes(shifted(asked, 1 - problem_.first_layer), alone_),
-      .items = {},
-      .during = {},
-      .kept = {},
-      .forward = {},
-      .backward = {},
-      .recompute = {}};
+  Program program{.actions = program::with_retapes(program::moved_to(asked, 1), alone_),
+                  .items = {},
+                  .during = {},
+                  .kept = {},
+                  .forward = {},
+                  .backward = {},
+                  .recompute = {}};
   const simulate::Replay replay = simulate::replay(alone_, program.actions);
   ensure(!replay.fault, "a stage's program can be replayed");
   program.kept = replay.kept;

@@ -23,7 +23,7 @@ constexpr int kRounds = 3;
 Seconds time_of(const auto& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return to_seconds(std::chrono::steady_clock::now() - begin);
 }
 
 /// Whether what is written comes from the system's memory when it is read, or the disk.

@@ -120,6 +120,16 @@ TYPED_TEST_P(Collectives, BroadcastGivesTheFirstMembersText) {
   });
 }
 
+TYPED_TEST_P(Collectives, AnyOfIsWhatOneRankSays) {
+  TypeParam::run(patient(), [](Channel& channel) {
+    EXPECT_FALSE(any_of(channel, false, "nobody"));
+    for (int rank = 0; rank < channel.size(); ++rank) {
+      EXPECT_TRUE(any_of(channel, channel.rank() == rank, "one"));
+    }
+    EXPECT_TRUE(any_of(channel, true, "everybody"));
+  });
+}
+
 TYPED_TEST_P(Collectives, ACallerOutsideTheGroupIsRefused) {
   TypeParam::run(patient(), [](Channel& channel) {
     const std::vector<int> others{channel.size()};
@@ -132,6 +142,7 @@ REGISTER_TYPED_TEST_SUITE_P(Collectives, AllReduceGivesTheBitsOfTheSerialSum,
                             AllReduceAddsInTheGroupsOrderNotInTheRanks,
                             GroupsThatShareNoRankDoNotDisturbEachOther,
                             AllGatherGivesEveryContributionInTheGroupsOrder,
-                            BroadcastGivesTheFirstMembersText, ACallerOutsideTheGroupIsRefused);
+                            BroadcastGivesTheFirstMembersText, AnyOfIsWhatOneRankSays,
+                            ACallerOutsideTheGroupIsRefused);
 
 }  // namespace trireme::comm

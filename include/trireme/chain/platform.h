@@ -21,6 +21,8 @@ struct RankSpec {
 
   /// All of the outer tier.
   Bytes outer() const { return host + disk; }
+  /// Whether values can go there and come back.
+  bool can_copy() const { return out > BytesPerSecond(0) && in > BytesPerSecond(0); }
 
   bool operator==(const RankSpec&) const = default;
 };

@@ -129,6 +129,9 @@ std::string broadcast(Channel& channel, std::span<const int> group, const std::s
 /// Returns when every rank of the group has called.
 void barrier(Channel& channel, std::span<const int> group, std::string_view what);
 
+/// Every rank: whether `mine` is true on any of them.
+bool any_of(Channel& channel, bool mine, std::string_view what);
+
 /// 0..size-1.
 std::vector<int> everyone(const Channel& channel);
 

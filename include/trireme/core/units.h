@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <compare>
 #include <cstdint>
 
@@ -56,6 +57,11 @@ class Quantity {
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
 using Seconds = Quantity<struct SecondsTag, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
+
+/// Of a clock's duration.
+constexpr Seconds to_seconds(std::chrono::duration<double> time) {
+  return Seconds(time.count());
+}
 
 /// Time that `size` takes at `rate`.
 constexpr Seconds operator/(Bytes size, BytesPerSecond rate) {

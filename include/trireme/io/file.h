@@ -28,9 +28,9 @@ void write_file(const std::filesystem::path& file, std::string_view content);
 /// takes minutes asks before it begins. Empty: none is to be written.
 void require_writable(const std::filesystem::path& file);
 
-/// An option that names a file which an earlier one names.
+/// An option that names a file which an earlier one names, and that in words.
 struct Clash {
-  std::string option, file, earlier;
+  std::string option, reason;
 };
 
 /// Of options and the files they name, empty where they name none; the same file may have several

@@ -84,6 +84,9 @@ struct StageProgram {
 /// stage or into the loss. The list's length: nowhere.
 std::size_t output_made(const StageProgram& program);
 
+/// The program moved to another run of layers, of which `first_layer` is the first.
+StageProgram moved_to(StageProgram program, int first_layer);
+
 /// A stage whose micro-batches do not all run the same program: micro-batch m runs number
 /// cycle[m % cycle.size()], 0 being the stage's own, i others[i - 1]. Without a cycle all run the
 /// stage's own. With as many places in the cycle as there are micro-batches in flight, a stage

@@ -30,8 +30,7 @@ class StepClock {
   void settle() {
     marks_->settle();
     for (const Interval& interval : intervals_) {
-      const auto time = marks_->time(interval.to) - marks_->time(interval.from);
-      *interval.total += Seconds(std::chrono::duration<double>(time).count());
+      *interval.total += to_seconds(marks_->time(interval.to) - marks_->time(interval.from));
     }
     intervals_.clear();
   }

@@ -23,6 +23,11 @@ struct HostLink {
   Bytes capacity;  ///< of the outer tier
 };
 
+/// Whether anything can be moved at all.
+inline bool can_copy(const std::optional<HostLink>& link) {
+  return link && link->out.count() > 0 && link->in.count() > 0 && link->capacity.count() > 0;
+}
+
 /// One micro-batch through layers first..last of a chain, forward then backward. The budget holds
 /// x[first-1] and all else that the memory model counts, but not the static bytes.
 struct Problem {
