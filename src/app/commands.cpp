@@ -25,6 +25,8 @@ namespace {
 constexpr int kMostBudgets = 1000;
 
 void add_plan(CLI::App& app, PlanArguments& arguments);
+/// Where state and weights are, when layers are updated, and what passes them together.
+void add_plan_places(CLI::App& command, PlanArguments& arguments);
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
 void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
@@ -127,6 +129,28 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       .add_option("--slots", arguments.slots,
                   "Memory is counted in this many slots; 0: exactly, where that is feasible")
       ->capture_default_str();
+  add_plan_places(command, arguments);
+  CLI::Option* const output =
+      command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
+  CLI::Option* const report =
+      command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+  command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  add_plan_sweep(command, arguments);
+  add_plan_shape(command, arguments);
+  for (CLI::Option* const other : {output, report, command.get_option("--memory")})
+    command.get_option("--sweep")->excludes(other);
+  command.footer(
+      "Examples:\n"
+      "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
+      "  trireme plan --chain chain.yaml --memory 12GiB --solver all\n"
+      "  trireme plan --chain chain.yaml --platform nodes.yaml --stages 8 --micro-batches 32\n"
+      "  trireme plan --chain chain.yaml --platform nodes.yaml --ranks 8 --batch 64 "
+      "--micro-batch-size 2\n"
+      "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
+      "Exit code 3: nothing fits; the smallest budget that works is in the message.");
+}
+
+void add_plan_places(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option("--optimizer", arguments.optimizer,
                   "The optimizer's state: on the device, in the outer tier but for its update, or "
@@ -153,24 +177,6 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
                   "So many micro-batches pass the layers together, for which weights in the outer "
                   "tier come once; chosen where not given")
       ->check(CLI::Range(1, plan::kMaxMicroBatches));
-  CLI::Option* const output =
-      command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
-  CLI::Option* const report =
-      command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
-  command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
-  add_plan_sweep(command, arguments);
-  add_plan_shape(command, arguments);
-  for (CLI::Option* const other : {output, report, command.get_option("--memory")})
-    command.get_option("--sweep")->excludes(other);
-  command.footer(
-      "Examples:\n"
-      "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
-      "  trireme plan --chain chain.yaml --memory 12GiB --solver all\n"
-      "  trireme plan --chain chain.yaml --platform nodes.yaml --stages 8 --micro-batches 32\n"
-      "  trireme plan --chain chain.yaml --platform nodes.yaml --ranks 8 --batch 64 "
-      "--micro-batch-size 2\n"
-      "  trireme plan --chain chain.yaml --sweep 20 --csv sweep.csv --plot sweep.html\n"
-      "Exit code 3: nothing fits; the smallest budget that works is in the message.");
 }
 
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
