@@ -51,9 +51,14 @@ TEST(ReplicaSum, AddsInTheGroupsOrderWhateverTheSize) {
   }
 }
 
-TEST(ReplicaSum, OfNothingIsNothing) {
+TEST(ReplicaSum, OfNothingLeavesWhatIsBesideItAndSumsBehindItAsTheyWere) {
+  const at::Tensor expected = addends(0, 3000) + addends(1, 3000);
   comm::run_local(2, {.timeout = Seconds(20), .stop_requested = {}}, [&](comm::Channel& channel) {
-    sum_in_chain(channel, std::vector{0, 1}, at::zeros({0}), "sum");
+    const at::Tensor values = addends(channel.rank(), 3000);
+    sum_in_chain(channel, std::vector{0, 1}, values.narrow(0, 1000, 0), "sum of nothing");
+    EXPECT_TRUE(at::equal(values, addends(channel.rank(), 3000)));
+    sum_in_chain(channel, std::vector{0, 1}, values, "sum");
+    EXPECT_TRUE(at::equal(values, expected));
     channel.close();
   });
 }

@@ -98,8 +98,19 @@ TEST(FileRelay, BringsBackWhatItTookAwayWhateverTheSizes) {
 TEST(FileRelay, OfNoPartsDoesNothing) {
   OuterStore store({.host = Bytes(0), .disk = Bytes(4096)});
   LateEngine engine(64);
+  const std::vector<std::byte> expected = random_bytes(200);
+  std::vector<std::byte> device = expected;
+  const std::vector<FilePart> parts = parts_of(device, store, {200});
+  relay(CopyDirection::kOut, parts, store, engine);
+  std::fill(device.begin(), device.end(), std::byte{0});
+
   relay(CopyDirection::kOut, {}, store, engine);
   relay(CopyDirection::kIn, {}, store, engine);
+
+  EXPECT_TRUE(engine.is_idle());
+  EXPECT_EQ(device, std::vector<std::byte>(200));
+  relay(CopyDirection::kIn, parts, store, engine);
+  EXPECT_EQ(device, expected);
 }
 
 TEST(FileRelay, NoticesThatTheFileWasCut) {
