@@ -153,7 +153,7 @@ class Trainer {
   /// `observer` is used on world rank 0 only and may be null elsewhere.
   Outcome run(Observer* observer);
 
-  /// This rank's stage, for tests and for saving.
+  /// This rank's stage, for tests.
   Stage& stage();
 
  private:
