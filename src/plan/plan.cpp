@@ -54,12 +54,10 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
 
 program::Program compile(const Plan& plan) {
   const int groups = program::groups_of(plan.micro_batches, plan.group);
-  const program::PipelineShape shape{static_cast<int>(plan.stages.size()), groups};
   program::Lowering lowering;
   std::vector<int> counts;
   for (std::size_t k = 0; k < plan.stages.size(); ++k) counts.push_back(in_flight(plan, k));
-  lowering.order =
-      plan.schedule == "gpipe" ? program::gpipe(shape) : program::one_f_one_b_with(counts, groups);
+  lowering.order = program::pass_order(plan.schedule, counts, groups);
   for (const StagePlan& stage : plan.stages) {
     lowering.stages.push_back(stage.program);
     lowering.rank_of_stage.push_back(stage.rank);
@@ -158,10 +156,11 @@ bool has_mixes(const Plan& plan) {
 }
 
 int in_flight(const Plan& plan, std::size_t stage) {
-  const int groups = program::groups_of(plan.micro_batches, plan.group);
-  if (plan.schedule == "gpipe") return groups;
-  if (plan.stages[stage].in_flight > 0) return plan.stages[stage].in_flight;
-  return std::min(static_cast<int>(plan.stages.size() - stage), groups);
+  const int chosen = plan.stages[stage].in_flight;
+  if (chosen > 0 && plan.schedule != "gpipe") return chosen;
+  return program::usual_in_flight(plan.schedule, static_cast<int>(plan.stages.size()),
+                                  static_cast<int>(stage),
+                                  program::groups_of(plan.micro_batches, plan.group));
 }
 
 namespace {

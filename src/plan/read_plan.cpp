@@ -2,6 +2,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/core/text.h"
 #include "trireme/plan/plan.h"
+#include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
 
 #include <algorithm>
@@ -35,7 +36,6 @@ bool takes_input(Op op);
 /// What a stage itself may do; the rest is placed by lowering.
 const std::vector<std::string>& stage_ops();
 StagePrediction read_stage_prediction(const io::Node& node);
-int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages);
 
 /// By rank, none where every rank runs its stages as equal passes would.
 program::Turns read_turns(const io::Node& node, const Plan& plan);
@@ -137,7 +137,8 @@ std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
       place.fail_at("in_flight", concat("is ", stage.in_flight, ", must be ", groups,
                                         " or left out: gpipe has all micro-batches in flight"));
     if (stage.in_flight < 1)
-      stage.in_flight = usual_in_flight(plan, stages.size(), unsorted.size());
+      stage.in_flight = program::usual_in_flight(plan.schedule, static_cast<int>(unsorted.size()),
+                                                 static_cast<int>(stages.size()), groups);
     stages.push_back(std::move(stage));
   }
   return stages;
@@ -248,12 +249,6 @@ StagePrediction read_stage_prediction(const io::Node& node) {
   read(map, "offloaded_bytes", predicted.offloaded);
   map.finish();
   return predicted;
-}
-
-int usual_in_flight(const Plan& plan, std::size_t stage, std::size_t stages) {
-  const auto from_the_end = static_cast<int>(stages - stage);
-  const int groups = program::groups_of(plan.micro_batches, plan.group);
-  return plan.schedule == "gpipe" ? groups : std::min(from_the_end, groups);
 }
 
 program::Turns read_turns(const io::Node& node, const Plan& plan) {

@@ -60,6 +60,16 @@ PassOrder gpipe(PipelineShape shape) {
   return order;
 }
 
+PassOrder pass_order(std::string_view schedule, const std::vector<int>& in_flight,
+                     int micro_batches) {
+  if (schedule == "gpipe") return gpipe({static_cast<int>(in_flight.size()), micro_batches});
+  return one_f_one_b_with(in_flight, micro_batches);
+}
+
+int usual_in_flight(std::string_view schedule, int stages, int k, int micro_batches) {
+  return schedule == "gpipe" ? micro_batches : std::min(stages - k, micro_batches);
+}
+
 PassOrder forwards_only(PipelineShape shape) {
   require_shape(shape);
   std::vector<Pass> passes;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,25 @@ TEST(OneFOneB, StageKeepsAtMostItsDistanceFromTheEnd) {
                   std::min(stages - k, micro_batches))
             << stages << " stages, " << micro_batches << " micro-batches, stage " << k;
       }
+    }
+  }
+}
+
+TEST(Schedule, ByNameIsItsOrderWithTheNumbersInFlightThatItUsuallyHas) {
+  const auto expect_usual = [](std::string_view schedule, PipelineShape shape,
+                               const PassOrder& order) {
+    std::vector<int> in_flight;
+    for (int k = 0; k < shape.stages; ++k) {
+      in_flight.push_back(usual_in_flight(schedule, shape.stages, k, shape.micro_batches));
+      EXPECT_EQ(in_flight.back(), most_in_flight(order[static_cast<std::size_t>(k)])) << schedule;
+    }
+    EXPECT_EQ(pass_order(schedule, in_flight, shape.micro_batches), order) << schedule;
+  };
+  for (int stages = 1; stages <= 6; ++stages) {
+    for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
+      const PipelineShape shape{stages, micro_batches};
+      expect_usual("1f1b", shape, one_f_one_b(shape));
+      expect_usual("gpipe", shape, gpipe(shape));
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "trireme/program/action.h"
 
+#include <string_view>
 #include <vector>
 
 namespace trireme::program {
@@ -38,6 +39,12 @@ PassOrder one_f_one_b_with(const std::vector<int>& in_flight, int micro_batches)
 /// All forwards, then all backwards, both in micro-batch order (so that gradients accumulate in the
 /// same order as in 1F1B).
 PassOrder gpipe(PipelineShape shape);
+/// By its name, as jobs and plans have it: "1f1b" with so many in flight on each stage, or "gpipe",
+/// which has all micro-batches in flight whatever is asked for.
+PassOrder pass_order(std::string_view schedule, const std::vector<int>& in_flight,
+                     int micro_batches);
+/// What stage k (0-based) of so many has in flight where no other number was chosen.
+int usual_in_flight(std::string_view schedule, int stages, int k, int micro_batches);
 /// Forwards alone, for validation.
 PassOrder forwards_only(PipelineShape shape);
 
