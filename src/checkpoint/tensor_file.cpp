@@ -85,6 +85,20 @@ void TensorFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void TensorFiles::begin_file(std::filesystem::path file, std::vector<Spec> tensors) {
+  out_.emplace(std::move(file), std::move(tensors));
+}
+
+void TensorFiles::append(std::span<const std::byte> tensor) {
+  out_.value().append(tensor);
+}
+
+Manifest TensorFiles::end_file() {
+  Manifest tensors = out_.value().finish();
+  out_.reset();
+  return tensors;
+}
+
 void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,
                  std::span<std::byte> into) {
   ensure(std::cmp_equal(into.size(), entry.size.count()), "a tensor has the bytes of its sizes");

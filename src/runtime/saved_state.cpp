@@ -39,6 +39,39 @@ std::string of_replica(int replica, const std::string& name) {
 
 }  // namespace
 
+/// Writes this rank's files; frozen ones at once, the others there or `later`.
+class SavedState::Writer {
+ public:
+  Writer(SavedState& saved, std::filesystem::path folder, checkpoint::TensorSink* later)
+      : saved_(saved),
+        folder_(std::move(folder)),
+        later_(later),
+        files_(saved.mine()),
+        state_(saved.parts_.optimizer) {}
+
+  /// At most one tensor; says whether there is more.
+  bool write_piece();
+  /// What is where, as far as that is known by now.
+  const checkpoint::Manifest& written() const { return written_; }
+
+ private:
+  void require_folder() const;
+  void open(const RankFile& file);
+  void append(const Named& tensor);
+  void close(const RankFile& file);
+  void next_file(const checkpoint::Manifest& tensors);
+
+  SavedState& saved_;
+  const std::filesystem::path folder_;
+  checkpoint::TensorSink* const later_;
+  const std::vector<RankFile> files_;
+  Optimizer::Access state_;
+  checkpoint::TensorFiles at_once_;
+  checkpoint::TensorSink* sink_ = nullptr;  ///< of the file that is open
+  std::size_t of_file_ = 0, next_ = 0;      ///< the file's place, and its next tensor's
+  checkpoint::Manifest written_;
+};
+
 SavedState::~SavedState() {
   later_.give_up();
   if (unfinished_ && parts_.channel.rank() == 0)
@@ -123,56 +156,68 @@ checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const 
 
 checkpoint::Manifest SavedState::write(const std::filesystem::path& folder,
                                        checkpoint::BackgroundFiles* later) {
-  const std::vector<RankFile> files = mine();
-  Optimizer::Access state(parts_.optimizer);
-  checkpoint::Manifest manifest;
-  std::optional<checkpoint::TensorFile> out;
-  std::size_t of_file = 0, next = 0;
-  bool is_open = false;
-  const auto end_file = [&](const checkpoint::Manifest& tensors) {
-    checkpoint::merge(manifest, tensors);
-    out.reset();
-    is_open = false;
-    next = 0;
-    return ++of_file < files.size();
-  };
-  const auto piece = [&] {
-    if (of_file == files.size()) return false;
-    if (!is_open && !std::filesystem::exists(folder))
-      throw InputError(concat(folder.string(), ": was made by rank 0 and is not here on rank ",
-                              parts_.channel.rank(),
-                              ": report.directory must be on a file system that all ranks share"));
-    const RankFile& file = files[of_file];
-    if (!is_open) {
-      if (file.is_frozen && link_frozen(folder / file.name)) return end_file(frozen_.tensors);
-      std::vector<checkpoint::Spec> specs;
-      for (const Named& tensor : file.tensors) specs.push_back(spec_of(tensor));
-      if (later == nullptr || file.is_frozen)
-        out.emplace(folder / file.name, std::move(specs));
-      else
-        later->begin_file(folder / file.name, std::move(specs));
-      is_open = true;
-    }
-    if (next < file.tensors.size()) {
-      const Named& one = file.tensors[next++];
-      const at::Tensor value =
-          one.value.defined() ? one.value : state.read(one.parameter, one.part);
-      const at::Tensor bytes = value.detach().cpu().contiguous();
-      if (out)
-        out->append(bytes_of(bytes));
-      else
-        later->append(bytes_of(bytes));
-      return true;
-    }
-    const checkpoint::Manifest tensors = out ? out->finish() : checkpoint::Manifest{};
-    if (file.is_frozen) frozen_ = {.folder = {}, .tensors = tensors};
-    return end_file(tensors);
-  };
-  comm::work_in_rounds(parts_.channel, piece, "writing of a checkpoint");
+  Writer writer(*this, folder, later);
+  comm::work_in_rounds(
+      parts_.channel, [&] { return writer.write_piece(); }, "writing of a checkpoint");
+  checkpoint::Manifest manifest = writer.written();
   for (const StageParameter& parameter : parts_.stage.parameters())
     if (!parameter.tie.empty() && parts_.reducer.is_first_use(parameter))
       manifest.ties[parameter.tie] = parameter.name;
   return manifest;
+}
+
+bool SavedState::Writer::write_piece() {
+  if (of_file_ == files_.size()) return false;
+  const RankFile& file = files_[of_file_];
+  if (sink_ == nullptr) {
+    require_folder();
+    if (file.is_frozen && saved_.link_frozen(folder_ / file.name)) {
+      next_file(saved_.frozen_.tensors);
+      return of_file_ < files_.size();
+    }
+    open(file);
+  }
+  if (next_ < file.tensors.size()) {
+    append(file.tensors[next_++]);
+  } else {
+    close(file);
+  }
+  return of_file_ < files_.size();
+}
+
+void SavedState::Writer::require_folder() const {
+  if (std::filesystem::exists(folder_)) return;
+  throw InputError(concat(folder_.string(), ": was made by rank 0 and is not here on rank ",
+                          saved_.parts_.channel.rank(),
+                          ": report.directory must be on a file system that all ranks share"));
+}
+
+void SavedState::Writer::open(const RankFile& file) {
+  std::vector<checkpoint::Spec> specs;
+  for (const Named& tensor : file.tensors) specs.push_back(saved_.spec_of(tensor));
+  sink_ = &at_once_;
+  if (later_ != nullptr && !file.is_frozen) sink_ = later_;
+  sink_->begin_file(folder_ / file.name, std::move(specs));
+}
+
+void SavedState::Writer::append(const Named& tensor) {
+  const at::Tensor value =
+      tensor.value.defined() ? tensor.value : state_.read(tensor.parameter, tensor.part);
+  const at::Tensor bytes = value.detach().cpu().contiguous();
+  sink_->append(bytes_of(bytes));
+}
+
+void SavedState::Writer::close(const RankFile& file) {
+  const checkpoint::Manifest tensors = sink_->end_file();
+  if (file.is_frozen) saved_.frozen_ = {.folder = {}, .tensors = tensors};
+  next_file(tensors);
+}
+
+void SavedState::Writer::next_file(const checkpoint::Manifest& tensors) {
+  checkpoint::merge(written_, tensors);
+  sink_ = nullptr;
+  next_ = 0;
+  ++of_file_;
 }
 
 bool SavedState::link_frozen(const std::filesystem::path& file) const {

@@ -97,6 +97,7 @@ class SavedState {
   /// What this rank takes up from a checkpoint.
   std::vector<Named> wanted(const checkpoint::Manifest& manifest) const;
   bool is_frozen(const Named& tensor) const;
+  class Writer;
   /// Every rank: writes its files, and says what is in them; those that steps change go to `later`
   /// where there is one.
   checkpoint::Manifest write(const std::filesystem::path& folder,

@@ -16,17 +16,18 @@ namespace trireme::checkpoint {
 
 /// Takes copies of tensors, in host memory that no budget counts, and writes them by a thread of
 /// its own. The memory is kept for the next time.
-class BackgroundFiles {
+class BackgroundFiles final : public TensorSink {
  public:
   BackgroundFiles() = default;
-  ~BackgroundFiles();
+  ~BackgroundFiles() override;
   BackgroundFiles(const BackgroundFiles&) = delete;
   BackgroundFiles& operator=(const BackgroundFiles&) = delete;
 
-  /// The next file, and then all of its tensors' bytes, in their order. Throws Error where memory
-  /// for them is not to be had.
-  void begin_file(std::filesystem::path file, std::vector<Spec> tensors);
-  void append(std::span<const std::byte> tensor);
+  /// Throws Error where memory for its tensors is not to be had.
+  void begin_file(std::filesystem::path file, std::vector<Spec> tensors) override;
+  void append(std::span<const std::byte> tensor) override;
+  /// Nothing: finish() says where they are.
+  Manifest end_file() override { return {}; }
   /// What all of them can take before other memory is needed.
   Bytes room() const;
 

@@ -54,6 +54,28 @@ class TensorFile {
   Manifest written_;
 };
 
+/// Takes files of tensors, one after the other.
+class TensorSink {
+ public:
+  virtual ~TensorSink() = default;
+  virtual void begin_file(std::filesystem::path file, std::vector<Spec> tensors) = 0;
+  /// All bytes of the file's next tensor.
+  virtual void append(std::span<const std::byte> tensor) = 0;
+  /// After the last one: where each is, as far as that is known by now.
+  virtual Manifest end_file() = 0;
+};
+
+/// Writes each tensor as it comes.
+class TensorFiles final : public TensorSink {
+ public:
+  void begin_file(std::filesystem::path file, std::vector<Spec> tensors) override;
+  void append(std::span<const std::byte> tensor) override;
+  Manifest end_file() override;
+
+ private:
+  std::optional<TensorFile> out_;
+};
+
 /// Fills `into` with a tensor of the checkpoint in `folder`. Throws InputError where the file is
 /// missing, too short, or its bytes are not those that were written.
 void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,
