@@ -4,13 +4,24 @@
 #include "exit_code.h"
 
 #include "trireme/io/file.h"
+#include "trireme/program/action.h"
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
 
 #include <iostream>
+#include <string>
+#include <utility>
 
 namespace trireme::app {
+namespace {
+
+/// Ranks and micro-batches up to which the passes of a pipeline are drawn: lines of 100 characters.
+constexpr std::size_t kMostDrawn = 8;
+
+std::string drawn_passes(const program::Program& program);
+
+}  // namespace
 
 int simulate_plan(const SimulateArguments& arguments) {
   for (const std::string& file : {arguments.trace, arguments.report}) io::require_writable(file);
@@ -28,11 +39,21 @@ int simulate_plan(const SimulateArguments& arguments) {
     std::cout << report::to_json(planned.plan, simulation);
     return kDone;
   }
-  std::cout << report::simulation_text(planned.plan, simulation);
+  std::cout << report::simulation_text(planned.plan, simulation) << drawn_passes(planned.program);
   if (!arguments.trace.empty())
     std::cout << "written: " << arguments.trace << " (for ui.perfetto.dev)\n";
   if (!arguments.report.empty()) std::cout << "written: " << arguments.report << "\n";
   return kDone;
 }
 
+namespace {
+
+std::string drawn_passes(const program::Program& program) {
+  const std::size_t ranks = program.ranks.size();
+  if (ranks < 2 || ranks > kMostDrawn || std::cmp_greater(program.micro_batches, kMostDrawn))
+    return "";
+  return "\nforward and backward passes, as if all took equally long:\n" + program::grid(program);
+}
+
+}  // namespace
 }  // namespace trireme::app

@@ -7,8 +7,6 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
-#include <algorithm>
-
 namespace trireme::simulate {
 
 using chain::Chain;
@@ -41,7 +39,6 @@ std::string to_text(const Value& value) {
   return concat(name(value), " of micro-batch ", value.micro_batch);
 }
 
-Ledger::Ledger(const Chain& chain) : Ledger(chain, Scope{}) {}
 Ledger::Ledger(const Chain& chain, Scope scope) : state_(std::make_unique<State>(chain, scope)) {}
 Ledger::Ledger(Ledger&&) noexcept = default;
 Ledger& Ledger::operator=(Ledger&&) noexcept = default;
@@ -101,17 +98,6 @@ std::vector<Value> Ledger::values() const {
     }
   });
   return values;
-}
-
-std::vector<std::pair<std::string, Bytes>> Ledger::contents() const {
-  std::vector<std::pair<std::string, Bytes>> contents;
-  for (const Value& value : values()) {
-    if (!value.away && value.kind != Value::Kind::kTarget)
-      contents.emplace_back(to_text(value), value.size);
-  }
-  std::stable_sort(contents.begin(), contents.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  return contents;
 }
 
 }  // namespace trireme::simulate

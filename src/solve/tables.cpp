@@ -45,25 +45,6 @@ Tables::Tables(const chain::Chain& chain, int first, int last, const Options& op
 Tables::~Tables() = default;
 Tables::Tables(Tables&&) noexcept = default;
 
-Seconds Tables::time(int s, int t, Slots m) const {
-  const Seconds saved(s > t ? 0.0 : costs().saved(t));
-  return costs().work(s, t) - saved + Seconds(extra(Part::kWhole, s, t, m));
-}
-
-Seconds Tables::resumed(int s, int t, Slots m) const {
-  return costs().work(s, t - 1) + Seconds(extra(Part::kResumed, s, t, m));
-}
-
-Slots Tables::least(int s, int t) const {
-  const Column& column = state_->whole.of(s, t);
-  return column.feasible() ? column.lo : top() + 1;
-}
-
-Slots Tables::flat_from(int s, int t) const {
-  const Column& column = state_->whole.of(s, t);
-  return column.feasible() ? column.hi : top() + 1;
-}
-
 const Column& Tables::column(Part part, int s, int t) const {
   ensure(part != Part::kFirst, "a table holds no first pass: read it from a FirstPass");
   ensure(part == Part::kWhole || s == t || state_->resumed, "this table's inputs stay");
@@ -116,10 +97,6 @@ FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
 }
 
 FirstPass::~FirstPass() = default;
-
-Seconds FirstPass::time(int s, Slots m) const {
-  return costs().work(s, last_) + Seconds(extra(Part::kFirst, s, last_, m));
-}
 
 double FirstPass::extra(Part part, int s, int t, Slots m) const {
   if (part != Part::kFirst) return tables_.extra(part, s, t, m);

@@ -108,6 +108,14 @@ TEST(SimulateCommand, PrintsATableOfRanksAndTheirPeaks) {
   EXPECT_THAT(result.out, HasSubstr("40 B  tape 1 of 2 micro-batches"));
 }
 
+TEST(SimulateCommand, DrawsThePassesOfAPipeline) {
+  const TwoStages files;
+
+  EXPECT_THAT(files.simulate("").out, HasSubstr("as if all took equally long:\n"
+                                                "0 | F0 F1 .. B0 F2 B1 .. B2\n"
+                                                "1 | .. F0 B0 F1 B1 F2 B2 ..\n"));
+}
+
 TEST(SimulateCommand, WritesATraceAndAPage) {
   const TwoStages files;
   const std::string trace = (files.folder.path() / "trace.json").string();

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
 #include "solve/stage_vectors.h"
+#include "solve/table_times.h"
 
 #include "trireme/simulate/replay.h"
 #include "trireme/solve/exhaustive.h"
@@ -44,7 +45,7 @@ TEST(FirstPass, ReachesTheOptimumOfAStageWithAPause) {
         const Slots m = memory - (in_flight - 1) * kept - 1;  // beside x[0]
         if (m < 0) break;
         const FirstPass pass(tables, 4, std::max<Slots>(0, m + 1 - kept));
-        const double found = pass.time(1, m).count();
+        const double found = time_of(pass, 1, m).count();
         if (!std::isfinite(found)) continue;
         if (time < 0 || found < time) time = found;
         const simulate::Replay replay = simulate::replay(chain, rebuild_stage(pass, 1, 4, m));
@@ -69,7 +70,7 @@ TEST(FirstPass, HoldsNoGradientBeforeThePause) {
     const Tables tables = tables_of(chain, chain.length(), 60);
     const FirstPass pass(tables, chain.length());
     for (int m = 0; m <= 60; ++m) {
-      const Seconds with = tables.time(1, chain.length(), m), without = pass.time(1, m);
+      const Seconds with = time_of(tables, 1, chain.length(), m), without = time_of(pass, 1, m);
       ASSERT_LE(without, with);
       gains += without < with ? 1 : 0;
       if (chain.output(chain.length()) == Bytes(0)) {
@@ -106,7 +107,7 @@ TEST(FirstPass, IsNearlyAlwaysTheBestOfAllStagesWithAPause) {
       }
       const Slots m = tables.costs().available(problem.budget);
       const FirstPass pass(tables, last, std::max<Slots>(0, m + chain.input.count() - kept));
-      const double time = pass.time(1, m).count();
+      const double time = time_of(pass, 1, m).count();
       if (std::isfinite(time)) found = found < 0 ? time : std::min(found, time);
     }
     if (found < 0) continue;

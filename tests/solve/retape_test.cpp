@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
 #include "solve/stage_oracle.h"
+#include "solve/table_times.h"
 
 #include "trireme/solve/tables.h"
 
@@ -85,7 +86,7 @@ TEST(TablesWithRetapes, AgreeWithExactStepFunctions) {
         {.freedom = free ? Freedom::kInputMayLeave : Freedom::kInputStays, .top = 60});
     const FirstPass pass(tables, chain.length());
     for (int m = 0; m <= 60; m += 4) {
-      const double time = pass.time(1, m).count();
+      const double time = time_of(pass, 1, m).count();
       EXPECT_EQ(
           std::isfinite(time) ? time : -1,
           time_of(solve(free ? "rotor_free" : "rotor", whole(chain, m + chain.input.count(), 0))))

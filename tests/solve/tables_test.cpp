@@ -5,6 +5,7 @@
 #include "trireme/solve/tables.h"
 
 #include "solve/chains.h"
+#include "solve/table_times.h"
 
 #include "trireme/core/error.h"
 #include "trireme/simulate/ledger.h"
@@ -56,7 +57,7 @@ struct Ran {
 };
 Ran run(const chain::Chain& chain, int s, const std::vector<Action>& there,
         const std::vector<Action>& actions) {
-  simulate::Ledger ledger(chain);
+  simulate::Ledger ledger(chain, {});
   const auto apply = [&](const Action& action) {
     const auto outcome = ledger.apply(action);
     EXPECT_FALSE(outcome.fault) << program::to_text(action) << ": " << *outcome.fault;
@@ -95,7 +96,7 @@ TEST(Tables, AgreeWithExactStepFunctions) {
     for (int m = 0; m <= top; m += 3) {
       const Result exact =
           solve(free ? "rotor_free" : "rotor", whole(chain, m + chain.input.count(), 0));
-      const double time = pass.time(1, m).count();
+      const double time = time_of(pass, 1, m).count();
       EXPECT_EQ(std::isfinite(time) ? time : -1, time_of(exact)) << chain::to_yaml(chain) << m;
     }
   }
@@ -111,10 +112,10 @@ TEST(Tables, HoldTheSameForASubChainAsForAChainCutOut) {
       for (int t = s; t <= chain.length(); t += 3) {
         const chain::Chain part = cut_out(chain, s, t);
         const Tables alone = tables_of(part, 50);
-        ASSERT_EQ(alone.least(1, part.length()), tables.least(s, t));
+        ASSERT_EQ(least_of(alone, 1, part.length()), least_of(tables, s, t));
         for (int m = 0; m <= 50; m += 5) {
-          ASSERT_EQ(alone.time(1, part.length(), m), tables.time(s, t, m)) << s << ' ' << t;
-          ASSERT_EQ(alone.resumed(1, part.length(), m), tables.resumed(s, t, m));
+          ASSERT_EQ(time_of(alone, 1, part.length(), m), time_of(tables, s, t, m)) << s << ' ' << t;
+          ASSERT_EQ(time_resumed(alone, 1, part.length(), m), time_resumed(tables, s, t, m));
         }
       }
     }
@@ -128,8 +129,8 @@ TEST(Tables, DoNotDependOnTheNumberOfThreads) {
   for (int s = 1; s <= 75; ++s) {
     for (int t = s; t <= 75; ++t) {
       for (int m = 0; m <= 120; m += 4) {
-        ASSERT_EQ(one.time(s, t, m), three.time(s, t, m)) << s << ' ' << t << ' ' << m;
-        ASSERT_EQ(one.resumed(s, t, m), three.resumed(s, t, m));
+        ASSERT_EQ(time_of(one, s, t, m), time_of(three, s, t, m)) << s << ' ' << t << ' ' << m;
+        ASSERT_EQ(time_resumed(one, s, t, m), time_resumed(three, s, t, m));
       }
     }
   }
@@ -141,13 +142,15 @@ TEST(Tables, FallWithMemoryFromTheLeastThatFitsToNoRecomputation) {
   const Tables tables = tables_of(chain, 300);
   for (int s = 1; s <= 24; ++s) {
     for (int t = s; t <= 24; ++t) {
-      const auto least = static_cast<int>(tables.least(s, t));
-      EXPECT_TRUE(std::isinf(tables.time(s, t, least - 1).count()));
+      const auto least = static_cast<int>(least_of(tables, s, t));
+      EXPECT_TRUE(std::isinf(time_of(tables, s, t, least - 1).count()));
       for (int m = least + 1; m <= 300; ++m) {
-        ASSERT_LE(tables.time(s, t, m), tables.time(s, t, m - 1)) << s << ' ' << t << ' ' << m;
+        ASSERT_LE(time_of(tables, s, t, m), time_of(tables, s, t, m - 1))
+            << s << ' ' << t << ' ' << m;
       }
-      EXPECT_EQ(tables.time(s, t, 300), tables.costs().work(s, t));
-      EXPECT_EQ(tables.time(s, t, tables.flat_from(s, t)), tables.costs().work(s, t));
+      EXPECT_EQ(time_of(tables, s, t, 300), tables.costs().work(s, t));
+      EXPECT_EQ(time_of(tables, s, t, tables.column(Part::kWhole, s, t).hi),
+                tables.costs().work(s, t));
     }
   }
 }
@@ -160,11 +163,11 @@ TEST(Tables, GiveProgramsThatKeepTheirBytesAndTakeTheirTime) {
         tables_of(chain, 60, k % 2 == 0 ? Freedom::kInputMayLeave : Freedom::kInputStays);
     for (int s = 1; s <= 15; s += 2) {
       for (int t = s; t <= 15; t += 3) {
-        for (Slots m = tables.least(s, t); m <= 60; m += 7) {
+        for (Slots m = least_of(tables, s, t); m <= 60; m += 7) {
           const Ran ran = run(chain, s, {{Op::kReceiveInput, s - 1}, {Op::kReceiveGradient, t}},
                               rebuild(tables, s, t, m));
           ASSERT_LE(ran.peak, Bytes(m)) << chain::to_yaml(chain) << s << ' ' << t;
-          ASSERT_EQ(ran.time, tables.time(s, t, m).count());
+          ASSERT_EQ(ran.time, time_of(tables, s, t, m).count());
         }
       }
     }
@@ -180,7 +183,7 @@ TEST(Tables, GiveProgramsThatBringBackTheInputOfATape) {
     for (int s = 1; s <= 12; s += 2) {
       for (int t = s + 1; t <= 12; t += 2) {
         for (Slots m = 0; m <= 60; m += 6) {
-          if (!std::isfinite(tables.resumed(s, t, m).count())) continue;
+          if (!std::isfinite(time_resumed(tables, s, t, m).count())) continue;
           const Ran ran = run(chain, s,
                               {{Op::kReceiveInput, t - 1},
                                {Op::kForwardTape, t},
@@ -189,7 +192,8 @@ TEST(Tables, GiveProgramsThatBringBackTheInputOfATape) {
                                {Op::kReceiveInput, s - 1}},
                               rebuild_resumed(tables, s, t, m));
           ASSERT_LE(ran.peak, Bytes(m)) << chain::to_yaml(chain) << s << ' ' << t;
-          ASSERT_EQ(ran.time, tables.resumed(s, t, m).count() + chain.layer(t).backward.count());
+          ASSERT_EQ(ran.time,
+                    time_resumed(tables, s, t, m).count() + chain.layer(t).backward.count());
         }
       }
     }

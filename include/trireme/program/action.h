@@ -130,7 +130,7 @@ std::string to_text(const Program& program);
 /// Also takes blank lines and comments from '#' on. Throws InputError with the line.
 Program parse_program(std::string_view text);
 
-/// One row per rank, one column per time slot of equal passes: what golden tests look at.
+/// One row per rank, one column per time slot of equal passes: a program to look at.
 ///
 ///     0 | F0 F1 .. B0 .. B1
 ///     1 | .. F0 B0 F1 B1 ..

@@ -56,7 +56,6 @@ class Ledger {
   };
 
   /// `chain` must outlive the ledger. Memory and set-up grow with the scope, not with the chain.
-  explicit Ledger(const chain::Chain& chain);
   Ledger(const chain::Chain& chain, Scope scope);
   Ledger(Ledger&&) noexcept;
   Ledger& operator=(Ledger&&) noexcept;
@@ -82,8 +81,6 @@ class Ledger {
   std::vector<Value> values() const;
   /// Whether nothing is left.
   bool empty() const;
-  /// What is held on the device now, largest first: ("tape 3 of micro-batch 1", bytes).
-  std::vector<std::pair<std::string, Bytes>> contents() const;
 
  private:
   struct State;

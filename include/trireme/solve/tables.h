@@ -81,15 +81,6 @@ class Tables final : public CostReader {
   ~Tables() override;
   Tables(Tables&&) noexcept;
 
-  /// C(s,t,m): all forwards and backwards, recomputation inside; infinity if infeasible.
-  Seconds time(int s, int t, Slots m) const;
-  /// G_t(s,m), without b[t]; infinity if infeasible.
-  Seconds resumed(int s, int t, Slots m) const;
-  /// Least m with a finite C(s,t,m); top + 1 if there is none.
-  Slots least(int s, int t) const;
-  /// Least m from which on C(s,t,m) is constant; top + 1 if never feasible.
-  Slots flat_from(int s, int t) const;
-
   double extra(Part part, int s, int t, Slots m) const override;
   /// C (kWhole) or G (kResumed) of s..t as a whole, for loops over m; lives as long as the table.
   const Column& column(Part part, int s, int t) const;
@@ -113,8 +104,6 @@ class FirstPass final : public CostReader {
   FirstPass(const Tables& tables, int last, Slots slack = 0);
   ~FirstPass() override;
 
-  /// Forward and backward of s..last, infinity if infeasible.
-  Seconds time(int s, Slots m) const;
   double extra(Part part, int s, int t, Slots m) const override;
   Slots slack() const override { return slack_; }
   int last() const { return last_; }
