@@ -197,7 +197,7 @@ int give_up(const PlanArguments& arguments, const Question& question, const plan
               << ".." << why.last_layer << ", which";
   else
     std::cerr << "; it";
-  std::cerr << " needs " << report::exact_text(why.needed) << " (" << why.where
+  std::cerr << " needs " << report::exact_text(why.needed) << " (" << where_and_advice(why)
             << "), the budget is " << report::exact_text(why.available)
             << "; the smallest budget that works is " << report::exact_text(why.least_budget)
             << "\n";

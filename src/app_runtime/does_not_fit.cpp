@@ -19,9 +19,9 @@ DoesNotFit::DoesNotFit(plan::Infeasible infeasible, const RankDevice& device)
 DoesNotFit::DoesNotFit(plan::Infeasible infeasible, Bytes least)
     : Error(concat("infeasible: rank ", infeasible.rank, " with layers ", infeasible.first_layer,
                    "..", infeasible.last_layer, " needs ", report::exact_text(infeasible.needed),
-                   infeasible.where.empty() ? "" : concat(" (", infeasible.where, ")"), ", it has ",
-                   report::exact_text(infeasible.available), "; the smallest budget that works is ",
-                   report::exact_text(least),
+                   infeasible.where.empty() ? "" : concat(" (", where_and_advice(infeasible), ")"),
+                   ", it has ", report::exact_text(infeasible.available),
+                   "; the smallest budget that works is ", report::exact_text(least),
                    least == infeasible.least_budget
                        ? ""
                        : concat(", of which plans get ", to_text(infeasible.least_budget),

@@ -14,8 +14,8 @@
 namespace trireme::partition {
 namespace {
 
-/// "; it would fit with ..."; empty if there is no such change.
-std::string advice(const StageRoom& room, StagePolicy& policy);
+/// The smallest single changes; none for a fixed cut.
+std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy);
 
 /// The least number by bisection, more stages taken to need less; 0 if twice as many do not do.
 int enough_stages(const StageRoom& room, StagePolicy& policy);
@@ -30,21 +30,22 @@ plan::Infeasible lacking(const Question& question, StagePolicy& policy, const st
   if (infeasible.needed >= kUnlimited)
     throw InputError(concat("solver '", name, "': every cut has a stage with more layers than it ",
                             "takes; use more stages, or 'joint'"));
-  infeasible.where += advice(room, policy);
+  infeasible.advice = advice(room, policy);
   return infeasible;
 }
 
 namespace {
 
-std::string advice(const StageRoom& room, StagePolicy& policy) {
-  std::vector<std::string> changes;
-  if (room.question().cut) return "";
+std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy) {
+  using enum plan::Advice::Kind;
+  std::vector<plan::Advice> changes;
+  if (room.question().cut) return changes;
   if (const auto one = least_on_one_rank(room, policy); one && one->more > Bytes(0))
-    changes.push_back(concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
-                             one->rank, " alone"));
+    changes.push_back({kMemoryOfOneRank, concat(to_text(one->more), " (", one->more.count(),
+                                                " bytes) more on rank ", one->rank, " alone")});
   if (const int stages = enough_stages(room, policy))
-    changes.push_back(concat(stages, " stages on ranks like the last"));
-  return changes.empty() ? "" : concat("; it would fit with ", join(changes, ", or with "));
+    changes.push_back({kStages, concat(stages, " stages on ranks like the last")});
+  return changes;
 }
 
 int enough_stages(const StageRoom& room, StagePolicy& policy) {

@@ -13,9 +13,8 @@
 namespace trireme::partition {
 
 /// What a policy lacks of that name with as few in flight as its solver may try, on the question's
-/// cut or the best; and for people the smallest single changes with which it would fit: "it would
-/// fit with 3 stages on ranks like the last". Throws InputError where every cut has a stage that is
-/// too long for the policy.
+/// cut or the best; with the smallest single changes by which it would fit as advice. Throws
+/// InputError where every cut has a stage that is too long for the policy.
 plan::Infeasible lacking(const Question& question, StagePolicy& policy, const std::string& name);
 
 }  // namespace trireme::partition

@@ -192,7 +192,8 @@ std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question
 
 /// Of plans that were made, none can run.
 plan::Infeasible none_runs(const Question& question) {
-  return {.last_layer = question.chain.length(),
+  return {.reason = plan::Infeasible::Reason::kTurns,
+          .last_layer = question.chain.length(),
           .available = question.platform.ranks.front().memory,
           .where = concat("found ", *question.group,
                           ", but no plan whose micro-batches can pass in groups of so many without "
@@ -351,10 +352,6 @@ Answer plan_in_groups(const Question& question,
   }
   if (fastest) return *std::move(fastest);
   return leanest ? *std::move(leanest) : none_runs(question);
-}
-
-bool is_for_want_of_turns(const plan::Infeasible& infeasible) {
-  return infeasible.needed == Bytes(0);
 }
 
 Answer with_best_group(const Question& question,

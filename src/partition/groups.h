@@ -18,9 +18,6 @@ namespace trireme::partition {
 /// Two threads call `plan`.
 Answer plan_in_groups(const Question& question, const std::function<Answer(const Question&)>& plan);
 
-/// Whether no budget helps: plans were made, but their micro-batches cannot pass in such groups.
-bool is_for_want_of_turns(const plan::Infeasible& infeasible);
-
 /// For a question without `group`: the answer of `place`, which chooses where weights and state
 /// are, with micro-batches one by one, or in groups where that is faster. `plan` answers questions
 /// in which all of that is settled.

@@ -22,7 +22,6 @@ namespace {
 constexpr int kLooks = 6, kLooksAtLarge = 2, kLarge = 2000;
 constexpr double kFinest = 0.005, kNearIdeal = 1 + kFinest;
 constexpr const char* kOnDevice = "optimizer state on the device";
-constexpr const char* kAdvice = "; it would fit with ";
 
 BytesPerSecond copy_rate(const chain::RankSpec& rank) {
   return std::min(rank.out, rank.in);
@@ -176,9 +175,10 @@ std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
 }
 
 /// For a question that nothing answers.
-std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
+std::optional<plan::Advice> advice(Question question,
+                                   const std::function<Answer(const Question&)>& plan) {
   const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
-  if (state == Bytes(0)) return "";
+  if (state == Bytes(0)) return std::nullopt;
   question.optimizer_copies = kAnyTime;
   assume_lanes(question);
   return host_advice(question, with_margin(state), plan);
@@ -286,12 +286,12 @@ Bytes outer_room(const chain::RankSpec& rank, Bytes outside) {
   return std::max(Bytes(0), rank.outer() - outside - outside / 64);
 }
 
-std::string host_advice(const Question& question, Bytes host,
-                        const std::function<Answer(const Question&)>& plan) {
+std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
+                                        const std::function<Answer(const Question&)>& plan) {
   const Question generous = with_host(question, host);
   const Answer answer = plan(generous);
   const auto* const found = std::get_if<plan::Plan>(&answer);
-  if (found == nullptr) return "";
+  if (found == nullptr) return std::nullopt;
   Bytes enough = host;
   for (const Bytes size : outer_sizes(generous, *found)) {
     if (size >= host || std::holds_alternative<plan::Infeasible>(plan(with_host(question, size))))
@@ -299,8 +299,9 @@ std::string host_advice(const Question& question, Bytes host,
     enough = size;
     break;
   }
-  return concat(kAdvice, to_text(enough), " (", enough.count(), " bytes) of host memory for ",
-                outer_text(question.chain, *found));
+  return plan::Advice{plan::Advice::Kind::kHostMemory,
+                      concat(to_text(enough), " (", enough.count(), " bytes) of host memory for ",
+                             outer_text(question.chain, *found))};
 }
 
 void assume_lanes(Question& question) {
@@ -309,8 +310,10 @@ void assume_lanes(Question& question) {
       rank.out = rank.in = BytesPerSecond(1e9);
 }
 
-bool has_advice(const plan::Infeasible& infeasible) {
-  return infeasible.where.find(kAdvice) != std::string::npos;
+bool has_host_advice(const plan::Infeasible& infeasible) {
+  return std::any_of(
+      infeasible.advice.begin(), infeasible.advice.end(),
+      [](const plan::Advice& one) { return one.kind == plan::Advice::Kind::kHostMemory; });
 }
 
 Answer with_best_copies(const Question& question,
@@ -319,7 +322,7 @@ Answer with_best_copies(const Question& question,
   asked.optimizer_copies = Seconds(0);
   Answer answer = some_can_move_state(question) ? Search(question, plan).best() : plan(asked);
   if (auto* const infeasible = std::get_if<plan::Infeasible>(&answer))
-    infeasible->where += advice(asked, plan);
+    if (auto host = advice(asked, plan)) infeasible->advice.push_back(*std::move(host));
   return answer;
 }
 

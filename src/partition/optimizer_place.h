@@ -10,7 +10,7 @@
 #include "trireme/partition/planner.h"
 
 #include <functional>
-#include <string>
+#include <optional>
 
 namespace trireme::partition {
 
@@ -53,16 +53,16 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
 /// which may stand in several pieces.
 Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
 
-/// For a question that nothing answers, with rates of copies: "; it would fit with so much host
-/// memory for ...", an amount of at most `host` bytes on every rank with which `plan` was found to
-/// answer it. Empty where `host` bytes are not enough.
-std::string host_advice(const Question& question, Bytes host,
-                        const std::function<Answer(const Question&)>& plan);
+/// For a question that nothing answers, with rates of copies: so much host memory, an amount of at
+/// most `host` bytes on every rank with which `plan` was found to answer it. Nothing where `host`
+/// bytes are not enough.
+std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
+                                        const std::function<Answer(const Question&)>& plan);
 /// Ranks of which no copies are known get some, so that host memory can be advised; those that have
 /// them one way keep what they have.
 void assume_lanes(Question& question);
-/// Whether such words are in it.
-bool has_advice(const plan::Infeasible& infeasible);
+/// Whether such an amount has been found.
+bool has_host_advice(const plan::Infeasible& infeasible);
 
 /// For a question without optimizer_copies: `plan` is asked for plans with some, several times; the
 /// fastest of them.

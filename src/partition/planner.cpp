@@ -95,8 +95,8 @@ namespace {
 
 Answer able_to_take_turns(Answer answer) {
   const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
-  if (infeasible != nullptr && is_for_want_of_turns(*infeasible))
-    throw InputError(concat("group: ", infeasible->where));
+  if (infeasible != nullptr && infeasible->reason == plan::Infeasible::Reason::kTurns)
+    throw InputError(concat("group: ", where_and_advice(*infeasible)));
   return answer;
 }
 

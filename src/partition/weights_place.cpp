@@ -197,7 +197,8 @@ Answer Search::settled(const Looked& best) {
 }
 
 /// For a question that nothing answers.
-std::string advice(Question question, const std::function<Answer(const Question&)>& plan) {
+std::optional<plan::Advice> advice(Question question,
+                                   const std::function<Answer(const Question&)>& plan) {
   question.streamed = all_to_stream(question.chain);
   question.weights_at_once = program::kLeastAtOnce;
   const Bytes all = with_margin(streamed_bytes(question, *question.streamed).outside +
@@ -205,8 +206,8 @@ std::string advice(Question question, const std::function<Answer(const Question&
   assume_lanes(question);
   const bool may_move = question.optimizer_copies != Seconds(0);
   question.optimizer_copies = Seconds(0);
-  const std::string alone = host_advice(question, all, plan);
-  if (!alone.empty() || !may_move) return alone;
+  auto alone = host_advice(question, all, plan);
+  if (alone || !may_move) return alone;
   question.optimizer_copies = kAnyTime;
   return host_advice(question, all, plan);
 }
@@ -236,8 +237,8 @@ Answer with_best_streams(const Question& question,
       may_stream && some_can_stream(question) ? Search(question, plan).best() : plan(asked);
   auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
   // State alone that would do is less than weights, and has been advised.
-  if (infeasible != nullptr && may_stream && !has_advice(*infeasible))
-    infeasible->where += advice(question, plan);
+  if (infeasible != nullptr && may_stream && !has_host_advice(*infeasible))
+    if (auto host = advice(question, plan)) infeasible->advice.push_back(*std::move(host));
   return answer;
 }
 

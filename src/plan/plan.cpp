@@ -52,6 +52,14 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
   }
 }
 
+std::string where_and_advice(const Infeasible& infeasible) {
+  std::vector<std::string> changes;
+  for (const Advice& one : infeasible.advice) changes.push_back(one.change);
+  return changes.empty()
+             ? infeasible.where
+             : concat(infeasible.where, "; it would fit with ", join(changes, ", or with "));
+}
+
 program::Program compile(const Plan& plan) {
   const int groups = program::groups_of(plan.micro_batches, plan.group);
   program::Lowering lowering;

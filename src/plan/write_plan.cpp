@@ -144,7 +144,7 @@ std::string infeasible_text(const Infeasible& infeasible) {
                 infeasible.last_layer, "], \"needed_bytes\": ", infeasible.needed.count(),
                 ", \"available_bytes\": ", infeasible.available.count(),
                 ", \"least_budget_bytes\": ", infeasible.least_budget.count(),
-                ", \"where\": ", io::json_text(infeasible.where), "}");
+                ", \"where\": ", io::json_text(where_and_advice(infeasible)), "}");
 }
 
 std::string number(double value) {

@@ -240,14 +240,14 @@ TEST(OptimizerPlace, IsAdvisedWhereItWouldDo) {
   question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(30);
   const Answer answer = partition::plan(question);
   ASSERT_TRUE(std::holds_alternative<plan::Infeasible>(answer));
-  const std::string where = std::get<plan::Infeasible>(answer).where;
+  const std::string where = where_and_advice(std::get<plan::Infeasible>(answer));
   EXPECT_THAT(where, testing::HasSubstr("it would fit with 48 B (48 bytes) of host memory"));
   question.platform.ranks[0].host = Bytes(48);
   question.platform.ranks[0].out = question.platform.ranks[0].in = BytesPerSecond(1);
   EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
 
   question.platform.ranks[0].memory = Bytes(1);
-  EXPECT_THAT(std::get<plan::Infeasible>(partition::plan(question)).where,
+  EXPECT_THAT(where_and_advice(std::get<plan::Infeasible>(partition::plan(question))),
               testing::Not(testing::HasSubstr("it would fit")));
 }
 

@@ -26,7 +26,7 @@ inline std::vector<int> last_layers(const plan::Plan& plan) {
 inline plan::Plan planned(const Question& question) {
   Answer answer = partition::plan(question);
   if (const auto* infeasible = std::get_if<plan::Infeasible>(&answer))
-    ADD_FAILURE() << "infeasible: " << infeasible->where;
+    ADD_FAILURE() << "infeasible: " << where_and_advice(*infeasible);
   return std::get<plan::Plan>(std::move(answer));
 }
 

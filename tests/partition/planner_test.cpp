@@ -76,7 +76,7 @@ TEST(Planner, SaysWhatWouldMakeItFit) {
   EXPECT_EQ(infeasible->available, Bytes(4));
   // A backward of one layer holds its input, its tape and two gradients: 1 + 3 + 1 + 1 bytes.
   EXPECT_EQ(infeasible->least_budget, Bytes(6));
-  EXPECT_THAT(infeasible->where, HasSubstr("2 B (2 bytes) more on rank 1 alone"));
+  EXPECT_THAT(where_and_advice(*infeasible), HasSubstr("2 B (2 bytes) more on rank 1 alone"));
 }
 
 TEST(Planner, KeepsAllWhereNoBudgetIsGiven) {

@@ -20,14 +20,14 @@ TEST(WeightsAdvice, IsAdvisedWhereItWouldDo) {
   question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(30);
   const Answer answer = partition::plan(question);
   ASSERT_TRUE(std::holds_alternative<plan::Infeasible>(answer));
-  EXPECT_THAT(std::get<plan::Infeasible>(answer).where,
+  EXPECT_THAT(where_and_advice(std::get<plan::Infeasible>(answer)),
               testing::HasSubstr("it would fit with 101 B (101 bytes) of host memory for frozen"));
   question.platform.ranks[0].host = Bytes(101);
   question.platform.ranks[0].out = question.platform.ranks[0].in = BytesPerSecond(1);
   EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
 
   question.platform.ranks[0].memory = Bytes(1);
-  EXPECT_THAT(std::get<plan::Infeasible>(partition::plan(question)).where,
+  EXPECT_THAT(where_and_advice(std::get<plan::Infeasible>(partition::plan(question))),
               testing::Not(testing::HasSubstr("it would fit")));
 }
 
@@ -37,7 +37,9 @@ TEST(WeightsAdvice, IsAdvisedBesideTheOptimizersStateWhereItTakesBoth) {
   question.solver = "keep_all";
   question.optimizer_copies = std::nullopt;
   question.platform.ranks[0].memory = keep_all_budget(question) - Bytes(60 + 80);
-  const auto where = [&] { return std::get<plan::Infeasible>(partition::plan(question)).where; };
+  const auto where = [&] {
+    return where_and_advice(std::get<plan::Infeasible>(partition::plan(question)));
+  };
   EXPECT_THAT(where(), testing::HasSubstr("it would fit with 186 B (186 bytes) of host memory for "
                                           "frozen weights and the optimizer's state"));
   Question with = question;
@@ -48,11 +50,44 @@ TEST(WeightsAdvice, IsAdvisedBesideTheOptimizersStateWhereItTakesBoth) {
   with = question;
   for (chain::LayerCost& layer : with.chain.layers) layer.optimizer = Bytes(50);
   with.platform.ranks[0].memory = keep_all_budget(with) - Bytes(60);
-  const std::string alone = std::get<plan::Infeasible>(partition::plan(with)).where;
-  EXPECT_THAT(alone, testing::HasSubstr("of host memory for the optimizer's state"));
-  EXPECT_EQ(alone.find("it would fit"), alone.rfind("it would fit"));
+  const auto alone = std::get<plan::Infeasible>(partition::plan(with));
+  EXPECT_THAT(where_and_advice(alone),
+              testing::HasSubstr("of host memory for the optimizer's state"));
+  EXPECT_EQ(alone.advice.size(), 1U);
   question.optimizer_copies = Seconds(0);
   EXPECT_THAT(where(), testing::Not(testing::HasSubstr("it would fit")));
+}
+
+/// "(N bytes) of host memory" in an answer that nothing fits.
+std::optional<Bytes> advised_host(const Answer& answer) {
+  const auto* const why = std::get_if<plan::Infeasible>(&answer);
+  if (why == nullptr) return std::nullopt;
+  for (const plan::Advice& one : why->advice)
+    if (one.kind == plan::Advice::Kind::kHostMemory)
+      return Bytes(std::stoll(one.change.substr(one.change.find('(') + 1)));
+  return std::nullopt;
+}
+
+// What a pipeline or a joint planner says of ranks and stages is other advice.
+TEST(WeightsAdvice, IsGivenBesideThatOfRanksAndStages) {
+  for (const int stages : {1, 2}) {
+    SCOPED_TRACE(stages);
+    Question question =
+        with_frozen(equal_layers(8, stages, 2, 60 / stages), std::vector<std::int64_t>(8, 10));
+    question.solver = stages == 1 ? "joint" : "auto";
+    const Answer answer = partition::plan(question);
+    const std::optional<Bytes> host = advised_host(answer);
+    ASSERT_TRUE(host);
+    EXPECT_GT(std::get<plan::Infeasible>(answer).advice.size(), 1U);
+    EXPECT_THAT(where_and_advice(std::get<plan::Infeasible>(answer)),
+                testing::AllOf(testing::HasSubstr("more on rank 0 alone"),
+                               testing::HasSubstr("of host memory for frozen weights")));
+    for (chain::RankSpec& rank : question.platform.ranks) {
+      rank.host = *host;
+      rank.out = rank.in = BytesPerSecond(1);
+    }
+    EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(question)));
+  }
 }
 
 // Memory of the host does not make a way there.
@@ -66,21 +101,14 @@ TEST(WeightsAdvice, IsNoneWhereNothingCanLeave) {
   question.optimizer_copies = std::nullopt;
   chain::RankSpec& rank = question.platform.ranks[0];
   rank.memory = keep_all_budget(question) - Bytes(100);
-  const auto where = [&] { return std::get<plan::Infeasible>(partition::plan(question)).where; };
+  const auto where = [&] {
+    return where_and_advice(std::get<plan::Infeasible>(partition::plan(question)));
+  };
   EXPECT_THAT(where(), testing::HasSubstr("it would fit"));
   rank.in = BytesPerSecond(1);
   EXPECT_THAT(where(), testing::Not(testing::HasSubstr("it would fit")));
   rank.out = BytesPerSecond(1);
   EXPECT_THAT(where(), testing::HasSubstr("it would fit"));
-}
-
-/// "(N bytes) of host memory" in an answer that nothing fits.
-std::optional<Bytes> advised_host(const Answer& answer) {
-  const auto* const why = std::get_if<plan::Infeasible>(&answer);
-  if (why == nullptr) return std::nullopt;
-  const std::size_t end = why->where.find(" bytes) of host memory");
-  if (end == std::string::npos) return std::nullopt;
-  return Bytes(std::stoll(why->where.substr(why->where.rfind('(', end) + 1)));
 }
 
 /// Where the margin of a few bytes is none.

@@ -17,14 +17,28 @@
 
 namespace trireme::plan {
 
+/// A change by which what does not fit would.
+struct Advice {
+  enum class Kind { kMemoryOfOneRank, kStages, kHostMemory };
+  Kind kind = Kind::kMemoryOfOneRank;
+  std::string
+      change;  ///< for people, behind "it would fit with ": "3 stages on ranks like the last"
+
+  bool operator==(const Advice&) const = default;
+};
+
 /// Nothing fits: where, by how much, and what would.
 struct Infeasible {
+  /// kTurns: plans were made, but their micro-batches cannot pass in groups; no budget helps.
+  enum class Reason { kMemory, kTurns };
+  Reason reason = Reason::kMemory;
   int rank = 0;
   int first_layer = 1, last_layer = 1;
   Bytes needed;  ///< least peak that was found for what was asked
   Bytes available;
   Bytes least_budget;  ///< smallest budget that works; equals `needed` where it is exact
   std::string where;   ///< for people: "layer 7 (block3.mlp): its backward alone"
+  std::vector<Advice> advice = {};  ///< each is enough by itself
 
   bool operator==(const Infeasible&) const = default;
 };
@@ -96,6 +110,10 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+/// Where something is lacking, and what would help: "of them 38.1 MiB of parameters; it would fit
+/// with 3 stages on ranks like the last".
+std::string where_and_advice(const Infeasible& infeasible);
+
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);
 
@@ -131,12 +149,12 @@ inline constexpr int kMaxReplicas = 100'000;
 inline constexpr std::int64_t kMaxActions = 1'000'000;
 
 /// `trireme-plan/1`, one line per stage's action list. read_plan(to_json(p)) == p for stages in the
-/// order of their layers with numbers in flight of their own.
+/// order of their layers with numbers in flight of their own and alternatives without advice.
 std::string to_json(const Plan& plan);
 /// The document that says why there is no plan: {"infeasible": {...}}.
 std::string to_json(const Infeasible& infeasible);
 
-/// The inside of that document: the value of its key `infeasible`.
+/// The inside of that document: the value of its key `infeasible`. Its `where` has the advice.
 Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
