@@ -11,7 +11,6 @@
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/tied_weights.h"
-#include "trireme/solve/solve.h"
 
 #include <malloc.h>
 
@@ -183,10 +182,7 @@ TrainPlan with_best_tapes(const Asked& asked) {
 }  // namespace
 
 void require_solver(const config::JobSpec& job) {
-  std::vector<std::string> known = solve::solver_names();
-  const std::vector<std::string>& joint = partition::joint_solver_names();
-  known.insert(known.end(), joint.begin(), joint.end());
-  known.emplace_back("auto");
+  const std::vector<std::string>& known = partition::known_solvers();
   const std::string name = job.plan.solver.substr(0, job.plan.solver.find(' '));
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   job.fail("plan.solver", concat("is ", job.plan.solver, did_you_mean(name, known),

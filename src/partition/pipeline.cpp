@@ -97,10 +97,8 @@ class Pipeline {
 
 /// Too slow to be asked about every stage that a cut could make.
 bool is_costly(const std::string& name) {
-  for (const char* const solver : {"revolve", "min_peak", "capuchin", "pofo", "exhaustive"}) {
-    if (name.starts_with(solver)) return true;
-  }
-  return false;
+  const std::optional<solve::Traits> traits = solve::traits_of(name);
+  return traits && traits->effort > solve::Effort::kLength && !has_policy_of_its_own(name);
 }
 
 /// Of those whose labels begin with one of these.
@@ -117,7 +115,8 @@ double least_step(const std::vector<Tried>& tried, const std::vector<std::string
 
 /// Whether the policy is asked with the ranks' links: always, never, or both.
 bool always_copies(const std::string& name) {
-  return name == "capuchin" || name == "offload" || name.starts_with("pofo");
+  const std::optional<solve::Traits> traits = solve::traits_of(name);
+  return traits && traits->moves;
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string_view>
+#include <vector>
 
 namespace trireme::partition {
 namespace {
@@ -18,6 +20,20 @@ program::StageProgram uniform(int first, int last, int size);
 program::StageProgram block(int first, int last, int size);
 int read_size(const std::string& name, const std::string& argument);
 
+/// A policy that asks no single-stage solver.
+struct NamedPolicy {
+  std::string_view name;
+  std::unique_ptr<StagePolicy> (*make)(const Question& question, int size);
+  bool has_size = false;  ///< behind the name, 2 if not given
+};
+const std::vector<NamedPolicy>& policies();
+/// Nothing for another name.
+const NamedPolicy* find(const std::string& name);
+
+std::string head_of(const std::string& name) {
+  return name.substr(0, name.find(' '));
+}
+
 }  // namespace
 
 const std::vector<std::string>& joint_solver_names() {
@@ -25,33 +41,68 @@ const std::vector<std::string>& joint_solver_names() {
   return kNames;
 }
 
+const std::vector<std::string>& known_solvers() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names = solve::solver_names();
+    names.insert(names.end(), joint_solver_names().begin(), joint_solver_names().end());
+    names.emplace_back("auto");
+    return names;
+  }();
+  return kNames;
+}
+
+bool has_policy_of_its_own(const std::string& name) {
+  return find(name) != nullptr;
+}
+
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name) {
-  const std::string head = name.substr(0, name.find(' '));
-  // madpipe decides who has which stages; their programs are joint's.
-  if (name == "joint" || name == "madpipe" || name == "rotor_free")
-    return table_policy(question, true);
-  if (name == "rotor") return table_policy(question, false);
-  if (name == "adapipe") return per_layer_policy(question.chain);
-  if (name == "keep_all") return fixed_policy(question.chain, program::keep_all);
-  if (name == "recompute_all") return fixed_policy(question.chain, program::recompute_all);
-  if (name == "offload") return offload_policy(question.chain);
-  if (head == "uniform" || head == "block") {
-    const int size = name == head ? 2 : read_size(name, name.substr(head.size() + 1));
-    const auto maker = head == "block" ? block : uniform;
-    return fixed_policy(question.chain,
-                        [maker, size](int first, int last) { return maker(first, last, size); });
-  }
-  std::vector<std::string> known = solve::solver_names();
-  if (std::find(known.begin(), known.end(), head) == known.end()) {
-    known.insert(known.end(), joint_solver_names().begin(), joint_solver_names().end());
-    known.push_back("auto");
-    throw InputError(concat("no solver is called '", name, "'", did_you_mean(head, known),
-                            "; there are ", join(known, ", ")));
-  }
+  const std::string head = head_of(name);
+  if (const NamedPolicy* const own = find(name))
+    return own->make(question, name == head ? 2 : read_size(name, name.substr(head.size() + 1)));
+  if (!solve::traits_of(name))
+    throw InputError(concat("no solver is called '", name, "'", did_you_mean(head, known_solvers()),
+                            "; there are ", join(known_solvers(), ", ")));
   return solver_policy(question, name);
 }
 
 namespace {
+
+const std::vector<NamedPolicy>& policies() {
+  const auto free_tables = [](const Question& question, int) {
+    return table_policy(question, true);
+  };
+  static const std::vector<NamedPolicy> kPolicies{
+      {"joint", free_tables},
+      {"madpipe", free_tables},  // decides who has which stages; their programs are joint's
+      {"rotor_free", free_tables},
+      {"rotor", [](const Question& question, int) { return table_policy(question, false); }},
+      {"adapipe", [](const Question& question, int) { return per_layer_policy(question.chain); }},
+      {"keep_all", [](const Question& question,
+                      int) { return fixed_policy(question.chain, program::keep_all); }},
+      {"recompute_all", [](const Question& question,
+                           int) { return fixed_policy(question.chain, program::recompute_all); }},
+      {"offload", [](const Question& question, int) { return offload_policy(question.chain); }},
+      {"uniform",
+       [](const Question& question, int size) {
+         return fixed_policy(question.chain,
+                             [size](int first, int last) { return uniform(first, last, size); });
+       },
+       true},
+      {"block",
+       [](const Question& question, int size) {
+         return fixed_policy(question.chain,
+                             [size](int first, int last) { return block(first, last, size); });
+       },
+       true},
+  };
+  return kPolicies;
+}
+
+const NamedPolicy* find(const std::string& name) {
+  for (const NamedPolicy& one : policies())
+    if (one.name == name || (one.has_size && one.name == head_of(name))) return &one;
+  return nullptr;
+}
 
 // Groups of `size` layers keep their input alone and are run again as a whole.
 program::StageProgram uniform(int first, int last, int size) {

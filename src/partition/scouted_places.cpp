@@ -5,7 +5,11 @@
 #include "optimizer_place.h"
 #include "streamed_layers.h"
 
+#include "trireme/solve/solve.h"
+
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,8 +30,8 @@ bool has_choices(const Question& question) {
 }
 
 bool searches_copies(const std::string& solver) {
-  const std::string name = solver.substr(0, solver.find(' '));
-  return name == "auto" || name == "pofo" || name == "offload";
+  const std::optional<solve::Traits> traits = solve::traits_of(solver);
+  return solver == "auto" || (traits && traits->moves && traits->effort == solve::Effort::kTables);
 }
 
 /// With everything where the plan has it.

@@ -72,6 +72,8 @@ std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::
 /// The policy of that name: a solver's, "joint", "madpipe" (the same), "adapipe", "uniform N",
 /// "block N". Throws InputError.
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name);
+/// Whether that is one made for stages, which does not ask a single-stage solver.
+bool has_policy_of_its_own(const std::string& name);
 
 /// What a program takes for one micro-batch, in seconds of speed 1.
 struct StageNeeds {

@@ -13,12 +13,8 @@
 namespace trireme::partition {
 namespace {
 
-/// What a solver's time grows with.
-enum class Effort {
-  kNone,    ///< the chain's length, or its square
-  kTables,  ///< its cube, times the slots
-  kSearch,  ///< the number of programs
-};
+using solve::Effort;
+
 Effort effort_of(const std::string& solver);
 bool moves(const std::string& solver);
 bool can_move(const Question& question);
@@ -54,7 +50,7 @@ std::vector<std::string> quick_solvers(const Question& question) {
     return effort_of(name) == Effort::kSearch || (moves(name) && !can_move(question));
   });
   if (question.chain.length() > kManyLayers)
-    std::erase_if(names, [](const std::string& name) { return effort_of(name) != Effort::kNone; });
+    std::erase_if(names, [](const std::string& name) { return effort_of(name) > Effort::kSquare; });
   return names;
 }
 
@@ -70,7 +66,7 @@ std::vector<std::string> slow_solvers(const Question& question) {
 std::vector<std::string> instant_solvers(const Question& question) {
   std::vector<std::string> names = solve::solver_names();
   std::erase_if(names, [&](const std::string& name) {
-    if (moves(name)) return effort_of(name) != Effort::kNone || !can_move(question);
+    if (moves(name)) return effort_of(name) > Effort::kSquare || !can_move(question);
     return effort_of(name) == Effort::kSearch ||
            (effort_of(name) == Effort::kTables && question.chain.length() > kFewLayers);
   });
@@ -117,16 +113,11 @@ std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, con
 namespace {
 
 Effort effort_of(const std::string& solver) {
-  if (solver == "exhaustive") return Effort::kSearch;
-  for (const char* const name :
-       {"keep_all", "recompute_all", "periodic", "sqrt", "capuchin", "revolve", "min_peak"}) {
-    if (solver == name) return Effort::kNone;
-  }
-  return Effort::kTables;
+  return solve::traits_of(solver).value().effort;
 }
 
 bool moves(const std::string& solver) {
-  return solver == "capuchin" || solver == "offload" || solver == "pofo";
+  return solve::traits_of(solver).value().moves;
 }
 
 bool can_move(const Question& question) {

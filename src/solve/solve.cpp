@@ -15,19 +15,28 @@ namespace {
 // Beyond, a table costs much and tells nothing that 500 slots do not.
 constexpr int kMostSlots = 20'000;
 
+/// Nothing for an unknown name.
+const Solver* find(std::string_view name);
 const Solver& solver_named(std::string_view name);
 Problem complete(Problem problem);
 
 }  // namespace
 
 const std::vector<Solver>& solvers() {
+  using enum Effort;
   static const std::vector<Solver> kSolvers{
-      {"keep_all", "", solve_keep_all},     {"recompute_all", "", solve_recompute_all},
-      {"periodic", "k", solve_periodic},    {"sqrt", "", solve_sqrt},
-      {"capuchin", "", solve_capuchin},     {"revolve", "", solve_revolve},
-      {"min_peak", "sum", solve_min_peak},  {"rotor", "", solve_rotor},
-      {"rotor_free", "", solve_rotor_free}, {"offload", "", solve_offload},
-      {"pofo", "free", solve_pofo},         {"exhaustive", "persistent", solve_exhaustive},
+      {"keep_all", "", {kLength, false}, solve_keep_all},
+      {"recompute_all", "", {kLength, false}, solve_recompute_all},
+      {"periodic", "k", {kLength, false}, solve_periodic},
+      {"sqrt", "", {kLength, false}, solve_sqrt},
+      {"capuchin", "", {kSquare, true}, solve_capuchin},
+      {"revolve", "", {kSquare, false}, solve_revolve},
+      {"min_peak", "sum", {kSquare, false}, solve_min_peak},
+      {"rotor", "", {kTables, false}, solve_rotor},
+      {"rotor_free", "", {kTables, false}, solve_rotor_free},
+      {"offload", "", {kTables, true}, solve_offload},
+      {"pofo", "free", {kTables, true}, solve_pofo},
+      {"exhaustive", "persistent", {kSearch, false}, solve_exhaustive},
   };
   return kSolvers;
 }
@@ -39,6 +48,11 @@ const std::vector<std::string>& solver_names() {
     return names;
   }();
   return kNames;
+}
+
+std::optional<Traits> traits_of(std::string_view solver) {
+  const Solver* const found = find(solver.substr(0, solver.find(' ')));
+  return found == nullptr ? std::nullopt : std::optional(found->traits);
 }
 
 Result solve(std::string_view solver, const Problem& asked) {
@@ -59,10 +73,14 @@ void refuse_argument(std::string_view solver, std::string_view argument) {
 
 namespace {
 
-const Solver& solver_named(std::string_view name) {
+const Solver* find(std::string_view name) {
   const auto found = std::find_if(solvers().begin(), solvers().end(),
                                   [name](const Solver& solver) { return solver.name == name; });
-  if (found != solvers().end()) return *found;
+  return found == solvers().end() ? nullptr : &*found;
+}
+
+const Solver& solver_named(std::string_view name) {
+  if (const Solver* const found = find(name)) return *found;
   throw InputError(concat("no solver is called '", name, "'", did_you_mean(name, solver_names()),
                           "; there are ", join(solver_names(), ", ")));
 }

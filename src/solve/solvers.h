@@ -18,6 +18,7 @@ namespace trireme::solve {
 struct Solver {
   std::string_view name;
   std::string_view arguments;  ///< what may follow the name, for messages: "k", "" for nothing
+  Traits traits;
   /// `argument` is what followed the name, "" if nothing did; it throws InputError if it cannot
   /// read it.
   Result (*solve)(const Problem& problem, std::string_view argument);

@@ -111,6 +111,10 @@ const std::vector<std::string>& joint_solver_names();
 /// Whether a solver is one of them, with its argument or without.
 bool is_joint(const std::string& solver);
 
+/// Every name that a question's solver may have, without arguments: single-stage solvers, these,
+/// and "auto".
+const std::vector<std::string>& known_solvers();
+
 /// Throws InputError for an unknown solver, a cut that does not fit the chain, or a chain that a
 /// solver cannot take.
 Answer plan(const Question& question);

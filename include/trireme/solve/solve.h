@@ -60,6 +60,21 @@ using Result = std::variant<Solution, plan::Infeasible>;
 /// programs only).
 const std::vector<std::string>& solver_names();
 
+/// What a solver's time grows with.
+enum class Effort {
+  kLength,  ///< the chain's length
+  kSquare,  ///< its square
+  kTables,  ///< its cube, times the slots
+  kSearch,  ///< the number of programs
+};
+
+struct Traits {
+  Effort effort = Effort::kLength;
+  bool moves = false;  ///< values to the outer tier and back
+};
+/// Of the solver of that name, with its argument or without; nothing for an unknown one.
+std::optional<Traits> traits_of(std::string_view solver);
+
 /// Solves with the solver of that name ("rotor", "periodic 3"); throws InputError for an unknown
 /// one with "did you mean", for an argument it cannot read and for chains that are too long for it.
 /// Every Solution was replayed: legal, within the budget, its time the replay's. `least_budget` of
