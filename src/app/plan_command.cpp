@@ -58,6 +58,15 @@ int plan(const PlanArguments& arguments) {
   return give(arguments, question, std::get<plan::Plan>(answer));
 }
 
+void take_options(const PlanArguments& arguments, Question& question) {
+  question.schedule = arguments.schedule;
+  question.solver = arguments.solver;
+  question.slots = arguments.slots;
+  question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
+  question.group = arguments.group;
+  question.updates = partition::updates_of(arguments.updates);
+}
+
 namespace {
 
 void require_outer_tier(const PlanArguments& arguments, const chain::Platform& platform) {
@@ -79,14 +88,9 @@ Question read_question(const PlanArguments& arguments) {
   question.platform = read_platform(arguments);
   question.stages = arguments.stages;
   question.micro_batches = arguments.micro_batches;
-  question.schedule = arguments.schedule;
-  question.solver = arguments.solver;
-  question.slots = arguments.slots;
-  question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
+  take_options(arguments, question);
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   question.weights_at_once = std::nullopt;
-  question.group = arguments.group;
-  question.updates = partition::updates_of(arguments.updates);
   require_outer_tier(arguments, question.platform);
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);

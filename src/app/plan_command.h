@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/partition/planner.h"
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +32,9 @@ struct PlanArguments {
   bool shard_optimizer = true;
   bool stages_given = false, micro_batches_given = false;
 };
+
+/// Those that are the same whatever chain, ranks and shape the question is about.
+void take_options(const PlanArguments& arguments, partition::Question& question);
 
 /// Returns the exit code; throws InputError.
 int plan(const PlanArguments& arguments);

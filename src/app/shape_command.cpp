@@ -43,20 +43,15 @@ partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::P
   question.chain_at = [chain = measured, measured_at = arguments.measured_at](int micro_batch) {
     return partition::scaled_chain(chain, measured_at, micro_batch);
   };
-  question.platform = std::move(platform);
   question.ranks = arguments.ranks;
   question.batch = arguments.batch;
   if (arguments.stages_given) question.stages = arguments.stages;
   if (arguments.replicas > 0) question.replicas = arguments.replicas;
   if (arguments.micro_batches_given) question.micro_batches = arguments.micro_batches;
-  question.schedule = arguments.schedule;
-  question.solver = arguments.solver;
-  question.slots = arguments.slots;
-  question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
+  take_options(arguments, question.common);
+  question.common.platform = std::move(platform);
   question.shard_optimizer = arguments.shard_optimizer;
-  question.updates = partition::updates_of(arguments.updates);
   question.weights = arguments.weights;
-  question.group = arguments.group;
   return question;
 }
 

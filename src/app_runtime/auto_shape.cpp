@@ -92,39 +92,35 @@ namespace {
 partition::ShapeQuestion question_of(const config::JobSpec& job, const RankContext& context,
                                      int ranks) {
   partition::ShapeQuestion question;
-  question.platform = job_platform(job, context, ranks, /*replicas=*/1);
   question.ranks = ranks;
   question.batch = job.train.batch;
   question.stages = job.pipeline.stages;
   question.replicas = job.pipeline.replicas;
   question.micro_batch = job.train.micro_batch;
-  question.schedule = job.pipeline.schedule;
-  question.solver = job.plan.solver;
-  question.cut = job.pipeline.cut;
-  if (question.cut) question.stages = static_cast<int>(question.cut->size()) + 1;
-  question.slots = job.plan.slots;
-  question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
+  take_options(job, question.common);
+  question.common.platform = job_platform(job, context, ranks, /*replicas=*/1);
+  question.common.cut = job.pipeline.cut;
+  if (job.pipeline.cut) question.stages = static_cast<int>(job.pipeline.cut->size()) + 1;
   question.shard_optimizer = job.memory.shard_optimizer;
   question.weights = job.memory.weights;
-  question.clips = job.train.clip_norm > 0;
-  question.updates = partition::updates_of(job.memory.updates);
-  question.group = job.pipeline.group;
   return question;
 }
 
 void add_figures(const config::JobSpec& job, const model::ChainModel& model,
                  const RankContext& context, partition::ShapeQuestion& question) {
-  question.shared_bytes = [tied = profile::TiedWeights(model, job.train)](
-                              const partition::LayerRuns& runs) { return tied.shared(runs); };
-  if (question.platform.ranks.front().memory == Bytes(0)) {
+  question.common.shared_bytes =
+      [tied = profile::TiedWeights(model, job.train)](const partition::LayerRuns& runs) {
+        return tied.shared(runs);
+      };
+  if (question.common.platform.ranks.front().memory == Bytes(0)) {
     const Bytes room = room_of_a_rank(context);
-    for (chain::RankSpec& rank : question.platform.ranks) rank.memory = room;
-    if (question.solver == "auto") question.solver = "keep_all";
+    for (chain::RankSpec& rank : question.common.platform.ranks) rank.memory = room;
+    if (question.common.solver == "auto") question.common.solver = "keep_all";
   }
   if (context.channel.size() > 1 && !job.pipeline.replicas) {
     const std::vector<int> all = comm::everyone(context.channel);
     context.device.connect(runtime::replica_links(all));
-    question.platform.default_link.rate = measured_sum(context, all).rate;
+    question.common.platform.default_link.rate = measured_sum(context, all).rate;
   }
 }
 
@@ -132,10 +128,11 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
                          SizedChains& chains, const RankContext& context, std::ostream& out) {
   const bool speaks = context.channel.rank() == 0;
   Bytes most;
-  for (const chain::RankSpec& rank : question.platform.ranks) most = std::max(most, rank.memory);
+  for (const chain::RankSpec& rank : question.common.platform.ranks)
+    most = std::max(most, rank.memory);
   chains.measure_ends(sizes, most);
   question.chain_at = [&chains](int size) { return chains.at(size); };
-  set_speeds(question.platform, chains.speeds(), /*replicas=*/1);
+  set_speeds(question.common.platform, chains.speeds(), /*replicas=*/1);
   for (;;) {
     partition::ShapeAnswer answer;
     const auto choose = [&] {

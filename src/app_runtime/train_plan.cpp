@@ -181,6 +181,16 @@ TrainPlan with_best_tapes(const Asked& asked) {
 
 }  // namespace
 
+void take_options(const config::JobSpec& job, partition::Question& question) {
+  question.schedule = job.pipeline.schedule;
+  question.solver = job.plan.solver;
+  question.slots = job.plan.slots;
+  question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
+  question.group = job.pipeline.group;
+  question.clips = job.train.clip_norm > 0;
+  question.updates = partition::updates_of(job.memory.updates);
+}
+
 void require_solver(const config::JobSpec& job) {
   const std::vector<std::string>& known = partition::known_solvers();
   const std::string name = job.plan.solver.substr(0, job.plan.solver.find(' '));
@@ -218,23 +228,19 @@ void require_state(const plan::Plan& given, const chain::Chain& chain, const con
 
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages) {
-  return {.chain = plan.chain,
-          .platform = plan.platform,
-          .stages = stages,
-          .micro_batches = config::micro_batches(job),
-          .replicas = job.pipeline.replicas.value(),
-          .schedule = job.pipeline.schedule,
-          .solver = job.plan.solver,
-          .cut = cut_by_user(job, model, stages),
-          .slots = job.plan.slots,
-          .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
-                              const partition::LayerRuns& runs) { return tied.shared(runs); },
-          .optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer),
-          .streamed = partition::streamed_layers_of(job.memory.weights, plan.chain),
-          .weights_at_once = std::nullopt,
-          .group = job.pipeline.group,
-          .clips = job.train.clip_norm > 0,
-          .updates = partition::updates_of(job.memory.updates)};
+  partition::Question question;
+  question.chain = plan.chain;
+  question.platform = plan.platform;
+  question.stages = stages;
+  question.micro_batches = config::micro_batches(job);
+  question.replicas = job.pipeline.replicas.value();
+  take_options(job, question);
+  question.cut = cut_by_user(job, model, stages);
+  question.shared_bytes = [tied = profile::TiedWeights(model, job.train)](
+                              const partition::LayerRuns& runs) { return tied.shared(runs); };
+  question.streamed = partition::streamed_layers_of(job.memory.weights, plan.chain);
+  question.weights_at_once = std::nullopt;
+  return question;
 }
 
 plan::Plan solved(const partition::Question& question, const RankContext& context,

@@ -8,6 +8,7 @@
 #include "trireme/chain/platform.h"
 #include "trireme/config/job.h"
 #include "trireme/model/chain.h"
+#include "trireme/partition/planner.h"
 #include "trireme/plan/plan.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/simulate.h"
@@ -50,6 +51,9 @@ enum class Costs { kWhereNeeded, kAlways };
 /// not fit the job.
 TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
                           const RankContext& context, Costs costs, std::ostream& out);
+
+/// What the job says of a question that is the same whatever its chain, ranks and shape.
+void take_options(const config::JobSpec& job, partition::Question& question);
 
 /// Throws InputError for a solver that there is not, before anything is measured for it.
 void require_solver(const config::JobSpec& job);

@@ -31,9 +31,9 @@ Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k
 
 std::vector<Shape> shapes_of(const ShapeQuestion& question) {
   ensure(question.ranks >= 1 && question.batch >= 1, "there are ranks and examples");
-  if (question.platform.ranks.size() < static_cast<std::size_t>(question.ranks))
+  if (question.common.platform.ranks.size() < static_cast<std::size_t>(question.ranks))
     throw InputError(concat("ranks: found ", question.ranks, ", but the platform has ",
-                            question.platform.ranks.size()));
+                            question.common.platform.ranks.size()));
   std::vector<Shape> shapes;
   for (int stages = 1; stages <= question.ranks; ++stages) {
     const int replicas = question.ranks / stages;
@@ -59,27 +59,20 @@ std::vector<Shape> shapes_of(const ShapeQuestion& question) {
 }
 
 Question question_of(const ShapeQuestion& question, const Shape& shape, chain::Chain chain) {
-  Question asked;
+  Question asked = question.common;
   asked.chain = std::move(chain);
   asked.stages = shape.stages;
   asked.micro_batches = shape.micro_batches;
   asked.replicas = shape.replicas;
-  asked.schedule = question.schedule;
-  asked.solver = question.solver;
-  asked.cut = question.cut;
-  asked.slots = question.slots;
-  asked.shared_bytes = question.shared_bytes;
-  asked.optimizer_copies = question.optimizer_copies;
   asked.streamed = streamed_layers_of(question.weights, asked.chain);
   asked.weights_at_once = std::nullopt;
-  asked.clips = question.clips;
-  asked.updates = question.updates;
-  asked.group = question.group;
   if (asked.group) asked.group = std::min(*asked.group, shape.micro_batches);
   if (question.shard_optimizer) shard_optimizer(asked);
-  const chain::Platform& whole = question.platform;
-  asked.platform.channel_buffers = whole.channel_buffers;
-  asked.platform.default_link = whole.default_link;
+  const chain::Platform& whole = question.common.platform;
+  asked.platform = {.ranks = {},
+                    .default_link = whole.default_link,
+                    .overrides = {},
+                    .channel_buffers = whole.channel_buffers};
   for (int k = 0; k < shape.stages; ++k) {
     chain::RankSpec rank = whole.ranks[static_cast<std::size_t>(k)];
     for (int j = 1; j < shape.replicas; ++j)
@@ -212,7 +205,7 @@ Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k
   for (int j = 0; j < shape.replicas && shape.replicas > 1; ++j) {
     const int next = (j + 1) % shape.replicas;
     const chain::LinkSpec link =
-        question.platform.link(rank_of(shape, j, k), rank_of(shape, next, k));
+        question.common.platform.link(rank_of(shape, j, k), rank_of(shape, next, k));
     slowest = std::max(slowest, chain::half_of_a_sum(link, shape.replicas, summed.there) +
                                     chain::half_of_a_sum(link, shape.replicas, summed.back));
   }

@@ -129,7 +129,7 @@ TriedShape Choice::planned(TriedShape tried, Care care) const {
   Question asked = question_of(question_, tried.shape, chain);
   asked.solvers = solvers_;
   tried.is_quick = false;
-  const Tried found = try_to(question_.solver, [&] {
+  const Tried found = try_to(question_.common.solver, [&] {
     std::optional<Answer> quick;
     if (care == Care::kQuick) quick = quick_plan(asked);
     tried.is_quick = quick.has_value();

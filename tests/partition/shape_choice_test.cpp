@@ -25,15 +25,15 @@ ShapeQuestion random_shapes(std::mt19937& random) {
   chain::Chain chain = one.chain;
   for (chain::LayerCost& layer : chain.layers) layer.optimizer = layer.gradients * 2;
   question.chain_at = [chain](int size) { return scaled_chain(chain, 2, size); };
-  question.platform = chain::uniform_platform(4, Bytes(0));
-  question.platform.default_link = {BytesPerSecond(between(random, 1, 8)), Seconds(0)};
-  for (chain::RankSpec& rank : question.platform.ranks) rank = one.platform.ranks[0];
+  question.common.platform = chain::uniform_platform(4, Bytes(0));
+  question.common.platform.default_link = {BytesPerSecond(between(random, 1, 8)), Seconds(0)};
+  for (chain::RankSpec& rank : question.common.platform.ranks) rank = one.platform.ranks[0];
   question.ranks = 4;
   question.batch = 8;
-  question.slots = 0;
-  question.optimizer_copies = std::nullopt;
+  question.common.slots = 0;
+  question.common.optimizer_copies = std::nullopt;
   question.weights = "auto";
-  question.group = std::nullopt;
+  question.common.group = std::nullopt;
   return question;
 }
 
@@ -90,7 +90,7 @@ TEST(ShapeChoice, NoPlanTakesLessThanTheLeastThatItsShapeTakes) {
   for (int trial = 0; trial < trials(20); ++trial) {
     ShapeQuestion question = random_shapes(random);
     question.shard_optimizer = trial % 2 == 0;
-    question.platform.overrides.push_back({0, 2, {BytesPerSecond(1), Seconds(1)}});
+    question.common.platform.overrides.push_back({0, 2, {BytesPerSecond(1), Seconds(1)}});
     for (const TriedShape& tried : choose_shape(question).tried) {
       if (tried.plan() == nullptr) continue;
       ++planned;
@@ -106,12 +106,12 @@ TEST(ShapeChoice, NoPlanTakesLessThanTheLeastThatItsShapeTakes) {
 TEST(ShapeChoice, PipelinesHaveGroupsToo) {
   std::mt19937 random(14);
   ShapeQuestion question = random_shapes(random);
-  question.group = 2;
+  question.common.group = 2;
   const Shape shape{.stages = 2, .replicas = 2, .micro_batch = 1, .micro_batches = 4};
   EXPECT_EQ(question_of(question, shape, question.chain_at(1)).group, 2);
   const Shape short_one{.stages = 2, .replicas = 2, .micro_batch = 4, .micro_batches = 1};
   EXPECT_EQ(question_of(question, short_one, question.chain_at(4)).group, 1);
-  question.group = std::nullopt;
+  question.common.group = std::nullopt;
   EXPECT_EQ(question_of(question, shape, question.chain_at(1)).group, std::nullopt);
 }
 

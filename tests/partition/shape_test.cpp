@@ -21,10 +21,10 @@ ShapeQuestion equal_ranks(int layers, int ranks, int batch) {
   for (chain::LayerCost& layer : chain.layers) layer.parameters = layer.gradients = Bytes(4);
   ShapeQuestion question;
   question.chain_at = [chain](int size) { return scaled_chain(chain, 2, size); };
-  question.platform = chain::uniform_platform(ranks, Bytes(0));
+  question.common.platform = chain::uniform_platform(ranks, Bytes(0));
   question.ranks = ranks;
   question.batch = batch;
-  question.slots = 0;
+  question.common.slots = 0;
   return question;
 }
 
@@ -34,7 +34,7 @@ const TriedShape& chosen(const ShapeAnswer& answer) {
 
 TEST(Shape, IsTheFastestOfAllThatThereAre) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
-  question.platform.default_link = {BytesPerSecond(1), Seconds(0)};
+  question.common.platform.default_link = {BytesPerSecond(1), Seconds(0)};
 
   const ShapeAnswer answer = choose_shape(question);
 
@@ -65,9 +65,9 @@ TEST(Shape, ReplicasAloneHaveNoBubbleWhereLinksAreFree) {
 
 TEST(Shape, ReducingTakesTheTimeOfARing) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
-  question.platform.default_link = {BytesPerSecond(2), Seconds(1)};
-  question.platform.overrides.push_back({2, 0, {BytesPerSecond(1), Seconds(1)}});
-  question.solver = "joint";
+  question.common.platform.default_link = {BytesPerSecond(2), Seconds(1)};
+  question.common.platform.overrides.push_back({2, 0, {BytesPerSecond(1), Seconds(1)}});
+  question.common.solver = "joint";
   const Shape shape{.stages = 2, .replicas = 2, .micro_batch = 1, .micro_batches = 4};
   const Question alone = question_of(question, shape, question.chain_at(1));
   const plan::Plan plan = std::get<plan::Plan>(partition::plan(alone));
@@ -80,7 +80,7 @@ TEST(Shape, ReducingTakesTheTimeOfARing) {
 // Of bfloat16 weights that travel back in the place of their gradients, half as much.
 TEST(Shape, UpdatedWeightsTravelBackWhereTheOptimizerIsDivided) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
-  question.platform.default_link = {BytesPerSecond(1), Seconds(1)};
+  question.common.platform.default_link = {BytesPerSecond(1), Seconds(1)};
   question.chain_at = [whole = question.chain_at](int size) {
     chain::Chain chain = whole(size);
     for (chain::LayerCost& layer : chain.layers) {
@@ -89,7 +89,7 @@ TEST(Shape, UpdatedWeightsTravelBackWhereTheOptimizerIsDivided) {
     }
     return chain;
   };
-  question.solver = "joint";
+  question.common.solver = "joint";
   const Shape shape{.stages = 2, .replicas = 2, .micro_batch = 1, .micro_batches = 4};
   for (const bool shards : {false, true}) {
     question.shard_optimizer = shards;
@@ -114,7 +114,7 @@ TEST(Shape, ReplicasHoldAPartOfTheOptimizersStateEach) {
     }
     return chain;
   };
-  question.shared_bytes = [](const LayerRuns& runs) {
+  question.common.shared_bytes = [](const LayerRuns& runs) {
     return chain::SharedBytes{.weights = {}, .optimizer = Bytes(runs.empty() ? 0 : 400'003)};
   };
   const Shape shape{.stages = 1, .replicas = 4, .micro_batch = 2, .micro_batches = 1};
@@ -148,7 +148,7 @@ TEST(Shape, WhatIsFixedStaysFixed) {
 TEST(Shape, StagesWhereAReplicaDoesNotFit) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
   // Gradients alone are 32 bytes; with two stages 16, and 8 with four.
-  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(28);
+  for (chain::RankSpec& rank : question.common.platform.ranks) rank.memory = Bytes(28);
 
   const ShapeAnswer answer = choose_shape(question);
 
@@ -160,7 +160,7 @@ TEST(Shape, StagesWhereAReplicaDoesNotFit) {
 TEST(Shape, TheUsersCutIsKept) {
   ShapeQuestion question = equal_ranks(8, 2, 8);
   question.stages = 2;
-  question.cut = std::vector<int>{1};
+  question.common.cut = std::vector<int>{1};
 
   const ShapeAnswer answer = choose_shape(question);
 
@@ -172,7 +172,7 @@ TEST(Shape, TheUsersCutIsKept) {
 
 TEST(Shape, TheLeanestLacksLeast) {
   ShapeQuestion question = equal_ranks(8, 2, 4);
-  for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(1);
+  for (chain::RankSpec& rank : question.common.platform.ranks) rank.memory = Bytes(1);
 
   const ShapeAnswer answer = choose_shape(question);
 
@@ -188,8 +188,8 @@ TEST(Shape, TheLeanestLacksLeast) {
 TEST(Shape, EveryReplicaCanRunThePlan) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
   question.replicas = 2;
-  question.platform.ranks[2].speed = 0.5;
-  question.platform.ranks[3].memory = Bytes(30);
+  question.common.platform.ranks[2].speed = 0.5;
+  question.common.platform.ranks[3].memory = Bytes(30);
 
   const Question asked = question_of(question, {2, 2, 1, 4}, question.chain_at(1));
 
@@ -200,7 +200,7 @@ TEST(Shape, EveryReplicaCanRunThePlan) {
 // Fourteen layers are too many for an exhaustive search, seven on each of two ranks are not.
 TEST(Shape, LeavesOutWhatTheSolverDoesNotTake) {
   ShapeQuestion question = equal_ranks(14, 2, 2);
-  question.solver = "exhaustive";
+  question.common.solver = "exhaustive";
 
   const ShapeAnswer answer = choose_shape(question);
 
@@ -209,7 +209,7 @@ TEST(Shape, LeavesOutWhatTheSolverDoesNotTake) {
   question.stages = 1;
   EXPECT_THROW(choose_shape(question), InputError);
   question.stages.reset();
-  question.solver = "exhaustiv";
+  question.common.solver = "exhaustiv";
   EXPECT_THROW(choose_shape(question), InputError);
 }
 

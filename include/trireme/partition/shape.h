@@ -29,21 +29,14 @@ struct Shape {
 struct ShapeQuestion {
   /// The chain at a micro-batch size, measured or estimated; asked once for each size.
   std::function<chain::Chain(int micro_batch)> chain_at;
-  chain::Platform platform;
   int ranks = 1;  ///< of the platform, all of which are used
   int batch = 1;  ///< examples per step, over all replicas
   std::optional<int> stages, replicas, micro_batch, micro_batches;
-  std::string schedule = "1f1b", solver = "auto";
-  std::optional<std::vector<int>> cut = std::nullopt;  ///< the user's, for fixed `stages`
-  int slots = 500;
-  std::function<chain::SharedBytes(const LayerRuns&)> shared_bytes = {};  ///< as in Question
-  std::optional<Seconds> optimizer_copies = Seconds(0);                   ///< as in Question
-  bool shard_optimizer = true;   ///< replicas divide the optimiser's state
-  std::optional<int> group = 1;  ///< as in Question; no more than a shape has micro-batches
-  bool clips = true;             ///< as in Question
-  /// As in Question.
-  std::optional<program::UpdatePlace> updates = program::UpdatePlace::kAtEnd;
-  std::string weights = "device";  ///< where frozen ones are: see streamed_layers_of()
+  /// What every shape is asked beside what makes it one: the platform is that of all ranks, `cut`
+  /// is for fixed `stages`, `group` is no more than a shape has micro-batches.
+  Question common = {};
+  bool shard_optimizer = true;     ///< replicas divide the optimiser's state
+  std::string weights = "device";  ///< where those are that may leave: see streamed_layers_of()
 };
 
 struct TriedShape {
