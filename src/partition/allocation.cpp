@@ -38,12 +38,6 @@ class Enumeration {
 
 }  // namespace
 
-Allocation on_own_ranks(const Cut& cut) {
-  Allocation allocation{.ends = cut, .ranks = std::vector<int>(cut.size())};
-  std::iota(allocation.ranks.begin(), allocation.ranks.end(), 0);
-  return allocation;
-}
-
 std::vector<std::vector<int>> stages_by_rank(const Allocation& allocation, int ranks) {
   std::vector<std::vector<int>> stages(static_cast<std::size_t>(ranks));
   for (int k = 0; k < allocation.stages(); ++k)

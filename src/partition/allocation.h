@@ -23,9 +23,6 @@ struct Allocation {
   int rank(int stage) const { return ranks[static_cast<std::size_t>(stage)]; }
 };
 
-/// Stage k on rank k.
-Allocation on_own_ranks(const Cut& cut);
-
 /// Stages of every rank, ascending.
 std::vector<std::vector<int>> stages_by_rank(const Allocation& allocation, int ranks);
 

@@ -38,7 +38,7 @@ Answer plan_alone(const Question& question);
 Answer able_to_take_turns(Answer answer);
 /// Of all that is left open, what makes a step fastest.
 Answer searched(const Question& question);
-/// The best of the plans by `planner` with optimizer's state and frozen weights where they may be.
+/// The best of the plans by `planner` with the optimizer's state and weights where they may be.
 Answer with_best_places(const Question& question,
                         const std::function<Answer(const Question&)>& planner);
 Question one_by_one(Question question);

@@ -54,7 +54,7 @@ class StageRoom {
   const chain::SharedBytes& shared(int first, int last) const;
   /// Of the stage's optimiser state, what is in the outer tier.
   Bytes away(int stage, int first, int last) const;
-  /// Of the stage's frozen weights.
+  /// Of the stage's weights.
   StreamedBytes streamed(int stage, int first, int last) const;
 
   const Question& question_;

@@ -24,7 +24,7 @@ struct StreamedBytes {
 };
 StreamedBytes streamed_bytes(const Question& question, const std::vector<int>& layers);
 
-/// `count` of the layers that have frozen weights: of unequal ones the smaller, which need less of
+/// `count` of the layers whose weights may leave: of unequal ones the smaller, which need less of
 /// the device while they come, of equal ones evenly spread, so that copies have the layers between
 /// them to hide behind.
 std::vector<int> layers_to_stream(const chain::Chain& chain, int count);

@@ -1,5 +1,5 @@
-// Where frozen weights are: on the device, or in the outer tier, from where those of a layer come
-// for every run of its uses, while the layer before it is used.
+// Where weights are that may leave, frozen and trained: on the device, or in the outer tier, from
+// where those of a layer come for every run of its uses, while the layer before it is used.
 //
 // A rank that streams weights holds those of two layers at a time whatever its program, so that to
 // the solvers it is a rank with fewer static bytes. What their copies cost, the simulator says. How

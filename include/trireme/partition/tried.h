@@ -25,7 +25,7 @@ struct Tried {
 Tried try_to(const std::string& solver, const std::function<Answer()>& solve);
 /// One solver's own answer to the question, whatever question.solver says; no alternatives.
 Tried try_solver(const Question& question, const std::string& solver);
-/// For one stage. The same with the optimizer's state and frozen weights where they are best, as
+/// For one stage. The same with the optimizer's state and streamed weights where they are best, as
 /// plan() has it. Throws InputError where the question contradicts itself.
 Tried try_alone(const Question& question, const std::string& solver);
 
