@@ -24,7 +24,7 @@ int enough_stages(const StageRoom& room, StagePolicy& policy);
 
 plan::Infeasible lacking(const Question& question, StagePolicy& policy, const std::string& name) {
   const bool fewer = name == "joint" && may_have_fewer_in_flight(question);
-  const Question leanest = fewer ? in_groups(question, question.stages) : question;
+  const Question leanest = fewer ? with_shared_counts(question, question.stages) : question;
   const StageRoom room(leanest);
   plan::Infeasible infeasible = shortage(room, policy, fixed_cut(question)).infeasible;
   if (infeasible.needed >= kUnlimited)

@@ -18,13 +18,13 @@ namespace {
 constexpr int kRounds = 3;
 /// Least gain that counts, relative.
 constexpr double kGain = 1e-9;
-/// Of a step, what must be recomputation for groups to be tried.
-constexpr double kWorthGroups = 0.01;
-/// Sizes of groups in a row without a gain, after which larger ones are not tried.
+/// Of a step, what must be recomputation for shared numbers to be tried.
+constexpr double kWorthSharing = 0.01;
+/// Sizes in a row without a gain, after which larger ones are not tried.
 constexpr int kMisses = 2;
 /// A size that is so much slower leaves larger ones no hope.
 constexpr double kHopeless = 1.1;
-/// Cuts that are simulated for a size of groups.
+/// Cuts that are simulated for a size.
 constexpr int kCuts = 4;
 
 /// What 1F1B* says for the period of this plan, at most what the schedule has.
@@ -59,21 +59,21 @@ std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, const Plan
   return plan;
 }
 
-std::optional<plan::Plan> in_faster_groups(const StageRoom& room, PlanBuilder& builder,
-                                           const plan::Plan& plan) {
+std::optional<plan::Plan> with_faster_shared_counts(const StageRoom& room, PlanBuilder& builder,
+                                                    const plan::Plan& plan) {
   const Question& question = room.question();
-  if (!may_have_fewer_in_flight(question) || plan.recompute < plan.step * kWorthGroups)
+  if (!may_have_fewer_in_flight(question) || plan.recompute < plan.step * kWorthSharing)
     return std::nullopt;
   std::optional<plan::Plan> best;
   int misses = 0;
   for (int size = 2; size <= question.stages && misses < kMisses; size += size / 3 + 1) {
-    const Question groups = in_groups(question, size);
+    const Question shared = with_shared_counts(question, size);
     const Seconds least = best ? best->step : plan.step;
-    auto found = fastest_with(groups, builder, /*most_cuts=*/1);
+    auto found = fastest_with(shared, builder, /*most_cuts=*/1);
     if (!found || found->step > least * kHopeless) break;
     const bool is_faster = found->step < least * (1 - kGain);
     misses = is_faster ? 0 : misses + 1;
-    if (is_faster) best = question.cut ? std::move(found) : fastest_with(groups, builder);
+    if (is_faster) best = question.cut ? std::move(found) : fastest_with(shared, builder);
   }
   return best;
 }
@@ -82,7 +82,7 @@ bool may_have_fewer_in_flight(const Question& question) {
   return question.schedule == "1f1b" && question.in_flight.empty();
 }
 
-Question in_groups(const Question& question, int size) {
+Question with_shared_counts(const Question& question, int size) {
   Question fewer = question;
   fewer.in_flight.clear();
   for (int k = 0; k < question.stages; ++k)
@@ -90,14 +90,14 @@ Question in_groups(const Question& question, int size) {
   return fewer;
 }
 
-// What a stage needs at least never falls with its number in flight, so the groups are found by
-// bisection. With the smallest that fit, stages may have to run so much again that larger ones are
+// What a stage needs at least never falls with its number in flight, so the size is found by
+// bisection. With the least that fits, stages may have to run so much again that larger ones are
 // faster: they grow by a third as long as that helps.
 std::optional<plan::Plan> where_fewer_in_flight_fit(const StageRoom& room, PlanBuilder& builder) {
   const Question& question = room.question();
   if (!may_have_fewer_in_flight(question)) return std::nullopt;
   const auto enough = [&](int size) {
-    const Question fewer = in_groups(question, size);
+    const Question fewer = with_shared_counts(question, size);
     return fits(StageRoom(fewer), builder.policy("joint"));
   };
   int too_small = 1, size = question.stages;
@@ -108,7 +108,7 @@ std::optional<plan::Plan> where_fewer_in_flight_fit(const StageRoom& room, PlanB
   }
   std::optional<plan::Plan> best;
   for (; size <= question.stages; size += size / 3 + 1) {
-    auto plan = fastest_with(in_groups(question, size), builder);
+    auto plan = fastest_with(with_shared_counts(question, size), builder);
     if (best && (!plan || plan->step >= best->step * (1 - kGain))) break;
     best = std::move(plan);
   }

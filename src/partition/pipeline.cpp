@@ -246,8 +246,8 @@ void Pipeline::consider_in_flight() {
   if (!fits_) plan = where_fewer_in_flight_fit(room_, builder_);
   if (fits_ && usual != nullptr) {
     plan = with_fewer_in_flight(room_, builder_, *usual);
-    if (auto groups = in_faster_groups(room_, builder_, plan ? *plan : *usual))
-      plan = std::move(groups);
+    if (auto shared = with_faster_shared_counts(room_, builder_, plan ? *plan : *usual))
+      plan = std::move(shared);
   }
   if (!plan || (usual != nullptr && usual->step <= plan->step * (1 + kGain))) return;
   Tried tried{.solver = "joint, fewer in flight", .answer = *std::move(plan), .refused = {}};
