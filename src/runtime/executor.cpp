@@ -109,6 +109,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
              (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
          "a program that moves values has lanes to move them on, and places to free them");
   parts_.boundary.expect(actions);
+  parts_.optimizer.take_moved();  // what moved between two runs is of no interest
   clock_.begin();
   if (recorder_ != nullptr) recorder_->begin(clock_.marks());
   weights_.begin(actions, recorder_);
@@ -189,16 +190,17 @@ void Executor::perform(const Action& action, std::size_t index) {
       const Stopwatch watch(clock_, result_.times.wait);
       parts_.stage.gradients().complete();
       parts_.reducer.reduce();
-      return weights_.reduce(index);
+      return weights_.reduce(index, {clock_, result_.times.copy_wait, result_.times.wait});
     }
     case Op::kClip:
       return clip();
     case Op::kStep: {
       const Stopwatch watch(clock_, result_.times.step);
-      const auto share = [this](int layer) { parts_.reducer.shards().share(layer); };
-      weights_.update(index, [&](const std::function<void(int)>& reach) {
-        parts_.optimizer.step(rate_, std::exchange(divisor_, {}),
-                              {.reach = reach, .updated = share});
+      const Waits waits(clock_, result_.times.update_wait, result_.times.step);
+      weights_.update(index, waits, [&](const std::function<void(int)>& reach) {
+        parts_.optimizer.step(
+            rate_, std::exchange(divisor_, {}),
+            {.reach = reach, .updated = [this](int layer) { share(layer); }, .waits = waits});
       });
       return parts_.stage.begin_gradients(parts_.optimizer.pending());
     }
@@ -219,10 +221,16 @@ void Executor::update(const Action& action) {
   const int parts = updates_.parts(action.layer);
   model::GradientSums& gradients = *parts_.stage.streamed_gradients(action.layer);
   gradients.complete();
-  parts_.optimizer.update(action.layer, action.micro_batch, parts);
+  parts_.optimizer.update(action.layer, action.micro_batch, parts,
+                          {clock_, result_.times.update_wait, result_.times.step});
   if (action.micro_batch + 1 < parts) return;
-  parts_.reducer.shards().share(action.layer);
+  share(action.layer);
   gradients.begin_anew();
+}
+
+void Executor::share(int layer) {
+  const Stopwatch watch(clock_, result_.times.wait, &result_.times.step);
+  parts_.reducer.shards().share(layer);
 }
 
 void Executor::offload(const Action& action) {

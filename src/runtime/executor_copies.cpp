@@ -7,6 +7,13 @@
 #include <deque>
 
 namespace trireme::runtime {
+namespace {
+
+Seconds since(std::chrono::steady_clock::time_point begin) {
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+}  // namespace
 
 void Executor::release_copies(std::size_t action) {
   if (points_ == nullptr || action == points_->size()) return;
@@ -45,31 +52,39 @@ void Executor::end_weights(std::size_t index) {
 }
 
 void Executor::finish_copies() {
-  Seconds& busy = result_.times.copy;
-  const auto add = [&](const std::deque<tier::CopyLane::Span>& of_lane) {
-    for (const auto& span : of_lane) busy += to_seconds(span.end - span.begin);
+  Times& times = result_.times;
+  const auto asked = std::chrono::steady_clock::now();
+  const MovedState::Moved state = parts_.optimizer.take_moved();
+  Recorder::Totals totals{.state_out = state.out, .state_in = state.in, .state_moved = state.size};
+  times.copy += state.out + state.in;
+  const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
+    for (const tier::CopyLane::Span& span : spans) times.copy += span.time();
+    if (recorder_ != nullptr) recorder_->copies(lane, spans);
   };
-  Recorder::Totals totals;
   if (StreamedWeights* const weights = parts_.stage.weights()) {
     const tier::ValueCopies::Spans spans = weights->settle();
-    add(spans.in);
-    add(spans.out);
-    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeights, spans.in);
-    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kWeightsOut, spans.out);
+    add(simulate::Lane::kWeights, spans.in);
+    add(simulate::Lane::kWeightsOut, spans.out);
+    totals.weights_moved = weights->take_moved();
     totals.outer_peak = weights->bytes();
   }
   if (parts_.copies != nullptr) {
     parts_.copies->drain();
     const tier::ValueCopies::Spans spans = parts_.copies->take_spans();
-    add(spans.out);
-    add(spans.in);
+    add(simulate::Lane::kOut, spans.out);
+    add(simulate::Lane::kIn, spans.in);
     totals.moved = parts_.copies->take_moved();
     totals.outer_peak += parts_.copies->outer_peak();
-    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kOut, spans.out);
-    if (recorder_ != nullptr) recorder_->copies(simulate::Lane::kIn, spans.in);
   }
-  totals.copy_wait = result_.times.copy_wait;
-  if (recorder_ != nullptr) recorder_->ended(totals);
+  // A run ends once nothing comes or goes.
+  times.copy_wait += times.update_wait + since(asked);
+  if (recorder_ == nullptr) return;
+  totals.outer_peak += parts_.optimizer.away_bytes();
+  totals.busy = times.compute();
+  totals.recompute = times.recompute;
+  totals.wait_for_ranks = times.wait;
+  totals.wait_for_copies = times.copy_wait;
+  recorder_->ended(totals);
 }
 
 }  // namespace trireme::runtime

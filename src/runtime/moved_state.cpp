@@ -53,9 +53,7 @@ void MovedState::send(std::size_t i) {
 void MovedState::begin(std::vector<std::size_t> parts, chain::StateParts most) {
   ensure(order_.empty(), "parts pass once at a time");
   close();
-  // What the copies before this took is of no interest, and would be kept for ever.
-  copies_->drain();
-  copies_->take_spans();
+  count_copies();
   order_ = std::move(parts);
   passing_ = {order_.size(), most};
   for (const std::size_t part : order_) copies_->prefetch(key(part));
@@ -67,26 +65,41 @@ void MovedState::bring() {
   while (passing_.begin_next()) copies_->begin_next();
 }
 
-void MovedState::use_next(const std::function<void(std::size_t)>& use) {
+void MovedState::use_next(const std::function<void(std::size_t)>& use, const Waits& waits) {
   const std::size_t part = order_.at(passing_.used());
-  copies_->await(key(part));
+  waits.time([&] { copies_->await(key(part)); });
+  moved_.size += Bytes(static_cast<std::int64_t>(parts_[part].nbytes()));
   use(part);
   send(part);
-  if (passing_.use_next()) copies_->release_next();
+  if (passing_.use_next()) waits.time([&] { copies_->release_next(); });
   bring();
 }
 
-void MovedState::end() {
+void MovedState::end(const Waits& waits) {
   ensure(passing_.used() == order_.size(), "all parts were used");
-  while (passing_.leave_next()) copies_->release_next();
+  waits.time([&] {
+    while (passing_.leave_next()) copies_->release_next();
+  });
   order_.clear();
 }
 
 void MovedState::for_each(const std::vector<std::size_t>& parts,
-                          const std::function<void(std::size_t)>& use) {
+                          const std::function<void(std::size_t)>& use, const Waits& waits) {
   begin(parts, {});
-  for (std::size_t k = 0; k < parts.size(); ++k) use_next(use);
-  end();
+  for (std::size_t k = 0; k < parts.size(); ++k) use_next(use, waits);
+  end(waits);
+}
+
+MovedState::Moved MovedState::take_moved() {
+  count_copies();
+  return std::exchange(moved_, {});
+}
+
+void MovedState::count_copies() {
+  copies_->drain();
+  const tier::ValueCopies::Spans spans = copies_->take_spans();
+  for (const tier::CopyLane::Span& span : spans.out) moved_.out += span.time();
+  for (const tier::CopyLane::Span& span : spans.in) moved_.in += span.time();
 }
 
 }  // namespace trireme::runtime

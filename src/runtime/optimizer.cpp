@@ -152,18 +152,19 @@ void Optimizer::bring_state() {
   moved_->begin(parts_of(layers), {.size = {}, .at_once = layout_.parts_at_once});
 }
 
-void Optimizer::update(int layer, int part, int parts) {
+void Optimizer::update(int layer, int part, int parts, const Waits& waits) {
   ensure(own_.place == program::UpdatePlace::kInBackward || pending_.contains(layer),
          "a layer is updated once");
   if (const auto found = parts_of_.find(layer); found != parts_of_.end()) {
     const auto [first, end] =
         program::share_of(part, parts, static_cast<int>(found->second.size()));
-    for (int k = first; k < end; ++k) moved_->use_next([&](std::size_t i) { update(away_[i]); });
+    for (int k = first; k < end; ++k)
+      moved_->use_next([&](std::size_t i) { update(away_[i]); }, waits);
   }
   if (part + 1 < parts) return;
   update(streamed_.at(layer));
   pending_.erase(layer);
-  if (moved_ && layer == own_.layers.back().layer) moved_->end();
+  if (moved_ && layer == own_.layers.back().layer) moved_->end(waits);
 }
 
 void Optimizer::step(double rate, const at::Tensor& divisor, const Way& way) {
@@ -205,7 +206,7 @@ void Optimizer::for_each(const std::set<int>& but, const Way& way,
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < layout_.parts.size(); ++i)
     if (!but.contains(layout_.parts[i].streamed_layer)) parts.push_back(i);
-  if (moved_) moved_->for_each(parts, use_part);
+  if (moved_) moved_->for_each(parts, use_part, way.waits);
   reach_all(std::numeric_limits<int>::max());
   leave();
   if (way.updated) way.updated(0);
@@ -265,6 +266,10 @@ Bytes Optimizer::away_bytes() const {
              state_kinds(spec_, parameter).count();
   }
   return bytes;
+}
+
+MovedState::Moved Optimizer::take_moved() {
+  return moved_ ? moved_->take_moved() : MovedState::Moved{};
 }
 
 }  // namespace trireme::runtime

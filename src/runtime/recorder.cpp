@@ -88,6 +88,11 @@ void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) 
   }
 }
 
+void Recorder::ended(const Totals& totals) {
+  totals_ = totals;
+  totals_.end = since_begin(Clock::now());
+}
+
 Seconds Recorder::since_begin(Clock::time_point time) const {
   return to_seconds(time - marks_->time(begin_));
 }
@@ -123,29 +128,22 @@ namespace {
 RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve,
                      const Recorder::Totals& totals) {
   RankResult result;
-  result.wait_for_copies = totals.copy_wait;
+  result.busy = totals.busy;
+  result.recompute = totals.recompute;
+  result.wait_for_ranks = totals.wait_for_ranks;
+  result.wait_for_copies = totals.wait_for_copies;
+  result.copies_out = totals.state_out;
+  result.copies_in = totals.state_in;
+  result.end = totals.end;
   result.moved = totals.moved;
+  result.state_moved = totals.state_moved;
+  result.weights_moved = totals.weights_moved;
   result.outer_peak = totals.outer_peak;
   for (const Event& event : events) {
-    const Seconds time = event.end - event.begin;
-    result.end = std::max(result.end, event.end);
-    switch (event.lane) {
-      case Lane::kCompute:
-        result.busy += time;
-        if (event.again) result.recompute += time;
-        break;
-      case Lane::kOut:
-      case Lane::kWeightsOut:
-        result.copies_out += time;
-        break;
-      case Lane::kIn:
-      case Lane::kWeights:
-        result.copies_in += time;
-        break;
-      case Lane::kLink:
-        result.wait_for_ranks += time;
-        break;
-    }
+    if (event.lane == Lane::kOut || event.lane == Lane::kWeightsOut)
+      result.copies_out += event.end - event.begin;
+    if (event.lane == Lane::kIn || event.lane == Lane::kWeights)
+      result.copies_in += event.end - event.begin;
   }
   for (const MemoryPoint& point : curve) {
     if (point.held <= result.peak.size) continue;

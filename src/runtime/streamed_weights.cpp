@@ -107,10 +107,13 @@ void StreamedWeights::make(const program::WeightsMove& move) {
       return;
     case program::WeightsMove::Kind::kTake:
       return copies_->take(moved);
-    case program::WeightsMove::Kind::kIn:
+    case program::WeightsMove::Kind::kIn: {
+      const chain::OuterWeights size = layers_.at(move.layer).size();
+      moved_ += move.of_gradients ? size.gradients : size.weights;
       copies_->prefetch(moved);
       copies_->begin_next();
       return;
+    }
   }
 }
 

@@ -11,6 +11,7 @@ void WeightsRun::begin(const std::vector<program::Action>& actions, Recorder* re
   StreamedWeights* const weights = stage_.weights();
   if (weights == nullptr) return;
   weights->settle();  // what came between two runs is of no interest
+  weights->take_moved();
   recorder_ = recorder;
   uses_ = weights->uses(actions, stage_.layers().back());
   completes_.assign(uses_.points.size(), false);
@@ -39,32 +40,34 @@ void WeightsRun::end(std::size_t action) {
   if (needs(action) && uses_.points[action].ends) end(*uses_.points[action].ends);
 }
 
-void WeightsRun::reduce(std::size_t action) {
+void WeightsRun::reduce(std::size_t action, const Waits& waits) {
   if (uses_.points.empty()) return;
   for (const program::WeightUses::Use& use : uses_.points[action].within) {
-    stage_.weights()->await(use.layer, true);
+    waits.time([&] { stage_.weights()->await(use.layer, true); });
     stage_.streamed_gradients(use.layer)->complete();
     reducer_.reduce(use.layer);
     if (notes_norms_) reducer_.norm().note(use.layer);
-    end(use);
+    waits.time([&] { end(use); });
   }
 }
 
-void WeightsRun::update(std::size_t action,
+void WeightsRun::update(std::size_t action, const Waits& waits,
                         const std::function<void(const std::function<void(int layer)>&)>& update) {
   if (uses_.points.empty()) return update({});
   const std::vector<program::WeightUses::Use>& uses = uses_.points[action].within;
   std::size_t reached = 0;
   update([&](int layer) {
-    if (reached > 0) end(uses[reached - 1]);
+    if (reached > 0) waits.time([&] { end(uses[reached - 1]); });
     ensure(uses.at(reached).layer == layer, "layers are updated in the order of the program");
-    stage_.weights()->await(layer, false);
-    stage_.weights()->await(layer, true);
+    waits.time([&] {
+      stage_.weights()->await(layer, false);
+      stage_.weights()->await(layer, true);
+    });
     stage_.streamed_gradients(layer)->complete();
     ++reached;
   });
   ensure(reached == uses.size(), "all layers are updated");
-  if (reached > 0) end(uses.back());
+  if (reached > 0) waits.time([&] { end(uses.back()); });
 }
 
 void WeightsRun::end(const program::WeightUses::Use& use) {

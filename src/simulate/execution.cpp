@@ -66,9 +66,11 @@ void Execution::take_time(const Action& action) {
     last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
   } else if (action.op == Op::kReduceGradients) {
     last_wait_ = setup_.reduce;
+    replicas_wait_ += setup_.reduce;
   } else if (action.op == Op::kStep) {
     take_update_time();
     last_wait_ += setup_.share;
+    replicas_wait_ += setup_.share;
   }
   busy_ += last_duration_;
   last_duration_ += std::exchange(last_wait_, Seconds(0));
@@ -96,6 +98,7 @@ void Execution::take_update_time() {
   const Seconds of_away = state > away ? last_duration_ * (away / state) : last_duration_;
   state_out_ = away / setup_.lanes.out;
   state_in_ = away / setup_.lanes.in;
+  state_moved_ += away;
   last_wait_ = std::max(Seconds(0), std::max(state_out_, state_in_) - of_away);
   state_wait_ += last_wait_;
 }
@@ -121,6 +124,7 @@ void Execution::update(const Action& action, Bytes held) {
   for (int k = share.first; k < share.end; ++k) {
     wait_for_weights(coming_state_.next_arrival());
     run(all * (coming_state_.next_size() / state));
+    state_moved_ += coming_state_.next_size();
     wait_for_weights(coming_state_.leave(lanes_));
     coming_state_.bring(lanes_);
   }
@@ -163,6 +167,7 @@ void Execution::use_within(const RankWeights::Use& use, Bytes held, bool updates
   at_once_ = std::max(at_once_, running);
   most_at_once_ = std::max(most_at_once_, at_once_);
   const Bytes state = updates ? state_away(use.layer) : Bytes(0);
+  state_moved_ += state;
   const Seconds there = state > Bytes(0) ? lanes_.occupy_in(state) : Seconds(0);
   const Seconds time = updates ? chain_.layer(use.layer).update / setup_.speed : Seconds(0);
   busy_ += time;
@@ -214,8 +219,9 @@ void Execution::copy_weights(const std::vector<program::WeightsMove>& moves) {
   for (const program::WeightsMove& move : moves) {
     const Bytes size = setup_.weights.size(move);
     if (move.kind == Kind::kOut) weights_left_ = lanes_.leave(move.layer, size);
-    if (move.kind == Kind::kIn)
-      arrivals_[{move.layer, move.of_gradients}] = lanes_.fetch(move.layer, size);
+    if (move.kind != Kind::kIn) continue;
+    arrivals_[{move.layer, move.of_gradients}] = lanes_.fetch(move.layer, size);
+    weights_moved_ += size;
   }
 }
 

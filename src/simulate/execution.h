@@ -50,6 +50,8 @@ class Execution {
   Seconds busy() const { return busy_; }
   /// For values and weights on their way in, for room, and for optimiser state on its way.
   Seconds wait_for_copies() const { return lanes_.waited() + state_wait_ + weights_wait_; }
+  /// For their sums of gradients and their updated weights.
+  Seconds wait_for_replicas() const { return replicas_wait_; }
   Seconds copies_out() const { return lanes_.busy_out() + state_out_; }
   Seconds copies_in() const { return lanes_.busy_in() + state_in_; }
   Seconds recompute() const { return recompute_; }
@@ -65,6 +67,9 @@ class Execution {
   Bytes outer_peak() const { return outer_peak_ + setup_.outside; }
   /// In the outer tier now: what comes back keeps its place there until an action needs it.
   Bytes outer() const { return ledger_.outer() + returning_bytes_ + setup_.outside; }
+  /// Of what comes for an update or a use and goes again.
+  Bytes state_moved() const { return state_moved_; }
+  Bytes weights_moved() const { return weights_moved_; }
   const Lanes& lanes() const { return lanes_; }
   const Ledger& ledger() const { return ledger_; }
   const Coverage& forwards() const { return forwards_; }
@@ -100,7 +105,8 @@ class Execution {
   Lanes lanes_;
   ComingState coming_state_;
   Seconds busy_, recompute_, last_duration_, last_end_, last_wait_;
-  Seconds state_out_, state_in_, state_wait_, weights_wait_;
+  Seconds state_out_, state_in_, state_wait_, weights_wait_, replicas_wait_;
+  Bytes state_moved_, weights_moved_;
   bool last_again_ = false;
   Bytes at_once_, most_at_once_, outer_peak_, returning_bytes_;
   std::map<CopyKey, Bytes> returning_;  ///< named, and not needed yet

@@ -61,7 +61,7 @@ RankResult summary_of(const RankState& state) {
   RankResult result;
   result.busy = execution.busy();
   result.recompute = execution.recompute();
-  result.wait_for_ranks = state.waited;
+  result.wait_for_ranks = state.waited + execution.wait_for_replicas();
   result.wait_for_copies = execution.wait_for_copies();
   result.copies_out = execution.copies_out();
   result.copies_in = execution.copies_in();
@@ -69,6 +69,8 @@ RankResult summary_of(const RankState& state) {
   result.at_once = execution.most_at_once();
   result.outer_peak = execution.outer_peak();
   result.moved = execution.lanes().moved();
+  result.state_moved = execution.state_moved();
+  result.weights_moved = execution.weights_moved();
   return result;
 }
 

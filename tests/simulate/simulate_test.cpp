@@ -38,6 +38,9 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   EXPECT_DOUBLE_EQ(moved.ranks[0].copies_in.count(), 10);
   EXPECT_DOUBLE_EQ(moved.ranks[0].copies_out.count(), 4);
   EXPECT_EQ(moved.ranks[0].outer_peak, Bytes(40));
+  EXPECT_EQ(moved.ranks[0].state_moved, Bytes(40));
+  EXPECT_EQ(moved.ranks[0].moved, Bytes(0));
+  expect_all_time_is_told(moved);
 
   platform.ranks[0].in = platform.ranks[0].out = BytesPerSecond(1000);
   EXPECT_DOUBLE_EQ(simulate(program, setting).step.count(), 3 + 6);
@@ -66,6 +69,7 @@ TEST(Simulate, ReplicasAddUpGradientsAndHandRoundWhatEachHasUpdated) {
   const Simulation divided = simulate(program, setting);
   EXPECT_DOUBLE_EQ(divided.step.count(), 3 + 6 + (6 + 1.5) + (3 + 1.5));
   EXPECT_DOUBLE_EQ(divided.ranks[0].busy.count(), 3 + 6);
+  EXPECT_DOUBLE_EQ(divided.ranks[0].wait_for_ranks.count(), (6 + 1.5) + (3 + 1.5));
 }
 
 // Layers 1 and 3 on rank 1, layer 2 on rank 2, none on rank 0.

@@ -32,6 +32,13 @@ inline Simulation run(const Program& program, const chain::Chain& chain,
   return result;
 }
 
+/// Of every rank, compute and waits make up the time to its last action.
+inline void expect_all_time_is_told(const Simulation& simulation) {
+  for (const RankResult& rank : simulation.ranks)
+    EXPECT_NEAR((rank.busy + rank.wait_for_ranks + rank.wait_for_copies).count(), rank.end.count(),
+                1e-9 * rank.end.count());
+}
+
 /// Stage k of one layer each, kept.
 inline Program one_layer_each(int stages, program::PassOrder order) {
   program::Lowering lowering;

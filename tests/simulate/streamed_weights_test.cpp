@@ -24,7 +24,9 @@ Simulation streamed(double rate, int micro_batches, int at_once = 2) {
   setting.weights_at_once = at_once;
   setting.streamed = {{}, ten, ten, ten, ten};
   EXPECT_FALSE(validate(program, setting));
-  return simulate(program, setting, Detail::kTimeline);
+  Simulation result = simulate(program, setting, Detail::kTimeline);
+  expect_all_time_is_told(result);
+  return result;
 }
 
 // Layers 1 and 2 are there from the step before, 3 and 4 come while they run, and 4 and 3 are there
@@ -38,6 +40,7 @@ TEST(SimulateStreams, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
   EXPECT_DOUBLE_EQ(slow.ranks[0].busy.count(), 12);
   EXPECT_DOUBLE_EQ(slow.ranks[0].wait_for_copies.count(), 14);
   EXPECT_DOUBLE_EQ(slow.ranks[0].copies_in.count(), 4 * 5);
+  EXPECT_EQ(slow.ranks[0].weights_moved, Bytes(4 * 10));
   EXPECT_DOUBLE_EQ(slow.ranks[0].copies_out.count(), 0);
   EXPECT_EQ(slow.ranks[0].outer_peak, Bytes(40));
   // A copy of a second is as long as a forward: the pipeline of copies and layers never waits.
@@ -91,7 +94,9 @@ struct TrainedStreams {
   }
   Simulation run() const {
     EXPECT_FALSE(validate(program(), setting));
-    return simulate(program(), setting, Detail::kTimeline);
+    Simulation result = simulate(program(), setting, Detail::kTimeline);
+    expect_all_time_is_told(result);
+    return result;
   }
 
   int micro_batches;
@@ -112,6 +117,7 @@ TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
   EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 4 * (1 + 2 + 1));
   EXPECT_DOUBLE_EQ(result.ranks[0].wait_for_copies.count(), 3);
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), 3 + 1 + 2 + 2 + 1 + 1);
+  EXPECT_EQ(result.ranks[0].weights_moved, Bytes(100));
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 2 + 4);
   EXPECT_EQ(result.ranks[0].outer_peak, Bytes(80));
   // While B3 runs: 20 bytes each of layers 3 and 2, 10 of gradients of layer 4 that leave, three
@@ -138,6 +144,8 @@ TEST(SimulateStreams, UpdatesOfStreamedWeightsShareTheLinkWithTheirState) {
   ASSERT_FALSE(result.fault);
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count() - none.ranks[0].copies_in.count(), 4);
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count() - none.ranks[0].copies_out.count(), 4);
+  EXPECT_EQ(result.ranks[0].state_moved, Bytes(40));
+  EXPECT_EQ(result.ranks[0].weights_moved, none.ranks[0].weights_moved);
   EXPECT_GT(result.step, none.step);
   EXPECT_LE(result.step, none.step + Seconds(4));
 }

@@ -54,7 +54,9 @@ struct Updates {
   Simulation run(UpdatePlace place) const {
     const auto fault = validate(program(place), setting);
     EXPECT_EQ(fault ? to_text(*fault) : "", "");
-    return simulate(program(place), setting, Detail::kTimeline);
+    Simulation result = simulate(program(place), setting, Detail::kTimeline);
+    expect_all_time_is_told(result);
+    return result;
   }
 
   int micro_batches, group;
@@ -108,8 +110,10 @@ TEST(SimulateUpdates, OfGroupsHideTheCopiesOfTheirState) {
   // Forwards are half as long: 8 s of 12.
   EXPECT_NEAR(before.ranks[0].busy.count(), passes, 1e-9);
   EXPECT_LT(before.step, at_end.step - Seconds(4 * 6));
-  for (const Simulation* const one : {&at_end, &behind, &before})
+  for (const Simulation* const one : {&at_end, &behind, &before}) {
     EXPECT_GE(one->ranks[0].copies_out.count(), 8 * 12);
+    EXPECT_EQ(one->ranks[0].state_moved, Bytes(8 * 120));
+  }
 }
 
 // What comes ahead comes beside a pass: with more of it there at a time, less is waited for. (No

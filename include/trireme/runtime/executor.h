@@ -58,9 +58,11 @@ struct ExecutorOptions {
 };
 
 /// Where a run's time went on this rank. Compute is forward + backward + recompute + step; `wait`
-/// is for other ranks. The lanes' own time, `copy`, passes beside all that but for `copy_wait`.
+/// is for other ranks, `copy_wait` for copies, also amid an action, of whose time it is no part.
+/// The lanes' own time, `copy`, passes beside all that; what is left of a run is the host's.
 struct Times {
   Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0}, copy_wait{0}, copy{0};
+  Seconds update_wait{0};  ///< of copy_wait, amid updates
 
   Seconds compute() const { return forward + backward + recompute + step; }
 };
@@ -112,6 +114,8 @@ class Executor {
   void await_values(const Action& action);
   void bring_state();
   void update(const Action& action);
+  /// The updated weights of a layer, or of what stays, with other replicas, within an update.
+  void share(int layer);
   void await_weights(std::size_t index);
   void end_weights(std::size_t index);
   void offload(const Action& action);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/core/units.h"
 #include "trireme/program/passing_parts.h"
+#include "trireme/runtime/step_clock.h"
 #include "trireme/tier/value_copies.h"
 
 #include <ATen/core/Tensor.h>
@@ -42,13 +44,25 @@ class MovedState {
   void begin(std::vector<std::size_t> parts, chain::StateParts most);
   /// Calls `use` with the next of them, which then leaves. Where more leave than may at a time, the
   /// first of them has left after it; others begin to come where there is room.
-  void use_next(const std::function<void(std::size_t)>& use);
+  void use_next(const std::function<void(std::size_t)>& use, const Waits& waits = {});
   /// All of them were used, and leave.
-  void end();
+  void end(const Waits& waits = {});
   /// All three: three parts at a time, one comes, one is used and one leaves.
-  void for_each(const std::vector<std::size_t>& parts, const std::function<void(std::size_t)>& use);
+  void for_each(const std::vector<std::size_t>& parts, const std::function<void(std::size_t)>& use,
+                const Waits& waits = {});
+
+  /// What moved: bytes that came to be used, each of which leaves again, and the time that all
+  /// copies took.
+  struct Moved {
+    Bytes size;
+    Seconds out{0}, in{0};
+  };
+  /// Since the last call; waits until nothing moves any more.
+  Moved take_moved();
 
  private:
+  /// Now and then, for lanes keep the times of all copies until asked.
+  void count_copies();
   void bring();
   static tier::ValueCopies::Key key(std::size_t i);
   void send(std::size_t i);
@@ -59,6 +73,7 @@ class MovedState {
   std::optional<std::size_t> here_;
   std::vector<std::size_t> order_;  ///< of the parts that pass, from begin() to end()
   program::PassingParts passing_;
+  Moved moved_;
 };
 
 }  // namespace trireme::runtime

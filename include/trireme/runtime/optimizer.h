@@ -51,6 +51,8 @@ class Optimizer {
     /// Of each of them, before the next one is reached, and in the end of layer 0, which stands for
     /// what stays: all of its numbers are updated that are updated here.
     std::function<void(int layer)> updated;
+    /// For what of the state is away.
+    Waits waits;
   };
 
   /// One update of the layout's rows from the gradients, divided by `divisor` where that is
@@ -65,13 +67,15 @@ class Optimizer {
   /// What they need begins to come. None comes where there is nothing to update.
   void bring_state();
   /// One of `parts` parts of the layer's update, in the order that was announced.
-  void update(int layer, int part, int parts);
+  void update(int layer, int part, int parts, const Waits& waits = {});
   /// Layers that still lack what the last step() left out: those with updates before forwards.
   const std::set<int>& pending() const { return pending_; }
 
   /// Masters and moments that are on the device, and in the outer tier.
   Bytes state_bytes() const;
   Bytes away_bytes() const;
+  /// What of those moved since the last call; waits until nothing does.
+  MovedState::Moved take_moved();
 
   /// What an update changes of a parameter: the value that is trained, its moments.
   enum class Part { kValue, kFirst, kSecond };

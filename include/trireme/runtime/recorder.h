@@ -37,12 +37,16 @@ class Recorder {
   /// The lane's copies, in the order in which they were named.
   void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
 
-  /// What of the run no single event tells.
+  /// What of the run no single event tells: waits may lie amid an action, and the optimiser's state
+  /// comes and goes within the update.
   struct Totals {
-    Seconds copy_wait{0};  ///< of compute, for copies
-    Bytes moved, outer_peak;
+    Seconds busy{0}, recompute{0}, wait_for_ranks{0}, wait_for_copies{0};
+    Seconds state_out{0}, state_in{0};  ///< copies
+    Bytes moved, state_moved, weights_moved, outer_peak;
+    Seconds end{0};  ///< of the run
   };
-  void ended(const Totals& totals) { totals_ = totals; }
+  /// The run ends now, which need not be said in the totals.
+  void ended(const Totals& totals);
 
   const Totals& totals() const { return totals_; }
   const std::vector<simulate::Event>& events() const { return events_; }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace trireme::runtime {
@@ -55,6 +56,8 @@ class StreamedWeights {
   void await(int layer, bool gradients);
   /// Waits until nothing moves any more; when copies since the last call ran.
   tier::ValueCopies::Spans settle();
+  /// Bytes that came since the last call.
+  Bytes take_moved() { return std::exchange(moved_, Bytes(0)); }
 
   /// The layer's weights are here until the next call of any function but settle().
   void bring(int layer);
@@ -79,6 +82,7 @@ class StreamedWeights {
   std::unique_ptr<tier::ValueCopies> copies_;
   std::map<int, Layer> layers_;
   program::WeightsHere here_;
+  Bytes moved_;
   bool is_leaving_ = false;  ///< something, whose device bytes were not freed yet
 };
 

@@ -7,6 +7,7 @@
 #include "trireme/runtime/recorder.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
+#include "trireme/runtime/step_clock.h"
 
 #include <cstddef>
 #include <functional>
@@ -34,11 +35,11 @@ class WeightsRun {
   void end(std::size_t action);
 
   /// Within reduce_gradients, after what stays: the streamed gradients of all replicas are added
-  /// up, layer by layer.
-  void reduce(std::size_t action);
+  /// up, layer by layer. `waits` are for their copies, as within the update.
+  void reduce(std::size_t action, const Waits& waits);
   /// Within the update: calls `update` with what it is to call before it needs a layer's weights
   /// and gradients.
-  void update(std::size_t action,
+  void update(std::size_t action, const Waits& waits,
               const std::function<void(const std::function<void(int layer)>&)>& update);
 
  private:

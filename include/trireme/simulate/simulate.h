@@ -53,16 +53,20 @@ struct Peak {
 struct RankResult {
   Seconds busy;                   ///< compute
   Seconds recompute;              ///< of it, forwards beyond the first
-  Seconds wait_for_ranks;         ///< for messages, and for room in streams
-  Seconds wait_for_copies;        ///< for values on their way in, for room on the device, and for
-                                  ///< optimiser state
-  Seconds copies_out, copies_in;  ///< busy time of the copy lanes
-  Seconds end;                    ///< its last action
+  Seconds wait_for_ranks;         ///< for messages, for room in streams, and for sums and weights
+                                  ///< of other replicas
+  Seconds wait_for_copies;        ///< for values and weights on their way in, for room on the
+                                  ///< device, and for optimiser state
+  Seconds copies_out, copies_in;  ///< busy time of the copy lanes, state's copies inside
+  Seconds end;                    ///< its last action; busy and both waits add up to it, and where
+                                  ///< a step was measured, the host's own time
   Peak peak;
   Bytes at_once;                   ///< most that an action needs if all copies are instant: what
                                    ///< no rate of copies can lessen, and validate() looks at
   Bytes outer_peak;                ///< in the outer tier, optimiser state inside
-  Bytes moved;                     ///< offloaded in all
+  Bytes moved;                     ///< values offloaded in all, which come back
+  Bytes state_moved;               ///< optimiser state that came, and left again
+  Bytes weights_moved;             ///< streamed weights and gradients that came
   std::vector<MemoryPoint> curve;  ///< with Detail::kTimeline
 };
 

@@ -23,6 +23,8 @@ class CopyLane {
   /// When a piece of work ran.
   struct Span {
     Clock::time_point begin, end;
+
+    Seconds time() const { return Seconds(std::chrono::duration<double>(end - begin).count()); }
   };
   using Ticket = std::uint64_t;  ///< 1, 2, ... in the order of posting
 
