@@ -185,7 +185,8 @@ record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
                                                        .wait = rank.times.wait,
                                                        .optimizer_away = rank.optimizer_away,
                                                        .weights_away = rank.weights_away,
-                                                       .update = rank.times.step});
+                                                       .update = rank.times.step,
+                                                       .update_wait = rank.times.update_wait});
     set_layers(line, plan_.plan);
     if (rank.reserves.allocator > Bytes(0)) {
       line.reserved = rank.reserves.allocator;

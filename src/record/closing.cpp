@@ -5,6 +5,7 @@
 #include "trireme/core/text.h"
 #include "trireme/record/summary.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace trireme::record {
@@ -21,11 +22,14 @@ std::string memory_table(const Summary& summary);
 std::string layers_of(const RankSummary& rank);
 /// Predicted and measured time of every rank, and what it went on.
 std::string time_table(const Summary& summary);
+/// Whether updates take a part of some rank's step that is worth a column.
+bool shows_updates(const Summary& summary);
 /// Where the outer tier has some of the optimizer's state; nothing where it has none.
 std::string moved_state(const Summary& summary);
 /// What GPUs hold beside the tensors; nothing for CPUs.
 std::string reserves(const Summary& summary);
-std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary);
+std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary,
+                                  bool with_updates);
 template <class Unit>
 std::string text_or_dash(const std::optional<Unit>& value);
 /// "+1.5 %": how much more than was predicted; "-" without a prediction.
@@ -110,10 +114,22 @@ std::string layers_of(const RankSummary& rank) {
 }
 
 std::string time_table(const Summary& summary) {
-  std::vector<std::vector<std::string>> rows = {{"rank", "predicted", "step", "forward", "backward",
-                                                 "recompute", "copies", "overlap", "wait", "busy"}};
-  for (const RankSummary& rank : summary.ranks) rows.push_back(time_row(rank, summary));
+  const bool with_updates = shows_updates(summary);
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "predicted", "step", "forward", "backward", "recompute"}};
+  if (with_updates) rows.front().emplace_back("update");
+  for (const char* const head : {"copies", "overlap", "wait", "busy"})
+    rows.front().emplace_back(head);
+  for (const RankSummary& rank : summary.ranks)
+    rows.push_back(time_row(rank, summary, with_updates));
   return table(rows);
+}
+
+bool shows_updates(const Summary& summary) {
+  constexpr double kNoticeable = 0.01;
+  return std::any_of(summary.ranks.begin(), summary.ranks.end(), [&](const RankSummary& rank) {
+    return rank.update > kNoticeable * rank.step.value_or(summary.step);
+  });
 }
 
 std::string moved_state(const Summary& summary) {
@@ -124,8 +140,9 @@ std::string moved_state(const Summary& summary) {
                      " of weights in the outer tier, which come for every use\n");
     if (rank.optimizer_away == Bytes(0)) continue;
     text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
-                   " of optimizer state in the outer tier, updates take ", to_text(rank.update),
-                   " a step\n");
+                   " of optimizer state in the outer tier, updates take ",
+                   to_text(rank.update + rank.update_wait), " a step, ",
+                   time_text(rank.update_wait), " of it waiting for copies\n");
   }
   return text.empty() ? text : "\n" + text;
 }
@@ -146,19 +163,22 @@ std::string reserves(const Summary& summary) {
   return text.empty() ? text : "\n" + text;
 }
 
-std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary) {
-  const Seconds busy = rank.forward + rank.backward + rank.recompute;
+std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary,
+                                  bool with_updates) {
+  std::vector<std::string> row{
+      concat(rank.rank),
+      text_or_dash(rank.predicted_step ? rank.predicted_step : summary.predicted_step),
+      time_text(rank.step.value_or(summary.step)),
+      time_text(rank.forward),
+      time_text(rank.backward),
+      time_text(rank.recompute)};
+  if (with_updates) row.push_back(time_text(rank.update));
   const std::optional<double> overlap = copy_overlap(rank);
-  return {concat(rank.rank),
-          text_or_dash(rank.predicted_step ? rank.predicted_step : summary.predicted_step),
-          time_text(rank.step.value_or(summary.step)),
-          time_text(rank.forward),
-          time_text(rank.backward),
-          time_text(rank.recompute),
-          time_text(rank.copy),
-          overlap ? percent(*overlap) : "-",
-          time_text(rank.wait + rank.copy_wait),
-          summary.step > Seconds(0) ? percent(busy / summary.step) : "-"};
+  row.push_back(time_text(rank.copy));
+  row.push_back(overlap ? percent(*overlap) : "-");
+  row.push_back(time_text(rank.wait + rank.copy_wait));
+  row.push_back(summary.step > Seconds(0) ? percent(rank.busy() / summary.step) : "-");
+  return row;
 }
 
 template <class Unit>

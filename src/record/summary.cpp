@@ -83,7 +83,8 @@ Json rank_json(const RankSummary& rank) {
   json["backward_s"] = rank.backward.count();
   json["recompute_s"] = rank.recompute.count();
   json["predicted_recompute_s"] = count_or_null(rank.predicted_recompute);
-  json["update_s"] = rank.update.count();
+  json["update_s"] = (rank.update + rank.update_wait).count();
+  json["update_wait_s"] = rank.update_wait.count();
   json["copy_s"] = rank.copy.count();
   json["copy_wait_s"] = rank.copy_wait.count();
   json["copy_overlap"] = number_or_null(copy_overlap(rank));

@@ -24,13 +24,19 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
       "   0     1-5  1.00 GiB    900 MiB  896 MiB     -0.4 %  256 MiB  1000 MiB  1.25 GiB\n"
       "   1    6-14         -          -    512 B          -      0 B         -         -\n"
       "\n"
-      "rank  predicted    step  forward  backward  recompute   copies  overlap    wait     busy\n"
-      "----  ---------  ------  -------  --------  ---------  -------  -------  ------  -------\n"
-      "   0     375 ms  480 ms   100 ms    200 ms    50.0 ms  20.0 ms   75.0 %  130 ms   70.0 %\n"
-      "   1     400 ms  500 ms   250 ms    250 ms          0        0        -       0  100.0 %\n"
+      "rank  predicted    step  forward  backward  recompute   update   copies  overlap    wait    "
+      " "
+      "busy\n"
+      "----  ---------  ------  -------  --------  ---------  -------  -------  -------  ------  "
+      "-------\n"
+      "   0     375 ms  480 ms   100 ms    200 ms    50.0 ms  62.5 ms  20.0 ms   75.0 %  130 ms   "
+      "82.5 %\n"
+      "   1     400 ms  500 ms   250 ms    250 ms          0        0        0        -       0  "
+      "100.0 %\n"
       "\n"
       "rank 0: 8.00 MiB of weights in the outer tier, which come for every use\n"
-      "rank 0: 64.0 MiB of optimizer state in the outer tier, updates take 62.5 ms a step\n"
+      "rank 0: 64.0 MiB of optimizer state in the outer tier, updates take 65.0 ms a step, 2.50 ms "
+      "of it waiting for copies\n"
       "\n"
       "rank 0 also: 32.0 MiB of workspaces (of reserved), 512 MiB outside the allocator (contexts, "
       "NCCL, others); it waited for the device 3 times to gather room: a little more budget may be "
@@ -64,6 +70,29 @@ TEST(ClosingText, CountsExamplesWhereThereAreNoTokens) {
   summary.unit = "examples";
 
   EXPECT_THAT(closing_text(summary), testing::HasSubstr("\nthroughput        12.3k examples/s, "));
+}
+
+TEST(ClosingText, HasAColumnForUpdatesWhereTheyTakeAHundredthOfAStep) {
+  Summary summary = sample_summary();
+  for (RankSummary& rank : summary.ranks) rank.update = Seconds(0);
+  EXPECT_THAT(closing_text(summary), testing::Not(testing::HasSubstr("  update")));
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("130 ms   70.0 %\n"));
+
+  summary.ranks[1].update = Seconds(0.0049);
+  EXPECT_THAT(closing_text(summary), testing::Not(testing::HasSubstr("  update")));
+  summary.ranks[1].update = Seconds(0.0051);
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("  update"));
+}
+
+// One rank, all of whose time is told: what is not busy is the bubble.
+TEST(ClosingText, TellsABusyShareThatTheBubbleLeaves) {
+  Summary summary = sample_summary();
+  summary.ranks.resize(1);
+  summary.bubble = 1 - summary.ranks[0].busy() / summary.step;
+  EXPECT_DOUBLE_EQ(summary.bubble, 1 - (0.1 + 0.2 + 0.05 + 0.0625) / 0.5);
+
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("bubble            17.5 %\n"));
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("130 ms  82.5 %\n"));
 }
 
 TEST(ClosingText, ClaimsNoBusyShareWithoutAStepTime) {

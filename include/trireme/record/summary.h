@@ -13,8 +13,9 @@
 
 namespace trireme::record {
 
-/// Times are those of one step, medians over the steps. forward, backward, recompute, wait and
-/// copy_wait do not overlap each other; copies run beside them.
+/// Times are those of the step of median length. forward, backward, recompute, update, wait and
+/// copy_wait do not overlap each other, and what they leave of the step is the host's; copies run
+/// beside them.
 struct RankSummary {
   int rank = 0;
   int first_layer = 1, last_layer = 1;  ///< of its first stage
@@ -39,7 +40,11 @@ struct RankSummary {
   std::optional<std::int64_t> gathered = {};
   Bytes optimizer_away = {};  ///< of its optimizer's state, what is in the outer tier
   Bytes weights_away = {};    ///< weights that come from there for every use
-  Seconds update{0};          ///< the optimizer's, copies of such state inside
+  Seconds update{0};          ///< the optimizer's
+  Seconds update_wait{0};     ///< of copy_wait, amid it
+
+  /// As everywhere: what it computes.
+  Seconds busy() const { return forward + backward + recompute + update; }
 };
 
 /// What of the copies' time ran beside other work, 1 - copy_wait / copy, at least 0; nothing where
@@ -57,7 +62,7 @@ struct Summary {
   std::string unit = "tokens";  ///< what these are, for the text: "examples" without tokens
   Seconds step{0};              ///< median
   std::optional<Seconds> predicted_step;
-  double bubble = 0;  ///< 0..1
+  double bubble = 0;  ///< 1 - busy of all ranks / (ranks x step)
   Seconds total{0}, to_first_step{0};
   std::string parameters_digest, losses_digest;
   std::vector<RankSummary> ranks;
@@ -72,7 +77,7 @@ void write(const Summary& summary, const std::filesystem::path& file);
 /// What a person reads at the end: losses beside what token frequencies alone reach, speed, two
 /// tables of the ranks (bytes, times of a step), a line on each GPU's other bytes, and the lines
 /// "parameters digest: HEX" and "losses digest: HEX". A rank waits for ranks and for copies, and
-/// its busy share is (forward + backward + recompute) / step.
+/// its busy share is that of the step. Updates have a column where they take a hundredth of it.
 std::string closing_text(const Summary& summary);
 
 }  // namespace trireme::record
