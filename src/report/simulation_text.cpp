@@ -116,7 +116,9 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
               {"peak_bytes", result.peak.size.count()},
               {"peak", std::move(peak)},
               {"outer_peak_bytes", result.outer_peak.count()},
-              {"moved_bytes", result.moved.count()}};
+              {"moved_bytes", result.moved.count()},
+              {"moved_state_bytes", result.state_moved.count()},
+              {"moved_weights_bytes", result.weights_moved.count()}};
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "trireme/report/text.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace trireme::report {
 namespace {
@@ -26,6 +28,19 @@ std::string copies_card(const Timelines& timelines);
 Seconds copies_of(const Simulation& simulation);
 /// What of the copies ran while nobody waited for them; of a step that copies.
 std::string overlap_text(const Simulation& simulation);
+/// A kind of bytes that move.
+struct MovedKind {
+  std::string_view name, column;
+  Bytes RankResult::*size;
+};
+constexpr std::array<MovedKind, 3> kKinds{
+    {{"activations", "moved: activations", &RankResult::moved},
+     {"optimizer state", "moved: state", &RankResult::state_moved},
+     {"weights, gradients", "moved: weights", &RankResult::weights_moved}}};
+Bytes moved_by(const Simulation& simulation, const MovedKind& kind);
+Bytes moved_by(const Simulation& simulation);
+/// Those that any rank moves, as predicted or as measured.
+std::vector<MovedKind> moved_kinds(const Timelines& timelines);
 std::vector<std::string> rank_row(std::string_view what, const RankResult& rank, Bytes budget);
 
 }  // namespace
@@ -64,7 +79,9 @@ std::string cards(const StepFigures& step) {
 std::vector<std::vector<std::string>> rank_rows(const StepFigures& step) {
   std::vector<std::vector<std::string>> rows{{"rank", "layers", "budget", "", "peak", "of budget",
                                               "busy", "recompute", "waits: ranks", "waits: copies",
-                                              "copies out", "copies in", "moved"}};
+                                              "copies out", "copies in"}};
+  const std::vector<MovedKind> kinds = moved_kinds(step.timelines);
+  for (const MovedKind& kind : kinds) rows.front().emplace_back(kind.column);
   for (int rank = 0; rank < step.timelines.ranks(); ++rank) {
     const Bytes budget = step.limits[static_cast<std::size_t>(rank)].budget;
     std::vector<std::string> front{concat(rank),
@@ -75,12 +92,19 @@ std::vector<std::vector<std::string>> rank_rows(const StepFigures& step) {
       rows.push_back(front);
       for (std::string& cell : rank_row(what, *result, budget))
         rows.back().push_back(std::move(cell));
+      for (const MovedKind& kind : kinds) rows.back().push_back(to_text(result->*kind.size));
       front.assign(front.size(), "");
     };
     add("predicted", step.timelines.predicted_of(rank));
     add("measured", step.timelines.measured_of(rank));
   }
   return rows;
+}
+
+bool has_away(const plan::Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::StagePlan& stage) {
+    return stage.optimizer_away > Bytes(0) || !stage.streamed.empty();
+  });
 }
 
 std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
@@ -169,12 +193,39 @@ std::string kept_card(const plan::Plan& plan) {
 std::string copies_card(const Timelines& timelines) {
   const Simulation& main = *timelines.main();
   if (copies_of(main) == Seconds(0)) return card("moved", "nothing", {"to the outer tier"});
-  Bytes moved;
-  for (const RankResult& rank : main.ranks) moved += rank.moved;
-  std::vector<std::string> more{concat("per step, ", overlap_text(main), " overlapped")};
+  std::vector<std::string> more;
+  for (const MovedKind& kind : kKinds) {
+    const Bytes moved = moved_by(main, kind);
+    if (moved > Bytes(0)) more.push_back(concat(to_text(moved), " of ", kind.name));
+  }
+  more.push_back(concat("per step, ", overlap_text(main), " overlapped"));
   if (timelines.both() && copies_of(*timelines.predicted) > Seconds(0))
-    more.push_back(concat("predicted ", overlap_text(*timelines.predicted)));
-  return card("moved", to_text(moved), more);
+    more.push_back(concat("predicted ", to_text(moved_by(*timelines.predicted)), ", ",
+                          overlap_text(*timelines.predicted)));
+  return card("moved", to_text(moved_by(main)), more);
+}
+
+Bytes moved_by(const Simulation& simulation, const MovedKind& kind) {
+  Bytes moved;
+  for (const RankResult& rank : simulation.ranks) moved += rank.*kind.size;
+  return moved;
+}
+
+Bytes moved_by(const Simulation& simulation) {
+  Bytes moved;
+  for (const MovedKind& kind : kKinds) moved += moved_by(simulation, kind);
+  return moved;
+}
+
+std::vector<MovedKind> moved_kinds(const Timelines& timelines) {
+  std::vector<MovedKind> kinds;
+  for (const MovedKind& kind : kKinds) {
+    const auto moves = [&](const Simulation* one) {
+      return one != nullptr && moved_by(*one, kind) > Bytes(0);
+    };
+    if (moves(timelines.predicted) || moves(timelines.measured)) kinds.push_back(kind);
+  }
+  return kinds;
 }
 
 Seconds copies_of(const Simulation& simulation) {
@@ -198,8 +249,7 @@ std::vector<std::string> rank_row(std::string_view what, const RankResult& rank,
           time_text(rank.wait_for_ranks),
           time_text(rank.wait_for_copies),
           time_text(rank.copies_out),
-          time_text(rank.copies_in),
-          to_text(rank.moved)};
+          time_text(rank.copies_in)};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct StepFigures {
   const plan::Plan& plan;
   Timelines timelines;
   std::vector<Limits> limits;  ///< by rank
+};         ///< of them
 };
 
 /// Of every rank the budget in `budgets`, or the plan's where that names none, and the plan's
@@ -33,6 +34,9 @@ std::string cards(const StepFigures& step);
 
 /// A head and, per rank, a row for what was predicted and one for what was measured.
 std::vector<std::vector<std::string>> rank_rows(const StepFigures& step);
+
+/// Whether some stage has state or streamed weights in the outer tier between their uses.
+bool has_away(const plan::Plan& plan);
 
 /// A head and a row per stage: what the plan gives it.
 std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan);

@@ -115,6 +115,9 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
                                           " --set checkpoint.resume=never");
     EXPECT_EQ(run.exit_code, 0) << run.errors;
     EXPECT_THAT(run.out, HasSubstr("of optimizer state in the outer tier, updates take"));
+    const std::string page = text_of(small_run(folder) / "report.html");
+    EXPECT_THAT(page, HasSubstr(" of optimizer state</div>"));
+    EXPECT_THAT(page, HasSubstr(">optimizer away</th>"));
     const json planned = summary_of(folder);
     EXPECT_EQ(planned["parameters_digest"], digest);
     EXPECT_GT(away(planned), 0);

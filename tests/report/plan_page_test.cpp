@@ -114,6 +114,31 @@ TEST(PlanPage, LeavesThePipelineOutOnOneRank) {
   EXPECT_THAT(page, Not(HasSubstr("Stages, as planned")));
 }
 
+TEST(PlanPage, TellsWhatKindsOfBytesMoveAndWhatIsAway) {
+  const chain::Chain chain = four_layers();
+  plan::Plan plan = one_stage(chain, four_layers_in_14_bytes(), Bytes(14));
+  plan.stages[0].optimizer_away = Bytes(40);
+  plan.stages[0].streamed = {1, 2, 3};
+  const auto step = timeline(plan, chain, chain::uniform_platform(1, Bytes(14)));
+
+  const std::string page = plan_page(plan, chain, with_moves(step));
+
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_THAT(page, HasSubstr(">moved</div><div class=\"much\">70 B</div>"
+                              "<div class=\"more\">40 B of optimizer state</div>"
+                              "<div class=\"more\">30 B of weights, gradients</div>"
+                              "<div class=\"more\">per step, 75.0 % overlapped</div>"));
+  EXPECT_THAT(page, HasSubstr("<h2>Stages, as planned"));
+  EXPECT_THAT(page, HasSubstr("optimizer away</th>"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"right\">40 B</td><td class=\"right\">3</td></tr>"));
+  EXPECT_THAT(plan_page(plan, chain, step), HasSubstr(">moved</div><div class=\"much\">nothing<"));
+}
+
+TEST(PlanPage, TellsActivationsThatMove) {
+  EXPECT_THAT(page_of_two_ranks(), HasSubstr(">moved</div><div class=\"much\">40 B</div>"
+                                             "<div class=\"more\">40 B of activations</div>"));
+}
+
 TEST(PlanPage, EscapesNames) {
   chain::Chain chain = four_layers();
   chain.name = "<script>&\"";

@@ -156,6 +156,32 @@ TEST(RunPage, ShowsWaitsAndTheEndOfAMeasuredStep) {
   EXPECT_THAT(page, HasSubstr("class=\"block other\"><title>0:step 0"));
 }
 
+TEST(RunPage, TellsWhatKindsOfBytesWerePredictedToMoveAndDid) {
+  const chain::Chain chain = four_layers();
+  const plan::Plan plan = one_stage(chain, four_layers_in_14_bytes(), Bytes(14));
+  const Simulation predicted =
+      with_moves(timeline(plan, chain, chain::uniform_platform(1, Bytes(14))));
+  Simulation measured = predicted;
+  measured.ranks[0].state_moved = Bytes(44);
+
+  const std::string page = run_page({.name = "moves",
+                                     .plan = plan,
+                                     .chain = chain,
+                                     .predicted = &predicted,
+                                     .measured = &measured});
+
+  EXPECT_THAT(page, HasSubstr(">moved</div><div class=\"much\">74 B</div>"
+                              "<div class=\"more\">44 B of optimizer state</div>"));
+  EXPECT_THAT(page, HasSubstr("<div class=\"more\">predicted 70 B, 75.0 %</div>"));
+  EXPECT_THAT(page, HasSubstr(">moved: state</th>"));
+  EXPECT_THAT(page, Not(HasSubstr(">moved: activations</th>")));
+  // Copies out and in, state, weights.
+  EXPECT_THAT(page, HasSubstr("<td class=\"right\">1.00 s</td><td class=\"right\">3.00 s</td>"
+                              "<td class=\"right\">40 B</td><td class=\"right\">30 B</td></tr>"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"right\">1.00 s</td><td class=\"right\">3.00 s</td>"
+                              "<td class=\"right\">44 B</td><td class=\"right\">30 B</td></tr>"));
+}
+
 TEST(RunPage, SaysWhatIsNotKnown) {
   const TwoRanks run;
   const Simulation nothing;

@@ -89,6 +89,20 @@ inline plan::Plan two_stages(int micro_batches) {
   return plan;
 }
 
+/// The step of one stage as if 40 bytes of state and 30 of weights and gradients had moved, with
+/// copies of 4 s of which 1 s was waited for.
+inline simulate::Simulation with_moves(simulate::Simulation step) {
+  simulate::RankResult& rank = step.ranks.at(0);
+  rank.state_moved = Bytes(40);
+  rank.weights_moved = Bytes(30);
+  rank.copies_out = Seconds(1);
+  rank.copies_in = Seconds(3);
+  rank.wait_for_copies = Seconds(1);
+  rank.end += Seconds(1);
+  step.step += Seconds(1);
+  return step;
+}
+
 inline simulate::Simulation timeline(const plan::Plan& plan, const chain::Chain& chain,
                                      const chain::Platform& platform) {
   return simulate::simulate(plan::compile(plan), {.chain = &chain, .platform = &platform},

@@ -142,6 +142,8 @@ TEST(SimulationJson, HoldsTheNumbersOfTheTable) {
   EXPECT_EQ(document["ranks"].size(), 2U);
   EXPECT_EQ(document["ranks"][0]["busy_s"], 6);
   EXPECT_EQ(document["ranks"][0]["wait_for_ranks_s"], 3);
+  EXPECT_EQ(document["ranks"][0]["moved_state_bytes"], 0);
+  EXPECT_EQ(document["ranks"][0]["moved_weights_bytes"], 0);
 }
 
 }  // namespace
