@@ -219,7 +219,9 @@ void RunFolder::draw(const runtime::Outcome& outcome, const Pictures& pictures) 
                           .budgets = budgets_of(outcome),
                           .facts = {{"steps", std::to_string(outcome.steps)},
                                     {"train loss", concat(outcome.train_loss)},
-                                    {"parameters digest", outcome.parameters_digest}}});
+                                    {"parameters digest", outcome.parameters_digest}},
+                          .steps = outcome.steps,
+                          .median = outcome.step});
     if (job_.report.html) io::write_file(folder_ / "report.html", page);
     if (!pictures.page.empty()) io::write_file(pictures.page, page);
   }

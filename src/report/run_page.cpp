@@ -22,9 +22,12 @@ std::string run_page(const RunPage& run) {
                      element("p", {}, escaped(shape_text(run.plan))) + list_of(run.facts);
   if (timelines.measured == nullptr) body += element("p", {}, "No step was measured.");
   if (timelines.predicted == nullptr) body += element("p", {}, "Nothing was predicted.");
-  return page(
-      name, body + step_sections({run.plan, timelines, limits_of(run.plan, timelines, run.budgets)},
-                                 run.chain));
+  const StepFigures step{.plan = run.plan,
+                         .timelines = timelines,
+                         .limits = limits_of(run.plan, timelines, run.budgets),
+                         .steps = run.steps,
+                         .median = run.median};
+  return page(name, body + step_sections(step, run.chain));
 }
 
 namespace {

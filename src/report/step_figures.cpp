@@ -18,7 +18,7 @@ using simulate::Simulation;
 
 std::string card(std::string_view what, std::string_view much,
                  const std::vector<std::string>& more);
-std::string step_card(const Timelines& timelines);
+std::string step_card(const StepFigures& step);
 std::string bubble_card(const Timelines& timelines);
 std::string recompute_card(const Timelines& timelines);
 /// The rank that is nearest to its budget, or holds most where there are none.
@@ -41,6 +41,8 @@ Bytes moved_by(const Simulation& simulation, const MovedKind& kind);
 Bytes moved_by(const Simulation& simulation);
 /// Those that any rank moves, as predicted or as measured.
 std::vector<MovedKind> moved_kinds(const Timelines& timelines);
+/// What of a rank's measured step is neither compute nor waiting.
+Seconds other_time(const RankResult& rank);
 std::vector<std::string> rank_row(std::string_view what, const RankResult& rank, Bytes budget);
 
 }  // namespace
@@ -70,9 +72,8 @@ double fullness(const StepFigures& step, int rank) {
 std::string cards(const StepFigures& step) {
   if (step.timelines.main() == nullptr) return "";
   return element("div", {{"class", "cards"}},
-                 step_card(step.timelines) + bubble_card(step.timelines) +
-                     recompute_card(step.timelines) + peak_card(step) + kept_card(step.plan) +
-                     copies_card(step.timelines)) +
+                 step_card(step) + bubble_card(step.timelines) + recompute_card(step.timelines) +
+                     peak_card(step) + kept_card(step.plan) + copies_card(step.timelines)) +
          "\n";
 }
 
@@ -82,21 +83,24 @@ std::vector<std::vector<std::string>> rank_rows(const StepFigures& step) {
                                               "copies out", "copies in"}};
   const std::vector<MovedKind> kinds = moved_kinds(step.timelines);
   for (const MovedKind& kind : kinds) rows.front().emplace_back(kind.column);
+  const bool with_other = step.timelines.measured != nullptr;
+  if (with_other) rows.front().emplace_back("other");
   for (int rank = 0; rank < step.timelines.ranks(); ++rank) {
     const Bytes budget = step.limits[static_cast<std::size_t>(rank)].budget;
     std::vector<std::string> front{concat(rank),
                                    layers_of(step.plan, step.timelines.predicted_rank(rank)),
                                    budget > Bytes(0) ? to_text(budget) : "none"};
-    const auto add = [&](std::string_view what, const RankResult* result) {
+    const auto add = [&](std::string_view what, const RankResult* result, bool measures) {
       if (result == nullptr) return;
       rows.push_back(front);
       for (std::string& cell : rank_row(what, *result, budget))
         rows.back().push_back(std::move(cell));
       for (const MovedKind& kind : kinds) rows.back().push_back(to_text(result->*kind.size));
+      if (with_other) rows.back().push_back(measures ? time_text(other_time(*result)) : "");
       front.assign(front.size(), "");
     };
-    add("predicted", step.timelines.predicted_of(rank));
-    add("measured", step.timelines.measured_of(rank));
+    add("predicted", step.timelines.predicted_of(rank), false);
+    add("measured", step.timelines.measured_of(rank), true);
   }
   return rows;
 }
@@ -144,17 +148,23 @@ std::string card(std::string_view what, std::string_view much,
   return element("div", {{"class", "card"}}, inside);
 }
 
-std::string step_card(const Timelines& timelines) {
+std::string step_card(const StepFigures& step) {
+  const Timelines& timelines = step.timelines;
   const Simulation& main = *timelines.main();
+  std::vector<std::string> more;
   if (timelines.both()) {
     const Seconds predicted = timelines.predicted->step;
-    return card("step", time_text(main.step),
-                {concat("predicted ", time_text(predicted)),
-                 concat("measured ", overhead_text(main.step, predicted))});
+    more = {concat("predicted ", time_text(predicted)),
+            concat("measured ", overhead_text(main.step, predicted))};
+  } else {
+    const Seconds ideal = ideal_step(main);
+    more = {concat("ideal ", time_text(ideal)), overhead_text(main.step, ideal)};
   }
-  const Seconds ideal = ideal_step(main);
-  return card("step", time_text(main.step),
-              {concat("ideal ", time_text(ideal)), overhead_text(main.step, ideal)});
+  if (timelines.measured != nullptr && step.steps > 1) {
+    more.push_back(concat("the last of ", step.steps, " steps"));
+    more.push_back(concat("median ", time_text(step.median)));
+  }
+  return card("step", time_text(main.step), more);
 }
 
 std::string bubble_card(const Timelines& timelines) {
@@ -226,6 +236,10 @@ std::vector<MovedKind> moved_kinds(const Timelines& timelines) {
     if (moves(timelines.predicted) || moves(timelines.measured)) kinds.push_back(kind);
   }
   return kinds;
+}
+
+Seconds other_time(const RankResult& rank) {
+  return std::max(Seconds(0), rank.end - rank.busy - rank.wait_for_ranks - rank.wait_for_copies);
 }
 
 Seconds copies_of(const Simulation& simulation) {

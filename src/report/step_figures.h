@@ -7,6 +7,7 @@
 #include "trireme/core/units.h"
 #include "trireme/plan/plan.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct StepFigures {
   const plan::Plan& plan;
   Timelines timelines;
   std::vector<Limits> limits;  ///< by rank
-};         ///< of them
+  std::int64_t steps = 0;      ///< of the run, of which the measured one is the last; 0: not told
+  Seconds median = {};         ///< of them
 };
 
 /// Of every rank the budget in `budgets`, or the plan's where that names none, and the plan's

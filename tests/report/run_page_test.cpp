@@ -39,6 +39,7 @@ Simulation twice(Simulation step) {
   }
   for (simulate::RankResult& rank : step.ranks) {
     rank.busy = rank.busy * 2.0;
+    rank.end = rank.end * 2.0;
     rank.peak.size = rank.peak.size + Bytes(4);
     rank.peak.time = rank.peak.time * 2.0;
     for (simulate::MemoryPoint& point : rank.curve) point.time = point.time * 2.0;
@@ -163,6 +164,7 @@ TEST(RunPage, TellsWhatKindsOfBytesWerePredictedToMoveAndDid) {
       with_moves(timeline(plan, chain, chain::uniform_platform(1, Bytes(14))));
   Simulation measured = predicted;
   measured.ranks[0].state_moved = Bytes(44);
+  measured.ranks[0].end += Seconds(5);
 
   const std::string page = run_page({.name = "moves",
                                      .plan = plan,
@@ -175,11 +177,24 @@ TEST(RunPage, TellsWhatKindsOfBytesWerePredictedToMoveAndDid) {
   EXPECT_THAT(page, HasSubstr("<div class=\"more\">predicted 70 B, 75.0 %</div>"));
   EXPECT_THAT(page, HasSubstr(">moved: state</th>"));
   EXPECT_THAT(page, Not(HasSubstr(">moved: activations</th>")));
-  // Copies out and in, state, weights.
+  // Copies out and in, state, weights, and what of the step is neither compute nor waiting.
   EXPECT_THAT(page, HasSubstr("<td class=\"right\">1.00 s</td><td class=\"right\">3.00 s</td>"
-                              "<td class=\"right\">40 B</td><td class=\"right\">30 B</td></tr>"));
+                              "<td class=\"right\">40 B</td><td class=\"right\">30 B</td>"
+                              "<td class=\"left\"></td></tr>"));
   EXPECT_THAT(page, HasSubstr("<td class=\"right\">1.00 s</td><td class=\"right\">3.00 s</td>"
-                              "<td class=\"right\">44 B</td><td class=\"right\">30 B</td></tr>"));
+                              "<td class=\"right\">44 B</td><td class=\"right\">30 B</td>"
+                              "<td class=\"right\">5.00 s</td></tr>"));
+}
+
+TEST(RunPage, TellsWhichStepItShowsAndTheMedianOne) {
+  const TwoRanks run;
+  RunPage of{.name = "steps", .plan = run.plan, .chain = run.chain, .measured = &run.predicted};
+  EXPECT_THAT(run_page(of), Not(HasSubstr("median")));
+  of.steps = 12;
+  of.median = Seconds(7);
+
+  EXPECT_THAT(run_page(of), HasSubstr("<div class=\"more\">the last of 12 steps</div>"
+                                      "<div class=\"more\">median 7.00 s</div>"));
 }
 
 TEST(RunPage, SaysWhatIsNotKnown) {

@@ -7,6 +7,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/simulate/simulate.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct RunPage {
   const simulate::Simulation* measured = nullptr;
   std::vector<Bytes> budgets = {};  ///< by rank, 0: none; those of the plan where it ends
   std::vector<Fact> facts = {};
+  /// Of a run of several steps, which end with the measured one, how many they are and the time of
+  /// the median one; 0: not told.
+  std::int64_t steps = 0;
+  Seconds median = {};
 };
 
 /// HTML that needs nothing else: styles and pictures (SVG) inside, no scripts. Curves, lanes and
@@ -36,7 +41,8 @@ struct RunPage {
 /// Of a measured step, any action may be an event. On the compute lane, transfers and copies count
 /// as waiting, and loads, losses and the step's end as other work; a receive on the link lane is
 /// the wait for its message, whose peer may be -1. The share of copies that overlapped is told from
-/// RankResult::wait_for_copies.
+/// RankResult::wait_for_copies, and what is left of a rank's step beside busy and both waits is
+/// told, too.
 std::string run_page(const RunPage& run);
 
 }  // namespace trireme::report
