@@ -152,7 +152,7 @@ Question question_with_large_weights(std::mt19937& random, const Sizes& sizes) {
 TEST(Groups, OfPipelinesAreWithinBudgetsAndNoSlower) {
   std::mt19937 random(31);
   int plans = 0, grouped = 0;
-  for (int trial = 0; trial < trials(60); ++trial) {
+  for (int trial = 0; trial < trials(20); ++trial) {
     SCOPED_TRACE(trial);
     Question question = question_with_large_weights(random, {.least_layers = 6, .most_layers = 9});
     question.solver = "joint";
@@ -168,8 +168,8 @@ TEST(Groups, OfPipelinesAreWithinBudgetsAndNoSlower) {
     grouped += plan->group > 1 ? 1 : 0;
   }
   std::cout << plans << " plans, " << grouped << " in groups\n";
-  EXPECT_GE(plans, trials(60));
-  EXPECT_GE(grouped, trials(5));
+  EXPECT_GE(plans, trials(20));
+  EXPECT_GE(grouped, trials(2));
 }
 
 /// Every size of groups with every set of layers streamed, planned as such.
@@ -213,6 +213,9 @@ TEST(Groups, OfOneRankAreNearTheBestOfAllSizes) {
             << " of the optimum\n";
   EXPECT_GE(cases, trials(30));
   EXPECT_GE(grouped, trials(10));
+  EXPECT_GE(optimal, cases * 3 / 4);
+  EXPECT_LE(sum / cases, 1.01);
+  EXPECT_LE(worst, 1.2);
 }
 
 }  // namespace

@@ -37,13 +37,18 @@ ShapeQuestion random_shapes(std::mt19937& random) {
   return question;
 }
 
-/// Of all shapes, each planned thoroughly.
-Seconds least_step(const ShapeQuestion& question) {
+/// Of all shapes, each planned thoroughly: those that the choice has planned so are taken from it,
+/// those that cannot be faster left out.
+Seconds least_step(const ShapeQuestion& question, const ShapeAnswer& answer) {
   Seconds least = kAnyTime;
-  for (const Shape& shape : shapes_of(question)) {
+  for (const TriedShape& tried : answer.tried)
+    if (tried.plan() != nullptr && !tried.is_quick) least = std::min(least, tried.step());
+  for (const TriedShape& tried : answer.tried) {
+    if (tried.least >= least || (tried.answer && !tried.is_quick)) continue;
+    const Shape& shape = tried.shape;
     const Question alone = question_of(question, shape, question.chain_at(shape.micro_batch));
-    const Answer answer = partition::plan(alone);
-    if (const auto* plan = std::get_if<plan::Plan>(&answer))
+    const Answer planned = partition::plan(alone);
+    if (const auto* plan = std::get_if<plan::Plan>(&planned))
       least = std::min(least, plan->step + reduce_time(question, shape, alone.chain, *plan));
   }
   return least;
@@ -57,7 +62,7 @@ TEST(ShapeChoice, IsNearTheFastestOfAllPlannedThoroughly) {
     SCOPED_TRACE(trial);
     const ShapeQuestion question = random_shapes(random);
     const ShapeAnswer answer = choose_shape(question);
-    const Seconds least = least_step(question);
+    const Seconds least = least_step(question, answer);
     ASSERT_EQ(answer.chosen.has_value(), least < kAnyTime);
     if (!answer.chosen) continue;
     const TriedShape& chosen = answer.tried[*answer.chosen];
@@ -72,12 +77,13 @@ TEST(ShapeChoice, IsNearTheFastestOfAllPlannedThoroughly) {
               looked, best, worst, quick);
   EXPECT_GE(looked, trials(16));
   EXPECT_GE(best + 2, looked);
+  EXPECT_LE(worst, 1.1);
 }
 
 // Threads look at shapes in an order that differs from run to run.
 TEST(ShapeChoice, SaysTheSameEveryTime) {
   std::mt19937 random(12);
-  for (int trial = 0; trial < trials(10); ++trial) {
+  for (int trial = 0; trial < trials(4); ++trial) {
     const ShapeQuestion question = random_shapes(random);
     const std::string first = to_text(choose_shape(question));
     for (int k = 0; k < 3; ++k) EXPECT_EQ(to_text(choose_shape(question)), first);
@@ -87,7 +93,7 @@ TEST(ShapeChoice, SaysTheSameEveryTime) {
 TEST(ShapeChoice, NoPlanTakesLessThanTheLeastThatItsShapeTakes) {
   std::mt19937 random(13);
   int planned = 0;
-  for (int trial = 0; trial < trials(20); ++trial) {
+  for (int trial = 0; trial < trials(8); ++trial) {
     ShapeQuestion question = random_shapes(random);
     question.shard_optimizer = trial % 2 == 0;
     question.common.platform.overrides.push_back({0, 2, {BytesPerSecond(1), Seconds(1)}});
@@ -99,7 +105,7 @@ TEST(ShapeChoice, NoPlanTakesLessThanTheLeastThatItsShapeTakes) {
       EXPECT_LE(least_reduce_time(question, tried.shape, chain), tried.reduce);
     }
   }
-  EXPECT_GE(planned, trials(40));
+  EXPECT_GE(planned, trials(16));
 }
 
 // A group of two on each of two ranks; the same question as with `--stages 2`.
@@ -138,7 +144,7 @@ TEST(QuickPlan, IsNearTheThoroughOneAndNeverFaster) {
   std::mt19937 random(15);
   int looked = 0;
   double sum = 0, worst = 1;
-  for (int trial = 0; trial < trials(8); ++trial) {
+  for (int trial = 0; trial < trials(4); ++trial) {
     SCOPED_TRACE(trial);
     const Question question = long_question(random, trial % 4 == 0 ? 2 : 1);
     const std::optional<Answer> quick = quick_plan(question);
@@ -155,6 +161,8 @@ TEST(QuickPlan, IsNearTheThoroughOneAndNeverFaster) {
   std::printf("%d quick plans, the mean %.4f and the worst %.4f of the thorough ones\n", looked,
               sum / looked, worst);
   EXPECT_GE(looked, trials(4));
+  EXPECT_LE(sum / looked, 1.003);
+  EXPECT_LE(worst, 1.01);
 }
 
 TEST(QuickPlan, IsNotThereWhereItTakesAsLong) {

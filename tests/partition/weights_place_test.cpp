@@ -190,7 +190,7 @@ TEST(WeightsPlace, LeavesValidationItsBytesWhereStateComesBack) {
 TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
   std::mt19937 random(8);
   int away = 0;
-  for (int trial = 0; trial < trials(60); ++trial) {
+  for (int trial = 0; trial < trials(20); ++trial) {
     SCOPED_TRACE(trial);
     Question question = small_question_with_weights(
         random, {.least_layers = 3, .least_stages = 1, .most_stages = 2});
@@ -200,7 +200,7 @@ TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
     const auto [plan, other] = beside_resident(question);
     if (other && plan::optimizer_away(*other).front() > Bytes(0)) ++away;
   }
-  EXPECT_GE(away, trials(10));
+  EXPECT_GE(away, trials(4));
 }
 
 /// Every set of layers that may be streamed.
@@ -246,12 +246,15 @@ TEST(WeightsPlace, OfOneRankIsNearTheBestOfAllSetsOfLayers) {
       "optimum\n",
       looked, moved, best, sum / looked, worst);
   EXPECT_GE(moved, trials(20));
+  EXPECT_GE(best, looked * 9 / 10);
+  EXPECT_LE(sum / looked, 1.01);
+  EXPECT_LE(worst, 1.1);
 }
 
 TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
   std::mt19937 random(6);
   int moved = 0, saved = 0;
-  for (int trial = 0; trial < trials(180); ++trial) {
+  for (int trial = 0; trial < trials(60); ++trial) {
     SCOPED_TRACE(trial);
     const Question question = small_question_with_weights(
         random, {.least_layers = 6, .most_layers = 9, .most_stages = 2});
@@ -261,8 +264,8 @@ TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
     if (!other) ++saved;
   }
   std::printf("%d plans with streamed weights, %d where nothing else fits\n", moved, saved);
-  EXPECT_GE(moved, trials(15));
-  EXPECT_GE(saved, trials(4));
+  EXPECT_GE(moved, trials(5));
+  EXPECT_GE(saved, trials(2));
 }
 
 // Large layers and small ones in turns: while a small one runs, the large one after it does not
