@@ -4,6 +4,7 @@
 #include "judge.h"
 #include "optimizer_place.h"
 #include "streamed_layers.h"
+#include "widest_gap.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -29,12 +30,9 @@ enum class Kept { kInputs, kTapes };
 constexpr int kLooksBetween = 2, kPlaced = 2;
 /// Plans that are asked for when one is over its budget as it runs.
 constexpr int kTries = 3;
-/// Questions of more than so many layers x stages are answered with the places that were looked at.
-constexpr int kLarge = 2000;
-/// A step that takes no longer than that of one without waits is not worth a further look; one that
-/// took so much longer than micro-batches one by one, or than the fastest size, when it was looked
-/// at, is not promising.
-constexpr double kNearIdeal = 1.005, kPromising = 1.1, kAmongFastest = 1.05;
+/// A step that took so much longer than micro-batches one by one, or than the fastest size, when it
+/// was looked at, is not promising.
+constexpr double kPromising = 1.1, kAmongFastest = 1.05;
 /// Groups take room in the outer tier; for less than that gain they are not worth it.
 constexpr double kWorthIt = 1.01;
 constexpr const char* kOneByOne = "micro-batches one by one";
@@ -152,8 +150,7 @@ bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
 
 /// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
 /// found that can run.
-std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
-                                      const std::function<Answer(const Question&)>& plan) {
+std::optional<Answer> plan_that_keeps(Kept kept, const Question& question, const Planner& plan) {
   Question asked = of_groups(question, kept);
   std::optional<Answer> lacks;
   for (int k = 0; k < kTries; ++k) {
@@ -181,7 +178,7 @@ std::optional<Answer> plan_that_keeps(Kept kept, const Question& question,
 /// Where the fastest cut's groups that keep tapes would wait in a circle, those of the cut that
 /// keeps inputs may not.
 std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question& question,
-                                         const std::function<Answer(const Question&)>& plan) {
+                                         const Planner& plan) {
   if (question.cut || other.stages.size() == 1) return std::nullopt;
   Question asked = question;
   asked.cut.emplace();
@@ -211,10 +208,9 @@ std::vector<int> sizes_to_look_at(int micro_batches) {
 }
 
 /// Plans by the size of groups.
-class Search {
+class GroupSearch {
  public:
-  using Planner = std::function<Answer(const Question&)>;
-  Search(const Question& question, const Planner& place, const Planner& plan)
+  GroupSearch(const Question& question, const Planner& place, const Planner& plan)
       : question_(question), place_(place), plan_(plan) {
     question_.group = 1;
   }
@@ -239,7 +235,7 @@ class Search {
   std::map<int, Seconds> steps_;  ///< by size; infinite where nothing fits
 };
 
-Answer Search::best() {
+Answer GroupSearch::best() {
   Answer answer = place_(question_);
   const auto* const one_by_one = std::get_if<plan::Plan>(&answer);
   if (one_by_one == nullptr || !is_hopeful(*one_by_one)) return answer;
@@ -249,8 +245,8 @@ Answer Search::best() {
   steps_[1] = least;
   const Question placed = placed_beside(*one_by_one);
   look_at_sizes(placed);
-  const bool is_large = question_.chain.length() * question_.stages > kLarge;
-  Question asked = is_large ? placed : question_;
+  // Large questions are answered with the places that were looked at.
+  Question asked = is_large(question_) ? placed : question_;
   for (const int size : promising(least * kPromising)) {
     asked.group = size;
     Answer other = place_(asked);
@@ -263,7 +259,7 @@ Answer Search::best() {
   return answer;
 }
 
-bool Search::is_hopeful(const plan::Plan& one_by_one) const {
+bool GroupSearch::is_hopeful(const plan::Plan& one_by_one) const {
   if (question_.micro_batches == 1 || !some_can_stream(question_)) return false;
   if (question_.streamed ? question_.streamed->empty() : all_to_stream(question_.chain).empty())
     return false;
@@ -274,7 +270,7 @@ bool Search::is_hopeful(const plan::Plan& one_by_one) const {
   return one_by_one.step > ideal * kNearIdeal;
 }
 
-Question Search::placed_beside(const plan::Plan& one_by_one) const {
+Question GroupSearch::placed_beside(const plan::Plan& one_by_one) const {
   Question placed = question_;
   if (!placed.optimizer_copies)
     placed.optimizer_copies = has_state_away(one_by_one) ? kAnyTime : Seconds(0);
@@ -283,14 +279,14 @@ Question Search::placed_beside(const plan::Plan& one_by_one) const {
   return placed;
 }
 
-void Search::look_at_sizes(const Question& placed) {
+void GroupSearch::look_at_sizes(const Question& placed) {
   for (const int size : sizes_to_look_at(question_.micro_batches))
     if (!look(placed, size)) break;  // larger ones need more
   for (int k = 0; k < kLooksBetween; ++k)
     if (const auto size = between()) look(placed, *size);
 }
 
-bool Search::look(const Question& placed, int size) {
+bool GroupSearch::look(const Question& placed, int size) {
   Question asked = placed;
   asked.group = size;
   const Answer answer = plan_(asked);
@@ -299,7 +295,7 @@ bool Search::look(const Question& placed, int size) {
   return plan != nullptr;
 }
 
-std::optional<int> Search::between() const {
+std::optional<int> GroupSearch::between() const {
   const auto groups = [&](int size) { return program::groups_of(question_.micro_batches, size); };
   const auto faster = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto best = std::min_element(steps_.begin(), steps_.end(), faster);
@@ -316,7 +312,7 @@ std::optional<int> Search::between() const {
   return program::groups_of(question_.micro_batches, middle);
 }
 
-std::vector<int> Search::promising(Seconds most) const {
+std::vector<int> GroupSearch::promising(Seconds most) const {
   std::vector<std::pair<Seconds, int>> sizes;
   for (const auto& [size, step] : steps_)
     if (size > 1 && step <= most) sizes.emplace_back(step, size);
@@ -331,8 +327,7 @@ std::vector<int> Search::promising(Seconds most) const {
 
 }  // namespace
 
-Answer plan_in_groups(const Question& question,
-                      const std::function<Answer(const Question&)>& plan) {
+Answer plan_in_groups(const Question& question, const Planner& plan) {
   ensure(question.group.value() > 1, "a group is more than one micro-batch");
   const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
   auto with_tapes = std::async(std::launch::async, ask, Kept::kTapes);
@@ -354,10 +349,8 @@ Answer plan_in_groups(const Question& question,
   return leanest ? *std::move(leanest) : none_runs(question);
 }
 
-Answer with_best_group(const Question& question,
-                       const std::function<Answer(const Question&)>& place,
-                       const std::function<Answer(const Question&)>& plan) {
-  return question.group ? place(question) : Search(question, place, plan).best();
+Answer with_best_group(const Question& question, const Planner& place, const Planner& plan) {
+  return question.group ? place(question) : GroupSearch(question, place, plan).best();
 }
 
 }  // namespace trireme::partition

@@ -9,20 +9,16 @@
 
 #include "trireme/partition/planner.h"
 
-#include <functional>
-
 namespace trireme::partition {
 
 /// For a question with a group of more than one: the fastest of `plan`'s plans for groups. The
 /// least budget of one that lacks memory may be a little more than what would do.
 /// Two threads call `plan`.
-Answer plan_in_groups(const Question& question, const std::function<Answer(const Question&)>& plan);
+Answer plan_in_groups(const Question& question, const Planner& plan);
 
 /// For a question without `group`: the answer of `place`, which chooses where weights and state
 /// are, with micro-batches one by one, or in groups where that is faster. `plan` answers questions
 /// in which all of that is settled.
-Answer with_best_group(const Question& question,
-                       const std::function<Answer(const Question&)>& place,
-                       const std::function<Answer(const Question&)>& plan);
+Answer with_best_group(const Question& question, const Planner& place, const Planner& plan);
 
 }  // namespace trireme::partition

@@ -4,6 +4,7 @@
 #include "judge.h"
 #include "optimizer_place.h"
 #include "streamed_layers.h"
+#include "widest_gap.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,18 +16,17 @@
 namespace trireme::partition {
 namespace {
 
-/// How often more memory is tried, less often with more than so many layers x stages; least of the
-/// budgets that is worth it, and least gain, as shares.
-constexpr int kLooks = 4, kLooksAtLarge = 2, kLarge = 2000;
+/// How often more memory is tried, less often for large questions; least of the budgets that is
+/// worth it, and least gain, as shares.
+constexpr int kLooks = 4, kLooksAtLarge = 2;
 constexpr double kWorthIt = 0.01, kGain = 1e-3;
 /// Of a budget, one part in so many stays free: beside streamed weights a step holds some hundred
 /// bytes that no layer's profile has, such as sums of squares for the norm.
 constexpr std::int64_t kMargin = 512;
 
-class Search {
+class IdleMemorySearch {
  public:
-  Search(const Question& question, plan::Plan plan,
-         const std::function<Answer(const Question&)>& planner);
+  IdleMemorySearch(const Question& question, plan::Plan plan, const Planner& planner);
   plan::Plan best();
 
  private:
@@ -46,7 +46,7 @@ class Search {
   Question placed_;   ///< with the places of the first plan
   bool may_stream_fewer_;
   plan::Plan best_;
-  const std::function<Answer(const Question&)>& planner_;
+  const Planner& planner_;
 };
 
 Bytes times(double share, Bytes bytes) {
@@ -57,8 +57,8 @@ Bytes saved(const Question& question, const std::vector<int>& layers) {
   return saved_bytes(question.chain, layers, question.weights_at_once.value());
 }
 
-Search::Search(const Question& question, plan::Plan plan,
-               const std::function<Answer(const Question&)>& planner)
+IdleMemorySearch::IdleMemorySearch(const Question& question, plan::Plan plan,
+                                   const Planner& planner)
     : question_(question),
       tighter_(question),
       placed_(question),
@@ -73,11 +73,11 @@ Search::Search(const Question& question, plan::Plan plan,
     placed_.optimizer_copies = has_state_away(best_) ? kAnyTime : Seconds(0);
 }
 
-plan::Plan Search::best() {
+plan::Plan IdleMemorySearch::best() {
   std::vector<Bytes> more(question_.platform.ranks.size());
   double share = 1;
-  const bool is_large = question_.chain.length() * question_.stages > kLarge;
-  for (int k = 0; k < (is_large ? kLooksAtLarge : kLooks); ++k) {
+  const int looks = is_large(question_) ? kLooksAtLarge : kLooks;
+  for (int k = 0; k < looks; ++k) {
     std::vector<Bytes> tried = idle();
     // A program that fills its memory where the weights are may be one of several that fit.
     const bool may_be_other = question_.stages == 1 && more.front() == Bytes(0) &&
@@ -98,7 +98,7 @@ plan::Plan Search::best() {
   return std::move(best_);
 }
 
-std::vector<Bytes> Search::idle() const {
+std::vector<Bytes> IdleMemorySearch::idle() const {
   const simulate::Simulation now = simulated(question_, best_, simulate::Detail::kSummary);
   std::vector<Bytes> idle(question_.platform.ranks.size());
   for (std::size_t rank = 0; rank < now.ranks.size(); ++rank) {
@@ -108,13 +108,13 @@ std::vector<Bytes> Search::idle() const {
   return idle;
 }
 
-Bytes Search::window() const {
+Bytes IdleMemorySearch::window() const {
   Bytes all;
   for (const int layer : *placed_.streamed) all += question_.chain.layer(layer).may_leave().all();
   return all - saved(placed_, *placed_.streamed);
 }
 
-bool Search::is_worth_it(const std::vector<Bytes>& idle) const {
+bool IdleMemorySearch::is_worth_it(const std::vector<Bytes>& idle) const {
   for (std::size_t rank = 0; rank < idle.size(); ++rank)
     if (static_cast<double>(idle[rank].count()) >
         kWorthIt * static_cast<double>(question_.platform.ranks[rank].memory.count()))
@@ -124,7 +124,7 @@ bool Search::is_worth_it(const std::vector<Bytes>& idle) const {
 
 // How many fewer layers do is not known beforehand: what they need may fall on the peak or not. A
 // pipeline's plans take long, and few.
-std::optional<plan::Plan> Search::look(const std::vector<Bytes>& more) {
+std::optional<plan::Plan> IdleMemorySearch::look(const std::vector<Bytes>& more) {
   Question loose = placed_;
   Bytes all;
   for (std::size_t rank = 0; rank < more.size(); ++rank) {
@@ -145,7 +145,7 @@ std::optional<plan::Plan> Search::look(const std::vector<Bytes>& more) {
   return fastest;
 }
 
-void Search::take(const Question& loose, std::optional<plan::Plan>& fastest) const {
+void IdleMemorySearch::take(const Question& loose, std::optional<plan::Plan>& fastest) const {
   Answer answer = planner_(loose);
   auto* const found = std::get_if<plan::Plan>(&answer);
   if (found == nullptr) return;
@@ -156,7 +156,7 @@ void Search::take(const Question& loose, std::optional<plan::Plan>& fastest) con
   if (plan && (!fastest || plan->step < fastest->step)) fastest = std::move(plan);
 }
 
-int Search::fewest(Bytes less) const {
+int IdleMemorySearch::fewest(Bytes less) const {
   const Bytes least = saved(placed_, *placed_.streamed) - less;
   int low = 0, high = static_cast<int>(placed_.streamed->size());
   while (low < high) {
@@ -169,11 +169,10 @@ int Search::fewest(Bytes less) const {
 
 }  // namespace
 
-Answer with_idle_memory_used(const Question& question, Answer answer,
-                             const std::function<Answer(const Question&)>& planner) {
+Answer with_idle_memory_used(const Question& question, Answer answer, const Planner& planner) {
   auto* const plan = std::get_if<plan::Plan>(&answer);
   if (plan == nullptr || plan::streamed_weights(*plan, question.chain).empty()) return answer;
-  return Search(question, std::move(*plan), planner).best();
+  return IdleMemorySearch(question, std::move(*plan), planner).best();
 }
 
 }  // namespace trireme::partition

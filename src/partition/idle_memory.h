@@ -6,13 +6,10 @@
 
 #include "trireme/partition/planner.h"
 
-#include <functional>
-
 namespace trireme::partition {
 
 /// The answer, or a faster plan within the same budgets: `planner`, which takes questions with all
 /// places given, is asked for plans for as much more memory as the best so far leaves idle.
-Answer with_idle_memory_used(const Question& question, Answer answer,
-                             const std::function<Answer(const Question&)>& planner);
+Answer with_idle_memory_used(const Question& question, Answer answer, const Planner& planner);
 
 }  // namespace trireme::partition

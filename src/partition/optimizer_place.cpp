@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/partition/tried.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,11 +17,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Plans that are made between none of the state away and all of it, of questions up to so many
-/// layers x stages and of larger ones, which take seconds each; and the least difference of copies
-/// that is looked at, of a step.
-constexpr int kLooks = 6, kLooksAtLarge = 2, kLarge = 2000;
-constexpr double kFinest = 0.005, kNearIdeal = 1 + kFinest;
+/// Plans that are made between none of the state away and all of it, fewer of large questions; and
+/// the least difference of copies that is looked at, of a step.
+constexpr int kLooks = 6, kLooksAtLarge = 2;
+constexpr double kFinest = 0.005;
 constexpr const char* kOnDevice = "optimizer state on the device";
 
 BytesPerSecond copy_rate(const chain::RankSpec& rank) {
@@ -45,20 +45,15 @@ std::vector<Bytes> room_of(const Question& question, const plan::Plan& plan) {
 }
 
 /// Plans by how long their copies take.
-class Search {
+class StateSearch {
  public:
-  Search(const Question& question, const std::function<Answer(const Question&)>& plan)
-      : question_(question), plan_(plan) {}
+  StateSearch(const Question& question, const Planner& plan) : question_(question), plan_(plan) {}
 
   Answer best();
 
  private:
-  struct Looked {
+  struct Looked : Look {
     Seconds copies;  ///< that the plan has; that it might have had where there is none
-    Answer answer;
-
-    const plan::Plan* plan() const { return std::get_if<plan::Plan>(&answer); }
-    Seconds step() const { return plan() == nullptr ? kAnyTime : plan()->step; }
   };
   /// At the best plan with copies of at most `time`.
   const Looked& look(Seconds time);
@@ -70,13 +65,13 @@ class Search {
   Answer fastest() const;
 
   Question question_;
-  const std::function<Answer(const Question&)>& plan_;
+  const Planner& plan_;
   std::vector<Looked> looked_;
 };
 
-const Search::Looked& Search::look(Seconds time) {
+const StateSearch::Looked& StateSearch::look(Seconds time) {
   question_.optimizer_copies = time;
-  Looked& now = looked_.emplace_back(Looked{time, plan_(question_)});
+  Looked& now = looked_.emplace_back(Looked{{plan_(question_)}, time});
   if (auto* const plan = std::get_if<plan::Plan>(&now.answer)) {
     if (time > Seconds(0)) *plan = with_room_used(question_, std::move(*plan));
     now.copies = copies_of(question_, *plan);
@@ -84,47 +79,37 @@ const Search::Looked& Search::look(Seconds time) {
   return now;
 }
 
-Answer Search::best() {
+Answer StateSearch::best() {
   if (!is_enough(look(Seconds(0)).plan()) && look(kAnyTime).plan() != nullptr) refine();
   return fastest();
 }
 
 // Of several ranks that keep everything, less memory may still ask for another cut.
-bool Search::is_enough(const plan::Plan* resident) const {
+bool StateSearch::is_enough(const plan::Plan* resident) const {
   if (resident == nullptr) return false;
   if (question_.stages == 1) return keeps_everything(*resident);
   return resident->step <= unlimited_step(question_, plan_) * kNearIdeal;
 }
 
-void Search::refine() {
-  const bool is_large = question_.chain.length() * question_.stages > kLarge;
-  for (int k = 0; k < (is_large ? kLooksAtLarge : kLooks); ++k) {
+void StateSearch::refine() {
+  for (int k = 0; k < (is_large(question_) ? kLooksAtLarge : kLooks); ++k) {
     std::vector<LookedAt> steps;
     for (const Looked& one : looked_) steps.push_back({one.copies.count(), one.step()});
-    const auto fastest =
-        std::min_element(looked_.begin(), looked_.end(),
-                         [](const Looked& a, const Looked& b) { return a.step() < b.step(); });
+    const auto fastest = fastest_of(looked_);
     const auto middle = middle_beside_fastest(std::move(steps), fastest->step().count() * kFinest);
     if (!middle) return;
     look(Seconds(*middle));
   }
 }
 
-Answer Search::fastest() const {
-  const auto best =
-      std::min_element(looked_.begin(), looked_.end(),
-                       [](const Looked& a, const Looked& b) { return a.step() < b.step(); });
+Answer StateSearch::fastest() const {
+  const auto best = fastest_of(looked_);
   const Looked &resident = looked_.front(), &all_away = looked_.back();
   // Of plans that lack something, the one that has most of the state away lacks least.
   if (best->plan() == nullptr) return all_away.answer;
   plan::Plan chosen = *best->plan();
   if (best->copies == Seconds(0)) return chosen;
-  plan::Alternative other{.policy = kOnDevice, .step = {}, .infeasible = {}};
-  if (resident.plan() != nullptr)
-    other.step = resident.step();
-  else
-    other.infeasible = std::get<plan::Infeasible>(resident.answer);
-  chosen.alternatives.push_back(std::move(other));
+  chosen.alternatives.push_back(as_alternative(kOnDevice, resident.answer));
   return chosen;
 }
 
@@ -175,8 +160,7 @@ std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
 }
 
 /// For a question that nothing answers.
-std::optional<plan::Advice> advice(Question question,
-                                   const std::function<Answer(const Question&)>& plan) {
+std::optional<plan::Advice> advice(Question question, const Planner& plan) {
   const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
   if (state == Bytes(0)) return std::nullopt;
   question.optimizer_copies = kAnyTime;
@@ -229,7 +213,7 @@ plan::Plan with_room_used(const Question& question, plan::Plan plan) {
   return plan;
 }
 
-Seconds unlimited_step(Question question, const std::function<Answer(const Question&)>& plan) {
+Seconds unlimited_step(Question question, const Planner& plan) {
   question.optimizer_copies = Seconds(0);
   question.group = 1;
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(0);
@@ -286,8 +270,7 @@ Bytes outer_room(const chain::RankSpec& rank, Bytes outside) {
   return std::max(Bytes(0), rank.outer() - outside - outside / 64);
 }
 
-std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
-                                        const std::function<Answer(const Question&)>& plan) {
+std::optional<plan::Advice> host_advice(const Question& question, Bytes host, const Planner& plan) {
   const Question generous = with_host(question, host);
   const Answer answer = plan(generous);
   const auto* const found = std::get_if<plan::Plan>(&answer);
@@ -316,11 +299,10 @@ bool has_host_advice(const plan::Infeasible& infeasible) {
       [](const plan::Advice& one) { return one.kind == plan::Advice::Kind::kHostMemory; });
 }
 
-Answer with_best_copies(const Question& question,
-                        const std::function<Answer(const Question&)>& plan) {
+Answer with_best_copies(const Question& question, const Planner& plan) {
   Question asked = question;
   asked.optimizer_copies = Seconds(0);
-  Answer answer = some_can_move_state(question) ? Search(question, plan).best() : plan(asked);
+  Answer answer = some_can_move_state(question) ? StateSearch(question, plan).best() : plan(asked);
   if (auto* const infeasible = std::get_if<plan::Infeasible>(&answer))
     if (auto host = advice(asked, plan)) infeasible->advice.push_back(*std::move(host));
   return answer;

@@ -9,7 +9,6 @@
 
 #include "trireme/partition/planner.h"
 
-#include <functional>
 #include <optional>
 
 namespace trireme::partition {
@@ -34,7 +33,7 @@ plan::Plan with_room_used(const Question& question, plan::Plan plan);
 
 /// What a step takes on ranks without budgets and copies of state: none with budgets is faster, by
 /// these means. 0 where `plan` finds none.
-Seconds unlimited_step(Question question, const std::function<Answer(const Question&)>& plan);
+Seconds unlimited_step(Question question, const Planner& plan);
 
 /// Room in an outer tier of which so much may be taken: pieces are rounded up.
 Bytes with_margin(Bytes away);
@@ -56,8 +55,7 @@ Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
 /// For a question that nothing answers, with rates of copies: so much host memory, an amount of at
 /// most `host` bytes on every rank with which `plan` was found to answer it. Nothing where `host`
 /// bytes are not enough.
-std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
-                                        const std::function<Answer(const Question&)>& plan);
+std::optional<plan::Advice> host_advice(const Question& question, Bytes host, const Planner& plan);
 /// Ranks of which no copies are known get some, so that host memory can be advised; those that have
 /// them one way keep what they have.
 void assume_lanes(Question& question);
@@ -66,7 +64,6 @@ bool has_host_advice(const plan::Infeasible& infeasible);
 
 /// For a question without optimizer_copies: `plan` is asked for plans with some, several times; the
 /// fastest of them.
-Answer with_best_copies(const Question& question,
-                        const std::function<Answer(const Question&)>& plan);
+Answer with_best_copies(const Question& question, const Planner& plan);
 
 }  // namespace trireme::partition

@@ -15,6 +15,7 @@
 #include "stage_policy.h"
 #include "stage_room.h"
 #include "uniform_sizes.h"
+#include "widest_gap.h"
 
 #include "trireme/core/text.h"
 #include "trireme/partition/tried.h"
@@ -35,8 +36,6 @@ constexpr int kOtherCuts = 3;
 constexpr std::size_t kSizes = 2;
 constexpr const char* kUniform = "uniform 2";
 constexpr const char* kMadpipe = "madpipe";
-/// Layers x stages up to which it takes seconds.
-constexpr int kMostForSharing = 2000;
 /// Least gain of several stages on a rank, relative: they wait for one another wherever times are
 /// not what was measured, more than the simulator knows.
 constexpr double kGainOfSharing = 0.02;
@@ -355,8 +354,7 @@ bool Pipeline::can_copy() const {
 }
 
 bool Pipeline::thinks_of_sharing() const {
-  return question_.platform.default_link.rate > BytesPerSecond(0) &&
-         room_.layers() * room_.stages() <= kMostForSharing;
+  return question_.platform.default_link.rate > BytesPerSecond(0) && !is_large(question_);
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "trireme/partition/tried.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 namespace trireme::partition {
@@ -31,16 +30,14 @@ void require_sound(const Question& question);
 /// Of a question with `streamed`, optimizer_copies and `group`.
 Answer planned(const Question& question);
 Answer planned_ungrouped(const Question& question);
-Answer in_its_groups(const Question& question,
-                     const std::function<Answer(const Question&)>& planner);
+Answer in_its_groups(const Question& question, const Planner& planner);
 Answer plan_alone(const Question& question);
 /// The same answer; throws InputError where the question's groups are why there is no plan.
 Answer able_to_take_turns(Answer answer);
 /// Of all that is left open, what makes a step fastest.
 Answer searched(const Question& question);
 /// The best of the plans by `planner` with the optimizer's state and weights where they may be.
-Answer with_best_places(const Question& question,
-                        const std::function<Answer(const Question&)>& planner);
+Answer with_best_places(const Question& question, const Planner& planner);
 Question one_by_one(Question question);
 
 }  // namespace
@@ -105,8 +102,7 @@ Answer searched(const Question& question) {
   return with_best_group(question, placed, planned);
 }
 
-Answer with_best_places(const Question& question,
-                        const std::function<Answer(const Question&)>& planner) {
+Answer with_best_places(const Question& question, const Planner& planner) {
   const auto with_state_placed = [&](const Question& asked) {
     return asked.optimizer_copies ? planner(asked) : with_best_copies(asked, planner);
   };
@@ -129,8 +125,7 @@ Answer planned(const Question& question) {
   return in_its_groups(question, planned_ungrouped);
 }
 
-Answer in_its_groups(const Question& question,
-                     const std::function<Answer(const Question&)>& planner) {
+Answer in_its_groups(const Question& question, const Planner& planner) {
   return question.group.value() == 1 ? planner(question) : plan_in_groups(question, planner);
 }
 

@@ -80,7 +80,6 @@ std::vector<std::string> with_places_of_their_own(const Question& question) {
 
 class Scouted {
  public:
-  using Planner = std::function<Answer(const Question&)>;
   Scouted(const Planner& search, const Planner& plan) : search_(search), plan_(plan) {}
 
   /// Nothing where the scout has no plan.
@@ -145,9 +144,7 @@ std::optional<Question> quicker(const Question& question) {
   return asked;
 }
 
-Answer with_scouted_places(const Question& question,
-                           const std::function<Answer(const Question&)>& search,
-                           const std::function<Answer(const Question&)>& plan) {
+Answer with_scouted_places(const Question& question, const Planner& search, const Planner& plan) {
   std::optional<plan::Plan> best;
   if (has_choices(question) && quicker(question)) best = Scouted(search, plan).best(question);
   return best ? *std::move(best) : search(question);

@@ -5,7 +5,6 @@
 
 #include "trireme/partition/planner.h"
 
-#include <functional>
 #include <optional>
 
 namespace trireme::partition {
@@ -18,8 +17,6 @@ std::optional<Question> quicker(const Question& question);
 /// The fastest of the scout's plan, for which `search` chooses all that is left open, and of those
 /// of the question's own solvers with the same choice, by `plan`. Where there is no scout, or none
 /// has a plan, what `search` says.
-Answer with_scouted_places(const Question& question,
-                           const std::function<Answer(const Question&)>& search,
-                           const std::function<Answer(const Question&)>& plan);
+Answer with_scouted_places(const Question& question, const Planner& search, const Planner& plan);
 
 }  // namespace trireme::partition

@@ -98,6 +98,15 @@ const Tried* leanest(const std::vector<Tried>& tried) {
   return best;
 }
 
+plan::Alternative as_alternative(const std::string& policy, const Answer& answer) {
+  plan::Alternative other{.policy = policy, .step = {}, .infeasible = {}};
+  if (const auto* const plan = std::get_if<plan::Plan>(&answer))
+    other.step = plan->step;
+  else
+    other.infeasible = std::get<plan::Infeasible>(answer);
+  return other;
+}
+
 std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, const Tried& chosen) {
   std::vector<plan::Alternative> others;
   for (const Tried& one : tried) {

@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/partition/tried.h"
 
 #include <algorithm>
 #include <array>
@@ -48,8 +49,7 @@ void require_trained(const Question& question) {
 }
 
 /// With less state on its way where nothing fits otherwise.
-Answer with_window_that_fits(const Question& question,
-                             const std::function<Answer(const Question&)>& planner) {
+Answer with_window_that_fits(const Question& question, const Planner& planner) {
   if (question.updates == UpdatePlace::kAtEnd || question.update_window) return planner(question);
   Question asked = question;
   Answer answer = planner(asked);
@@ -96,8 +96,7 @@ Bytes update_window(const Question& question, int rank, const LayerRuns& runs) {
   return has_state ? update_window(question) : Bytes(0);
 }
 
-Answer with_best_updates(const Question& question,
-                         const std::function<Answer(const Question&)>& planner) {
+Answer with_best_updates(const Question& question, const Planner& planner) {
   const Question among = with_updates_among_passes(question);
   if (question.updates || among.updates == UpdatePlace::kAtEnd)
     return with_window_that_fits(among, planner);
@@ -110,12 +109,7 @@ Answer with_best_updates(const Question& question,
   const auto* const beside = std::get_if<plan::Plan>(&then);
   if (found == nullptr || (beside != nullptr && beside->step <= found->step)) return then;
   if (found->updates == UpdatePlace::kAtEnd) return answer;
-  plan::Alternative alternative{.policy = kAtEnd, .step = {}, .infeasible = {}};
-  if (beside != nullptr)
-    alternative.step = beside->step;
-  else
-    alternative.infeasible = std::get<plan::Infeasible>(then);
-  found->alternatives.push_back(std::move(alternative));
+  found->alternatives.push_back(as_alternative(kAtEnd, then));
   return answer;
 }
 

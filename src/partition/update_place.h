@@ -4,8 +4,6 @@
 
 #include "trireme/partition/planner.h"
 
-#include <functional>
-
 namespace trireme::partition {
 
 /// The question with updates among the passes where one stage may have them; else with all updates
@@ -20,7 +18,6 @@ Bytes update_window(const Question& question, int rank, const LayerRuns& runs);
 
 /// What `planner` says to that question or, where that is faster or alone has a plan, to the one
 /// with all updates at the end, which it is asked at the same time.
-Answer with_best_updates(const Question& question,
-                         const std::function<Answer(const Question&)>& planner);
+Answer with_best_updates(const Question& question, const Planner& planner);
 
 }  // namespace trireme::partition

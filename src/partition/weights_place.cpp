@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/partition/tried.h"
 #include "trireme/program/groups.h"
 
 #include <algorithm>
@@ -18,12 +19,10 @@ namespace trireme::partition {
 namespace {
 
 /// Plans that are made between none of the layers streamed and all of them, with two layers on the
-/// device at a time and then with more; fewer for questions of more than so many layers x stages,
-/// which take seconds each, and none where all of them are slower than none.
-constexpr int kLooks = 5, kLooksAtMore = 3, kLooksAtLarge = 2, kLarge = 2000;
+/// device at a time and then with more; fewer for large questions, and none where all of them are
+/// slower than none.
+constexpr int kLooks = 5, kLooksAtMore = 3, kLooksAtLarge = 2;
 constexpr int kMoreAtOnce = 3;
-/// A step that takes no longer than that of one without waits is not worth a further look.
-constexpr double kNearIdeal = 1.005;
 constexpr const char* kOnDevice = "weights on the device";
 
 /// Whether nothing is run twice and nothing is away, on a rank alone: of several, less memory may
@@ -33,9 +32,9 @@ bool has_no_price(const plan::Plan& plan) {
 }
 
 /// Plans by how many layers are streamed.
-class Search {
+class WeightsSearch {
  public:
-  Search(const Question& question, const std::function<Answer(const Question&)>& plan)
+  WeightsSearch(const Question& question, const Planner& plan)
       : question_(question),
         optimizer_(question.optimizer_copies),
         all_(static_cast<int>(all_to_stream(question.chain).size())),
@@ -45,12 +44,8 @@ class Search {
   Answer best();
 
  private:
-  struct Looked {
+  struct Looked : Look {
     int layers, at_once;
-    Answer answer;
-
-    const plan::Plan* plan() const { return std::get_if<plan::Plan>(&answer); }
-    Seconds step() const { return plan() == nullptr ? kAnyTime : plan()->step; }
   };
   const Looked& look(int layers);
   /// At plans beside the fastest one with as many layers at a time as now.
@@ -58,7 +53,6 @@ class Search {
   /// The same with more of them, which all of them away leave less memory for.
   void look_at_more();
   const Looked& fastest() const;
-  bool is_large() const { return question_.chain.length() * question_.stages > kLarge; }
   bool is_near_ideal() const { return fastest().step() <= ideal_ * kNearIdeal; }
   /// Most layers whose copies take less than that.
   int most_within(Seconds step) const;
@@ -69,7 +63,7 @@ class Search {
   std::optional<Seconds> optimizer_;
   int all_;  ///< most layers that are worth a look
   Seconds ideal_;
-  const std::function<Answer(const Question&)>& plan_;
+  const Planner& plan_;
   std::vector<Looked> looked_;
 };
 
@@ -92,7 +86,7 @@ Seconds least_copies(const Question& question, const std::vector<int>& layers) {
   return Seconds(std::max(0.0, bytes - gradients) / rate);
 }
 
-int Search::most_within(Seconds step) const {
+int WeightsSearch::most_within(Seconds step) const {
   int fits = 0, too_many = all_ + 1;
   while (too_many - fits > 1) {
     const int middle = fits + (too_many - fits) / 2;
@@ -102,14 +96,14 @@ int Search::most_within(Seconds step) const {
   return fits;
 }
 
-const Search::Looked& Search::look(int layers) {
+const WeightsSearch::Looked& WeightsSearch::look(int layers) {
   question_.streamed = layers_to_stream(question_.chain, layers);
   Question asked = question_;
   if (layers == 0) asked.group = 1;  // groups are for what comes for every use
-  return looked_.emplace_back(Looked{layers, *question_.weights_at_once, plan_(asked)});
+  return looked_.emplace_back(Looked{{plan_(asked)}, layers, *question_.weights_at_once});
 }
 
-Answer Search::best() {
+Answer WeightsSearch::best() {
   const bool may_be_more = !question_.weights_at_once;
   question_.weights_at_once = question_.weights_at_once.value_or(program::kLeastAtOnce);
   const plan::Plan* const resident = look(0).plan();
@@ -126,13 +120,15 @@ Answer Search::best() {
     looked_.pop_back();
     look(all_);
   }
-  const bool is_hopeful = !is_large() || fastest().layers > 0;
-  if (looked_.back().plan() != nullptr && is_hopeful) refine(is_large() ? kLooksAtLarge : kLooks);
-  if (may_be_more && !is_large() && fastest().plan() != nullptr && !is_near_ideal()) look_at_more();
+  const bool is_hopeful = !is_large(question_) || fastest().layers > 0;
+  if (looked_.back().plan() != nullptr && is_hopeful)
+    refine(is_large(question_) ? kLooksAtLarge : kLooks);
+  if (may_be_more && !is_large(question_) && fastest().plan() != nullptr && !is_near_ideal())
+    look_at_more();
   return settled(fastest());
 }
 
-void Search::look_at_more() {
+void WeightsSearch::look_at_more() {
   const int best = fastest().layers;
   if (best == 0) return;
   question_.weights_at_once = kMoreAtOnce;
@@ -141,7 +137,7 @@ void Search::look_at_more() {
   refine(kLooksAtMore);
 }
 
-void Search::refine(int looks) {
+void WeightsSearch::refine(int looks) {
   for (int k = 0; k < looks && !is_near_ideal(); ++k) {
     std::vector<LookedAt> steps;
     for (const Looked& one : looked_)
@@ -153,24 +149,22 @@ void Search::refine(int looks) {
   }
 }
 
-const Search::Looked& Search::fastest() const {
-  const auto best =
-      std::min_element(looked_.begin(), looked_.end(),
-                       [](const Looked& a, const Looked& b) { return a.step() < b.step(); });
+const WeightsSearch::Looked& WeightsSearch::fastest() const {
+  const auto best = fastest_of(looked_);
   if (best->plan() != nullptr) return *best;
   // Of plans that lack something, the one that streams most lacks least.
   return *std::max_element(looked_.begin(), looked_.end(),
                            [](const Looked& a, const Looked& b) { return a.layers < b.layers; });
 }
 
-Answer Search::settled(const Looked& best) {
+Answer WeightsSearch::settled(const Looked& best) {
   Answer answer = best.answer;
   const bool may_move = !optimizer_ && has_no_copies(question_);
   if (may_move && best.plan() != nullptr && !is_near_ideal()) {
     Seconds least = best.step();
     question_.optimizer_copies = kAnyTime;
     std::set<std::pair<int, int>> places{{best.layers, best.at_once}};
-    if (!is_large()) places.insert({{all_, best.at_once}, {all_, looked_.back().at_once}});
+    if (!is_large(question_)) places.insert({{all_, best.at_once}, {all_, looked_.back().at_once}});
     for (const auto& [layers, at_once] : places) {
       if (layers == 0) continue;
       question_.streamed = layers_to_stream(question_.chain, layers);
@@ -186,19 +180,12 @@ Answer Search::settled(const Looked& best) {
   }
   auto* const chosen = std::get_if<plan::Plan>(&answer);
   if (chosen == nullptr || plan::streamed_weights(*chosen, question_.chain).empty()) return answer;
-  plan::Alternative other{.policy = kOnDevice, .step = {}, .infeasible = {}};
-  const Looked& resident = looked_.front();
-  if (resident.plan() != nullptr)
-    other.step = resident.step();
-  else
-    other.infeasible = std::get<plan::Infeasible>(resident.answer);
-  chosen->alternatives.push_back(std::move(other));
+  chosen->alternatives.push_back(as_alternative(kOnDevice, looked_.front().answer));
   return answer;
 }
 
 /// For a question that nothing answers.
-std::optional<plan::Advice> advice(Question question,
-                                   const std::function<Answer(const Question&)>& plan) {
+std::optional<plan::Advice> advice(Question question, const Planner& plan) {
   question.streamed = all_to_stream(question.chain);
   question.weights_at_once = program::kLeastAtOnce;
   const Bytes all = with_margin(streamed_bytes(question, *question.streamed).outside +
@@ -214,7 +201,7 @@ std::optional<plan::Advice> advice(Question question,
 
 }  // namespace
 
-Answer with_best_at_once(Question question, const std::function<Answer(const Question&)>& plan) {
+Answer with_best_at_once(Question question, const Planner& plan) {
   question.weights_at_once = program::kLeastAtOnce;
   Answer few = plan(question);
   const auto* const with_few = std::get_if<plan::Plan>(&few);
@@ -227,14 +214,13 @@ Answer with_best_at_once(Question question, const std::function<Answer(const Que
   return is_better ? more : few;
 }
 
-Answer with_best_streams(const Question& question,
-                         const std::function<Answer(const Question&)>& plan) {
+Answer with_best_streams(const Question& question, const Planner& plan) {
   Question asked = question;
   asked.streamed = std::vector<int>{};
   asked.weights_at_once = program::kLeastAtOnce;
   const bool may_stream = !all_to_stream(question.chain).empty();
   Answer answer =
-      may_stream && some_can_stream(question) ? Search(question, plan).best() : plan(asked);
+      may_stream && some_can_stream(question) ? WeightsSearch(question, plan).best() : plan(asked);
   auto* const infeasible = std::get_if<plan::Infeasible>(&answer);
   // State alone that would do is less than weights, and has been advised.
   if (infeasible != nullptr && may_stream && !has_host_advice(*infeasible))

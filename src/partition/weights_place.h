@@ -11,16 +11,13 @@
 
 #include "trireme/partition/planner.h"
 
-#include <functional>
-
 namespace trireme::partition {
 
 /// For a question without weights_at_once: the faster of its plans with two and with three.
-Answer with_best_at_once(Question question, const std::function<Answer(const Question&)>& plan);
+Answer with_best_at_once(Question question, const Planner& plan);
 
 /// For a question without `streamed`: `plan` is asked for plans with some, several times; the
 /// fastest of them.
-Answer with_best_streams(const Question& question,
-                         const std::function<Answer(const Question&)>& plan);
+Answer with_best_streams(const Question& question, const Planner& plan);
 
 }  // namespace trireme::partition

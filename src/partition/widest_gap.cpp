@@ -6,6 +6,11 @@
 
 namespace trireme::partition {
 
+bool is_large(const Question& question) {
+  constexpr int kMost = 2000;
+  return question.chain.length() * question.stages > kMost;
+}
+
 std::optional<double> middle_beside_fastest(std::vector<LookedAt> looked, double finest) {
   std::stable_sort(looked.begin(), looked.end(),
                    [](const LookedAt& a, const LookedAt& b) { return a.number < b.number; });

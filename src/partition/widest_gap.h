@@ -3,11 +3,34 @@
 #pragma once
 
 #include "trireme/core/units.h"
+#include "trireme/partition/planner.h"
 
+#include <algorithm>
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace trireme::partition {
+
+/// A step that takes no longer than that of one without waits is not worth a further look.
+inline constexpr double kNearIdeal = 1.005;
+
+/// Whether there are so many layers x stages that a plan takes seconds or more.
+bool is_large(const Question& question);
+
+/// What a look found.
+struct Look {
+  Answer answer;
+
+  const plan::Plan* plan() const { return std::get_if<plan::Plan>(&answer); }
+  Seconds step() const { return plan() == nullptr ? kAnyTime : plan()->step; }
+};
+/// The fastest of looks, of equals the first.
+template <class Looks>
+auto fastest_of(const Looks& looks) {
+  return std::min_element(looks.begin(), looks.end(),
+                          [](const Look& a, const Look& b) { return a.step() < b.step(); });
+}
 
 /// A number that was looked at and the step that it gave, infinite where nothing fits.
 struct LookedAt {

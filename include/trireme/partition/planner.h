@@ -102,6 +102,8 @@ std::optional<program::UpdatePlace> updates_of(const std::string& place);
 
 /// A plan with its predictions and the alternatives that it beat, or why there is none.
 using Answer = std::variant<plan::Plan, plan::Infeasible>;
+/// Who answers questions, with some of what they leave open settled.
+using Planner = std::function<Answer(const Question&)>;
 
 /// Solvers for several stages beside the single-stage ones, in the order in which tables show them:
 /// "joint" (the least time of every stage by tables, with copies where a rank can), "adapipe" (per

@@ -42,6 +42,8 @@ const Tried* fastest(const std::vector<Tried>& tried);
 /// The least budget among those that do not fit; nullptr if there are none.
 const Tried* leanest(const std::vector<Tried>& tried);
 
+/// What an answer that was not taken would cost, or why it is none.
+plan::Alternative as_alternative(const std::string& policy, const Answer& answer);
 /// What the others would cost, for the plan's file.
 std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, const Tried& chosen);
 
