@@ -31,7 +31,7 @@ flex:1 1 128px}
 .table{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
 th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--rule);white-space:nowrap}
-th{color:var(--soft);font-weight:500;vertical-align:bottom}
+th{color:var(--soft);font-weight:500;vertical-align:bottom;white-space:normal}
 .left{text-align:left}.right{text-align:right}
 pre{background:var(--panel);border:1px solid var(--rule);border-radius:8px;padding:10px 14px;
 font:12px/1.6 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre-wrap}
