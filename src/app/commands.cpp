@@ -8,10 +8,13 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
+#include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <limits>
 #include <new>
@@ -34,6 +37,8 @@ void add_check(CLI::App& app, CheckArguments& arguments);
 /// Throws where two of these options name one file: the one that is written last would be all of
 /// it.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
+/// Throws where the first argument is a word that is none of the commands.
+void require_command(const CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace
 
@@ -43,6 +48,7 @@ int run_pure(int argc, const char* const* argv) {
       "together.",
       "trireme");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.add_subcommand("train",
                      "Train a job, alone or under mpirun -n RANKS (see trireme train --help)");
   app.add_subcommand("profile",
@@ -57,7 +63,10 @@ int run_pure(int argc, const char* const* argv) {
   add_plan(app, plan_arguments);
   add_simulate(app, simulate_arguments);
   add_check(app, check_arguments);
+  // Else a file that grows over its limit ends the process without a word.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
+    require_command(app, argc, argv);
     app.parse(argc, argv);
     const int code = app.got_subcommand("plan")       ? plan(plan_arguments)
                      : app.got_subcommand("simulate") ? simulate_plan(simulate_arguments)
@@ -266,6 +275,17 @@ void add_check(CLI::App& app, CheckArguments& arguments) {
       "  trireme check configs/quickstart.yaml --set memory.device_budget=48MiB\n"
       "  trireme check configs/quickstart.yaml --resolved\n"
       "  trireme check plan.json --chain chain.yaml");
+}
+
+void require_command(const CLI::App& app, int argc, const char* const* argv) {
+  const std::string word = argc > 1 ? argv[1] : "-";
+  std::vector<std::string> commands;
+  for (const CLI::App* const each : app.get_subcommands(nullptr))
+    commands.push_back(each->get_name());
+  if (word.starts_with("-") || std::find(commands.begin(), commands.end(), word) != commands.end())
+    return;
+  throw InputError(concat("'", word, "' is no command", did_you_mean(word, commands),
+                          ", must be one of ", join(commands, ", ")));
 }
 
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {

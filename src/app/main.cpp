@@ -56,6 +56,16 @@ void hold_save_signal(const std::string_view command) {
   sigprocmask(SIG_BLOCK, &saving, nullptr);
 }
 
+/// The option that a script has given a variable that is not set; null where there is none. A text
+/// to go on with may be empty.
+const char* option_without_value(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view option = argv[i - 1];
+    if (argv[i][0] == '\0' && option.starts_with("-") && option != "--prompt") return argv[i - 1];
+  }
+  return nullptr;
+}
+
 /// Replaces this process; returns only when that failed.
 int become_runtime(char** argv) {
   wait_less_busily();
@@ -70,5 +80,9 @@ int become_runtime(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const char* const option = option_without_value(argc, argv)) {
+    std::cerr << "trireme: " << option << ": is empty, must have a value\n";
+    return 2;
+  }
   return needs_runtime(argc, argv) ? become_runtime(argv) : trireme::app::run_pure(argc, argv);
 }

@@ -78,8 +78,9 @@ void require_outer_tier(const PlanArguments& arguments, const chain::Platform& p
                               "host or disk bytes and the rates of copies, ",
                               rates));
   };
-  require("--optimizer", arguments.optimizer, "out and in", partition::can_move_state);
-  require("--weights", arguments.weights, "in", partition::can_stream);
+  require("--optimizer", arguments.optimizer, "out_bytes_per_s and in_bytes_per_s",
+          partition::can_move_state);
+  require("--weights", arguments.weights, "in_bytes_per_s", partition::can_stream);
 }
 
 Question read_question(const PlanArguments& arguments) {
@@ -156,7 +157,7 @@ chain::Platform read_platform(const PlanArguments& arguments) {
 std::optional<Bytes> memory_of(const PlanArguments& arguments) {
   if (arguments.memory.empty()) return std::nullopt;
   const std::optional<Bytes> memory = parse_bytes(arguments.memory);
-  if (!memory)
+  if (!memory || *memory == Bytes(0))
     throw InputError(
         concat("--memory: is '", arguments.memory, "', must be a size such as 12GiB or 4096"));
   return memory;

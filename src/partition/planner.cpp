@@ -10,6 +10,7 @@
 #include "solver_store.h"
 #include "update_place.h"
 #include "weights_place.h"
+#include "widest_gap.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -24,6 +25,7 @@ namespace {
 /// Of tables, which take most of the time of planning for a pipeline: a quick plan has so many
 /// times fewer, down to so many.
 constexpr int kFewerSlots = 4, kFewSlots = 100;
+constexpr const char* kJoint = "joint";
 
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
@@ -34,6 +36,11 @@ Answer in_its_groups(const Question& question, const Planner& planner);
 Answer plan_alone(const Question& question);
 /// The same answer; throws InputError where the question's groups are why there is no plan.
 Answer able_to_take_turns(Answer answer);
+/// Whether a plan of one stage, whose solvers look at one micro-batch, may do better where the
+/// copies of all of them are planned together.
+bool may_gain_by_joint(const Question& question, const Answer& answer);
+/// The plan with the shorter step, with the other one among its alternatives.
+Answer faster(Answer first, Answer second);
 /// Of all that is left open, what makes a step fastest.
 Answer searched(const Question& question);
 /// The best of the plans by `planner` with the optimizer's state and weights where they may be.
@@ -44,10 +51,16 @@ Question one_by_one(Question question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  const auto with_places = [](const Question& asked) {
-    return with_scouted_places(asked, searched, planned);
+  const auto asked_for = [&](const std::string& solver) {
+    Question asked = with_store(question);
+    asked.solver = solver;
+    return with_best_updates(asked, [](const Question& updated) {
+      return with_scouted_places(updated, searched, planned);
+    });
   };
-  return able_to_take_turns(with_best_updates(with_store(question), with_places));
+  Answer answer = able_to_take_turns(asked_for(question.solver));
+  return may_gain_by_joint(question, answer) ? faster(std::move(answer), asked_for(kJoint))
+                                             : answer;
 }
 
 std::optional<Answer> quick_plan(const Question& question) {
@@ -89,6 +102,21 @@ Tried try_alone(const Question& question, const std::string& solver) {
 }
 
 namespace {
+
+bool may_gain_by_joint(const Question& question, const Answer& answer) {
+  const auto* const plan = std::get_if<plan::Plan>(&answer);
+  if (plan == nullptr || question.stages > 1 || question.solver != "auto") return false;
+  return question.platform.ranks.front().can_copy() &&
+         plan->step > ideal_step(question) * kNearIdeal;
+}
+
+Answer faster(Answer first, Answer second) {
+  auto *one = std::get_if<plan::Plan>(&first), *other = std::get_if<plan::Plan>(&second);
+  if (other == nullptr) return first;
+  if (other->step < one->step) std::swap(one, other);
+  one->alternatives.push_back({.policy = other->solver, .step = other->step, .infeasible = {}});
+  return std::move(*one);
+}
 
 Answer able_to_take_turns(Answer answer) {
   const auto* const infeasible = std::get_if<plan::Infeasible>(&answer);

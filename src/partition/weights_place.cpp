@@ -46,13 +46,17 @@ class WeightsSearch {
  private:
   struct Looked : Look {
     int layers, at_once;
+    std::optional<Seconds> optimizer;  ///< as in the question
   };
   const Looked& look(int layers);
-  /// At plans beside the fastest one with as many layers at a time as now.
+  /// At plans beside the fastest one with as many layers at a time, and the state where it is, as
+  /// now.
   void refine(int looks);
   /// The same with more of them, which all of them away leave less memory for.
   void look_at_more();
   const Looked& fastest() const;
+  /// Of the plan that streams nothing, whether its state is where it is beside streamed weights.
+  bool is_beside_streams(const Looked& resident) const;
   bool is_near_ideal() const { return fastest().step() <= ideal_ * kNearIdeal; }
   /// Most layers whose copies take less than that.
   int most_within(Seconds step) const;
@@ -100,7 +104,8 @@ const WeightsSearch::Looked& WeightsSearch::look(int layers) {
   question_.streamed = layers_to_stream(question_.chain, layers);
   Question asked = question_;
   if (layers == 0) asked.group = 1;  // groups are for what comes for every use
-  return looked_.emplace_back(Looked{{plan_(asked)}, layers, *question_.weights_at_once});
+  return looked_.emplace_back(
+      Looked{{plan_(asked)}, layers, *question_.weights_at_once, question_.optimizer_copies});
 }
 
 Answer WeightsSearch::best() {
@@ -140,13 +145,22 @@ void WeightsSearch::look_at_more() {
 void WeightsSearch::refine(int looks) {
   for (int k = 0; k < looks && !is_near_ideal(); ++k) {
     std::vector<LookedAt> steps;
-    for (const Looked& one : looked_)
-      if (one.at_once == *question_.weights_at_once || one.layers == 0)
+    for (const Looked& one : looked_) {
+      if (one.layers == 0)
+        steps.push_back({0, is_beside_streams(one) ? one.step() : kAnyTime});
+      else if (one.optimizer == question_.optimizer_copies &&
+               one.at_once == *question_.weights_at_once)
         steps.push_back({double(one.layers), one.step()});
+    }
     const auto middle = middle_beside_fastest(std::move(steps), 2);
     if (!middle) return;
     look(static_cast<int>(std::ceil(*middle)));
   }
+}
+
+bool WeightsSearch::is_beside_streams(const Looked& resident) const {
+  if (optimizer_ || resident.plan() == nullptr) return true;
+  return has_state_away(*resident.plan()) == (question_.optimizer_copies != Seconds(0));
 }
 
 const WeightsSearch::Looked& WeightsSearch::fastest() const {

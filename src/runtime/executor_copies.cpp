@@ -10,7 +10,7 @@ namespace trireme::runtime {
 namespace {
 
 Seconds since(std::chrono::steady_clock::time_point begin) {
-  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return to_seconds(std::chrono::steady_clock::now() - begin);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class CopyLane {
   struct Span {
     Clock::time_point begin, end;
 
-    Seconds time() const { return Seconds(std::chrono::duration<double>(end - begin).count()); }
+    Seconds time() const { return to_seconds(end - begin); }
   };
   using Ticket = std::uint64_t;  ///< 1, 2, ... in the order of posting
 
