@@ -20,9 +20,9 @@ using Defaults = std::map<std::string, std::string>;  // by key, as the docs wri
 using Tables = std::map<std::string, Defaults>;       // by heading
 
 std::string trimmed(std::string text) {
-  const auto begin = text.find_first_not_of(' ');
+  const auto begin = text.find_first_not_of(" \n");
   return begin == std::string::npos ? ""
-                                    : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+                                    : text.substr(begin, text.find_last_not_of(" \n") - begin + 1);
 }
 
 /// Headings by their first words ("## train.optimizer", "## gpt (Radford et al. 2019)").
