@@ -127,7 +127,7 @@ TEST(ReadPlan, RefusesABrokenHead) {
       {head + "}", "1: stages is missing"},
       {head + ",\n\"stages\": {}}", "5: stages is a map, must be a list"},
       {head + ",\n\"stages\": []}", "5: stages is an empty list, must have at least one stage"},
-      {head + ",\n\"stage\": []}", "1: stages is missing"},
+      {head + ",\n\"stage\": []}", "1: stages is missing, but there is 'stage'"},
       {head + ",\n\"stages\": [],\n\"predicted\": {\"step\": 1}}",
        "6: predicted.step is not a key here (known: step_s, bubble, recompute_s)"},
       {head + ",\n\"stages\": [],\n\"predicted\": {\"step_s\": -1}}",
