@@ -56,12 +56,13 @@ void hold_save_signal(const std::string_view command) {
   sigprocmask(SIG_BLOCK, &saving, nullptr);
 }
 
-/// The option that a script has given a variable that is not set; null where there is none. A text
-/// to go on with may be empty.
+/// The option that a script has given a variable that is not set; null where there is none. What
+/// prompts may be, `generate` says.
 const char* option_without_value(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view option = argv[i - 1];
-    if (argv[i][0] == '\0' && option.starts_with("-") && option != "--prompt") return argv[i - 1];
+    if (argv[i][0] == '\0' && option.starts_with("-") && !option.starts_with("--prompt"))
+      return argv[i - 1];
   }
   return nullptr;
 }
