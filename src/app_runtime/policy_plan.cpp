@@ -79,7 +79,7 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
   for (const int last : ends) {
     plan::StagePlan stage;
     stage.rank = static_cast<int>(plan.stages.size());
-    stage.in_flight = plan.schedule == "gpipe" ? groups : std::min(stages - stage.rank, groups);
+    stage.in_flight = program::usual_in_flight(plan.schedule, stages, stage.rank, groups);
     stage.program =
         solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
     plan.stages.push_back(std::move(stage));

@@ -130,8 +130,8 @@ Seconds ideal_step(const Question& question) {
 int in_flight(const Question& question, int stage) {
   if (question.schedule == "1f1b" && !question.in_flight.empty())
     return std::min(question.in_flight[static_cast<std::size_t>(stage)], question.micro_batches);
-  return question.schedule == "gpipe" ? question.micro_batches
-                                      : std::min(question.stages - stage, question.micro_batches);
+  return program::usual_in_flight(question.schedule, question.stages, stage,
+                                  question.micro_batches);
 }
 
 chain::Chain at_speed(const chain::Chain& chain, double speed) {

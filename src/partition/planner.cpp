@@ -51,8 +51,8 @@ Question one_by_one(Question question);
 
 Answer plan(const Question& question) {
   require_sound(question);
-  const auto asked_for = [&](const std::string& solver) {
-    Question asked = with_store(question);
+  const auto asked_for = [stored = with_store(question)](const std::string& solver) {
+    Question asked = stored;
     asked.solver = solver;
     return with_best_updates(asked, [](const Question& updated) {
       return with_scouted_places(updated, searched, planned);

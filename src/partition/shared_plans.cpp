@@ -155,8 +155,7 @@ program::TimedTurns SharedPlans::turns(const Allocation& allocation, const Count
     times.message.push_back(link.time(question.chain.output(allocation.last(k))).count());
   }
   const program::PassOrder order =
-      question.schedule == "gpipe" ? program::gpipe({allocation.stages(), question.micro_batches})
-                                   : program::one_f_one_b_with(counts, question.micro_batches);
+      program::pass_order(question.schedule, counts, question.micro_batches);
   return program::take_turns(order, allocation.ranks, times);
 }
 

@@ -20,10 +20,9 @@ constexpr double kRounding = 1e-9;
 
 program::PassOrder order_of(const StageRoom& room) {
   const Question& question = room.question();
-  if (question.schedule == "gpipe") return program::gpipe({room.stages(), question.micro_batches});
   std::vector<int> counts;
   for (int k = 0; k < room.stages(); ++k) counts.push_back(in_flight(question, k));
-  return program::one_f_one_b_with(counts, question.micro_batches);
+  return program::pass_order(question.schedule, counts, question.micro_batches);
 }
 
 }  // namespace

@@ -55,23 +55,6 @@ TEST(PlanCommand, PrintsTimeBytesAndProgram) {
                                     "backward 2, forward_tape 1, backward 1\n"));
 }
 
-// A script's variable that is not set, or a word that is nearly a command.
-TEST(PlanCommand, IsNotTakenForSomethingElse) {
-  const PlanFolder files;
-  const CommandResult nameless = plan(files, "-o ''"), nothing = plan(files, "--memory 0"),
-                      misspelt = run_command(kTrireme + " paln --chain " + files.chain),
-                      version = run_command(kTrireme + " --version");
-
-  EXPECT_EQ(nameless.exit_code, 2);
-  EXPECT_THAT(nameless.errors, HasSubstr("-o: is empty, must have a value"));
-  EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.errors, HasSubstr("--memory: is '0', must be a size such as 12GiB"));
-  EXPECT_EQ(misspelt.exit_code, 2);
-  EXPECT_THAT(misspelt.errors, HasSubstr("'paln' is no command (did you mean 'plan'?)"));
-  EXPECT_EQ(version.exit_code, 0);
-  EXPECT_THAT(version.out, testing::StartsWith("trireme 0."));
-}
-
 TEST(PlanCommand, TakesStaticBytesOutOfTheMemory) {
   const PlanFolder files;
   files.folder.file("chain.yaml", replaced(chain_a_text(), "tape_bytes: 4,",
