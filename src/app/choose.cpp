@@ -11,8 +11,7 @@ namespace trireme::app {
 namespace {
 
 Seconds now() {
-  return Seconds(
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return to_seconds(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 std::vector<std::string> row_of(const partition::Tried& tried, Seconds solving, Seconds ideal);

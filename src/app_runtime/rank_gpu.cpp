@@ -218,8 +218,7 @@ std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part) {
 
 BytesPerSecond median_rate(const std::deque<tier::CopyLane::Span>& spans, Bytes size) {
   std::vector<double> seconds;
-  for (const tier::CopyLane::Span& span : spans)
-    seconds.push_back(std::chrono::duration<double>(span.end - span.begin).count());
+  for (const tier::CopyLane::Span& span : spans) seconds.push_back(span.time().count());
   std::sort(seconds.begin(), seconds.end());
   return BytesPerSecond(static_cast<double>(size.count()) / seconds[seconds.size() / 2]);
 }

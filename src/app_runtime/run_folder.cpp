@@ -12,7 +12,6 @@
 #include "trireme/report/run_page.h"
 
 #include <chrono>
-#include <regex>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,13 +20,11 @@ namespace trireme::app {
 namespace {
 
 Seconds wall_time() {
-  return Seconds(
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+  return to_seconds(std::chrono::system_clock::now().time_since_epoch());
 }
 
 Seconds steady_time() {
-  return Seconds(
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return to_seconds(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
@@ -58,21 +55,11 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   }
 }
 
-/// What a run that was killed while it wrote them has left of io::write_file()'s files.
-void remove_parts(const std::filesystem::path& folder) {
-  static const std::regex part(
-      R"(\.(job\.yaml|plan\.json|chain\.yaml|platform\.yaml|metrics\.jsonl|summary\.json|)"
-      R"(report\.html)\.[0-9]+\.part)");
-  std::vector<std::filesystem::path> parts;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (std::regex_match(entry.path().filename().string(), part)) parts.push_back(entry.path());
-  for (const std::filesystem::path& file : parts) std::filesystem::remove(file);
-}
-
 /// What a run that was killed has left, which nobody else removes.
 void tidy(const RunFolder::Parts& parts) {
   const std::filesystem::path folder = parts.job.report.directory;
-  remove_parts(folder);
+  io::remove_drafts(folder, {"job.yaml", "plan.json", "chain.yaml", "platform.yaml",
+                             "metrics.jsonl", "summary.json", "report.html"});
   const checkpoint::Store store(checkpoints_folder(folder));
   store.sweep();
   // Killed behind its last checkpoint: none comes after that, which would.

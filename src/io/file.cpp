@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <ostream>
+#include <regex>
 #include <system_error>
 #include <utility>
 
@@ -70,6 +71,17 @@ void write_file(const fs::path& file, std::string_view content) {
   create_folder_of(target);
   replace_file(target, content);
   flush_folder(target.parent_path());
+}
+
+void remove_drafts(const fs::path& folder, const std::set<std::string>& names) {
+  static const std::regex kDraft(R"(\.(.+)\.[0-9]+\.part)");
+  std::vector<fs::path> drafts;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string file = entry.path().filename().string();
+    std::smatch parts;
+    if (std::regex_match(file, parts, kDraft) && names.contains(parts[1])) drafts.push_back(entry);
+  }
+  for (const fs::path& draft : drafts) fs::remove(draft);
 }
 
 void require_writable(const fs::path& file) {

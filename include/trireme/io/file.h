@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,10 @@ std::string read_file(const std::filesystem::path& file, Bytes most = Bytes(std:
 /// link is followed, and what is no regular file (a pipe, /dev/stdout) is written to directly.
 /// Throws Error.
 void write_file(const std::filesystem::path& file, std::string_view content);
+
+/// Removes what a process that was killed within write_file() has left of files with these names in
+/// the folder.
+void remove_drafts(const std::filesystem::path& folder, const std::set<std::string>& names);
 
 /// Throws Error where write_file() would, as far as can be told without writing: a command that
 /// takes minutes asks before it begins. Empty: none is to be written.
