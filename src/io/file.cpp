@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <map>
 #include <ostream>
-#include <regex>
 #include <system_error>
 #include <utility>
 
@@ -33,6 +32,10 @@ void require_no_folder(const fs::path& file, const fs::file_status& status);
 /// What the path means once a symbolic link is followed.
 fs::path target_of(const fs::path& file);
 void create_folder_of(const fs::path& file);
+/// Where write_file() puts the content until it is whole: .NAME.PROCESS.part beside the file.
+fs::path draft_of(const fs::path& file);
+/// The file's name that such a draft is for; "" for any other file.
+std::string name_of_draft(const fs::path& draft);
 void replace_file(const fs::path& file, std::string_view content);
 
 }  // namespace
@@ -74,13 +77,9 @@ void write_file(const fs::path& file, std::string_view content) {
 }
 
 void remove_drafts(const fs::path& folder, const std::set<std::string>& names) {
-  static const std::regex kDraft(R"(\.(.+)\.[0-9]+\.part)");
   std::vector<fs::path> drafts;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string file = entry.path().filename().string();
-    std::smatch parts;
-    if (std::regex_match(file, parts, kDraft) && names.contains(parts[1])) drafts.push_back(entry);
-  }
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (names.contains(name_of_draft(entry.path()))) drafts.push_back(entry);
   for (const fs::path& draft : drafts) fs::remove(draft);
 }
 
@@ -176,10 +175,22 @@ void create_folder_of(const fs::path& file) {
   if (failure) fail_write(file, failure.value());
 }
 
-void replace_file(const fs::path& file, std::string_view content) {
+fs::path draft_of(const fs::path& file) {
   // The process number keeps ranks that share a folder apart.
-  const fs::path draft =
-      file.parent_path() / concat(".", file.filename().string(), ".", ::getpid(), ".part");
+  return file.parent_path() / concat(".", file.filename().string(), ".", ::getpid(), ".part");
+}
+
+std::string name_of_draft(const fs::path& draft) {
+  const fs::path numbered = draft.stem();
+  const std::string process = numbered.extension().string();
+  const std::string name = numbered.stem().string();
+  const bool is_number =
+      process.size() > 1 && process.find_first_not_of("0123456789", 1) == std::string::npos;
+  return draft.extension() == ".part" && is_number && name.starts_with('.') ? name.substr(1) : "";
+}
+
+void replace_file(const fs::path& file, std::string_view content) {
+  const fs::path draft = draft_of(file);
   ::unlink(draft.c_str());
   try {
     Descriptor out(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using support::input_error;
 using support::TemporaryFolder;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 std::vector<fs::path> contents_of(const fs::path& folder) {
@@ -62,6 +63,19 @@ TEST(WriteFile, LeavesNothingButTheFile) {
 
   EXPECT_EQ(read_file(folder / "x"), "new");
   EXPECT_THAT(contents_of(folder.path()), ElementsAre("x"));
+}
+
+TEST(RemoveDrafts, TakesThoseOfTheNamedFilesAlone) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> kept{".a.yaml..part", ".a.yaml.12x.part", ".b.yaml.12.part",
+                                      "a.yaml", "a.yaml.12.part"};
+  for (const std::string& file : kept) write_file(folder / file, "x");
+  write_file(folder / ".a.yaml.12.part", "x");
+  write_file(folder / ".summary.7.part", "x");
+
+  remove_drafts(folder.path(), {"a.yaml", "summary"});
+
+  EXPECT_THAT(contents_of(folder.path()), ElementsAreArray(kept));
 }
 
 // A reader that runs beside the writer sees the old or the new content, whole.
