@@ -86,7 +86,6 @@ program::StageProgram carried_over(const Question& question, program::StageProgr
 
 /// A plan for groups as it runs.
 plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
-  plan.chain_digest = chain::digest(question.chain);
   plan.micro_batches = question.micro_batches;
   plan.group = question.group.value();
   plan.alternatives.clear();
@@ -106,7 +105,7 @@ std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan
   std::vector<Bytes> excess(question.platform.ranks.size());
   for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
     const simulate::Simulation simulation =
-        simulate::simulate(program, setting, simulate::Detail::kSummary);
+        simulate::simulate(program, setting, simulate::Detail::kFigures);
     if (simulation.fault) return std::nullopt;
     for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
       const Bytes memory = question.platform.ranks[rank].memory;

@@ -99,7 +99,7 @@ plan::Plan IdleMemorySearch::best() {
 }
 
 std::vector<Bytes> IdleMemorySearch::idle() const {
-  const simulate::Simulation now = simulated(question_, best_, simulate::Detail::kSummary);
+  const simulate::Simulation now = simulated(question_, best_, simulate::Detail::kFigures);
   std::vector<Bytes> idle(question_.platform.ranks.size());
   for (std::size_t rank = 0; rank < now.ranks.size(); ++rank) {
     const Bytes memory = question_.platform.ranks[rank].memory;

@@ -161,8 +161,6 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
                              std::vector<program::StageProgram> programs, Placement placement) {
   Judged result;
   plan::Plan& plan = result.plan;
-  plan.chain_name = question.chain.name;
-  plan.chain_digest = chain::digest(question.chain);
   plan.schedule = question.schedule;
   plan.solver = solver;
   plan.micro_batches = question.micro_batches;
@@ -204,7 +202,7 @@ std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan) 
   // Weights that are streamed may meet in a validation as in no step: the last layer's and the
   // first one's.
   if (!is_within(question, simulate::simulate(validation_of(result.plan), setting,
-                                              simulate::Detail::kSummary)))
+                                              simulate::Detail::kFigures)))
     return std::nullopt;
   return std::move(result.plan);
 }
@@ -247,7 +245,7 @@ void with_updates_that_are(plan::Plan& plan) {
 std::optional<std::string> fault_of(const Question& question, Judged& judged) {
   plan::Plan& plan = judged.plan;
   judged.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
-                                         simulate::Detail::kSummary);
+                                         simulate::Detail::kFigures);
   if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
   if (waits_in_first_step(question, judged)) return "ranks wait in a circle in the first step";
   plan.step = judged.simulation.step;
@@ -278,7 +276,7 @@ bool waits_in_first_step(const Question& question, const Judged& judged) {
     return false;
   simulate::Setting setting = setting_of(question, judged.plan);
   setting.is_first_step = true;
-  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kSummary)
+  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kFigures)
       .fault.has_value();
 }
 

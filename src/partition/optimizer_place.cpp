@@ -130,7 +130,7 @@ Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
 
 /// Amounts of host memory that a plan may do with, ascending; the last one holds all that it moves.
 std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan) {
-  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kSummary);
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
   Bytes all;
   for (const simulate::RankResult& rank : simulation.ranks) all = std::max(all, rank.outer_peak);
   std::vector<Bytes> sizes;
@@ -207,7 +207,7 @@ plan::Plan with_room_used(const Question& question, plan::Plan plan) {
   }
   for (plan::StagePlan& stage : plan.stages)
     stage.predicted.peak += back[static_cast<std::size_t>(stage.rank)];
-  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kSummary);
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
   plan.step = simulation.step;
   plan.bubble = simulation.bubble;
   return plan;

@@ -34,6 +34,8 @@ Answer planned(const Question& question);
 Answer planned_ungrouped(const Question& question);
 Answer in_its_groups(const Question& question, const Planner& planner);
 Answer plan_alone(const Question& question);
+/// The same answer, its plan with the chain's name and digest: searches make many that nobody sees.
+Answer for_chain(const chain::Chain& chain, Answer answer);
 /// The same answer; throws InputError where the question's groups are why there is no plan.
 Answer able_to_take_turns(Answer answer);
 /// Whether a plan of one stage, whose solvers look at one micro-batch, may do better where the
@@ -59,8 +61,8 @@ Answer plan(const Question& question) {
     });
   };
   Answer answer = able_to_take_turns(asked_for(question.solver));
-  return may_gain_by_joint(question, answer) ? faster(std::move(answer), asked_for(kJoint))
-                                             : answer;
+  if (may_gain_by_joint(question, answer)) answer = faster(std::move(answer), asked_for(kJoint));
+  return for_chain(question.chain, std::move(answer));
 }
 
 std::optional<Answer> quick_plan(const Question& question) {
@@ -71,10 +73,11 @@ std::optional<Answer> quick_plan(const Question& question) {
   if (question.stages > 1 && question.slots > kFewSlots) {
     asked->slots = std::max(question.slots / kFewerSlots, kFewSlots);
     Answer answer = searched(*asked);
-    if (std::holds_alternative<plan::Plan>(answer)) return answer;
+    if (std::holds_alternative<plan::Plan>(answer))
+      return for_chain(question.chain, std::move(answer));
     asked->slots = question.slots;  // rounded up to fewer, nothing may fit any more
   }
-  return able_to_take_turns(searched(*asked));
+  return for_chain(question.chain, able_to_take_turns(searched(*asked)));
 }
 
 bool is_joint(const std::string& solver) {
@@ -95,9 +98,10 @@ Tried try_alone(const Question& question, const std::string& solver) {
     };
     Question asked = one_by_one(with_store(question));
     asked.solver = solver;
-    return with_best_updates(asked, [&](const Question& updated) {
+    Answer answer = with_best_updates(asked, [&](const Question& updated) {
       return with_scouted_places(updated, search, alone);
     });
+    return for_chain(question.chain, std::move(answer));
   });
 }
 
@@ -116,6 +120,14 @@ Answer faster(Answer first, Answer second) {
   if (other->step < one->step) std::swap(one, other);
   one->alternatives.push_back({.policy = other->solver, .step = other->step, .infeasible = {}});
   return std::move(*one);
+}
+
+Answer for_chain(const chain::Chain& chain, Answer answer) {
+  if (auto* const plan = std::get_if<plan::Plan>(&answer)) {
+    plan->chain_name = chain.name;
+    plan->chain_digest = chain::digest(chain);
+  }
+  return answer;
 }
 
 Answer able_to_take_turns(Answer answer) {

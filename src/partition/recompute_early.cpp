@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recompute_early.h"
 
+#include "trireme/core/error.h"
 #include "trireme/program/retape.h"
-#include "trireme/simulate/replay.h"
+#include "trireme/simulate/ledger.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -26,14 +27,53 @@ bool is_backward(const Action& action) {
 bool copies(const StageProgram& program);
 /// The run of actions from `begin` to the next backward.
 std::size_t run_end(const std::vector<Action>& actions, std::size_t begin);
+
+/// What a stage holds between two of its actions.
+struct Held {
+  simulate::Ledger ledger;
+  Bytes peak{}, kept{};
+
+  /// Whether the action may run, which then has.
+  bool run(const Action& action);
+};
+
 /// A part of the backward list and where it shall go.
 struct Move {
   std::size_t begin, end, to;
   bool drops_at_pause;  ///< added drops stand at the end of the forward list, so that less is kept
 };
-/// The program with that done, made legal by drops; nothing if that cannot be, or does not fit.
-std::optional<StageProgram> with_run_at(const chain::Chain& chain, const StageQuestion& question,
-                                        const StageProgram& program, const Move& move);
+
+/// Moves parts of a program's backward list to before its first backward. What the stage holds when
+/// the gradient comes is worked out once for all moves.
+class Mover {
+ public:
+  Mover(const chain::Chain& chain, const StageQuestion& question, StageProgram program);
+
+  const StageProgram& program() const { return program_; }
+  std::size_t first_backward() const { return first_; }
+  /// With that part at the first place that is possible: behind what runs early already, or before
+  /// it; with drops where they are needed, or at the pause.
+  std::optional<StageProgram> moved(std::size_t begin, std::size_t end) const;
+
+ private:
+  struct Outcome {
+    std::optional<StageProgram> program;  ///< nothing where it cannot be, or does not fit
+    bool drops = false;                   ///< a drop was missing in the moved part
+  };
+  Outcome moved(const Move& move) const;
+  Held at_pause() const;
+  /// At the first action of the backward list, once these were dropped at the pause.
+  std::optional<Held> resumed(const std::vector<Action>& drops) const;
+  bool fits(const Held& held) const;
+  /// Whether nothing is left but the gradient of the stage's input.
+  bool is_finished(const Held& held) const;
+
+  const chain::Chain& chain_;
+  const StageQuestion& question_;
+  StageProgram program_;
+  std::size_t first_;
+  Held paused_, begun_;  ///< before the gradient comes; before the first backward
+};
 
 }  // namespace
 
@@ -42,35 +82,26 @@ StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& que
   if (copies(program)) return program;
   // What is moved to before the backward of the layer above must have its output.
   program = program::with_whole_tapes(std::move(program));
-  const auto first = [&] {
-    return static_cast<std::size_t>(
-        std::find_if(program.backward.begin(), program.backward.end(), is_backward) -
-        program.backward.begin());
-  };
-  for (std::size_t at = first() + 1; at < program.backward.size();) {
-    const std::size_t end = run_end(program.backward, at);
-    std::optional<StageProgram> moved;
+  std::optional<Mover> mover(std::in_place, chain, question, std::move(program));
+  for (std::size_t at = mover->first_backward() + 1; at < mover->program().backward.size();) {
+    const std::size_t end = run_end(mover->program().backward, at);
     if (end > at && left_alone-- > 0) {
       at = end + 1;
       continue;
     }
-    // The whole run, or as much of its beginning as fits; behind what runs early already, or
-    // before it.
-    for (std::size_t stop = end; stop > at && !moved; stop = at + (stop - at) * 3 / 4) {
-      for (const std::size_t to : {first(), std::size_t{0}}) {
-        for (const bool at_pause : {false, true}) {
-          if (!moved) moved = with_run_at(chain, question, program, {at, stop, to, at_pause});
-        }
-      }
-    }
+    // The whole run, or as much of its beginning as fits.
+    std::optional<StageProgram> moved;
+    for (std::size_t stop = end; stop > at && !moved; stop = at + (stop - at) * 3 / 4)
+      moved = mover->moved(at, stop);
     if (moved) {
       // Drops came or went.
-      at = std::min(at + moved->backward.size() - program.backward.size(), moved->backward.size());
-      program = *std::move(moved);
+      const std::size_t size = moved->backward.size();
+      at = std::min(at + size - mover->program().backward.size(), size);
+      mover.emplace(chain, question, *std::move(moved));
     }
-    at = run_end(program.backward, std::max(at, first() + 1)) + 1;
+    at = run_end(mover->program().backward, std::max(at, mover->first_backward() + 1)) + 1;
   }
-  return program::with_retapes(std::move(program), chain);
+  return program::with_retapes(mover->program(), chain);
 }
 
 double ahead(const chain::Chain& chain, const StageProgram& program) {
@@ -102,46 +133,118 @@ std::size_t run_end(const std::vector<Action>& actions, std::size_t begin) {
   return begin;
 }
 
+bool Held::run(const Action& action) {
+  const simulate::Ledger::Outcome outcome = ledger.apply(action);
+  if (outcome.fault) return false;
+  peak = std::max({peak, outcome.effect.during, outcome.effect.after});
+  return true;
+}
+
+Mover::Mover(const chain::Chain& chain, const StageQuestion& question, StageProgram program)
+    : chain_(chain),
+      question_(question),
+      program_(std::move(program)),
+      first_(static_cast<std::size_t>(
+          std::find_if(program_.backward.begin(), program_.backward.end(), is_backward) -
+          program_.backward.begin())),
+      paused_(at_pause()),
+      begun_(resumed({}).value()) {
+  for (std::size_t i = 0; i < first_; ++i)
+    ensure(begun_.run(program_.backward[i]), "a stage's program may run");
+}
+
+Held Mover::at_pause() const {
+  const int first = program_.first_layer, last = program_.last_layer;
+  ensure(last < chain_.length(), "a stage that waits for a gradient is not the last");
+  Held held{simulate::Ledger(chain_, {.first_layer = first, .last_layer = last})};
+  const auto run = [&](const Action& action) {
+    ensure(held.run(action), "a stage's program may run");
+  };
+  run({Op::kReceiveInput, first - 1});
+  const std::size_t made = program::output_made(program_);
+  for (std::size_t i = 0; i < program_.forward.size(); ++i) {
+    run(program_.forward[i]);
+    if (i == made) run({Op::kSendOutput, last});
+  }
+  return held;
+}
+
+std::optional<Held> Mover::resumed(const std::vector<Action>& drops) const {
+  Held held = paused_;
+  for (const Action& drop : drops)
+    if (!held.run(drop)) return std::nullopt;
+  held.kept = held.ledger.held();
+  held.run({Op::kReceiveGradient, program_.last_layer});
+  return held;
+}
+
+bool Mover::fits(const Held& held) const {
+  const StageNeeds needs{.forward = {}, .backward = {}, .kept = held.kept, .peak = held.peak};
+  return needs.memory(question_.in_flight) <= question_.memory;
+}
+
+bool Mover::is_finished(const Held& held) const {
+  const std::vector<simulate::Value> left = held.ledger.values();
+  return std::all_of(left.begin(), left.end(), [&](const simulate::Value& value) {
+    return value.kind == simulate::Value::Kind::kGradient &&
+           value.layer == program_.first_layer - 1;
+  });
+}
+
+std::optional<StageProgram> Mover::moved(std::size_t begin, std::size_t end) const {
+  for (const std::size_t to : {first_, std::size_t{0}}) {
+    Outcome outcome = moved({begin, end, to, false});
+    if (!outcome.program && outcome.drops) outcome = moved({begin, end, to, true});
+    if (outcome.program || first_ == 0) return std::move(outcome.program);
+  }
+  return std::nullopt;
+}
+
 // x[i] may be held by itself when the tape of i is made earlier than it was: then it is dropped
-// first, for the tape holds it. A drop that had its turn later has nothing to do any more.
-std::optional<StageProgram> with_run_at(const chain::Chain& chain, const StageQuestion& question,
-                                        const StageProgram& program, const Move& move) {
+// first, for the tape holds it. A drop that had its turn later has nothing to do any more. What
+// does not fit once the moved part has run never will.
+Mover::Outcome Mover::moved(const Move& move) const {
   const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
-  StageProgram moved = program;
+  StageProgram moved = program_;
   std::vector<Action>& actions = moved.backward;
   std::rotate(actions.begin() + place(move.to), actions.begin() + place(move.begin),
               actions.begin() + place(move.end));
   std::size_t last = move.to + (move.end - move.begin);  // of the moved run
-  for (int repair = 0; repair < kRepairs; ++repair) {
-    const simulate::Replay replay = simulate::replay(chain, moved);
-    if (!replay.fault) {
-      const StageNeeds needs{
-          .forward = {}, .backward = {}, .kept = replay.kept, .peak = replay.peak};
-      if (needs.memory(question.in_flight) > question.memory) return std::nullopt;
-      return moved;
+  std::size_t at = move.to;
+  std::optional<Held> held = at == 0 ? resumed({}) : begun_;
+  std::vector<Action> at_pause;
+  Outcome outcome;
+  for (int repairs = 0; at < actions.size();) {
+    if (at >= last && !fits(*held)) return outcome;
+    const Action action = actions[at];
+    if (held->run(action)) {
+      ++at;
+      continue;
     }
-    const simulate::Fault& fault = *replay.fault;
-    if (!fault.in_backward || fault.at_end || fault.index >= actions.size()) return std::nullopt;
-    const bool in_run = fault.index >= move.to && fault.index < last;
-    if (fault.action.op == Op::kDrop && fault.index >= last) {
-      actions.erase(actions.begin() + place(fault.index));
-    } else if (in_run && program::is_forward(fault.action.op)) {
-      const Action drop{Op::kDrop, fault.action.layer, 0};
-      const bool again = move.drops_at_pause ? std::find(moved.forward.begin(), moved.forward.end(),
-                                                         drop) != moved.forward.end()
-                                             : fault.index > 0 && actions[fault.index - 1] == drop;
-      if (again) return std::nullopt;
-      if (move.drops_at_pause) {
-        moved.forward.push_back(drop);
-      } else {
-        actions.insert(actions.begin() + place(fault.index), drop);
-        ++last;
-      }
-    } else {
-      return std::nullopt;
+    if (++repairs == kRepairs) return outcome;
+    if (action.op == Op::kDrop && at >= last) {
+      actions.erase(actions.begin() + place(at));
+      continue;
     }
+    if (!program::is_forward(action.op) || at < move.to || at >= last) return outcome;
+    outcome.drops = true;
+    const Action drop{Op::kDrop, action.layer};
+    const bool again = move.drops_at_pause
+                           ? std::find(at_pause.begin(), at_pause.end(), drop) != at_pause.end()
+                           : at > 0 && actions[at - 1] == drop;
+    if (again) return outcome;
+    if (!move.drops_at_pause) {
+      actions.insert(actions.begin() + place(at), drop);
+      ++last;
+      continue;
+    }
+    at_pause.push_back(drop);
+    moved.forward.push_back(drop);
+    if (!(held = resumed(at_pause))) return outcome;
+    at = 0;
   }
-  return std::nullopt;
+  if (fits(*held) && is_finished(*held)) outcome.program = std::move(moved);
+  return outcome;
 }
 
 }  // namespace

@@ -11,9 +11,11 @@ namespace {
 /// Bytes of tables that wait to be asked again.
 constexpr std::size_t kMost = std::size_t{256} << 20;
 
-/// Without what a rank holds whatever it runs, which differs between replicas.
+/// Without names, and without what a rank holds whatever it runs, which differs between replicas.
 chain::Chain passes_of(chain::Chain chain) {
+  chain.name.clear();
   for (chain::LayerCost& layer : chain.layers) {
+    layer.name.clear();
     layer.parameters = layer.gradients = layer.optimizer = Bytes(0);
     layer.frozen = layer.trained = layer.trained_gradients = Bytes(0);
     layer.update = Seconds(0);
@@ -25,17 +27,17 @@ chain::Chain passes_of(chain::Chain chain) {
 
 std::shared_ptr<solve::StageSolver> SolverStore::solver(
     const chain::Chain& whole, const solve::StageSolver::Options& options) {
-  const chain::Chain chain = passes_of(whole);
-  const std::string digest = chain::digest(chain);
+  chain::Chain chain = passes_of(whole);
   const std::lock_guard lock(mutex_);
   const auto place = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.chain == digest && entry.options == options;
+    return entry.options == options && entry.chain == chain;
   });
   if (place != entries_.end()) {
     std::rotate(place, place + 1, entries_.end());
   } else {
     forget();
-    entries_.push_back({digest, options, std::make_shared<solve::StageSolver>(chain, options)});
+    auto solver = std::make_shared<solve::StageSolver>(chain, options);
+    entries_.push_back({std::move(chain), options, std::move(solver)});
   }
   return entries_.back().solver;
 }

@@ -23,7 +23,7 @@ class SolverStore {
 
  private:
   struct Entry {
-    std::string chain;  ///< digest
+    chain::Chain chain;  ///< what its passes take
     solve::StageSolver::Options options;
     std::shared_ptr<solve::StageSolver> solver;
   };

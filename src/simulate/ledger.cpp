@@ -40,6 +40,7 @@ std::string to_text(const Value& value) {
 }
 
 Ledger::Ledger(const Chain& chain, Scope scope) : state_(std::make_unique<State>(chain, scope)) {}
+Ledger::Ledger(const Ledger& other) : state_(std::make_unique<State>(*other.state_)) {}
 Ledger::Ledger(Ledger&&) noexcept = default;
 Ledger& Ledger::operator=(Ledger&&) noexcept = default;
 Ledger::~Ledger() = default;

@@ -74,8 +74,7 @@ Replay replay(const chain::Chain& chain, const StageProgram& program, const Copy
   result.recompute = execution.recompute();
   result.moved = execution.lanes().moved();
   result.peak = execution.lanes().peak().size;
-  const Action& action = action_at(program, execution.lanes().peak().index);
-  result.peak_at = concat(program::name(action.op), " ", action.layer);
+  result.peak_at = action_at(program, execution.lanes().peak().index);
   return result;
 }
 

@@ -22,7 +22,11 @@ namespace {
 
 RankResult summary_of(const RankState& state);
 
-Peak peak_of(const Program& program, const Setting& setting, int rank, const LanesPeak& peak);
+Peak peak_of(const Program& program, int rank, const LanesPeak& peak);
+/// What is there at that peak.
+std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
+                                                       const Setting& setting, int rank,
+                                                       const LanesPeak& peak);
 
 std::vector<Event> copy_events(int rank, Lane lane, const std::vector<Copy>& copies);
 
@@ -37,7 +41,10 @@ Simulation simulate(const Program& program, const Setting& setting, Detail detai
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
     RankState& state = *engine.ranks()[static_cast<std::size_t>(rank)];
     RankResult summary = summary_of(state);
-    summary.peak = peak_of(program, setting, rank, state.execution.lanes().peak());
+    const LanesPeak& peak = state.execution.lanes().peak();
+    summary.peak = peak_of(program, rank, peak);
+    if (detail != Detail::kFigures)
+      summary.peak.contents = contents_of(program, setting, rank, peak);
     summary.curve = std::move(engine.curve(rank));
     busy += summary.busy;
     result.recompute += summary.recompute;
@@ -118,10 +125,17 @@ std::vector<std::pair<std::string, Bytes>> Inventory::lines() const {
   return lines;
 }
 
-Peak peak_of(const Program& program, const Setting& setting, int rank, const LanesPeak& peak) {
+Peak peak_of(const Program& program, int rank, const LanesPeak& peak) {
   const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
   Peak result{peak.size, peak.time, peak.index, {}, {}};
   if (peak.index < actions.size()) result.action = actions[peak.index];
+  return result;
+}
+
+std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
+                                                       const Setting& setting, int rank,
+                                                       const LanesPeak& peak) {
+  const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
   Ledger ledger(*setting.chain, scope_of(program, rank, trains(program)));
   RankWeights weights(setting, program, rank);
   for (std::size_t i = 0; i < peak.applied; ++i) {
@@ -130,25 +144,25 @@ Peak peak_of(const Program& program, const Setting& setting, int rank, const Lan
   }
   Inventory held;
   held.add_all_but(ledger.values(), peak.coming);
-  result.contents = held.lines();
+  std::vector<std::pair<std::string, Bytes>> contents = held.lines();
   for (const Copy& copy : peak.leaving) {
     const Value::Kind kind = copy.key.tape ? Value::Kind::kTape : Value::Kind::kOutput;
     const Value value{kind, copy.key.layer, copy.key.micro_batch, copy.size};
-    result.contents.emplace_back(to_text(value) + ", leaving", copy.size);
+    contents.emplace_back(to_text(value) + ", leaving", copy.size);
   }
   const Bytes fixed = setting.static_bytes.empty()
                           ? Bytes(0)
                           : setting.static_bytes[static_cast<std::size_t>(rank)];
-  result.contents.emplace_back("static", fixed - weights.unused());
-  result.contents.emplace_back("channel", channel_bytes(setting, program, rank));
+  contents.emplace_back("static", fixed - weights.unused());
+  contents.emplace_back("channel", channel_bytes(setting, program, rank));
   Bytes rest = peak.size;
-  for (const auto& [what, size] : result.contents) rest -= size;
-  if (result.action)
-    result.contents.emplace_back(concat("while ", to_text(*result.action), " runs"), rest);
-  std::erase_if(result.contents, [](const auto& line) { return line.second == Bytes(0); });
-  std::stable_sort(result.contents.begin(), result.contents.end(),
+  for (const auto& [what, size] : contents) rest -= size;
+  if (peak.index < actions.size())
+    contents.emplace_back(concat("while ", to_text(actions[peak.index]), " runs"), rest);
+  std::erase_if(contents, [](const auto& line) { return line.second == Bytes(0); });
+  std::stable_sort(contents.begin(), contents.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  return result;
+  return contents;
 }
 
 std::vector<Event> copy_events(int rank, Lane lane, const std::vector<Copy>& copies) {

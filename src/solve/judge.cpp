@@ -9,7 +9,6 @@
 #include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -20,7 +19,8 @@ namespace {
 simulate::Replay replayed(const Problem& problem, const program::StageProgram& program,
                           std::optional<Bytes> budget = std::nullopt);
 Solution solution(program::StageProgram program, const simulate::Replay& replay);
-std::string place_of(const chain::Chain& chain, const std::string& peak_at);
+/// "layer 7 (head): backward".
+std::string place_of(const chain::Chain& chain, const program::Action& peak_at);
 
 }  // namespace
 
@@ -77,17 +77,11 @@ Solution solution(program::StageProgram program, const simulate::Replay& replay)
           .moved = replay.moved};
 }
 
-// "backward 7" -> "layer 7 (head): backward".
-std::string place_of(const chain::Chain& chain, const std::string& peak_at) {
-  const std::size_t space = peak_at.rfind(' ');
-  int layer = 0;
-  if (space != std::string::npos) {
-    std::from_chars(peak_at.data() + space + 1, peak_at.data() + peak_at.size(), layer);
-  }
-  if (layer < 1 || layer > chain.length()) return peak_at;
-  const std::string& name = chain.layer(layer).name;
-  return concat("layer ", layer, name.empty() ? "" : concat(" (", name, ")"), ": ",
-                peak_at.substr(0, space));
+std::string place_of(const chain::Chain& chain, const program::Action& peak_at) {
+  const std::string_view op = program::name(peak_at.op);
+  if (peak_at.layer < 1) return concat(op, " ", peak_at.layer);
+  const std::string& name = chain.layer(peak_at.layer).name;
+  return concat("layer ", peak_at.layer, name.empty() ? "" : concat(" (", name, ")"), ": ", op);
 }
 
 }  // namespace

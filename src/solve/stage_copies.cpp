@@ -26,6 +26,20 @@ constexpr std::size_t kCandidates = 4;
 constexpr double kNearly = 1.03;
 constexpr int kTries = 64;
 
+/// The first of low..high - 1 for which it holds, as it does for all behind; or high. By bisection.
+template <class Holds>
+std::size_t first_where(std::size_t low, std::size_t high, const Holds& holds) {
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (holds(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
 }  // namespace
 
 std::optional<StageSolution> with_kept_moved(const chain::Chain& chain, const StageProblem& problem,
@@ -48,17 +62,7 @@ StageCopies::StageCopies(const chain::Chain& chain, const StageProblem& problem)
 void StageCopies::offer(const StageProgram& program) {
   const Program studied = this->studied(program);
   if (studied.forward + studied.backward >= kNearly * bound) return;
-  // The least number that fits, by bisection: whether more fit is then looked at one by one.
-  std::size_t low = 0, high = studied.items.size();
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    const auto found = run(with_copies(studied, earliest(studied, middle)), problem_.in_flight + 2);
-    if (found && found->peak <= problem_.memory) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
+  const std::size_t low = least_number(studied);
   std::optional<Candidate> found;
   const std::size_t most = std::min(studied.items.size(), low + kMore);
   for (std::size_t count = std::max<std::size_t>(low, 1); count <= most; ++count) {
@@ -75,6 +79,18 @@ void StageCopies::offer(const StageProgram& program) {
       [](Seconds time, const Candidate& other) { return time < other.solution.time(); });
   candidates_.insert(place, *std::move(found));
   if (candidates_.size() > kCandidates) candidates_.pop_back();
+}
+
+// Whether more fit is then looked at one by one. Mostly the least number that may fit does.
+std::size_t StageCopies::least_number(const Program& program) const {
+  const std::size_t all = program.items.size();
+  const auto may = [&](std::size_t count) { return may_fit(program, earliest(program, count)); };
+  const auto fits = [&](std::size_t count) {
+    const auto found = run(with_copies(program, earliest(program, count)), problem_.in_flight + 2);
+    return found && found->peak <= problem_.memory;
+  };
+  const std::size_t least = first_where(0, all, may);
+  return least == all || fits(least) ? least : first_where(least + 1, all, fits);
 }
 
 std::optional<StageSolution> StageCopies::best() {
@@ -110,6 +126,14 @@ StageCopies::Moved StageCopies::earliest(const Program& program, std::size_t cou
   return moved;
 }
 
+Bytes StageCopies::bytes_of(const Program& program, const Moved& moved) {
+  Bytes bytes;
+  for (std::size_t k = 0; k < moved.size(); ++k) {
+    if (moved[k]) bytes += program.items[k].size;
+  }
+  return bytes;
+}
+
 Bytes StageCopies::most_moved() const {
   const double rate = std::min(problem_.link->out.count(), problem_.link->in.count());
   const double most = rate * bound.count();
@@ -118,14 +142,11 @@ Bytes StageCopies::most_moved() const {
 
 std::optional<StageSolution> StageCopies::judged(const Program& program, const Moved& moved,
                                                  Seconds below) const {
-  Bytes bytes;
-  for (std::size_t k = 0; k < moved.size(); ++k) {
-    if (moved[k]) bytes += program.items[k].size;
-  }
+  const Bytes bytes = bytes_of(program, moved);
   if (bytes == Bytes(0)) return std::nullopt;
   const Seconds busy = program.forward + program.backward;
   const Seconds least = std::max({busy, bytes / problem_.link->out, bytes / problem_.link->in});
-  if (least >= below) return std::nullopt;
+  if (least >= below || !may_fit(program, moved)) return std::nullopt;
   const auto fits = [this](const std::optional<Run>& run) {
     return run && run->peak <= problem_.memory && run->outer <= problem_.link->capacity;
   };
@@ -170,7 +191,8 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
                                   .platform = &platform,
                                   .static_bytes = {},
                                   .channel_capacity = problem_.in_flight + 1};
-  const simulate::Simulation result = simulate::simulate(program::lower(lowering), setting);
+  const simulate::Simulation result =
+      simulate::simulate(program::lower(lowering), setting, simulate::Detail::kFigures);
   if (result.fault) {
     throw LogicError("a stage with copies may not run: " + simulate::to_text(*result.fault));
   }

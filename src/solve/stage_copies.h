@@ -60,8 +60,17 @@ class StageCopies {
   /// Which items leave.
   using Moved = std::vector<bool>;
   static Moved earliest(const Program& program, std::size_t count);
+  static Bytes bytes_of(const Program& program, const Moved& moved);
+  /// The least number of items, the earliest, with which it fits.
+  std::size_t least_number(const Program& program) const;
   program::StageProgram with_copies(const Program& program, const Moved& moved) const;
   std::vector<Return> returns(const Program& program, const Moved& moved) const;
+  /// What the backward's actions take where every item that leaves is back right before its use.
+  static std::vector<Bytes> during_backward(const Program& program, const Moved& moved);
+  /// What is left for them beside what the other micro-batches keep.
+  Bytes room(const Program& program, const Moved& moved) const;
+  /// Whether it could fit if copies took no time; what does not needs no simulation.
+  bool may_fit(const Program& program, const Moved& moved) const;
   /// What the simulator says; nothing if that is not below `below` or does not fit.
   std::optional<StageSolution> judged(const Program& program, const Moved& moved,
                                       Seconds below) const;

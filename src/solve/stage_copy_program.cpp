@@ -79,23 +79,39 @@ void StageCopies::set_uses(const StageProgram& program, std::size_t made, Item& 
   item.needed_before = static_cast<std::size_t>(first - program.backward.begin());
 }
 
+std::vector<Bytes> StageCopies::during_backward(const Program& program, const Moved& moved) {
+  std::vector<Bytes> during = program.during;
+  for (std::size_t k = 0; k < moved.size(); ++k) {
+    if (!moved[k]) continue;
+    for (std::size_t n = 0; n < program.items[k].needed_before; ++n)
+      during[n] -= program.items[k].size;
+  }
+  return during;
+}
+
+Bytes StageCopies::room(const Program& program, const Moved& moved) const {
+  return problem_.memory - (problem_.in_flight - 1) * (program.kept - bytes_of(program, moved));
+}
+
+bool StageCopies::may_fit(const Program& program, const Moved& moved) const {
+  const std::vector<Bytes> during = during_backward(program, moved);
+  const Bytes most = room(program, moved);
+  return std::all_of(during.begin(), during.end(), [&](Bytes held) { return held <= most; });
+}
+
 // As early as they fit beside what is back by then and what the other micro-batches keep.
 std::vector<Return> StageCopies::returns(const Program& program, const Moved& moved) const {
   std::vector<Return> returns;
-  std::vector<Bytes> during = program.during;
-  Bytes others = program.kept;
   for (std::size_t k = 0; k < moved.size(); ++k) {
     if (!moved[k]) continue;
     const Item& item = program.items[k];
     returns.push_back({{item.key.tape ? Op::kPrefetchTape : Op::kPrefetch, item.key.layer},
                        item.size,
                        item.needed_before});
-    others -= item.size;
-    for (std::size_t n = 0; n < item.needed_before; ++n) during[n] -= item.size;
   }
   std::stable_sort(returns.begin(), returns.end(),
                    [](const Return& a, const Return& b) { return a.before < b.before; });
-  return_early(returns, std::move(during), problem_.memory - (problem_.in_flight - 1) * others);
+  return_early(returns, during_backward(program, moved), room(program, moved));
   return returns;
 }
 

@@ -13,6 +13,8 @@
 namespace trireme::simulate {
 namespace {
 
+using program::Action;
+using program::Op;
 using testing::HasSubstr;
 
 Replay sound(const chain::Chain& chain, const program::StageProgram& program,
@@ -82,7 +84,7 @@ TEST(Replay, KeepAllByHand) {
   EXPECT_DOUBLE_EQ(replay.recompute.count(), 0);
   EXPECT_EQ(replay.kept, Bytes(1 + 2000 + 30'000));
   EXPECT_EQ(replay.peak, Bytes(32'001 + 100 + 9));  // with the gradient of x[2]
-  EXPECT_EQ(replay.peak_at, "backward 2");
+  EXPECT_EQ(replay.peak_at, (Action{Op::kBackward, 2}));
 }
 
 TEST(Replay, RecomputeAllByHand) {
@@ -92,7 +94,7 @@ TEST(Replay, RecomputeAllByHand) {
   EXPECT_DOUBLE_EQ(replay.recompute.count(), 4);
   EXPECT_EQ(replay.kept, Bytes(1 + 10)) << "x[2] is given away";
   EXPECT_EQ(replay.peak, Bytes(11 + 100 + 30'000 + 9));
-  EXPECT_EQ(replay.peak_at, "backward 2");
+  EXPECT_EQ(replay.peak_at, (Action{Op::kBackward, 2}));
 }
 
 TEST(Replay, FirstForwardCountsNoGradient) {
@@ -102,7 +104,7 @@ TEST(Replay, FirstForwardCountsNoGradient) {
   const Replay replay = sound(chain, stage(1, 1, "forward_keep 1", "forward_tape 1, backward 1"));
 
   EXPECT_EQ(replay.peak, Bytes(1 + 10 + 5000));
-  EXPECT_EQ(replay.peak_at, "forward_keep 1");
+  EXPECT_EQ(replay.peak_at, (Action{Op::kForwardKeep, 1}));
 }
 
 TEST(Replay, RecomputationCountsTheGradientOfItsSubChainsEnd) {

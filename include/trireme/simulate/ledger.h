@@ -57,6 +57,7 @@ class Ledger {
 
   /// `chain` must outlive the ledger. Memory and set-up grow with the scope, not with the chain.
   Ledger(const chain::Chain& chain, Scope scope);
+  Ledger(const Ledger&);  ///< what is held is held twice from then on
   Ledger(Ledger&&) noexcept;
   Ledger& operator=(Ledger&&) noexcept;
   ~Ledger();

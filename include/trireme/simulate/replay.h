@@ -43,7 +43,7 @@ struct Replay {
   Bytes kept;   ///< held between the lists (the gradient of x[last] not yet there, x[last] given
                 ///< away); what is on its way out counts as gone
   Bytes moved;  ///< bytes offloaded
-  std::string peak_at;  ///< "backward 7": the action at whose run the peak was
+  program::Action peak_at;  ///< the action at whose run the peak was
 };
 
 /// Runs `program` on the memory model (Ledger), exactly in bytes, as lowering makes it run. It

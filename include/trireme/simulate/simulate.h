@@ -46,7 +46,7 @@ struct Peak {
   std::size_t index = 0;                  ///< the action that runs then, or is about to
   std::optional<program::Action> action;  ///< nothing on a rank without actions
   /// What is there then, largest first: ("static", ...), ("tape 3 of micro-batch 1", ...), ("while
-  /// 1:backward 3 runs", ...). The bytes add up to `size`.
+  /// 1:backward 3 runs", ...). The bytes add up to `size`. With more than Detail::kFigures.
   std::vector<std::pair<std::string, Bytes>> contents;
 };
 
@@ -79,7 +79,8 @@ struct Simulation {
   std::vector<Event> events;  ///< with Detail::kTimeline; by rank, then as they came
 };
 
-enum class Detail { kSummary, kTimeline };
+/// kFigures: all but contents of peaks, curves and events; for searches.
+enum class Detail { kFigures, kSummary, kTimeline };
 
 /// Runs `program`: a layer takes its time / the rank's speed, and so does the update of a rank's
 /// layers at the end of a step; a sender goes on at once unless its
