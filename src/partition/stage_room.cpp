@@ -20,6 +20,9 @@ std::size_t at(int i) {
 StageRoom::StageRoom(const Question& question)
     : question_(question), static_(1), optimizer_(1), work_(1, 0), forward_(1, 0), least_(1) {
   for (int k = 0; k + 1 < question.stages; ++k) links_.push_back(question.platform.link(k, k + 1));
+  const std::vector<chain::RankSpec>& ranks = question.platform.ranks;
+  for (const chain::RankSpec& rank : ranks)
+    alike_.push_back(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin()));
   for (const chain::LayerCost& layer : question.chain.layers) {
     static_.push_back(static_.back() + layer.parameters + layer.gradients + layer.optimizer);
     optimizer_.push_back(optimizer_.back() + layer.optimizer);
@@ -79,7 +82,7 @@ Bytes StageRoom::away(int stage, int first, int last) const {
 
 StreamedBytes StageRoom::streamed(int stage, int first, int last) const {
   if (question_.streamed && question_.streamed->empty()) return {};
-  const auto [entry, is_new] = streamed_.try_emplace({stage, first, last});
+  const auto [entry, is_new] = streamed_.try_emplace({alike_[at(stage)], first, last});
   if (is_new)
     entry->second = streamed_bytes(question_, streamed_of(question_, stage, {{first, last}}));
   return entry->second;

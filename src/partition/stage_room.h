@@ -59,13 +59,15 @@ class StageRoom {
 
   const Question& question_;
   std::vector<chain::LinkSpec> links_;  // to the next stage
+  std::vector<int> alike_;              // by rank: the first one that is the same
   std::vector<Bytes> static_;           // sums
   std::vector<Bytes> optimizer_;        // sums, inside static_
   std::vector<double> work_, forward_;  // sums, at speed 1
   std::vector<Bytes> least_;            // by layer: what its backward needs
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // asked for so far: layers are built for it
-  mutable std::map<std::tuple<int, int, int>, StreamedBytes> streamed_;  // likewise
+  /// Likewise, of ranks that are alike once.
+  mutable std::map<std::tuple<int, int, int>, StreamedBytes> streamed_;
 };
 
 }  // namespace trireme::partition

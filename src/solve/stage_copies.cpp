@@ -60,6 +60,8 @@ StageCopies::StageCopies(const chain::Chain& chain, const StageProblem& problem)
 }
 
 void StageCopies::offer(const StageProgram& program) {
+  if (std::find(offered_.begin(), offered_.end(), program) != offered_.end()) return;
+  offered_.push_back(program);
   const Program studied = this->studied(program);
   if (studied.forward + studied.backward >= kNearly * bound) return;
   const std::size_t low = least_number(studied);
@@ -100,6 +102,7 @@ std::optional<StageSolution> StageCopies::best() {
     if (!best || candidate.solution.time() < best->time()) best = std::move(candidate.solution);
   }
   candidates_.clear();
+  offered_.clear();
   return best;
 }
 

@@ -91,6 +91,7 @@ class StageCopies {
   chain::Chain
       alone_;  ///< the stage's layers, then a layer that costs nothing unless it has the loss
   bool with_loss_;
+  std::vector<program::StageProgram> offered_;
   std::vector<Candidate> candidates_;  // best first
 };
 
