@@ -176,8 +176,9 @@ const Redo* CopySearch<Lane>::best_redo(const SubChain& chain, std::int64_t room
   RedoTable& table = *setting_.redo;
   const Redo* best = nullptr;
   Lane found = in;
-  for (std::size_t k = 0, ways = table.size(chain); k < ways; ++k) {
-    const Redo& redo = table.way(chain, k);
+  const RedoTable::Ways ways = table.ways(chain);
+  for (std::size_t k = 0; k < ways.count; ++k) {
+    const Redo& redo = table.way(chain, ways.first + k);
     if (best != nullptr && in.now() + redo.duration >= found.now()) break;
     if (redo.most > room) continue;
     Lane lane = in;

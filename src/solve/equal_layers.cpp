@@ -11,13 +11,16 @@ namespace trireme::solve {
 namespace {
 
 // Two layers with the same number cost the same.
-std::vector<int> kinds(const chain::Chain& chain, int first, int last) {
-  using Key = std::tuple<double, double, Bytes, Bytes, Bytes, Bytes, Bytes>;
+std::vector<int> kinds(const chain::Chain& chain, int first, int last,
+                       EqualLayers::Backwards backwards) {
+  using Key = std::tuple<double, double, double, Bytes, Bytes, Bytes, Bytes, Bytes>;
   std::map<Key, int> numbers;
   std::vector<int> result;
   for (int i = first; i <= last; ++i) {
     const chain::LayerCost& layer = chain.layer(i);
-    const Key key(layer.forward.count(), layer.again().time.count(), layer.output, layer.tape,
+    const bool any = backwards == EqualLayers::Backwards::kAnyTime;
+    const Key key(layer.forward.count(), layer.again().time.count(),
+                  any ? 0 : layer.backward.count(), layer.output, layer.tape,
                   layer.forward_transient, layer.tape_transient, layer.backward_transient);
     result.push_back(numbers.emplace(key, static_cast<int>(numbers.size())).first->second);
   }
@@ -26,8 +29,9 @@ std::vector<int> kinds(const chain::Chain& chain, int first, int last) {
 
 }  // namespace
 
-EqualLayers::EqualLayers(const chain::Chain& chain, int first, int last) : first_(first) {
-  const std::vector<int> kind = kinds(chain, first, last);
+EqualLayers::EqualLayers(const chain::Chain& chain, int first, int last, Backwards backwards)
+    : first_(first) {
+  const std::vector<int> kind = kinds(chain, first, last, backwards);
   const std::size_t n = kind.size();
   row_.resize(n);
   std::size_t total = 0;

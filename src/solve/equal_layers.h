@@ -13,11 +13,14 @@
 namespace trireme::solve {
 
 /// Classes of the sub-chains of first..last by what the recurrences read: forward times and all
-/// sizes. Backward times are left out on purpose, a table holds recomputation alone.
+/// sizes. A table holds recomputation alone; what holds backwards, too, wants their times kept
+/// apart.
 class EqualLayers {
  public:
+  enum class Backwards { kAnyTime, kOfEqualTime };
   /// O(L^2) time, two bytes per sub-chain.
-  EqualLayers(const chain::Chain& chain, int first, int last);
+  EqualLayers(const chain::Chain& chain, int first, int last,
+              Backwards backwards = Backwards::kAnyTime);
 
   /// The last s' with layers s'..s'+(t-s) equal to s..t.
   int twin(int s, int t) const {

@@ -35,16 +35,13 @@ void thin_out(std::vector<Need>& needs, std::size_t most) {
 }  // namespace
 
 RedoTable::RedoTable(const chain::Chain& chain, Source source)
-    : chain_(chain), source_(std::move(source)) {
+    : chain_(chain),
+      source_(std::move(source)),
+      equal_(chain, source_.parts->costs().first(), source_.parts->costs().last(),
+             EqualLayers::Backwards::kOfEqualTime) {
   const Costs& costs = source_.parts->costs();
   const auto layers = static_cast<std::size_t>(costs.last() - costs.first()) + 1;
   groups_.resize(layers * (layers + 1));
-}
-
-const Redo& RedoTable::way(const SubChain& chain, std::size_t k) {
-  const std::size_t place = planned(chain).first + k;
-  if (ways_[place].needs == 0) make(chain, ways_[place]);
-  return ways_[place];
 }
 
 std::vector<program::Action> RedoTable::actions(const SubChain& chain, const Redo& way) const {
@@ -64,25 +61,27 @@ double RedoTable::least_extra(int i, double bytes) const {
 }
 
 // Numbers of slots only: what they mean is filled in when somebody asks.
-const RedoTable::Group& RedoTable::planned(const SubChain& chain) {
+RedoTable::Ways RedoTable::ways(const SubChain& chain) {
   const int first = source_.parts->costs().first();
-  const auto row = static_cast<std::size_t>(chain.t - first);
-  const auto column = static_cast<std::size_t>(chain.s - first);
-  Group& group = groups_[row * (row + 1) + 2 * column + (chain.part == Part::kWhole ? 0 : 1)];
-  if (group.planned) return group;
+  const int s = equal_.twin(chain.s, chain.t);
+  const auto row = static_cast<std::size_t>(s + chain.t - chain.s - first);
+  const auto column = static_cast<std::size_t>(s - first);
+  std::optional<Ways>& group =
+      groups_[row * (row + 1) + 2 * column + (chain.part == Part::kWhole ? 0 : 1)];
+  if (group) return *group;
   const std::vector<Slots> points = source_.breakpoints(chain);
-  group = {.first = ways_.size(), .count = points.size(), .planned = true};
+  group = {.first = ways_.size(), .count = points.size()};
   for (std::size_t k = points.size(); k-- > 0;) ways_.push_back({.m = points[k]});
-  return group;
+  return *group;
 }
 
 const Redo& RedoTable::in_force(const SubChain& chain, Slots m) {
-  const Group& group = planned(chain);
+  const Ways group = ways(chain);
   const auto begin = ways_.begin() + static_cast<std::ptrdiff_t>(group.first);
   const auto end = begin + static_cast<std::ptrdiff_t>(group.count);
-  const auto found = std::find_if(begin, end, [m](const Redo& way) { return way.m <= m; });
+  const auto found = std::partition_point(begin, end, [m](const Redo& way) { return way.m > m; });
   ensure(found != end, "a part of a feasible sub-chain is feasible");
-  return way(chain, static_cast<std::size_t>(found - begin));
+  return way(chain, static_cast<std::size_t>(found - ways_.begin()));
 }
 
 void RedoTable::make(const SubChain& chain, Redo& redo) {

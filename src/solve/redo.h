@@ -6,6 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "equal_layers.h"
+
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"
 #include "trireme/solve/solve.h"
@@ -16,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,10 +58,17 @@ class RedoTable {
   };
   RedoTable(const chain::Chain& chain, Source source);
 
-  /// Number of ways.
-  std::size_t size(const SubChain& chain) { return planned(chain).count; }
-  /// Way k, fastest first; made when first asked for. Lives as long as the table.
-  const Redo& way(const SubChain& chain, std::size_t k);
+  /// The numbers of its ways among all, fastest first.
+  struct Ways {
+    std::size_t first = 0, count = 0;
+  };
+  Ways ways(const SubChain& chain);
+  /// One of them; made when first asked for. Lives as long as the table.
+  const Redo& way(const SubChain& chain, std::size_t number) {
+    Redo& redo = ways_[number];
+    if (redo.needs == 0) make(chain, redo);
+    return redo;
+  }
   /// From its last action back to its first. Valid until another way is made.
   std::span<const Need> needs(const Redo& way) const {
     return {needs_.data() + way.first_need, way.needs};
@@ -72,12 +82,6 @@ class RedoTable {
   Freedom freedom() const { return source_.parts->freedom(); }
 
  private:
-  // The ways of one part, one after the other in ways_.
-  struct Group {
-    std::size_t first = 0, count = 0;
-    bool planned = false;
-  };
-  const Group& planned(const SubChain& chain);
   const Redo& in_force(const SubChain& chain, Slots m);
   void make(const SubChain& chain, Redo& redo);
   double add_parts(const SubChain& chain, const Split& split, Slots m, std::vector<Need>& needs);
@@ -87,7 +91,8 @@ class RedoTable {
 
   const chain::Chain& chain_;
   Source source_;
-  std::vector<Group> groups_;
+  EqualLayers equal_;
+  std::vector<std::optional<Ways>> groups_;  ///< of parts, those that are equal once
   std::deque<Redo> ways_;
   std::vector<Need> needs_;
 };

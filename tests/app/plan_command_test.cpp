@@ -191,10 +191,19 @@ TEST(PlanCommand, ComparesAllSolvers) {
   EXPECT_THAT(result.out, testing::ContainsRegex("keep_all +- .* 18 B\n"));
 }
 
+// Without state in the outer tier nothing fits.
 TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
-  const std::string files = std::string(" --slots 50 --chain ") + TRIREME_SOURCE_DIR +
-                            "/configs/chains/gpt2-124m.yaml --platform " + TRIREME_SOURCE_DIR +
-                            "/configs/platforms/pcie-24-8.yaml --memory 6GiB";
+  const TemporaryFolder folder;
+  std::string chain = "format: trireme-chain/1\nname: state\ninput_bytes: 10\nlayers:\n";
+  for (int i = 1; i <= 6; ++i)
+    chain +=
+        "- {name: l, forward_s: 1, backward_s: 2, output_bytes: 10, tape_bytes: 30, "
+        "parameter_bytes: 20, gradient_bytes: 20, optimizer_bytes: 40}\n";
+  const std::string files =
+      " --chain " + folder.file("chain.yaml", chain) + " --platform " +
+      folder.file("platform.yaml",
+                  "format: trireme-platform/1\nranks:\n- {memory_bytes: 420, host_bytes: 10000, "
+                  "out_bytes_per_s: 100, in_bytes_per_s: 100}\n");
   const auto step = [&](const std::string& options) {
     const CommandResult result = run_command(kTrireme + " plan" + files + " --json" + options);
     EXPECT_EQ(result.exit_code, 0) << options << result.errors;
@@ -204,6 +213,7 @@ TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
   const double named = step(" --solver recompute_all");
   EXPECT_LE(step(" --solver all"), named);
   EXPECT_EQ(step(" --solver recompute_all --schedule gpipe"), named);
+  EXPECT_EQ(run_command(kTrireme + " plan" + files + " --optimizer device").exit_code, 3);
 }
 
 // One stage waits for nobody, whatever is asked for.

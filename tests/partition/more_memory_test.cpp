@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "support/input_error.h"
+#include "support/trials.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
@@ -41,7 +42,7 @@ TEST(MoreMemory, IsNotSpentOnNumbersInFlightForWhichNearlyAllRunsTwice) {
     const std::int64_t least = std::get<plan::Infeasible>(none).least_budget.count();
     Seconds fastest = kAnyTime;
     double memory = static_cast<double>(least);
-    for (int k = 0; k < 14; ++k, memory *= 1.09) {
+    for (int k = 0; k < trials(14); ++k, memory *= 1.09) {
       const Seconds step = planned(shipped(name, stages, static_cast<std::int64_t>(memory))).step;
       EXPECT_LE(step, fastest * 1.01) << memory;
       fastest = std::min(fastest, step);
