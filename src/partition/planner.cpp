@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/planner.h"
 
+#include "at_once.h"
 #include "groups.h"
 #include "idle_memory.h"
 #include "one_stage.h"
@@ -225,11 +226,9 @@ Answer plan_alone(const Question& question) {
     std::erase(solvers, question.solver);
     solvers.insert(solvers.begin(), question.solver);
   }
-  std::vector<Tried> tried;
-  for (const std::string& solver : solvers) {
-    tried.push_back(try_solver(question, solver));
-    if (named && !tried.front().refused.empty()) throw InputError(tried.front().refused);
-  }
+  std::vector<Tried> tried(solvers.size());
+  each_at_once(solvers.size(), [&](std::size_t k) { tried[k] = try_solver(question, solvers[k]); });
+  if (named && !tried.front().refused.empty()) throw InputError(tried.front().refused);
   const Tried* const chosen = named ? &tried.front() : fastest(tried);
   if (chosen != nullptr && chosen->plan() != nullptr) {
     plan::Plan plan = *chosen->plan();

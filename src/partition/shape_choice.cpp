@@ -1,6 +1,7 @@
 // Among many shapes: all are planned quickly, several at a time, and those that come near the
 // fastest thoroughly.
 // SPDX-License-Identifier: Apache-2.0
+#include "at_once.h"
 #include "solver_store.h"
 #include "stage_policy.h"
 
@@ -10,12 +11,10 @@
 #include "trireme/partition/tried.h"
 
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 namespace trireme::partition {
@@ -23,8 +22,6 @@ namespace {
 
 /// Quick plans are rarely off by more.
 constexpr double kNearFastest = 1.1;
-/// Planning for a pipeline takes up to a gigabyte.
-constexpr unsigned kMostAtOnce = 4;
 
 /// No step is faster: ranks do all the work, and a micro-batch is in one layer at a time.
 Seconds shortest_step(Question question) {
@@ -101,27 +98,19 @@ ShapeAnswer Choice::best() {
 }
 
 void Choice::look(const Indices& shapes, Care care) {
-  std::size_t next = 0;
-  const auto work = [&] {
-    for (std::unique_lock lock(mutex_); next < shapes.size();) {
-      TriedShape& tried = answer_.tried[shapes[next++]];
-      if (care == Care::kQuick && !may_be_fastest(tried)) continue;
-      lock.unlock();
-      TriedShape made = planned(tried, care);
-      lock.lock();
-      const bool had_better =
-          tried.plan() != nullptr && (made.plan() == nullptr || tried.step() < made.step());
-      if (!had_better) tried = std::move(made);
-      tried.is_quick = tried.is_quick && care == Care::kQuick;
-      if (tried.plan() != nullptr) fastest_ = std::min(fastest_, tried.step());
-    }
-  };
-  const std::size_t at_once = std::min<std::size_t>(
-      std::clamp(std::thread::hardware_concurrency(), 1U, kMostAtOnce), shapes.size());
-  std::vector<std::future<void>> others;
-  for (std::size_t k = 1; k < at_once; ++k) others.push_back(std::async(std::launch::async, work));
-  work();
-  for (std::future<void>& other : others) other.get();
+  each_at_once(shapes.size(), [&](std::size_t k) {
+    TriedShape& tried = answer_.tried[shapes[k]];
+    std::unique_lock lock(mutex_);
+    if (care == Care::kQuick && !may_be_fastest(tried)) return;
+    lock.unlock();
+    TriedShape made = planned(tried, care);
+    lock.lock();
+    const bool had_better =
+        tried.plan() != nullptr && (made.plan() == nullptr || tried.step() < made.step());
+    if (!had_better) tried = std::move(made);
+    tried.is_quick = tried.is_quick && care == Care::kQuick;
+    if (tried.plan() != nullptr) fastest_ = std::min(fastest_, tried.step());
+  });
 }
 
 TriedShape Choice::planned(TriedShape tried, Care care) const {
