@@ -13,15 +13,18 @@ namespace {
 // Two layers with the same number cost the same.
 std::vector<int> kinds(const chain::Chain& chain, int first, int last,
                        EqualLayers::Backwards backwards) {
-  using Key = std::tuple<double, double, double, Bytes, Bytes, Bytes, Bytes, Bytes>;
+  using Key =
+      std::tuple<double, double, double, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes>;
   std::map<Key, int> numbers;
   std::vector<int> result;
   for (int i = first; i <= last; ++i) {
     const chain::LayerCost& layer = chain.layer(i);
     const bool any = backwards == EqualLayers::Backwards::kAnyTime;
-    const Key key(layer.forward.count(), layer.again().time.count(),
-                  any ? 0 : layer.backward.count(), layer.output, layer.tape,
-                  layer.forward_transient, layer.tape_transient, layer.backward_transient);
+    const chain::Retape again = layer.again();
+    const Key key(layer.forward.count(), again.time.count(), any ? 0 : layer.backward.count(),
+                  layer.output, layer.tape, layer.forward_transient, layer.tape_transient,
+                  layer.backward_transient, again.tape, again.tape_transient,
+                  again.backward_transient);
     result.push_back(numbers.emplace(key, static_cast<int>(numbers.size())).first->second);
   }
   return result;

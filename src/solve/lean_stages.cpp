@@ -40,7 +40,8 @@ LeanStages::LeanStages(const chain::Chain& chain, Freedom freedom)
     : chain_((require_table_size(1, chain.length()), chain)),
       table_(
           std::make_shared<const Costs>(chain, 1, chain.length(), Bytes(1), RetapeBytes::kTheirOwn),
-          freedom, 0) {}
+          freedom, 0),
+      equal_(chain, 1, std::max(1, chain.length() - 1)) {}
 
 Bytes LeanStages::least_memory(int first, int last, int in_flight) {
   return in_flight * chain_.output(first - 1) +
@@ -55,6 +56,14 @@ program::StageProgram LeanStages::leanest(int first, int last, int in_flight) {
   const std::vector<Front>& found = fronts(first, last, in_flight);
   const Point& point = found[static_cast<std::size_t>(last - first)].back();
   return rebuild_stage(Reader(table_, found, point.needs - point.kept), first, last, point.needs);
+}
+
+// Of equal stages that of the last one: stages of any length then end with the same layer, and what
+// is known of one is a part of the next. The loss is like no other layer.
+const LeanStages::Point& LeanStages::least(int first, int last, int in_flight) {
+  const int twin = last == chain_.length() ? first : equal_.twin(first, last);
+  return fronts(twin, twin + last - first, in_flight)[static_cast<std::size_t>(last - first)]
+      .back();
 }
 
 const std::vector<LeanStages::Front>& LeanStages::fronts(int first, int last, int in_flight) {

@@ -10,6 +10,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "equal_layers.h"
 #include "interval_table.h"
 #include "least_column.h"
 
@@ -45,9 +46,7 @@ class LeanStages {
   using Front = std::vector<Point>;  ///< kept ascending, sum falling
   class Reader;
 
-  const Point& least(int first, int last, int in_flight) {
-    return fronts(first, last, in_flight)[static_cast<std::size_t>(last - first)].back();
-  }
+  const Point& least(int first, int last, int in_flight);
   /// Fronts of layers last, last-1, ... down to `first` at least.
   const std::vector<Front>& fronts(int first, int last, int in_flight);
   Front front(const std::vector<Front>& right, int s, int t, int in_flight) const;
@@ -57,6 +56,7 @@ class LeanStages {
 
   const chain::Chain& chain_;
   IntervalTable<LeastColumn> table_;
+  EqualLayers equal_;
   std::map<std::pair<int, int>, std::vector<Front>> fronts_;  // by last layer and in flight
 };
 
