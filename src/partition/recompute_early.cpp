@@ -174,7 +174,7 @@ std::optional<Held> Mover::resumed(const std::vector<Action>& drops) const {
   for (const Action& drop : drops)
     if (!held.run(drop)) return std::nullopt;
   held.kept = held.ledger.held();
-  held.run({Op::kReceiveGradient, program_.last_layer});
+  ensure(held.run({Op::kReceiveGradient, program_.last_layer}), "there is no gradient yet");
   return held;
 }
 

@@ -13,14 +13,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-CommandResult plan(const PlanFolder& files, const std::string& options) {
-  return run_command(kTrireme + " plan --chain " + files.chain + " " + options);
-}
-
-double step_of(const PlanFolder& files, const std::string& options) {
-  return json::parse(plan(files, options + " --json").out)["predicted"]["step_s"];
-}
-
 struct Known {
   int memory;
   double time;
@@ -31,7 +23,7 @@ class KnownTimes : public testing::TestWithParam<Known> {};
 TEST_P(KnownTimes, AreFound) {
   const PlanFolder files;
 
-  EXPECT_EQ(step_of(files, "--solver rotor --memory " + std::to_string(GetParam().memory)),
+  EXPECT_EQ(files.step_of("--solver rotor --memory " + std::to_string(GetParam().memory)),
             GetParam().time);
 }
 
@@ -43,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(ChainA, KnownTimes,
 TEST(PlanCommand, PrintsTimeBytesAndProgram) {
   const PlanFolder files;
 
-  const CommandResult result = plan(files, "--memory 14 --solver rotor");
+  const CommandResult result = files.plan("--memory 14 --solver rotor");
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_THAT(result.out, HasSubstr("29.0 s per step; ideal 26.0 s (+11.5 %); recompute 3.00 s"));
@@ -61,77 +53,24 @@ TEST(PlanCommand, TakesStaticBytesOutOfTheMemory) {
                                            "tape_bytes: 4, parameter_bytes: 3, gradient_bytes: 3, "
                                            "optimizer_bytes: 6,"));
 
-  const CommandResult result = plan(files, "--memory 26 --solver rotor");
+  const CommandResult result = files.plan("--memory 26 --solver rotor");
 
   EXPECT_THAT(result.out, HasSubstr("time      29.0 s per step"));
   EXPECT_THAT(result.out, HasSubstr("peak      26 B of 26 B"));
   EXPECT_THAT(result.out, HasSubstr("static    12 B"));
 }
 
-TEST(PlanCommand, HasOptimizerStateAwayWhereThatFits) {
-  const PlanFolder files;
-  files.folder.file("chain.yaml", replaced(chain_a_text(), "tape_bytes: 4,",
-                                           "tape_bytes: 4, optimizer_bytes: 6,"));
-  files.folder.file("platform.yaml",
-                    "format: trireme-platform/1\nranks:\n  - {memory_bytes: 14, host_bytes: 100, "
-                    "out_bytes_per_s: 2, in_bytes_per_s: 4}\n");
-  const std::string platform = " --platform " + files.path("platform.yaml");
-
-  EXPECT_EQ(plan(files, "--solver rotor --optimizer device" + platform).exit_code, 3);
-  const CommandResult result = plan(files, "--solver rotor -o " + files.path("p.json") + platform);
-
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  // As without the state, and 6 bytes at 2 bytes per second.
-  EXPECT_THAT(result.out, HasSubstr("time      32.0 s per step; ideal 26.0 s"));
-  EXPECT_THAT(result.out, HasSubstr("away      6 B of the optimizer's state"));
-  const CommandResult looked = run_command(kTrireme + " simulate " + files.path("p.json") +
-                                           " --chain " + files.chain + platform);
-  EXPECT_EQ(looked.exit_code, 0) << looked.errors;
-  EXPECT_THAT(looked.out, HasSubstr("step      32.0 s"));
-  // Its rates are not in the plan.
-  EXPECT_EQ(run_command(kTrireme + " simulate " + files.path("p.json") + " --chain " + files.chain)
-                .exit_code,
-            2);
-}
-
-// 10 bytes of frozen weights of each of four layers, which take 40 seconds to come.
-TEST(PlanCommand, GroupsMicroBatchesWhereWeightsComeForEveryUse) {
-  const PlanFolder files;
-  std::string chain = chain_a_text();
-  for (const char* tape : {"tape_bytes: 4,", "tape_bytes: 3,", "tape_bytes: 5,", "tape_bytes: 2,"})
-    chain = replaced(chain, tape, std::string(tape) + " parameter_bytes: 10, frozen_bytes: 10,");
-  files.folder.file("chain.yaml", chain);
-  files.folder.file("platform.yaml",
-                    "format: trireme-platform/1\nranks:\n  - {memory_bytes: 58, host_bytes: 100, "
-                    "out_bytes_per_s: 0.25, in_bytes_per_s: 0.25}\n");
-  const std::string options = "--solver rotor --weights outer --micro-batches 4 --platform " +
-                              files.path("platform.yaml") + " ";
-  const CommandResult result = plan(files, options + "-o " + files.path("p.json"));
-
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_THAT(result.out, HasSubstr("4 micro-batches per step, in groups of 4, one stage"));
-  EXPECT_THAT(result.out, HasSubstr("micro-batches one by one"));
-  EXPECT_LT(step_of(files, options), 0.6 * step_of(files, options + "--group 1"));
-  const CommandResult looked =
-      run_command(kTrireme + " simulate " + files.path("p.json") + " --chain " + files.chain +
-                  " --platform " + files.path("platform.yaml") + " --json");
-  ASSERT_EQ(looked.exit_code, 0) << looked.errors;
-  const json simulated = json::parse(looked.out);
-  EXPECT_EQ(simulated["group"], 4);
-  EXPECT_EQ(simulated["step_s"], step_of(files, options));
-}
-
 TEST(PlanCommand, MultipliesByMicroBatches) {
   const PlanFolder files;
 
-  EXPECT_EQ(step_of(files, "--memory 14 --solver rotor --micro-batches 4"), 4 * 29);
+  EXPECT_EQ(files.step_of("--memory 14 --solver rotor --micro-batches 4"), 4 * 29);
 }
 
 TEST(PlanCommand, WritesThePlanThatItPrints) {
   const PlanFolder files;
 
-  const CommandResult result = plan(files, "--memory 14 --json -o " + files.path("plan.json") +
-                                               " --report " + files.path("plan.html"));
+  const CommandResult result = files.plan("--memory 14 --json -o " + files.path("plan.json") +
+                                          " --report " + files.path("plan.html"));
 
   EXPECT_EQ(text_of(files.path("plan.json")), result.out);
   EXPECT_THAT(text_of(files.path("plan.html")), HasSubstr("Plan for chain A"));
@@ -153,13 +92,13 @@ TEST(PlanCommand, TakesTheFastestWhenNobodyIsNamed) {
   const PlanFolder files;
 
   // With inputs of tapes free to leave, 28 s is the optimum over all programs (exhaustive search).
-  EXPECT_EQ(step_of(files, "--memory 14"), 28);
+  EXPECT_EQ(files.step_of("--memory 14"), 28);
 }
 
 TEST(PlanCommand, TellsWhatTheOthersWouldCost) {
   const PlanFolder files;
 
-  const json plan_file = json::parse(plan(files, "--memory 14 --json --solver rotor").out);
+  const json plan_file = json::parse(files.plan("--memory 14 --json --solver rotor").out);
 
   std::map<std::string, json> others;
   for (const json& other : plan_file["alternatives"]) others[other["policy"]] = other;
@@ -172,7 +111,7 @@ TEST(PlanCommand, TellsWhatTheOthersWouldCost) {
 TEST(PlanCommand, SaysThatItTookWhatKeepAllNeeds) {
   const PlanFolder files;
 
-  const CommandResult result = plan(files, "");
+  const CommandResult result = files.plan("");
 
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.errors, HasSubstr("no memory given: taking what keep_all needs, 18 B"));
@@ -182,7 +121,7 @@ TEST(PlanCommand, SaysThatItTookWhatKeepAllNeeds) {
 TEST(PlanCommand, ComparesAllSolvers) {
   const PlanFolder files;
 
-  const CommandResult result = plan(files, "--memory 14 --solver all");
+  const CommandResult result = files.plan("--memory 14 --solver all");
 
   EXPECT_EQ(result.exit_code, 0);
   for (const std::string& solver : solve::solver_names())
@@ -191,37 +130,12 @@ TEST(PlanCommand, ComparesAllSolvers) {
   EXPECT_THAT(result.out, testing::ContainsRegex("keep_all +- .* 18 B\n"));
 }
 
-// Without state in the outer tier nothing fits.
-TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
-  const TemporaryFolder folder;
-  std::string chain = "format: trireme-chain/1\nname: state\ninput_bytes: 10\nlayers:\n";
-  for (int i = 1; i <= 6; ++i)
-    chain +=
-        "- {name: l, forward_s: 1, backward_s: 2, output_bytes: 10, tape_bytes: 30, "
-        "parameter_bytes: 20, gradient_bytes: 20, optimizer_bytes: 40}\n";
-  const std::string files =
-      " --chain " + folder.file("chain.yaml", chain) + " --platform " +
-      folder.file("platform.yaml",
-                  "format: trireme-platform/1\nranks:\n- {memory_bytes: 420, host_bytes: 10000, "
-                  "out_bytes_per_s: 100, in_bytes_per_s: 100}\n");
-  const auto step = [&](const std::string& options) {
-    const CommandResult result = run_command(kTrireme + " plan" + files + " --json" + options);
-    EXPECT_EQ(result.exit_code, 0) << options << result.errors;
-    return json::parse(result.out)["predicted"]["step_s"].get<double>();
-  };
-
-  const double named = step(" --solver recompute_all");
-  EXPECT_LE(step(" --solver all"), named);
-  EXPECT_EQ(step(" --solver recompute_all --schedule gpipe"), named);
-  EXPECT_EQ(run_command(kTrireme + " plan" + files + " --optimizer device").exit_code, 3);
-}
-
 // One stage waits for nobody, whatever is asked for.
 TEST(PlanCommand, HoldsOneMicroBatchAtATimeOnOneStage) {
   const PlanFolder files;
   for (const std::string solver : {"auto", "joint", "adapipe"}) {
     const std::string options = "--memory 18 --micro-batches 4 --solver " + solver;
-    EXPECT_EQ(step_of(files, options + " --schedule gpipe"), step_of(files, options)) << solver;
+    EXPECT_EQ(files.step_of(options + " --schedule gpipe"), files.step_of(options)) << solver;
   }
 }
 
@@ -229,39 +143,17 @@ TEST(PlanCommand, ComparesSolversAlsoUnderGpipe) {
   const PlanFolder files;
   const std::string options = "--memory 18 --micro-batches 2 --solver all";
 
-  const CommandResult result = plan(files, options + " --schedule gpipe");
+  const CommandResult result = files.plan(options + " --schedule gpipe");
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_THAT(result.out, testing::ContainsRegex("keep_all +[0-9.]+ s .* 18 B"));
 }
 
-TEST(PlanCommand, WantsAnOuterTierForWhatIsToLieThere) {
-  const PlanFolder files;
-  for (const std::string option : {"--optimizer", "--weights"}) {
-    const CommandResult result = plan(files, "--memory 18 " + option + " outer");
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.errors, HasSubstr(option + ": is outer, but no rank has an outer tier"));
-  }
-}
-
 TEST(PlanCommand, FailsWhereItsAnswerDoesNotArrive) {
   const PlanFolder files;
-  const CommandResult result = plan(files, "--memory 18 --json > /dev/full");
+  const CommandResult result = files.plan("--memory 18 --json > /dev/full");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.errors, HasSubstr("standard output"));
-}
-
-TEST(PlanCommand, TakesAnOuterTierThatIsOnlyReadForWeights) {
-  const PlanFolder files;
-  const std::string with =
-      " --platform " + files.folder.file("platform.yaml",
-                                         "format: trireme-platform/1\n"
-                                         "ranks:\n  - {memory_bytes: 18, host_bytes: 1KiB, "
-                                         "in_bytes_per_s: 10}\n");
-  EXPECT_EQ(plan(files, with + " --weights outer").exit_code, 0);
-  const CommandResult result = plan(files, with + " --optimizer outer");
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.errors, HasSubstr("no rank has an outer tier"));
 }
 
 class LeastBudget : public testing::TestWithParam<std::string> {};
@@ -270,14 +162,14 @@ TEST_P(LeastBudget, WorksAndNothingLessDoes) {
   const PlanFolder files;
   const std::string solver = " --solver " + GetParam() + " --memory ";
 
-  const CommandResult without = plan(files, "--json" + solver + "1");
+  const CommandResult without = files.plan("--json" + solver + "1");
   ASSERT_EQ(without.exit_code, 3);
   const json why = json::parse(without.out)["infeasible"];
   const std::int64_t least = why["least_budget_bytes"];
 
   EXPECT_EQ(why["available_bytes"], 1);
-  EXPECT_EQ(plan(files, solver + std::to_string(least)).exit_code, 0);
-  EXPECT_EQ(plan(files, solver + std::to_string(least - 1)).exit_code, 3);
+  EXPECT_EQ(files.plan(solver + std::to_string(least)).exit_code, 0);
+  EXPECT_EQ(files.plan(solver + std::to_string(least - 1)).exit_code, 3);
   EXPECT_THAT(without.errors,
               HasSubstr("the smallest budget that works is " + std::to_string(least) + " B"));
 }
@@ -287,56 +179,6 @@ INSTANTIATE_TEST_SUITE_P(Solvers, LeastBudget,
                                          "min_peak", "rotor", "rotor_free", "capuchin", "offload",
                                          "pofo", "auto", "all"),
                          [](const auto& test) { return test.param; });
-
-TEST(PlanCommand, PlansForTheFirstRankOfAPlatform) {
-  const PlanFolder files;
-  const std::string platform =
-      files.folder.file("platform.yaml",
-                        "format: trireme-platform/1\n"
-                        "ranks: [{memory_bytes: 14, speed: 2}, {memory_bytes: 99}]\n");
-
-  EXPECT_EQ(step_of(files, "--solver rotor --platform " + platform), 14.5);
-  EXPECT_EQ(step_of(files, "--solver rotor --memory 16 --platform " + platform), 13.5);
-}
-
-std::string platform_with_link(const PlanFolder& files, int host_bytes) {
-  return files.folder.file("platform.yaml",
-                           "format: trireme-platform/1\n"
-                           "ranks: [{memory_bytes: 15, host_bytes: " +
-                               std::to_string(host_bytes) +
-                               ", out_bytes_per_s: 1, in_bytes_per_s: 1}]\n");
-}
-
-TEST(PlanCommand, MovesBytesWhereThePlatformHasALink) {
-  const PlanFolder files;
-  const std::string platform = platform_with_link(files, 100);
-  const std::string file = files.path("plan.json");
-
-  const CommandResult result =
-      plan(files, "--solver offload --platform " + platform + " -o " + file);
-  const json simulated =
-      json::parse(run_command(kTrireme + " simulate " + file + " --chain " + files.chain +
-                              " --platform " + platform + " --json")
-                      .out);
-
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  const json planned = json::parse(text_of(file));
-  EXPECT_GT(simulated["ranks"][0]["moved_bytes"], 0);
-  EXPECT_EQ(planned["stages"][0]["predicted"]["offloaded_bytes"],
-            simulated["ranks"][0]["moved_bytes"]);
-  EXPECT_EQ(planned["predicted"]["step_s"], simulated["step_s"]);
-  EXPECT_LE(simulated["ranks"][0]["peak_bytes"], 15);
-}
-
-TEST(PlanCommand, MovesNothingWhereTheOuterTierHasNoRoom) {
-  const PlanFolder files;
-
-  const json planned =
-      json::parse(plan(files, "--json --platform " + platform_with_link(files, 0)).out);
-
-  EXPECT_EQ(planned["stages"][0]["predicted"]["offloaded_bytes"], 0);
-  EXPECT_EQ(planned["predicted"]["step_s"], 28);  // the optimum without copies, as within 14 bytes
-}
 
 struct WrongUse {
   const char* name;
@@ -350,7 +192,7 @@ TEST_P(PlanWrongUse, ExitsWith2AndWritesNothing) {
   const PlanFolder files;
 
   const CommandResult result =
-      plan(files, std::string(GetParam().options) + " -o " + files.path("plan.json"));
+      files.plan(std::string(GetParam().options) + " -o " + files.path("plan.json"));
 
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");
@@ -378,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PlanCommand, RefusesAFolderToWriteTo) {
   const PlanFolder files;
 
-  const CommandResult result = plan(files, "--memory 14 -o " + files.folder.path().string());
+  const CommandResult result = files.plan("--memory 14 -o " + files.folder.path().string());
 
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.errors, HasSubstr("it is a folder"));
@@ -387,8 +229,8 @@ TEST(PlanCommand, RefusesAFolderToWriteTo) {
 TEST(PlanCommand, RefusesOneFileForTwoAnswers) {
   const PlanFolder files;
   const std::string twice = "--memory 14 -o " + files.path("x") + " --report " + files.path("./x");
-  EXPECT_EQ(plan(files, twice).exit_code, 2);
-  EXPECT_THAT(plan(files, twice).errors, HasSubstr(" does: give each a file of its own"));
+  EXPECT_EQ(files.plan(twice).exit_code, 2);
+  EXPECT_THAT(files.plan(twice).errors, HasSubstr(" does: give each a file of its own"));
 }
 
 TEST(PlanCommand, HelpsWithAnExample) {

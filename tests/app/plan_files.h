@@ -47,10 +47,16 @@ struct PlanFolder {
   std::string chain = folder.file("chain.yaml", chain_a_text());
 
   std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  CommandResult plan(const std::string& options) const {
+    return run_command(kTrireme + " plan --chain " + chain + " " + options);
+  }
+  double step_of(const std::string& options) const {
+    return nlohmann::json::parse(plan(options + " --json").out)["predicted"]["step_s"];
+  }
   std::string make_plan() const {
-    const std::string plan = path("plan.json");
-    run_command(kTrireme + " plan --chain " + chain + " --memory 14 --solver rotor -o " + plan);
-    return plan;
+    const std::string file = path("plan.json");
+    plan("--memory 14 --solver rotor -o " + file);
+    return file;
   }
   std::set<std::string> files() const {
     std::set<std::string> names;
