@@ -182,6 +182,13 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::IsMember({"auto", "at_end", "in_forward", "in_backward"}))
       ->capture_default_str();
   command
+      .add_option(
+          "--split-backward", arguments.split_backward,
+          "Of several stages, backwards in two parts, so that ranks wait less: gradients of "
+          "inputs, then those of weights, where that is faster; or never")
+      ->check(CLI::IsMember({"auto", "never"}))
+      ->capture_default_str();
+  command
       .add_option("--group", arguments.group,
                   "So many micro-batches pass the layers together, for which weights in the outer "
                   "tier come once; chosen where not given")

@@ -64,6 +64,7 @@ void take_options(const PlanArguments& arguments, Question& question) {
   question.slots = arguments.slots;
   question.optimizer_copies = partition::optimizer_copies_of(arguments.optimizer);
   question.group = arguments.group;
+  question.splits_backward = arguments.split_backward == "auto";
   question.updates = partition::updates_of(arguments.updates);
 }
 

@@ -19,10 +19,11 @@ struct PlanArguments {
   std::vector<int> cut;  ///< empty: the planner's choice
   std::string solver = "auto";
   int slots = 500;
-  std::string optimizer = "auto";  ///< auto, device or outer
-  std::string weights = "auto";    ///< frozen ones; likewise
-  std::string updates = "auto";    ///< auto, or a name of program::UpdatePlace
-  std::optional<int> group;        ///< nothing: what is fastest
+  std::string optimizer = "auto";       ///< auto, device or outer
+  std::string weights = "auto";         ///< frozen ones; likewise
+  std::string split_backward = "auto";  ///< auto | never
+  std::string updates = "auto";         ///< auto, or a name of program::UpdatePlace
+  std::optional<int> group;             ///< nothing: what is fastest
   std::string output, report;
   bool json = false;
   int sweep = 0;  ///< budgets to try; 0: one plan

@@ -82,6 +82,9 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
     stage.in_flight = program::usual_in_flight(plan.schedule, stages, stage.rank, groups);
     stage.program =
         solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
+    // Without a budget it costs nothing, and whoever waits for the stage waits less.
+    if (job.pipeline.split_backward == "auto" && stages > 1 && plan.group == 1)
+      stage.weights_behind = std::min(stage.rank, plan.micro_batches - 1);
     plan.stages.push_back(std::move(stage));
     first = last + 1;
   }
@@ -144,6 +147,9 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
                                     " cuts after [", joined(ends), "]: leave one of them out"));
   if (job.memory.updates != "auto")
     require("memory.updates", job.memory.updates, std::string(program::name(plan.updates)));
+  if (plan::has_split_backward(plan) && job.pipeline.split_backward == "never")
+    job.fail("pipeline.split_backward",
+             concat("is never, but ", job.plan.file, " has backwards in two parts: must be auto"));
   if (has_state_away && job.memory.optimizer == "device")
     job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
                                         " has optimizer state in the outer tier: must be auto or "

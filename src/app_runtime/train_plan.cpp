@@ -187,6 +187,7 @@ void take_options(const config::JobSpec& job, partition::Question& question) {
   question.slots = job.plan.slots;
   question.optimizer_copies = partition::optimizer_copies_of(job.memory.optimizer);
   question.group = job.pipeline.group;
+  question.splits_backward = job.pipeline.split_backward == "auto";
   question.clips = job.train.clip_norm > 0;
   question.updates = partition::updates_of(job.memory.updates);
 }
@@ -335,6 +336,7 @@ void say(const TrainPlan& plan, std::ostream& out) {
     if (!streamed[rank].empty())
       out << ", weights of " << streamed[rank].size() << " layers in the outer tier";
   }
+  if (plan::has_split_backward(plan.plan)) out << "; gradients of weights behind their passes";
   if (plan.plan.updates != program::UpdatePlace::kAtEnd)
     out << "; layers whose weights come and go are updated "
         << (plan.plan.updates == program::UpdatePlace::kInForward

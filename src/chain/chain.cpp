@@ -49,9 +49,20 @@ constexpr std::array<RetapeSize, 3> kRetapeSizes{
      {"retape_backward_transient_bytes", &Retape::backward_transient,
       &LayerCost::backward_transient, "backward_transient_bytes + tape_bytes - retape_bytes"}}};
 
+constexpr std::string_view kWeightsTime = "backward_weights_s";
+struct SplitSize {
+  std::string_view key;
+  Bytes SplitBackward::*field;
+};
+constexpr std::array<SplitSize, 3> kSplitSizes{
+    {{"pending_bytes", &SplitBackward::pending},
+     {"backward_input_transient_bytes", &SplitBackward::input_transient},
+     {"backward_weights_transient_bytes", &SplitBackward::weights_transient}}};
+
 /// Adds the layer's sizes to `sum`; throws InputError when that gets too large to count with.
 LayerCost read_layer(const io::Node& node, int number, Bytes& sum);
 std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
+std::optional<SplitBackward> read_split(io::MapReader& map, const LayerCost& layer);
 void read_outer_weights(io::MapReader& map, LayerCost& layer);
 void add(Bytes& sum, Bytes size, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
@@ -151,6 +162,7 @@ std::string digest(const Chain& chain) {
     layer.name.clear();
     for (const auto& [key, field] : kTimes) layer.*field += Seconds(0);  // -0 becomes 0
     if (layer.retape) layer.retape->time += Seconds(0);
+    if (layer.split) layer.split->weights += Seconds(0);
   }
   return trireme::digest(to_yaml(nameless));
 }
@@ -177,6 +189,9 @@ LayerCost read_layer(const io::Node& node, int number, Bytes& sum) {
     add(sum, layer.retape->tape_transient, node);
     add(sum, layer.retape->backward_transient, node);
   }
+  layer.split = read_split(map, layer);
+  if (layer.split)
+    for (const auto& [key, field] : kSplitSizes) add(sum, (*layer.split).*field, node);
   read_outer_weights(map, layer);
   map.finish();
   return layer;
@@ -225,6 +240,26 @@ std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
   return retape;
 }
 
+std::optional<SplitBackward> read_split(io::MapReader& map, const LayerCost& layer) {
+  const auto time = map.optional(kWeightsTime);
+  // What is not given is as much as it can be.
+  SplitBackward split{.weights = {},
+                      .pending = layer.tape + layer.output,
+                      .input_transient = layer.backward_transient + layer.tape + layer.output,
+                      .weights_transient = layer.gradients};
+  for (const auto& [key, field] : kSplitSizes) {
+    const auto size = map.optional(key);
+    if (size && !time) size->fail(concat("needs ", kWeightsTime, " beside it"));
+    if (size) split.*field = size->bytes();
+  }
+  if (!time) return std::nullopt;
+  split.weights = read_time(*time);
+  if (split.weights > layer.backward)
+    time->fail(concat("is ", time->found(), ", must be at most backward_s, ",
+                      to_text(layer.backward.count()), ": it is a part of a backward"));
+  return split;
+}
+
 void add(Bytes& sum, Bytes size, const io::Node& node) {
   if (size > kMaxSum - sum)
     node.fail("brings the sum of all sizes to more than 4 EiB, must be less to count with");
@@ -249,6 +284,11 @@ std::string layer_line(const LayerCost& layer) {
     line += concat(", ", kRetapeTime, ": ", to_text(layer.retape->time.count()));
     for (const auto& [key, field, whole, most] : kRetapeSizes)
       line += concat(", ", key, ": ", ((*layer.retape).*field).count());
+  }
+  if (layer.split) {
+    line += concat(", ", kWeightsTime, ": ", to_text(layer.split->weights.count()));
+    for (const auto& [key, field] : kSplitSizes)
+      line += concat(", ", key, ": ", ((*layer.split).*field).count());
   }
   return line + "}\n";
 }

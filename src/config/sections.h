@@ -175,6 +175,7 @@ void walk(Fields& field, PipelineSpec& spec) {
   field("schedule", spec.schedule, OneOf{"1f1b", "gpipe"});
   field("group", spec.group, Range{1, kMany});
   field("cut", spec.cut, Range{1, kMany});
+  field("split_backward", spec.split_backward, OneOf{"auto", "never"});
   field("speeds", spec.speeds, Range{1e-3, 1e3});
   field("timeout", spec.timeout, Range{1e-3, 1e9});
   field("transport", spec.transport, OneOf{"auto", "local", "mpi", "nccl"});

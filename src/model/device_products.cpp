@@ -4,6 +4,8 @@
 #include "device_kernels.h"
 #include "weight_gradients.h"
 
+#include "trireme/model/functional.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -25,7 +27,7 @@ using torch::autograd::variable_list;
 
 /// A gradient per row: [..., C] to [N, C].
 at::Tensor rows_of(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
+  return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
 /// Parts of sums that came with a gradient, while this is what it was then.
@@ -74,7 +76,8 @@ struct LinearNode : Linears {
     at::Tensor of_x, of_weight, of_bias;
     if (task_should_compute_output(0)) of_x = at::matmul(dy, weight.unpack());
     if (task_should_compute_output(1))
-      of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(x.unpack()));
+      of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(x.unpack()),
+                                      ProductTime::kMayWait);
     if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy);
     return {of_x, of_weight, of_bias};
   }
@@ -107,7 +110,8 @@ struct GeluLinearNode final : LinearNode {
     if (of_weight_too) {
       if (kind.keeps_result) hidden = x.unpack();
       if (!hidden.defined()) hidden = device_gelu(h.unpack(), kind.is_tanh);
-      of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(hidden));
+      of_weight =
+          gradient_by_product(next_edge(1), rows_of(dy), rows_of(hidden), ProductTime::kMayWait);
     }
     if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy);
     return {of_h, of_weight, of_bias};
@@ -139,7 +143,8 @@ struct NormLinearsNode final : Linears {
       if (task_should_compute_output(of_weight)) {
         if (!y.defined())
           y = device_norm(x.unpack(), norm_weight.unpack(), norm_bias.unpack(), epsilon)->y;
-        found[of_weight] = gradient_by_product(next_edge(of_weight), rows_of(dy), rows_of(y));
+        found[of_weight] = gradient_by_product(next_edge(of_weight), rows_of(dy), rows_of(y),
+                                               ProductTime::kMayWait);
       }
       if (task_should_compute_output(of_bias))
         found[of_bias] = bias_gradient(next_edge(of_bias), dy);
@@ -193,16 +198,36 @@ std::shared_ptr<Node> node_of(const at::Tensor& x, const at::Tensor& weight_OI,
   return node;
 }
 
+/// As at::linear does it where the weight is trained. Of an x with gaps or crossed dimensions it
+/// then multiplies rows; below autograd, where no weight seems to be trained, it would not.
+at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
+  if (x.dim() <= 2 || x.is_contiguous()) return at::linear(x, weight_OI, bias_O);
+  const at::Tensor y =
+      at::mm(rows_of(x), weight_OI.t()).unflatten(0, x.sizes().slice(0, x.dim() - 1));
+  return bias_O.defined() ? y.add_(bias_O) : y;
+}
+
 /// The product, as what this node is of.
 at::Tensor result_of(const std::shared_ptr<torch::autograd::Node>& node, const at::Tensor& x,
                      const at::Tensor& weight_OI, const at::Tensor& bias_O) {
   at::Tensor y;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    y = at::linear(x, weight_OI, bias_O);
+    y = product_of(x, weight_OI, bias_O);
   }
   torch::autograd::set_history(y, node);
   return y;
+}
+
+/// Whether the weight has a gradient, which LinearNode may leave for later, and the tensors are of
+/// the types that they are multiplied in: at::linear knows of autocast, the node does not.
+bool may_wait(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
+  const at::ScalarType type = product_type(x);
+  const auto is_fit = [type](const at::Tensor& value) {
+    return value.layout() == at::kStrided && value.scalar_type() == type;
+  };
+  return weight_OI.requires_grad() && is_fit(x) && is_fit(weight_OI) &&
+         (!bias_O.defined() || is_fit(bias_O));
 }
 
 bool may_be_own(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
@@ -215,8 +240,8 @@ bool may_be_own(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tens
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
-  if (!may_be_own(x, weight_OI, bias_O) ||
-      !torch::autograd::compute_requires_grad(x, weight_OI, bias_O))
+  const bool is_own = may_be_own(x, weight_OI, bias_O) || may_wait(x, weight_OI, bias_O);
+  if (!is_own || !torch::autograd::compute_requires_grad(x, weight_OI, bias_O))
     return at::linear(x, weight_OI, bias_O);
   const auto node = node_of<LinearNode>(x, weight_OI, bias_O);
   if (weight_OI.requires_grad()) node->x = SavedVariable(x, /*is_output=*/false);

@@ -1,5 +1,5 @@
-// Linear layers whose backward uses a device's own kernels, as far as there are any for these
-// tensors.
+// Linear layers whose weights' gradients may be left for later, and whose backward uses a device's
+// own kernels, as far as there are any for these tensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

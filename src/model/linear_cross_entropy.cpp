@@ -106,7 +106,8 @@ struct WholeLoss : torch::autograd::Function<WholeLoss> {
     if (weight.defined()) of_x = at::matmul(g, weight).mul_(scale);
     if (x.defined()) {
       const auto edges = torch::autograd::get_current_node();
-      of_weight = gradient_by_product(edges->next_edge(1), g, x * scale);
+      // g is as large as the logits, the largest tensor of all: it does not wait.
+      of_weight = gradient_by_product(edges->next_edge(1), g, x * scale, ProductTime::kAtOnce);
     }
     return {of_x, of_weight, {}, {}};
   }

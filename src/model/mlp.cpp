@@ -27,8 +27,8 @@ class Hidden final : public Layer {
  public:
   Hidden(std::int64_t in, std::int64_t out, const config::MlpSpec& spec, const Seeds& seeds)
       : dropout_(spec.dropout), batch_norm_(spec.batch_norm) {
-    weight_ = add_parameter("linear.weight", initial_weight(out, in, seeds.of_layer()));
-    bias_ = add_parameter("linear.bias", at::zeros({out}));
+    linear_ = {.weight = add_parameter("linear.weight", initial_weight(out, in, seeds.of_layer())),
+               .bias = add_parameter("linear.bias", at::zeros({out}))};
     if (!batch_norm_) return;
     norm_ = {.weight = add_float32_parameter("norm.weight", at::ones({out})),
              .bias = add_float32_parameter("norm.bias", at::zeros({out})),
@@ -37,7 +37,7 @@ class Hidden final : public Layer {
   }
 
   Values forward(const Values& input, const Context& context) override {
-    at::Tensor x = at::linear(input[0], weight_, bias_);
+    at::Tensor x = linear_(input[0], context);
     if (batch_norm_) x = norm_(x, context);
     return {dropout(at::gelu(x), dropout_, context)};
   }
@@ -45,7 +45,7 @@ class Hidden final : public Layer {
  private:
   double dropout_;
   bool batch_norm_;
-  at::Tensor weight_, bias_;
+  Linear linear_;
   BatchNorm norm_;
 };
 
@@ -53,16 +53,17 @@ class Hidden final : public Layer {
 class Classifier final : public Layer {
  public:
   Classifier(std::int64_t in, std::int64_t classes, const Seeds& seeds) {
-    weight_ = add_parameter("linear.weight", initial_weight(classes, in, seeds.of_layer()));
-    bias_ = add_parameter("linear.bias", at::zeros({classes}));
+    linear_ = {
+        .weight = add_parameter("linear.weight", initial_weight(classes, in, seeds.of_layer())),
+        .bias = add_parameter("linear.bias", at::zeros({classes}))};
   }
 
   Values forward(const Values& input, const Context& context) override {
-    return {cross_entropy(at::linear(input[0], weight_, bias_), context.target.at(0))};
+    return {cross_entropy(linear_(input[0], context), context.target.at(0))};
   }
 
  private:
-  at::Tensor weight_, bias_;
+  Linear linear_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/gradient_sums.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -35,6 +36,22 @@ std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, con
 bool shares_storage(const at::Tensor& value, const Values& with);
 /// Parameters, buffers and target: what is there without the layer's doing.
 Values held_by(const Layer& layer, const Context& context);
+
+/// While it lives, backwards leave products in `into`; none does so after one that threw.
+class DeferringScope {
+ public:
+  DeferringScope(const std::vector<GradientSums*>& sums, PendingProducts& into) : sums_(sums) {
+    for (GradientSums* const each : sums_) each->defer_products(&into);
+  }
+  ~DeferringScope() {
+    for (GradientSums* const each : sums_) each->defer_products(nullptr);
+  }
+  DeferringScope(const DeferringScope&) = delete;
+  DeferringScope& operator=(const DeferringScope&) = delete;
+
+ private:
+  const std::vector<GradientSums*>& sums_;
+};
 
 c10::DeviceType device_of(const Values& input) {
   return input.empty() ? c10::DeviceType::CPU : input.front().device().type();
@@ -114,6 +131,14 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
                      outline.places.size(),
                      ": what it does must not depend on anything but its input, its parameters and "
                      "the context"));
+}
+
+SplitBackward backward_input(Tape tape, const Values& gradients,
+                             const std::vector<GradientSums*>& sums) {
+  SplitBackward split;
+  const DeferringScope deferring(sums, split.pending);
+  split.input_gradients = backward(std::move(tape), gradients);
+  return split;
 }
 
 Values backward(Tape tape, const Values& gradients) {

@@ -2,8 +2,7 @@
 #include "weight_gradients.h"
 
 #include "device_kernels.h"
-
-#include "trireme/model/gradient_sums.h"
+#include "gradient_sum.h"
 
 #include <ATen/ATen.h>
 
@@ -12,20 +11,20 @@
 namespace trireme::model {
 
 at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor& dy_NO,
-                               const at::Tensor& x_NI) {
-  const bool is_added = GradientSums::add_along(to, [&](at::Tensor& sum, bool is_first) {
-    return device_add_product(sum, dy_NO, x_NI, is_first);
-  });
-  return is_added ? at::Tensor() : at::mm(dy_NO.t(), x_NI);
+                               const at::Tensor& x_NI, ProductTime time) {
+  if (GradientSum* const sum = GradientSum::along(to)) {
+    if (time == ProductTime::kMayWait && sum->leave_product(dy_NO, x_NI)) return {};
+    if (sum->add_product_by_device(dy_NO, x_NI)) return {};
+  }
+  return at::mm(dy_NO.t(), x_NI);
 }
 
 at::Tensor gradient_by_parts(const torch::autograd::Edge& to, const at::Tensor& parts,
                              std::int64_t begin, std::int64_t count) {
-  const bool is_added = GradientSums::add_along(to, [&](at::Tensor& sum, bool is_first) {
-    device_sum_parts(sum, parts, begin, is_first);
-    return true;
-  });
-  if (is_added) return {};
+  if (GradientSum* const sum = GradientSum::along(to)) {
+    sum->add_parts(parts, begin);
+    return {};
+  }
   at::Tensor gradient = at::empty({count}, parts.options().dtype(at::kBFloat16));
   device_sum_parts(gradient, parts, begin, /*is_first=*/true);
   return gradient;

@@ -10,9 +10,13 @@
 
 namespace trireme::model {
 
+enum class ProductTime {
+  kAtOnce,
+  kMayWait,  ///< where the weight's sum asks for it: dy and x are not written to until then
+};
 /// dy^T x, for the weight [O, I] that the edge leads to.
 at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor& dy_NO,
-                               const at::Tensor& x_NI);
+                               const at::Tensor& x_NI, ProductTime time);
 
 /// What `count` columns of device_column_parts and its like, from `begin` on, add up to.
 at::Tensor gradient_by_parts(const torch::autograd::Edge& to, const at::Tensor& parts,

@@ -140,6 +140,7 @@ chain::Chain at_speed(const chain::Chain& chain, double speed) {
     layer.forward = layer.forward / speed;
     layer.backward = layer.backward / speed;
     if (layer.retape) layer.retape->time = layer.retape->time / speed;
+    if (layer.split) layer.split->weights = layer.split->weights / speed;
   }
   return timed;
 }

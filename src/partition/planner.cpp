@@ -10,6 +10,7 @@
 #include "scouted_places.h"
 #include "solver_store.h"
 #include "update_place.h"
+#include "weights_behind.h"
 #include "weights_place.h"
 #include "widest_gap.h"
 
@@ -49,20 +50,22 @@ Answer searched(const Question& question);
 /// The best of the plans by `planner` with the optimizer's state and weights where they may be.
 Answer with_best_places(const Question& question, const Planner& planner);
 Question one_by_one(Question question);
+/// Of all that is left open, what makes a step fastest whose backwards are whole.
+Answer best_of_whole_backwards(const Question& question);
+/// The same answer, its plan with gradients of weights behind where that is faster.
+Answer put_behind(const Question& question, Answer answer);
 
 }  // namespace
 
 Answer plan(const Question& question) {
   require_sound(question);
-  const auto asked_for = [stored = with_store(question)](const std::string& solver) {
-    Question asked = stored;
-    asked.solver = solver;
-    return with_best_updates(asked, [](const Question& updated) {
-      return with_scouted_places(updated, searched, planned);
-    });
-  };
-  Answer answer = able_to_take_turns(asked_for(question.solver));
-  if (may_gain_by_joint(question, answer)) answer = faster(std::move(answer), asked_for(kJoint));
+  const Question stored = with_store(question);
+  Answer answer = able_to_take_turns(with_split_backward(stored, best_of_whole_backwards));
+  if (may_gain_by_joint(stored, answer)) {
+    Question joint = stored;
+    joint.solver = kJoint;
+    answer = faster(std::move(answer), best_of_whole_backwards(joint));
+  }
   return for_chain(question.chain, std::move(answer));
 }
 
@@ -75,10 +78,10 @@ std::optional<Answer> quick_plan(const Question& question) {
     asked->slots = std::max(question.slots / kFewerSlots, kFewSlots);
     Answer answer = searched(*asked);
     if (std::holds_alternative<plan::Plan>(answer))
-      return for_chain(question.chain, std::move(answer));
+      return for_chain(question.chain, put_behind(question, std::move(answer)));
     asked->slots = question.slots;  // rounded up to fewer, nothing may fit any more
   }
-  return for_chain(question.chain, able_to_take_turns(searched(*asked)));
+  return for_chain(question.chain, put_behind(question, able_to_take_turns(searched(*asked))));
 }
 
 bool is_joint(const std::string& solver) {
@@ -153,6 +156,18 @@ Answer with_best_places(const Question& question, const Planner& planner) {
                                     : with_best_at_once(question, with_state_placed);
   };
   return with_idle_memory_used(question, with_weights_placed(), planner);
+}
+
+Answer best_of_whole_backwards(const Question& question) {
+  return with_best_updates(question, [](const Question& updated) {
+    return with_scouted_places(updated, searched, planned);
+  });
+}
+
+Answer put_behind(const Question& question, Answer answer) {
+  const auto* const plan = std::get_if<plan::Plan>(&answer);
+  auto behind = plan == nullptr ? std::nullopt : with_weights_behind(question, *plan);
+  return behind ? Answer(*std::move(behind)) : std::move(answer);
 }
 
 /// One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the

@@ -27,6 +27,20 @@ struct Summed {
 Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k,
                         const Summed& summed);
 
+/// What `between` and `bytes` make of two layers' split backwards, where both have one.
+template <class Between, class BytesBetween>
+std::optional<chain::SplitBackward> split_between(const chain::LayerCost& from,
+                                                  const chain::LayerCost& to, Seconds backward,
+                                                  Between between, BytesBetween bytes) {
+  if (!from.split || !to.split) return std::nullopt;
+  const chain::SplitBackward &less = *from.split, &more = *to.split;
+  return chain::SplitBackward{
+      .weights = std::min(backward, Seconds(between(less.weights.count(), more.weights.count()))),
+      .pending = bytes(less.pending, more.pending),
+      .input_transient = bytes(less.input_transient, more.input_transient),
+      .weights_transient = bytes(less.weights_transient, more.weights_transient)};
+}
+
 }  // namespace
 
 std::vector<Shape> shapes_of(const ShapeQuestion& question) {
@@ -103,6 +117,10 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
     for (Bytes* const size : {&layer.output, &layer.tape, &layer.forward_transient,
                               &layer.tape_transient, &layer.backward_transient})
       scale(*size);
+    if (layer.split) {
+      layer.split->weights = layer.split->weights * by;
+      for (Bytes* const size : {&layer.split->pending, &layer.split->input_transient}) scale(*size);
+    }
     if (!layer.retape) continue;
     layer.retape->time = layer.retape->time * by;
     for (Bytes* const size :
@@ -139,6 +157,7 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
           &chain::LayerCost::parameters, &chain::LayerCost::gradients,
           &chain::LayerCost::optimizer})
       layer.*size = bytes(from.*size, to.*size);
+    layer.split = split_between(from, to, layer.backward, between, bytes);
     layer.retape.reset();
     if (!from.retape || !to.retape) continue;
     const chain::Retape &less = *from.retape, &more = *to.retape;

@@ -17,6 +17,9 @@ program::Program in_groups(const Plan& plan, const program::Lowering& lowering, 
 /// Throws InputError where the plan cannot update layers among passes as it says.
 void require_updates(const Plan& plan, const chain::Chain& chain);
 
+/// Throws InputError where backwards cannot have two parts.
+void require_split(const Plan& plan);
+
 }  // namespace
 
 void require_same_chain(const Plan& plan, const chain::Chain& chain) {
@@ -61,6 +64,7 @@ std::string where_and_advice(const Infeasible& infeasible) {
 }
 
 program::Program compile(const Plan& plan) {
+  require_split(plan);
   const int groups = program::groups_of(plan.micro_batches, plan.group);
   program::Lowering lowering;
   std::vector<int> counts;
@@ -72,8 +76,10 @@ program::Program compile(const Plan& plan) {
     lowering.mixes.push_back(stage.mix);
   }
   lowering.turns = plan.turns;
-  return program::with_updates(in_groups(plan, lowering, plan.micro_batches), updated_layers(plan),
-                               plan.updates, plan.weights_at_once);
+  program::Program program =
+      program::with_updates(in_groups(plan, lowering, plan.micro_batches), updated_layers(plan),
+                            plan.updates, plan.weights_at_once);
+  return program::with_split_backward(std::move(program), weights_behind(plan));
 }
 
 program::Program compile_forwards(const Plan& plan, int micro_batches) {
@@ -102,6 +108,18 @@ std::vector<Bytes> optimizer_away(const Plan& plan) {
   for (const StagePlan& stage : plan.stages)
     away[static_cast<std::size_t>(stage.rank)] += stage.optimizer_away;
   return away;
+}
+
+program::WeightsBehind weights_behind(const Plan& plan) {
+  program::WeightsBehind behind(static_cast<std::size_t>(ranks_of(plan)));
+  for (const StagePlan& stage : plan.stages)
+    if (stage.weights_behind) behind[static_cast<std::size_t>(stage.rank)] = stage.weights_behind;
+  return behind;
+}
+
+bool has_split_backward(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const StagePlan& stage) { return stage.weights_behind.has_value(); });
 }
 
 std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
@@ -186,6 +204,24 @@ void require_updates(const Plan& plan, const chain::Chain& chain) {
     if (streamed[layer].all() > Bytes(0) && !streamed[layer].is_trained)
       refuse(concat("streamed layer ", layer, " (", chain.layer(static_cast<int>(layer)).name,
                     ") is frozen"));
+}
+
+void require_split(const Plan& plan) {
+  std::vector<int> stages(static_cast<std::size_t>(ranks_of(plan)));
+  for (const StagePlan& stage : plan.stages) ++stages[static_cast<std::size_t>(stage.rank)];
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const StagePlan& stage = plan.stages[k];
+    if (!stage.weights_behind) continue;
+    const auto refuse = [&](const std::string& why) {
+      throw InputError(
+          concat("stage ", k, ", weights_behind: found ", *stage.weights_behind, ", but ", why));
+    };
+    if (plan.group > 1) refuse("micro-batches pass the layers in groups; leave it out");
+    if (stages[static_cast<std::size_t>(stage.rank)] > 1)
+      refuse(concat("its rank, ", stage.rank, ", has several stages; leave it out"));
+    if (plan.updates != program::UpdatePlace::kAtEnd && !stage.streamed.empty())
+      refuse("layers are updated among its passes; leave one of the two out");
+  }
 }
 
 program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches) {

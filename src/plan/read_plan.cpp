@@ -159,6 +159,8 @@ StagePlan read_stage(const io::Node& node) {
   read(map, "optimizer_away_bytes", stage.optimizer_away);
   if (const auto streamed = map.optional("streamed"))
     stage.streamed = read_streamed(*streamed, stage.program);
+  if (const auto behind = map.optional("weights_behind"))
+    stage.weights_behind = static_cast<int>(behind->integer(0, kMaxMicroBatches));
   stage.program.forward = read_actions(map.required("forward"), stage.program);
   stage.program.backward = read_actions(map.required("backward"), stage.program);
   read_mix(map, stage);

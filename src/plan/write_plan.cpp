@@ -15,6 +15,8 @@ std::string stage_text(const StagePlan& stage, int in_flight);
 std::string actions_text(const std::vector<program::Action>& actions);
 /// Nothing where there are none.
 std::string streamed_text(const std::vector<int>& layers);
+/// Nothing where backwards are whole.
+std::string behind_text(const StagePlan& stage);
 /// What stands behind the stage's own program; nothing without a cycle.
 std::string mix_text(const program::Mix& mix);
 std::string prediction_text(const StagePrediction& predicted);
@@ -76,13 +78,13 @@ std::string stage_text(const StagePlan& stage, int in_flight) {
   const std::string away = stage.optimizer_away == Bytes(0) ? ""
                                                             : concat(", \"optimizer_away_bytes\": ",
                                                                      stage.optimizer_away.count());
-  return concat("{\"layers\": [", program.first_layer, ", ", program.last_layer,
-                "], \"rank\": ", stage.rank, ", \"in_flight\": ", in_flight,
-                ", \"budget_bytes\": ", stage.budget.count(),
-                ", \"static_bytes\": ", stage.static_bytes.count(), away,
-                streamed_text(stage.streamed), ",\n   \"forward\": ", actions_text(program.forward),
-                ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
-                ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
+  return concat(
+      "{\"layers\": [", program.first_layer, ", ", program.last_layer, "], \"rank\": ", stage.rank,
+      ", \"in_flight\": ", in_flight, ", \"budget_bytes\": ", stage.budget.count(),
+      ", \"static_bytes\": ", stage.static_bytes.count(), away, streamed_text(stage.streamed),
+      behind_text(stage), ",\n   \"forward\": ", actions_text(program.forward),
+      ",\n   \"backward\": ", actions_text(program.backward), mix_text(stage.mix),
+      ",\n   \"predicted\": ", prediction_text(stage.predicted), "}");
 }
 
 std::string actions_text(const std::vector<program::Action>& actions) {
@@ -99,6 +101,10 @@ std::string streamed_text(const std::vector<int>& layers) {
   std::vector<std::string> texts;
   for (const int layer : layers) texts.push_back(concat(layer));
   return concat(", \"streamed\": [", join(texts, ", "), "]");
+}
+
+std::string behind_text(const StagePlan& stage) {
+  return stage.weights_behind ? concat(", \"weights_behind\": ", *stage.weights_behind) : "";
 }
 
 std::string mix_text(const program::Mix& mix) {

@@ -27,6 +27,13 @@ model::Outlined outlined_forward(const Subject& subject);
 model::Tape retape(const Subject& subject, model::Outline outline);
 /// Peak of the tape's backward above what is held before it, gradients of `outputs` inside.
 Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::DeviceMemory& account);
+/// What the tape's backward takes in two parts; nothing where there is nothing for the second.
+std::optional<chain::SplitBackward> split_backward(const Subject& subject,
+                                                   const model::Values& outputs,
+                                                   tier::DeviceMemory& account);
+/// The first part of a backward.
+model::SplitBackward first_part(const Subject& subject, model::Tape tape,
+                                const model::Values& gradients);
 /// Gradients of the floating ones.
 model::Values output_gradients(const model::Values& outputs);
 /// The same of values as they come in training. A GPU takes less power for a product with a matrix
@@ -38,11 +45,12 @@ double median(std::vector<double> values);
 struct RunMarks {
   device::Marks::Mark begin, turn, gradients_made, end;
   device::Marks::Mark outlined = 0, retaped = 0;  ///< not without a retape
+  device::Marks::Mark parted = 0, added = 0;      ///< nor these without a second part
 };
-/// Forward, backward for `gradients`, which are drawn if there are none yet, and, if asked for, a
-/// retape after a forward that is not timed.
+/// Forward, backward for `gradients`, which are drawn if there are none yet, and, of what `cost`
+/// has, a retape after a forward and the second part of a backward after the first.
 RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
-                    bool has_retape, model::Values& gradients);
+                    const chain::LayerCost& cost, model::Values& gradients);
 
 }  // namespace
 
@@ -79,6 +87,7 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
   cost.tape = account.live() - before + target;
   cost.tape_transient = account.peak() - account.live() + copies;
   cost.backward_transient = backward_peak(std::move(tape), output, account);
+  cost.split = split_backward(subject, output, account);
 
   before = account.live();
   account.reset_peak();
@@ -112,7 +121,7 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
   while (static_cast<int>(runs.size()) < sampling.least_runs ||
          to_seconds(Clock::now() - begin) < sampling.least_time) {
     sampling.between();
-    runs.push_back(marked_run(subject, marks, caches, cost.retape.has_value(), gradients));
+    runs.push_back(marked_run(subject, marks, caches, cost, gradients));
     // Runs that are on their way to a device take time, too.
     if (runs.size() % static_cast<std::size_t>(sampling.least_runs) == 0) marks.settle();
   }
@@ -120,15 +129,18 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
   const auto between = [&](device::Marks::Mark from, device::Marks::Mark to) {
     return std::chrono::duration<double>(marks.time(to) - marks.time(from)).count();
   };
-  std::vector<double> forwards, backwards, retapes;
+  std::vector<double> forwards, backwards, retapes, of_weights;
   for (const RunMarks& run : runs) {
     forwards.push_back(between(run.begin, run.turn));
     backwards.push_back(between(run.gradients_made, run.end));
     if (cost.retape) retapes.push_back(between(run.outlined, run.retaped));
+    if (cost.split) of_weights.push_back(between(run.parted, run.added));
   }
   cost.forward = Seconds(median(std::move(forwards)));
   cost.backward = Seconds(median(std::move(backwards)));
   if (cost.retape) cost.retape->time = std::min(cost.forward, Seconds(median(std::move(retapes))));
+  if (cost.split)
+    cost.split->weights = std::min(cost.backward, Seconds(median(std::move(of_weights))));
 }
 
 namespace {
@@ -176,8 +188,43 @@ Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::Device
   return account.peak() - before;
 }
 
+std::optional<chain::SplitBackward> split_backward(const Subject& subject,
+                                                   const model::Values& outputs,
+                                                   tier::DeviceMemory& account) {
+  const Bytes nothing = account.live();
+  // Of its own: what waits may be the input, which then weighs for as long.
+  model::Values input;
+  for (const at::Tensor& value : subject.input) input.push_back(value.clone());
+  Subject own{subject.layer,   subject.gradients, input,
+              subject.context, subject.precision, subject.input_gradient};
+  model::Tape tape = taped(own);
+  model::Values gradients = output_gradients(outputs);
+  Bytes before = account.live();
+  account.reset_peak();
+  model::SplitBackward parts = first_part(own, std::move(tape), gradients);
+  chain::SplitBackward cost{.weights = {},
+                            .pending = {},
+                            .input_transient = account.peak() - before,
+                            .weights_transient = {}};
+  if (parts.pending.empty()) return std::nullopt;
+  input.clear();
+  gradients.clear();
+  parts.input_gradients.clear();
+  before = account.live();
+  cost.pending = before - nothing;
+  account.reset_peak();
+  parts.pending.add();
+  cost.weights_transient = account.peak() - before;
+  return cost;
+}
+
+model::SplitBackward first_part(const Subject& subject, model::Tape tape,
+                                const model::Values& gradients) {
+  return model::backward_input(std::move(tape), gradients, {&subject.gradients});
+}
+
 RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
-                    bool has_retape, model::Values& gradients) {
+                    const chain::LayerCost& cost, model::Values& gradients) {
   RunMarks run{};
   caches.pass(subject.input);
   run.begin = marks.set();
@@ -188,12 +235,20 @@ RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& ca
   run.gradients_made = marks.set();
   const model::Values input_gradients = model::backward(std::move(tape), gradients);
   run.end = marks.set();
-  if (!has_retape) return run;
-  model::Outline outline = outlined_forward(subject).outline;
-  caches.pass(subject.input);
-  run.outlined = marks.set();
-  tape = retape(subject, std::move(outline));
-  run.retaped = marks.set();
+  if (cost.retape) {
+    model::Outline outline = outlined_forward(subject).outline;
+    caches.pass(subject.input);
+    run.outlined = marks.set();
+    tape = retape(subject, std::move(outline));
+    run.retaped = marks.set();
+  }
+  if (cost.split) {
+    model::PendingProducts pending = first_part(subject, taped(subject), gradients).pending;
+    caches.pass({});
+    run.parted = marks.set();
+    pending.add();
+    run.added = marks.set();
+  }
   return run;
 }
 

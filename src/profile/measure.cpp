@@ -129,7 +129,7 @@ chain::LayerCost Walk::next() {
 
 chain::LayerCost Walk::measure_layer() {
   chain::LayerCost cost{.name = recipe().name};
-  const Static held = build(cost);
+  Static held = build(cost);
   model::Context context{.generator = generator_,
                          .training = true,
                          .target = {},
@@ -140,6 +140,7 @@ chain::LayerCost Walk::measure_layer() {
     cost.parameters += held_by(context.target);
   }
   const Subject subject{.layer = *held.layer,
+                        .gradients = *held.gradients,
                         .input = x_,
                         .context = context,
                         .precision = precision_,

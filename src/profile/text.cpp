@@ -22,6 +22,7 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
 std::string may_leave_json(const chain::LayerCost& layer);
 /// Fields of a retape, if there is one.
 std::string retape_json(const chain::LayerCost& layer);
+std::string split_json(const chain::LayerCost& layer);
 
 }  // namespace
 
@@ -55,7 +56,7 @@ std::string to_json(const chain::Chain& chain) {
         ", \"parameter_bytes\": ", layer.parameters.count(), ", \"gradient_bytes\": ",
         layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(),
         ", \"update_s\": ", to_text(layer.update.count()), may_leave_json(layer),
-        retape_json(layer), "}"));
+        retape_json(layer), split_json(layer), "}"));
   }
   return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
                 ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
@@ -129,6 +130,14 @@ std::string retape_json(const chain::LayerCost& layer) {
       ", \"retape_bytes\": ", layer.retape->tape.count(),
       ", \"retape_transient_bytes\": ", layer.retape->tape_transient.count(),
       ", \"retape_backward_transient_bytes\": ", layer.retape->backward_transient.count());
+}
+
+std::string split_json(const chain::LayerCost& layer) {
+  if (!layer.split) return "";
+  return concat(", \"backward_weights_s\": ", to_text(layer.split->weights.count()),
+                ", \"pending_bytes\": ", layer.split->pending.count(),
+                ", \"backward_input_transient_bytes\": ", layer.split->input_transient.count(),
+                ", \"backward_weights_transient_bytes\": ", layer.split->weights_transient.count());
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ std::string_view name(Op op) {
       return "retape";
     case Op::kBackward:
       return "backward";
+    case Op::kBackwardInput:
+      return "backward_input";
+    case Op::kBackwardWeights:
+      return "backward_weights";
     case Op::kDrop:
       return "drop";
     case Op::kOffload:
@@ -89,6 +93,14 @@ std::optional<Op> op_named(std::string_view name) {
 bool is_forward(Op op) {
   return op == Op::kForward || op == Op::kForwardKeep || op == Op::kForwardTape ||
          op == Op::kRetape;
+}
+
+bool is_backward(Op op) {
+  return op == Op::kBackward || op == Op::kBackwardInput;
+}
+
+bool adds_gradients(Op op) {
+  return is_backward(op) || op == Op::kBackwardWeights;
 }
 
 bool is_send(Op op) {

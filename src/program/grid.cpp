@@ -98,7 +98,7 @@ PassList passes_of(const Program& program, int rank, const std::vector<int>& sta
     if (is_forward(action.op) && action.layer == run.last_layer &&
         forwards.emplace(stage, action.micro_batch).second)
       list.passes.push_back({{Pass::Kind::kForward, action.micro_batch}, stage});
-    if (action.op == Op::kBackward && action.layer == run.first_layer)
+    if (is_backward(action.op) && action.layer == run.first_layer)
       list.passes.push_back({{Pass::Kind::kBackward, action.micro_batch}, stage});
   }
   return list;

@@ -40,7 +40,7 @@ const std::vector<std::string>& head_keys();
 bool trains(const Program& program) {
   return std::any_of(program.ranks.begin(), program.ranks.end(), [](const auto& actions) {
     return std::any_of(actions.begin(), actions.end(),
-                       [](const Action& action) { return action.op == Op::kBackward; });
+                       [](const Action& action) { return is_backward(action.op); });
   });
 }
 

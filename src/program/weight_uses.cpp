@@ -57,7 +57,7 @@ void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point
   if (kind(action.layer) == WeightsKind::kStay) return;
   point.needs = action.layer;
   Run& run = add_to(action.layer, index);
-  if (!updates && action.op != Op::kBackward) return;
+  if (!updates && !adds_gradients(action.op)) return;
   if (kind(action.layer) != WeightsKind::kTrained) return;
   point.needs_gradients = true;
   // An update before a backward is of sums that the last step has left.
@@ -111,7 +111,7 @@ HeldWeights held_for(const std::vector<Run>& runs, std::size_t from, int at_once
 }  // namespace
 
 bool uses_weights(Op op) {
-  return is_forward(op) || op == Op::kBackward;
+  return is_forward(op) || adds_gradients(op);
 }
 
 WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<WeightsKind>& kinds,

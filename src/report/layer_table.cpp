@@ -125,10 +125,10 @@ std::vector<Measured> measured_times(const program::StageProgram& program,
     const Kind kind = kind_of(event);
     Measured& layer = times[static_cast<std::size_t>(i - program.first_layer + 1)];
     const bool forward = kind == Kind::kForward || kind == Kind::kRecompute;
-    if (!forward && kind != Kind::kBackward) continue;
+    if (!forward && kind != Kind::kBackward && kind != Kind::kWeights) continue;
     Mean& mean = forward ? layer.forward : layer.backward;
     mean.sum += event.end - event.begin;
-    ++mean.runs;
+    if (kind != Kind::kWeights) ++mean.runs;  // what a backward has left over
   }
   return times;
 }

@@ -36,10 +36,11 @@ std::string swatch(std::string_view how);
 
 std::string legend(const Timelines& timelines) {
   const std::set<Kind> there = kinds_of(timelines);
-  constexpr std::array<std::pair<Kind, std::string_view>, 7> kNames{
+  constexpr std::array<std::pair<Kind, std::string_view>, 8> kNames{
       {{Kind::kForward, "forward"},
        {Kind::kRecompute, "recompute"},
        {Kind::kBackward, "backward"},
+       {Kind::kWeights, "gradients of weights"},
        {Kind::kCopy, "copy out or in"},
        {Kind::kMessage, "message"},
        {Kind::kWait, "waiting"},

@@ -37,6 +37,8 @@ std::string_view name(Kind kind) {
       return "recompute";
     case Kind::kBackward:
       return "backward";
+    case Kind::kWeights:
+      return "weights";
     case Kind::kCopy:
       return "copy";
     case Kind::kMessage:
@@ -89,7 +91,10 @@ Kind kind_on_compute(const Event& event) {
     case Op::kRetape:
       return event.again ? Kind::kRecompute : Kind::kForward;
     case Op::kBackward:
+    case Op::kBackwardInput:
       return Kind::kBackward;
+    case Op::kBackwardWeights:
+      return Kind::kWeights;
     case Op::kOffload:
     case Op::kPrefetch:
     case Op::kOffloadTape:

@@ -12,7 +12,7 @@ namespace trireme::report {
 
 /// What time goes on. A measured step also has what a simulated one takes as nothing: waits as
 /// events of their own, loads, the end of the step.
-enum class Kind { kForward, kRecompute, kBackward, kCopy, kMessage, kWait, kOther };
+enum class Kind { kForward, kRecompute, kBackward, kWeights, kCopy, kMessage, kWait, kOther };
 
 Kind kind_of(const simulate::Event& event);
 /// "forward", "recompute": the class of its colour, its category in a trace.

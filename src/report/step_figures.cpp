@@ -123,6 +123,8 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const plan::StagePlan& stage) { return !stage.streamed.empty(); });
   if (some_streamed) rows.front().emplace_back("layers streamed");
+  const bool is_split = plan::has_split_backward(plan);
+  if (is_split) rows.front().emplace_back("weights behind");
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
@@ -134,6 +136,7 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
                     stage.budget > Bytes(0) ? to_text(stage.budget) : "none"});
     if (some_away) rows.back().push_back(to_text(stage.optimizer_away));
     if (some_streamed) rows.back().push_back(concat(stage.streamed.size()));
+    if (is_split) rows.back().push_back(stage.weights_behind ? concat(*stage.weights_behind) : "-");
   }
   return rows;
 }

@@ -62,7 +62,9 @@ svg .over{fill:var(--budget)}
 .peak.predicted{fill:var(--ground);stroke:var(--budget)}
 .row{fill:var(--panel)}
 .forward{fill:var(--forward)}.recompute{fill:var(--recompute)}
-.backward{fill:var(--backward)}.copy{fill:var(--copy)}.message{fill:var(--message)}
+
+.backward{fill:var(--backward)}.weights{fill:var(--backward);fill-opacity:.6}
+.copy{fill:var(--copy)}.message{fill:var(--message)}
 .wait{fill:var(--soft);fill-opacity:.25}.other{fill:var(--soft);fill-opacity:.6}
 .block{stroke:var(--ground);stroke-width:.5}
 .s0{color:#6b7480}.s1{color:#c2570c}.s2{color:#b58a00}.s3{color:#8a5a2b}.s4{color:#0e8a9e}

@@ -150,9 +150,13 @@ std::string stage_text(const plan::StagePlan& stage, int group, const simulate::
   const program::StageProgram& program = stage.program;
   std::string text;
   if (stage.in_flight > 1 || stage.rank > 0)
-    text += concat("\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..",
-                   program.last_layer, ", ", stage.in_flight,
-                   group > 1 ? concat(" groups of ", group, " in flight\n") : " in flight\n");
+    text += concat(
+        "\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..", program.last_layer,
+        ", ", stage.in_flight, group > 1 ? concat(" groups of ", group) : "", " in flight",
+        stage.weights_behind ? concat(", gradients of weights ", *stage.weights_behind,
+                                      *stage.weights_behind == 1 ? " pass" : " passes", " behind")
+                             : "",
+        "\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
     text +=

@@ -147,6 +147,7 @@ void Executor::forget() {
   values_.clear();
   targets_.clear();
   outlines_.clear();
+  pending_.clear();
   ran_.clear();
   losses_.take();
   norm_.take();
@@ -168,6 +169,15 @@ void Executor::perform(const Action& action, std::size_t index) {
       return forward(action, Taping::kRetaped);
     case Op::kBackward:
       return backward(action);
+    case Op::kBackwardInput:
+      return backward_input(action);
+    case Op::kBackwardWeights: {
+      const Stopwatch watch(clock_, result_.times.backward);
+      const tier::TagScope tag(tier::Tag::kWorking);
+      auto pending = pending_.extract(key);
+      ensure(!pending.empty(), "gradients of weights wait since the first part of their backward");
+      return pending.mapped().add();
+    }
     case Op::kDrop:
       return values_.drop_output(key);
     case Op::kLoadInput:
@@ -307,9 +317,26 @@ void Executor::backward(const Action& action) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values gradients = values_.take_gradient(key);
   model::Values input_gradients = model::backward(values_.take_tape(key), gradients);
+  end_backward(action, std::move(input_gradients));
+}
+
+void Executor::backward_input(const Action& action) {
+  const Stopwatch watch(clock_, result_.times.backward);
+  const tier::TagScope tag(tier::Tag::kWorking);
+  const ValueStore::Key key{action.layer, action.micro_batch};
+  std::vector<model::GradientSums*> sums{&parts_.stage.gradients()};
+  if (auto* const streamed = parts_.stage.streamed_gradients(action.layer))
+    sums.push_back(streamed);
+  const model::Values gradients = values_.take_gradient(key);
+  model::SplitBackward parts = model::backward_input(values_.take_tape(key), gradients, sums);
+  pending_.insert_or_assign(key, std::move(parts.pending));
+  end_backward(action, std::move(parts.input_gradients));
+}
+
+void Executor::end_backward(const Action& action, model::Values input_gradients) {
   const ValueStore::Key below{action.layer - 1, action.micro_batch};
   values_.drop_output(below);
-  targets_.erase(key);
+  targets_.erase({action.layer, action.micro_batch});
   if (action.layer > 1) values_.put_gradient(below, std::move(input_gradients));
 }
 

@@ -43,7 +43,7 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
   point(now, memory_.live());
   if (program::is_copy_out(action.op)) named_out_.push_back(action);
   if (program::is_copy_in(action.op)) named_in_.push_back(action);
-  const bool computes = program::is_forward(action.op) || action.op == program::Op::kBackward ||
+  const bool computes = program::is_forward(action.op) || program::adds_gradients(action.op) ||
                         action.op == program::Op::kUpdate || action.op == program::Op::kStep;
   const bool waits = program::is_receive(action.op) || program::is_send(action.op);
   if (!computes && !waits) return;

@@ -17,7 +17,7 @@ void WeightsRun::begin(const std::vector<program::Action>& actions, Recorder* re
   completes_.assign(uses_.points.size(), false);
   std::set<int> seen;
   for (std::size_t i = uses_.points.size(); i-- > 0;)
-    completes_[i] = actions[i].op == program::Op::kBackward && uses_.points[i].needs_gradients &&
+    completes_[i] = program::adds_gradients(actions[i].op) && uses_.points[i].needs_gradients &&
                     seen.insert(uses_.points[i].needs).second;
   note(weights->hold(uses_.first));
 }

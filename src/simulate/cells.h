@@ -17,10 +17,11 @@ enum class Mark : std::uint8_t {
   kGradient = 16,   ///< the gradient of x[i]
   kTarget = 32,     ///< what the loss compares with
   kBareTape = 64,   ///< tape i on the device, x[i] not inside
+  kPending = 128,   ///< what the gradients of the weights of i need
 };
 inline constexpr Mark kMarks[] = {Mark::kOutput,   Mark::kOutputAway, Mark::kTape,
                                   Mark::kTapeAway, Mark::kGradient,   Mark::kTarget,
-                                  Mark::kBareTape};
+                                  Mark::kBareTape, Mark::kPending};
 
 /// A table of marks. Keeps rows only for micro-batches that hold something, so that a rank of a
 /// long step costs what is in flight.

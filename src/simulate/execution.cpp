@@ -62,8 +62,8 @@ void Execution::take_time(const Action& action) {
                      setup_.speed;
     last_again_ = !forwards_.first_time(action.layer, action.micro_batch);
     if (last_again_) recompute_ += last_duration_;
-  } else if (action.op == Op::kBackward) {
-    last_duration_ = chain_.layer(action.layer).backward / setup_.speed;
+  } else if (program::adds_gradients(action.op)) {
+    last_duration_ = backward_time(action) / setup_.speed;
   } else if (action.op == Op::kReduceGradients) {
     last_wait_ = setup_.reduce;
     replicas_wait_ += setup_.reduce;
@@ -74,6 +74,13 @@ void Execution::take_time(const Action& action) {
   }
   busy_ += last_duration_;
   last_duration_ += std::exchange(last_wait_, Seconds(0));
+}
+
+Seconds Execution::backward_time(const Action& action) const {
+  const chain::LayerCost& layer = chain_.layer(action.layer);
+  const Seconds of_weights = layer.in_parts().weights;
+  if (action.op == Op::kBackwardWeights) return of_weights;
+  return action.op == Op::kBackwardInput ? layer.backward - of_weights : layer.backward;
 }
 
 // What is away comes, is updated and leaves in parts, all three at a time. Of layers whose weights

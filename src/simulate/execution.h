@@ -76,6 +76,7 @@ class Execution {
 
  private:
   void take_time(const program::Action& action);
+  Seconds backward_time(const program::Action& action) const;
   void take_update_time();
   ComingState state_of_updates() const;
   /// An update of a layer alone, or its share of one.

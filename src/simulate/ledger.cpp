@@ -31,6 +31,8 @@ std::string name(const Value& value) {
       return concat("gradient of x[", value.layer, "]");
     case Value::Kind::kTarget:
       return "target";
+    case Value::Kind::kPending:
+      return concat("operands of the weights' gradients of ", value.layer);
   }
   throw LogicError("a value without a name");
 }
@@ -57,7 +59,7 @@ bool Ledger::empty() const {
 
 Ledger::Outcome Ledger::apply(const Action& action) {
   const Scope& scope = state_->scope;
-  const bool runs_layer = program::is_forward(action.op) || action.op == Op::kBackward ||
+  const bool runs_layer = program::is_forward(action.op) || program::adds_gradients(action.op) ||
                           action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape ||
                           action.op == Op::kUpdate;
   if (program::ends_step(action.op)) return {std::nullopt, {state_->held, state_->held}};
@@ -95,6 +97,10 @@ std::vector<Value> Ledger::values() const {
         break;
       case Mark::kTarget:
         values.push_back({Value::Kind::kTarget, i, micro_batch, Bytes(0)});
+        break;
+      case Mark::kPending:
+        values.push_back(
+            {Value::Kind::kPending, i, micro_batch, chain.layer(i).in_parts().pending});
         break;
     }
   });

@@ -26,6 +26,8 @@ struct Ledger::State {
   Outcome forward_tape(int i);
   Outcome retape(int i);
   Outcome backward(int i);
+  Outcome backward_input(int i);
+  Outcome backward_weights(int i);
   Outcome drop(int i);
   Outcome offload(int i);
   Outcome prefetch(int i);
@@ -47,6 +49,10 @@ struct Ledger::State {
 
   /// Why x[i] cannot be read.
   Outcome refuse_missing(int i) const;
+  /// Why layer i cannot run backward.
+  std::optional<Outcome> refuse_backward(int i) const;
+  /// What a backward frees goes and what it gives comes; held bytes afterwards.
+  Bytes pass_backward(int i);
   /// Why layer i cannot run forward, be it taped or not.
   std::optional<Outcome> refuse_forward(int i) const;
   /// Why x[i] cannot be made or taken in.

@@ -100,6 +100,8 @@ bool is_of_stage(Op op) {
     case Op::kReceiveInput:
     case Op::kSendGradient:
     case Op::kReceiveGradient:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeights:
     case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:

@@ -47,6 +47,10 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return retape(i);
     case Op::kBackward:
       return backward(i);
+    case Op::kBackwardInput:
+      return backward_input(i);
+    case Op::kBackwardWeights:
+      return backward_weights(i);
     case Op::kDrop:
       return drop(i);
     case Op::kOffload:
@@ -106,27 +110,36 @@ Ledger::Outcome Ledger::State::retape(int i) {
 }
 
 Ledger::Outcome Ledger::State::backward(int i) {
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away"));
-  if (!has_tape(i)) return refuse(concat("tape ", i, " is not held"));
-  if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not there"));
-  if (!output_available(i - 1)) return refuse_missing(i - 1);
-  if (has(i - 1, Mark::kGradient))
-    return refuse(concat("the gradient of x[", i - 1, "] is there already"));
+  if (auto fault = refuse_backward(i)) return *fault;
   const chain::LayerCost& layer = chain.layer(i);
-  const bool bare = has(i, Mark::kBareTape);
-  const Bytes during = held + (bare ? layer.again().backward_transient : layer.backward_transient);
-  Bytes after =
-      held - (bare ? layer.again().tape : layer.tape) - chain.output(i) - standalone(i - 1);
-  cells.clear(i, bare ? Mark::kBareTape : Mark::kTape);
-  cells.clear(i, Mark::kGradient);
-  cells.clear(i - 1, Mark::kOutput);
-  if (is_last(i)) cells.clear(i, Mark::kTarget);
-  if (i > 1) {
-    cells.set(i - 1, Mark::kGradient);
-    after += chain.output(i - 1);
-  }
+  const Bytes during = held + (has(i, Mark::kBareTape) ? layer.again().backward_transient
+                                                       : layer.backward_transient);
+  const Bytes after = pass_backward(i);
   // A chain measured with a transient below its own input gradient still needs that gradient.
   return settle(std::max(during, after), after);
+}
+
+Ledger::Outcome Ledger::State::backward_input(int i) {
+  if (auto fault = refuse_backward(i)) return *fault;
+  if (has(i, Mark::kPending))
+    return refuse(concat("the weights' gradients of ", i, " wait already"));
+  const chain::SplitBackward parts = chain.layer(i).in_parts();
+  // A tape without x[i] makes the same difference as to a whole backward.
+  const chain::LayerCost& layer = chain.layer(i);
+  const Bytes more = has(i, Mark::kBareTape)
+                         ? layer.again().backward_transient - layer.backward_transient
+                         : Bytes(0);
+  const Bytes during = held + parts.input_transient + more;
+  const Bytes after = pass_backward(i) + parts.pending;
+  cells.set(i, Mark::kPending);
+  return settle(std::max(during, after), after);
+}
+
+Ledger::Outcome Ledger::State::backward_weights(int i) {
+  if (!has(i, Mark::kPending)) return refuse(concat("no gradients of weights of ", i, " wait"));
+  const chain::SplitBackward parts = chain.layer(i).in_parts();
+  cells.clear(i, Mark::kPending);
+  return settle(held + parts.weights_transient, held - parts.pending);
 }
 
 Ledger::Outcome Ledger::State::drop(int i) {
@@ -237,6 +250,32 @@ Ledger::Outcome Ledger::State::refuse_missing(int i) const {
   if (has(i, Mark::kBareTape))
     return refuse(concat("x[", i, "] is not held: tape ", i, " was made again without it"));
   return refuse(output_name(i) + " is not held");
+}
+
+std::optional<Ledger::Outcome> Ledger::State::refuse_backward(int i) const {
+  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away"));
+  if (!has_tape(i)) return refuse(concat("tape ", i, " is not held"));
+  if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not there"));
+  if (!output_available(i - 1)) return refuse_missing(i - 1);
+  if (has(i - 1, Mark::kGradient))
+    return refuse(concat("the gradient of x[", i - 1, "] is there already"));
+  return std::nullopt;
+}
+
+Bytes Ledger::State::pass_backward(int i) {
+  const bool bare = has(i, Mark::kBareTape);
+  const chain::LayerCost& layer = chain.layer(i);
+  Bytes after =
+      held - (bare ? layer.again().tape : layer.tape) - chain.output(i) - standalone(i - 1);
+  cells.clear(i, bare ? Mark::kBareTape : Mark::kTape);
+  cells.clear(i, Mark::kGradient);
+  cells.clear(i - 1, Mark::kOutput);
+  if (is_last(i)) cells.clear(i, Mark::kTarget);
+  if (i > 1) {
+    cells.set(i - 1, Mark::kGradient);
+    after += chain.output(i - 1);
+  }
+  return after;
 }
 
 std::optional<Ledger::Outcome> Ledger::State::refuse_forward(int i) const {

@@ -48,7 +48,8 @@ std::optional<std::string> too_large(const chain::Chain& chain, const chain::Pla
   for (const chain::LayerCost& layer : chain.layers) {
     outputs += size(layer.output);
     values += 2 * size(layer.output) + size(layer.tape) + size(layer.forward_transient) +
-              size(layer.tape_transient) + size(layer.backward_transient);
+              size(layer.tape_transient) + size(layer.backward_transient) +
+              size(layer.in_parts().pending);
   }
   const double most = values * micro_batches + 4 * platform.channel_buffers * outputs + size(fixed);
   if (most < kMost) return std::nullopt;
@@ -215,6 +216,8 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kForwardTape:
     case Op::kRetape:
     case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeights:
     case Op::kUpdate:
     case Op::kOffloadTape:
     case Op::kPrefetchTape:

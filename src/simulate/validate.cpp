@@ -69,8 +69,9 @@ Proof::Proof(const Program& program, const Setting& setting)
 std::optional<std::string> Proof::ran(int rank, const RankState& state) {
   const auto place = static_cast<std::size_t>(rank);
   const Action& action = program_.ranks[place][state.next];
-  if (action.op == Op::kBackward && !backwards_[place].first_time(action.layer, action.micro_batch))
-    return concat("backward ", action.layer, " has run already for this micro-batch");
+  if (program::is_backward(action.op) &&
+      !backwards_[place].first_time(action.layer, action.micro_batch))
+    return concat(name(action.op), ' ', action.layer, " has run already for this micro-batch");
   if (action.op == Op::kReadLoss && !losses_.first_time(action.layer, action.micro_batch))
     return "the loss of this micro-batch was read already";
   return over_budget(rank, state.execution);

@@ -126,6 +126,50 @@ TEST(ReadChain, RefusesARetapeThatIsMoreThanAForward) {
     EXPECT_THAT(refusal(kHead + text), testing::HasSubstr(message));
 }
 
+TEST(ReadChain, ReadsWhatABackwardInTwoPartsCosts) {
+  const std::string layer =
+      "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9,\n"
+      "     backward_transient_bytes: 6, gradient_bytes: 4, backward_weights_s: 0.5";
+  const Chain chain = read(kHead + layer +
+                           ", pending_bytes: 7,\n     backward_input_transient_bytes: 8,"
+                           " backward_weights_transient_bytes: 1}\n");
+  const SplitBackward split{.weights = Seconds(0.5),
+                            .pending = Bytes(7),
+                            .input_transient = Bytes(8),
+                            .weights_transient = Bytes(1)};
+  EXPECT_EQ(chain.layer(1).split, split);
+  EXPECT_EQ(chain.layer(1).in_parts(), split);
+  EXPECT_EQ(read_chain(io::parse(to_yaml(chain), "again")), chain);
+  EXPECT_EQ(read(kHead + layer + "}\n").layer(1).split,
+            (SplitBackward{.weights = Seconds(0.5),
+                           .pending = Bytes(9 + 3),
+                           .input_transient = Bytes(6 + 9 + 3),
+                           .weights_transient = Bytes(4)}))
+      << "by default as much as it can be";
+}
+
+TEST(ReadChain, TakesABackwardWithoutASecondPartForWhole) {
+  const Chain chain = read(kHead + kLayer);
+  EXPECT_EQ(chain.layer(1).split, std::nullopt);
+  EXPECT_EQ(chain.layer(1).in_parts(),
+            (SplitBackward{.weights = Seconds(0),
+                           .pending = {},
+                           .input_transient = chain.layer(1).backward_transient,
+                           .weights_transient = {}}));
+}
+
+TEST(ReadChain, RefusesASecondPartThatIsMoreThanABackward) {
+  const std::string costs =
+      "  - {name: a, forward_s: 2, backward_s: 3, output_bytes: 3, tape_bytes: 9";
+  EXPECT_THAT(refusal(kHead + costs + ", backward_weights_s: 4}\n"),
+              testing::HasSubstr("layer 1 (a).backward_weights_s is 4, must be at most "
+                                 "backward_s, 3: it is a part of a backward"));
+  EXPECT_THAT(refusal(kHead + costs + ", pending_bytes: 4}\n"),
+              testing::HasSubstr("layer 1 (a).pending_bytes needs backward_weights_s beside it"));
+  EXPECT_THAT(refusal(kHead + costs + ", backward_weights_s: 1, pending_bytes: 4096PiB}\n"),
+              testing::HasSubstr("brings the sum of all sizes to more than 4 EiB"));
+}
+
 TEST(ReadChain, LooksAtItsSumsBeforeARetapesBounds) {
   EXPECT_THAT(refusal(kHead + "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, "
                               "tape_bytes: 4096PiB, tape_transient_bytes: 4096PiB, retape_s: 1, "
@@ -225,7 +269,14 @@ TEST(Digest, DiffersWhenAnyCostDoes) {
       [](Chain& c) { c.layers[1].backward_transient += Bytes(1); },
       [](Chain& c) { c.layers[1].parameters += Bytes(1); },
       [](Chain& c) { c.layers[1].gradients += Bytes(1); },
-      [](Chain& c) { c.layers[1].optimizer += Bytes(1); }};
+      [](Chain& c) { c.layers[1].optimizer += Bytes(1); },
+      [](Chain& c) { c.layers[1].split.emplace(); },
+      [](Chain& c) {
+        c.layers[1].split = {Seconds(1), {}, {}, {}};
+      },
+      [](Chain& c) {
+        c.layers[1].split = {{}, Bytes(1), {}, {}};
+      }};
 
   for (std::size_t i = 0; i < changes.size(); ++i) {
     Chain changed = chain;
@@ -281,7 +332,9 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
        "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, retape_s, retape_bytes, "
-       "retape_transient_bytes, retape_backward_transient_bytes, frozen_bytes, trained_bytes, "
+       "retape_transient_bytes, retape_backward_transient_bytes, backward_weights_s, "
+       "pending_bytes, backward_input_transient_bytes, backward_weights_transient_bytes, "
+       "frozen_bytes, trained_bytes, "
        "trained_gradient_bytes)"},
       {"  - {name: b, " + costs + ", parameters_bytes: 4}\n",
        "layer 2 (b).parameters_bytes is not a key here (did you mean 'parameter_bytes'?)"},

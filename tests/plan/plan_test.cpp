@@ -105,6 +105,16 @@ TEST(ReadPlan, GivesBackMixes) {
   EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
 }
 
+TEST(ReadPlan, GivesBackHowFarGradientsOfWeightsAreBehind) {
+  Plan plan = small_plan();
+  plan.stages[1].weights_behind = 0;
+  EXPECT_TRUE(has_split_backward(plan));
+  EXPECT_FALSE(has_split_backward(small_plan()));
+  const std::string text = to_json(plan);
+  EXPECT_NE(text.find("\"weights_behind\": 0"), std::string::npos) << text;
+  EXPECT_EQ(read_plan(io::parse(text, "p.json")), plan);
+}
+
 TEST(ReadPlan, GivesBackTurns) {
   Plan plan = small_plan();
   plan.stages[0].rank = 0;
@@ -144,6 +154,7 @@ TEST(ReadPlan, GivesBackRandomPlans) {
                       {},
                       {time(), time(), size(), size(), size()}};
       if (random() % 2 == 0) stage.optimizer_away = size();
+      if (random() % 3 == 0) stage.weights_behind = static_cast<int>(random() % 9);
       stage.program.first_layer = next;
       stage.program.last_layer = next + static_cast<int>(random() % 5);
       next = stage.program.last_layer + 1;
@@ -220,6 +231,45 @@ TEST(Compile, RunsEveryStageOnItsRankInTheOrderOfTheSchedule) {
   EXPECT_EQ(passes(one_f_one_b, 1), " F0 F1 B0 B1");
   EXPECT_EQ(passes(one_f_one_b, 0), " F0 B0 F1 B1");
   EXPECT_EQ(passes(gpipe, 0), " F0 F1 B0 B1");
+}
+
+TEST(Compile, SplitsTheBackwardsOfTheStagesThatSaySo) {
+  Plan plan = small_plan();
+  plan.stages[1].weights_behind = 1;
+  const program::Program program = compile(plan);
+  const auto count = [&](int rank, Op op) {
+    const auto& actions = program.ranks[static_cast<std::size_t>(rank)];
+    return std::count_if(actions.begin(), actions.end(),
+                         [&](const Action& action) { return action.op == op; });
+  };
+  EXPECT_EQ(count(1, Op::kBackward), 4);
+  EXPECT_EQ(count(0, Op::kBackward), 0);
+  EXPECT_EQ(count(0, Op::kBackwardInput), 4);
+  EXPECT_EQ(count(0, Op::kBackwardWeights), 4);
+}
+
+TEST(Compile, RefusesTwoPartsOfBackwardsWhereTheyCannotBe) {
+  Plan plan = small_plan();
+  plan.stages[1].weights_behind = 1;
+  const auto refusal = [](const Plan& other) {
+    return support::input_error([&] { compile(other); });
+  };
+  Plan grouped = plan;
+  grouped.group = 2;
+  EXPECT_EQ(refusal(grouped),
+            "stage 1, weights_behind: found 1, but micro-batches pass the layers in groups; leave "
+            "it out");
+  Plan shared = plan;
+  shared.stages[1].rank = 1;
+  EXPECT_EQ(refusal(shared),
+            "stage 1, weights_behind: found 1, but its rank, 1, has several stages; leave it out");
+  Plan updated = plan;
+  updated.stages[1].streamed = {3, 4};
+  EXPECT_NO_THROW(compile(updated));
+  updated.updates = program::UpdatePlace::kInForward;
+  EXPECT_EQ(refusal(updated),
+            "stage 1, weights_behind: found 1, but layers are updated among its passes; leave one "
+            "of the two out");
 }
 
 TEST(CompileForwards, RunsNothingElseOnTheSameRanks) {

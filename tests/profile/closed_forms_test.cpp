@@ -46,6 +46,21 @@ TEST(MlpLayer, MakesOnlyItsPreactivationAgain) {
   EXPECT_EQ(chain.layer(2).retape->tape_transient, Bytes(0));
 }
 
+TEST(MlpLayer, LeavesItsInputAndTheGradientOfItsPreactivationForItsWeight) {
+  const chain::Chain chain = measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5});
+
+  for (const auto& [layer, in, out] : {std::tuple(1, 12, 48), {2, 48, 32}, {3, 32, 5}}) {
+    const chain::SplitBackward split = chain.layer(layer).split.value();
+    EXPECT_EQ(split.pending, Bytes(B * (in + out) * 4)) << layer;
+    EXPECT_EQ(split.weights_transient, Bytes(in * out * 4)) << layer;
+    EXPECT_LE(split.weights, chain.layer(layer).backward);
+  }
+  // The output in the tape goes first, then GELU's input; in their place come the gradients of the
+  // preactivation, of the layer's input and of its bias.
+  EXPECT_EQ(chain.layer(2).split->input_transient,
+            Bytes(B * 32 * 4 + B * 48 * 4 + 32 * 4 - 2 * B * 32 * 4));
+}
+
 TEST(MlpLayer, DropoutKeepsOneByteForEachValue) {
   const chain::Chain chain =
       measured_mlp({.inputs = 12, .widths = {48}, .classes = 5, .dropout = 0.1});

@@ -44,6 +44,11 @@ TEST(Measure, OfALatePlaceFindsTheSameBytesAndTheMarksTimes) {
       EXPECT_LE(late.layer(i).retape->time, late.layer(i).forward);
       cost.retape->time = late.layer(i).retape->time;
     }
+    ASSERT_EQ(late.layer(i).split.has_value(), cost.split.has_value()) << i;
+    if (cost.split) {
+      EXPECT_LE(late.layer(i).split->weights, late.layer(i).backward);
+      cost.split->weights = late.layer(i).split->weights;
+    }
     EXPECT_EQ(late.layer(i), cost) << i;
   }
 }

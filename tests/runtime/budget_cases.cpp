@@ -186,6 +186,16 @@ void update_among_passes(simulate::Dice& dice, const Subject& subject, plan::Pla
   plan.update_window = Bytes(dice.roll(6, 40) << 10);
 }
 
+/// Of some, which then have neither groups nor updates among passes.
+void split_backward(simulate::Dice& dice, plan::Plan& plan) {
+  plan.stages.front().weights_behind.reset();
+  if (dice.roll(0, 2) > 0) return;
+  plan.group = 1;
+  plan.updates = program::UpdatePlace::kAtEnd;
+  plan.stages.front().optimizer_away = plan.update_window = Bytes(0);
+  plan.stages.front().weights_behind = dice.roll(0, plan.micro_batches);
+}
+
 /// Of a random program, as far as the validator allows them.
 constexpr int kChanges = 300;
 /// Of what lies between the least budget that works and that of keep_all.
@@ -267,7 +277,7 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
   Subject& subject = subject_named(chain);
   plan::Plan plan = subject.plan("keep_all", subject.keep_all_budget()).value();
   program::StageProgram& stage = plan.stages.front().program;
-  unsigned changes = 0;
+  unsigned changes = 0, split = 0;
   for (unsigned seed = 0; seed < programs; ++seed) {
     simulate::Dice dice(seed);
     const bool copies = dice.roll(0, 2) > 0;
@@ -282,6 +292,8 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
     // A gradient counts as its output does, views with all of their storage: in groups, once for
     // each micro-batch that waits, which of odd layers is more than the margin.
     plan.group = chain == "odd" ? 1 : dice.roll(1, plan.micro_batches);
+    split_backward(of_updates, plan);
+    split += plan::has_split_backward(plan) ? 1 : 0;
     for (int change = 0; change < kChanges; ++change) {
       const program::StageProgram before = stage;
       stage = simulate::changed(dice, std::move(stage));
@@ -297,8 +309,9 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
     if (testing::Test::HasFailure()) return;
   }
   std::cout << chain << ": " << programs << " random programs with " << changes
-            << " changes that the validator allows\n";
+            << " changes that the validator allows, " << split << " with backwards in two parts\n";
   EXPECT_GE(changes, 3 * programs);
+  EXPECT_GE(split, programs / 8);
 }
 
 void BudgetCases::expect_bits_and_peak(Subject& subject, const plan::Plan& plan, Bytes budget,

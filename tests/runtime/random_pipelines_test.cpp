@@ -82,6 +82,11 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
         for (plan::StagePlan& stage : other.stages)
           stage.in_flight = dice.roll(0, other.micro_batches);
       });
+    for (std::size_t k = 0; k < plan.stages.size(); ++k)
+      if (dice.roll(0, 2) > 0)
+        change(plan, [&](plan::Plan& other) {
+          other.stages[k].weights_behind = dice.roll(0, other.micro_batches);
+        });
     for (int k = 0; k < kChanges; ++k)
       change(plan, [&](plan::Plan& other) {
         program::StageProgram& program =
@@ -180,7 +185,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
 
 TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
   const Outcome expected = run_small(job_, {});
-  int moved = 0, shared = 0;
+  int moved = 0, shared = 0, split = 0;
   for (unsigned seed = 0; seed < kPipelines; ++seed) {
     simulate::Dice dice(seed);
     const plan::Plan plan = plan_of(dice);
@@ -190,10 +195,12 @@ TEST_P(RandomPipelines, GiveTheBitsOfOneStageThatKeepsEverything) {
     ASSERT_EQ(found.parameters_digest, expected.parameters_digest);
     ASSERT_EQ(found.losses_digest, expected.losses_digest);
     shared += plan::has_rank_for_each_stage(plan) ? 0 : 1;
+    split += plan::has_split_backward(plan) ? 1 : 0;
     moved += text.find("offload") != std::string::npos ? 1 : 0;
   }
   EXPECT_GE(moved, 5);
   EXPECT_GE(shared, 5);
+  EXPECT_GE(split, 5);
 }
 
 TEST_P(RandomPipelines, GoOnFromWhatAnotherOneHasSaved) {

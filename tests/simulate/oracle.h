@@ -23,7 +23,7 @@ class Oracle {
   Oracle(const chain::Chain& chain, const program::Program& program, std::size_t capacity)
       : chain_(chain), program_(program), capacity_(capacity), ranks_(program.ranks.size()) {
     for (const auto& actions : program.ranks) {
-      for (const auto& action : actions) trains_ = trains_ || action.op == Op::kBackward;
+      for (const auto& action : actions) trains_ = trains_ || is_backward(action.op);
     }
   }
 
@@ -49,7 +49,8 @@ class Oracle {
  private:
   using Action = program::Action;
   using Op = program::Op;
-  using Name = std::tuple<char, int, int>;  // x, T, g, t (target); X, Y: output, tape away; B: bare
+  using Name = std::tuple<char, int, int>;  // x, T, g, t (target), P (pending); X, Y: output, tape
+                                            // away; B: bare
 
   struct RankMemory {
     std::size_t next = 0;
@@ -92,6 +93,7 @@ class Oracle {
     const auto [kind, i, m] = name;
     if (kind == 'T') return chain_.layer(i).tape.count();
     if (kind == 'B') return chain_.layer(i).retape->tape.count();
+    if (kind == 'P') return chain_.layer(i).split->pending.count();
     if (kind == 'x' || kind == 'g') return chain_.output(i).count();
     return 0;
   }
@@ -139,17 +141,29 @@ class Oracle {
         forwards_.insert({i, m});
         break;
       case Op::kBackward:
+      case Op::kBackwardInput: {
         if (home(i) != rank || !(has('T', i) || has('B', i)) || !has('g', i) || !readable(i - 1))
           return false;
         if (has('g', i - 1) || !backwards_.insert({i, m}).second) return false;
-        at_work = before + (has('B', i) ? chain_.layer(i).retape->backward_transient
-                                        : chain_.layer(i).backward_transient)
-                               .count();
+        const bool is_split = a.op == Op::kBackwardInput;
+        if (is_split && has('P', i)) return false;
+        const chain::LayerCost& layer = chain_.layer(i);
+        at_work =
+            before + (is_split ? layer.split->input_transient : layer.backward_transient).count();
+        if (has('B', i))
+          at_work += (layer.retape->backward_transient - layer.backward_transient).count();
         remove(has('B', i) ? 'B' : 'T', i);
         remove('g', i);
         remove('x', i - 1);
         if (last) remove('t', i);
         if (i > 1) add('g', i - 1);
+        if (is_split) add('P', i);
+        break;
+      }
+      case Op::kBackwardWeights:
+        if (home(i) != rank) return false;
+        at_work = before + chain_.layer(i).in_parts().weights_transient.count();
+        if (!remove('P', i)) return false;
         break;
       case Op::kDrop:
         if (!remove('x', i)) return false;

@@ -8,6 +8,7 @@
 
 #include "trireme/program/generate.h"
 #include "trireme/program/retape.h"
+#include "trireme/program/split_backward.h"
 
 #include <algorithm>
 #include <random>
@@ -54,6 +55,24 @@ inline chain::Chain random_chain(Dice& dice, int length) {
                     .backward_transient = Bytes(dice.roll(0, 12))};
   }
   return chain;
+}
+
+/// The chain with backwards in two parts.
+inline chain::Chain with_splits(Dice& dice, chain::Chain chain) {
+  for (chain::LayerCost& layer : chain.layers)
+    layer.split = {.weights = layer.backward / dice.roll(1, 4),
+                   .pending = Bytes(dice.roll(0, 9)),
+                   .input_transient = layer.backward_transient + Bytes(dice.roll(-3, 9)),
+                   .weights_transient = Bytes(dice.roll(0, 3))};
+  return chain;
+}
+
+/// On some of so many ranks.
+inline program::WeightsBehind random_behind(Dice& dice, int ranks, int micro_batches) {
+  program::WeightsBehind behind(static_cast<std::size_t>(ranks));
+  for (auto& number : behind)
+    if (dice.roll(0, 2) > 0) number = dice.roll(0, micro_batches);
+  return behind;
 }
 
 /// Builds a legal program for a stage choice by choice.

@@ -60,12 +60,13 @@ TEST_P(RandomPrograms, AreProvenAndNeedWhatTheOracleCounts) {
   Dice dice(GetParam());
   const int stages = dice.roll(1, 4);
   const int layers = dice.roll(stages, stages + 5);
-  const chain::Chain chain = random_chain(dice, layers);
+  const chain::Chain chain = with_splits(dice, random_chain(dice, layers));
   program::Lowering lowering;
   lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
   const program::PipelineShape shape{stages, dice.roll(1, 6)};
   lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
-  const Program program = program::lower(lowering);
+  const Program program = with_split_backward(program::lower(lowering),
+                                              random_behind(dice, stages, shape.micro_batches));
   Oracle oracle(chain, program, 1);
   ASSERT_TRUE(oracle.legal()) << to_text(program);
 
@@ -87,13 +88,14 @@ TEST_P(RandomPrograms, WrongInOnePlaceAreRefusedAsTheOracleDoes) {
   Dice dice(GetParam() + 1'000'000);
   const int stages = dice.roll(1, 3);
   const int layers = dice.roll(stages, stages + 3);
-  const chain::Chain chain = random_chain(dice, layers);
+  const chain::Chain chain = with_splits(dice, random_chain(dice, layers));
   const chain::Platform platform = open_platform(stages);
   program::Lowering lowering;
   lowering.stages = random_stages(dice, chain, stages, dice.roll(0, 1) == 1);
   const program::PipelineShape shape{stages, dice.roll(1, 4)};
   lowering.order = dice.roll(0, 1) == 0 ? program::one_f_one_b(shape) : program::gpipe(shape);
-  const Program good = program::lower(lowering);
+  const Program good = with_split_backward(program::lower(lowering),
+                                           random_behind(dice, stages, shape.micro_batches));
   int refused = 0;
   for (int trial = 0; trial < 60; ++trial) {
     Program bad = good;

@@ -25,6 +25,19 @@ struct Retape {
   bool operator==(const Retape&) const = default;
 };
 
+/// A backward in two parts: first the gradient of the layer's input, with it those of its weights
+/// that cost little; then, any time later, the products that are left (Qi et al. 2024, Zero Bubble
+/// Pipeline Parallelism).
+struct SplitBackward {
+  Seconds weights;          ///< the second part; the first takes what is left of `backward`
+  Bytes pending;            ///< what the first leaves for the second: operands of products
+  Bytes input_transient;    ///< peak of the first part above what was held before it, the new input
+                            ///< gradient and what is left inside
+  Bytes weights_transient;  ///< peak of the second part above what was held before it
+
+  bool operator==(const SplitBackward&) const = default;
+};
+
 /// Of a layer's weights, what may lie in the outer tier but while the layer is used.
 struct OuterWeights {
   Bytes weights;
@@ -53,6 +66,8 @@ struct LayerCost {
   /// Never more than a whole taped forward (see `capped`). Nothing: its tape is made again by a
   /// whole forward.
   std::optional<Retape> retape = std::nullopt;
+  /// Nothing: its backward has one part.
+  std::optional<SplitBackward> split = std::nullopt;
   /// Of the parameters, those that stay as they are and that no other layer has.
   Bytes frozen = {};
   /// Of the parameters of a layer without such, those that are trained and that no other layer has,
@@ -67,6 +82,11 @@ struct LayerCost {
   /// What it costs to make the tape again; a whole taped forward where nothing less is known.
   Retape again() const {
     return retape.value_or(Retape{forward, tape, tape_transient, backward_transient});
+  }
+
+  /// Its backward in two parts, of which the second is nothing where it has only one.
+  SplitBackward in_parts() const {
+    return split.value_or(SplitBackward{Seconds(0), {}, backward_transient, {}});
   }
 
   bool operator==(const LayerCost&) const = default;

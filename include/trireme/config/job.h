@@ -214,6 +214,9 @@ struct PipelineSpec {
   /// auto: what makes a step fastest.
   std::optional<int> group;
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
+  /// auto | never: backwards in two parts (program::with_split_backward). auto: of several stages,
+  /// where that is faster.
+  std::string split_backward = "auto";
   /// How fast each rank is beside the others. auto: ranks on machines that are alike are equally
   /// fast, others are measured.
   std::optional<std::vector<double>> speeds;

@@ -5,15 +5,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
-namespace torch::autograd {
-struct Edge;
-}
-
 namespace trireme::model {
+
+class GradientSum;  ///< private to the module
+class PendingProducts;
+struct Deferral;  ///< private to the module
 
 /// One flat float32 buffer on the weights' device, whatever their type. Each sum begins on a cache
 /// line, so that kernels see the same alignment wherever a parameter lies.
@@ -38,12 +37,9 @@ class GradientSums {
   /// That of weight i with its sizes; a view of the flat buffer.
   const at::Tensor& of(std::size_t i) const;
 
-  /// For an operator whose backward can add the gradient of a weight by itself: `add(sum,
-  /// is_first)` is to add it to what is there or, if it is the first, to write it, and to say
-  /// whether it did. If so the backward returns no gradient for this edge. False, too, where the
-  /// edge leads to no weight with a sum.
-  static bool add_along(const torch::autograd::Edge& edge,
-                        const std::function<bool(at::Tensor& sum, bool is_first)>& add);
+  /// From here on backwards leave the products of linear layers in `into`, which outlives them,
+  /// instead of adding them; null: no longer. Other gradients are added as ever.
+  void defer_products(PendingProducts* into);
 
   /// Sums are as good as zero: the next gradient of each weight is copied over what is there, which
   /// takes half the bytes of zeroing and adding.
@@ -53,11 +49,10 @@ class GradientSums {
   void complete();
 
  private:
-  class Sum;
-
   at::Tensor flat_;
   std::vector<at::Tensor> weights_;
-  std::vector<std::shared_ptr<Sum>> sums_;
+  std::shared_ptr<Deferral> deferral_;
+  std::vector<std::shared_ptr<GradientSum>> sums_;
 };
 
 }  // namespace trireme::model

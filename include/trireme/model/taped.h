@@ -5,6 +5,7 @@
 #pragma once
 
 #include "trireme/model/layer.h"
+#include "trireme/model/pending_products.h"
 #include "trireme/model/precision.h"
 
 #include <c10/core/DeviceType.h>
@@ -45,6 +46,7 @@ struct Tape {
   bool gives_zeros = false;  ///< as InputGradient::kZeros
 };
 
+class GradientSums;
 class SavedTensor;  ///< private to the module
 
 /// The graph of a forward without the tensors that its backward needs: some 10 kB beside the
@@ -89,5 +91,15 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
 /// per member that carries one; empty for kNotNeeded). `gradients` are those of the floating
 /// outputs; they live as long as the caller holds them.
 Values backward(Tape tape, const Values& gradients);
+
+struct SplitBackward {
+  Values input_gradients;
+  PendingProducts pending;
+};
+/// The first half of a backward whose second is pending.add(): all of it but the gradients of the
+/// weights of linear layers, which add up in `sums`. Both halves give the bits of the whole. What
+/// is pending may share its bytes with `gradients` and with the input gradients.
+SplitBackward backward_input(Tape tape, const Values& gradients,
+                             const std::vector<GradientSums*>& sums);
 
 }  // namespace trireme::model

@@ -65,6 +65,9 @@ struct Question {
   /// So many micro-batches pass the layers together (plan::Plan::group). Nothing given: what makes
   /// a step fastest.
   std::optional<int> group = 1;
+  /// Of several stages, whether backwards may have two parts where that makes a step faster and the
+  /// chain says what they cost (chain::LayerCost::split).
+  bool splits_backward = true;
   /// Whether gradients are clipped by their norm, for which all of them have to be there.
   bool clips = true;
   /// When streamed layers are updated. Nothing given: of what clipping and replicas allow, what

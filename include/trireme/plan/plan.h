@@ -7,6 +7,7 @@
 #include "trireme/io/node.h"
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
+#include "trireme/program/split_backward.h"
 #include "trireme/program/updates.h"
 #include "trireme/program/weight_uses.h"
 
@@ -65,6 +66,9 @@ struct StagePlan {
   /// Layers whose weights are in the outer tier and come for every use (chain::OuterWeights),
   /// ascending; of these static_bytes has what is there at a time.
   std::vector<int> streamed = {};
+  /// So many backward passes behind their own come the gradients of weights that may wait
+  /// (program::with_split_backward). Nothing: backwards stay whole.
+  std::optional<int> weights_behind = std::nullopt;
 
   bool operator==(const StagePlan&) const = default;
 };
@@ -126,6 +130,10 @@ std::vector<Bytes> update_windows(const Plan& plan);
 /// Of the optimiser's state, what is in the outer tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);
 
+/// stage.weights_behind of each rank's stages; and whether there is any.
+program::WeightsBehind weights_behind(const Plan& plan);
+bool has_split_backward(const Plan& plan);
+
 /// Layers whose weights come for every use; by rank.
 std::vector<std::vector<int>> streamed_layers(const Plan& plan);
 /// What comes and goes, by layer 0..length; empty where no stage streams any.
@@ -180,7 +188,8 @@ void require_same_chain(const Plan& plan, const chain::Chain& chain);
 void require_state(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower, in groups). Throws InputError where stages, turns
-/// or numbers in flight do not fit together.
+/// or numbers in flight do not fit together, or where backwards in two parts meet what they cannot:
+/// groups, ranks with several stages, updates among passes.
 program::Program compile(const Plan& plan);
 /// The same stages' forwards alone, for validation, in groups as large.
 program::Program compile_forwards(const Plan& plan, int micro_batches);

@@ -19,9 +19,12 @@ enum class Op {
   kForwardTape,  ///< taped forward of i; the input stays
   kRetape,    ///< the tape of i again, without x[i], which nobody reads any more; the input stays
   kBackward,  ///< backward of i: frees its tape, the gradient of x[i], an x[i-1] held by itself
-  kDrop,      ///< frees the standalone x[i]
-  kOffload,   ///< x[i] leaves to the outer tier on the out lane
-  kPrefetch,  ///< x[i] returns on the in lane
+  kBackwardInput,    ///< the same, but for the gradients of weights that may wait: it leaves what
+                     ///< these need
+  kBackwardWeights,  ///< the gradients of weights that have waited since backward_input of i
+  kDrop,             ///< frees the standalone x[i]
+  kOffload,          ///< x[i] leaves to the outer tier on the out lane
+  kPrefetch,         ///< x[i] returns on the in lane
   kOffloadTape,      ///< the tape of i leaves
   kPrefetchTape,     ///< the tape of i returns
   kLoadInput,        ///< x[0] of the micro-batch is loaded (layer 0)
@@ -56,6 +59,10 @@ const std::vector<std::string>& op_names();
 
 /// Whether it runs a layer forward, taped or not, to its end or not.
 bool is_forward(Op op);
+/// Whether it gives the gradient of a layer's input: backward, backward_input.
+bool is_backward(Op op);
+/// Whether it adds to gradients of weights: these two and backward_weights.
+bool adds_gradients(Op op);
 /// send_output, send_gradient; receive_input, receive_gradient.
 bool is_send(Op op);
 bool is_receive(Op op);

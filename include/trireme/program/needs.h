@@ -45,6 +45,7 @@ void for_each_need(const Action& action, Visit visit) {
       need(true, i - 1);
       break;
     case Op::kBackward:
+    case Op::kBackwardInput:
       need(true, i);
       need(false, i - 1);
       need(true, i - 1);
@@ -68,6 +69,7 @@ void for_each_need(const Action& action, Visit visit) {
     case Op::kReceiveInput:
     case Op::kSendGradient:
     case Op::kReceiveGradient:
+    case Op::kBackwardWeights:
     case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:

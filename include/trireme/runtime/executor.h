@@ -126,6 +126,9 @@ class Executor {
   void taped(const Action& action);
   void retaped(const Action& action);
   void backward(const Action& action);
+  void backward_input(const Action& action);
+  /// What a backward frees beside its tape goes, what it gives comes.
+  void end_backward(const Action& action, model::Values input_gradients);
   void read_loss(const Action& action);
   void send(const Action& action, model::Values values);
   void receive(const Action& action);
@@ -150,7 +153,8 @@ class Executor {
   std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation
   std::set<ValueStore::Key> moving_tapes_;  ///< tapes that the program moves
   std::set<ValueStore::Key> retaped_;       ///< forwards that are run again up to their last save
-  std::map<ValueStore::Key, model::Outline> outlines_;  ///< waiting for that
+  std::map<ValueStore::Key, model::Outline> outlines_;         ///< waiting for that
+  std::map<ValueStore::Key, model::PendingProducts> pending_;  ///< of backwards in two parts
   program::LayerUpdates updates_;
   const std::vector<simulate::CopyPoint>* points_ = nullptr;
   Recorder* recorder_ = nullptr;

@@ -18,7 +18,7 @@ namespace trireme::simulate {
 
 /// Something that a rank holds.
 struct Value {
-  enum class Kind { kOutput, kTape, kGradient, kTarget };
+  enum class Kind { kOutput, kTape, kGradient, kTarget, kPending };
   Kind kind{};
   int layer = 0;
   int micro_batch = 0;
@@ -28,7 +28,7 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// "x[3]", "tape 3", "gradient of x[3]", "target".
+/// "x[3]", "tape 3", "gradient of x[3]", "target", "operands of the weights' gradients of 3".
 std::string name(const Value& value);
 /// The same with " of micro-batch 1".
 std::string to_text(const Value& value);
@@ -44,6 +44,8 @@ std::string to_text(const Value& value);
 /// - x[0] needs no gradient: `backward 1` leaves none.
 /// - `read_loss` puts the gradient of x[L] in the place of a standalone x[L], so that the two never
 ///   count at once; beside a tape that holds x[L] the gradient is added.
+/// - What backward_input leaves counts whole from there to backward_weights, also what of it is
+///   part of a value that is held as well.
 /// - The target stays from load_target to the backward of L, for L may be run again in between
 ///   (without backwards: to read_loss). It weighs nothing.
 class Ledger {

@@ -1,0 +1,32 @@
+// Backwards in two parts, so that a pipeline waits less: the gradient that the stage before waits
+// for goes out first, and the gradients of weights, for which nobody waits, follow later, where a
+// rank would have waited itself.
+//
+// Qi, Wan, Huang and Lin 2024 (Zero Bubble Pipeline Parallelism). With stage k of p (0-based) k
+// backward passes behind, 1F1B becomes their ZB-H1, whose ranks wait a third as long where both
+// parts and a forward take the same time; 3 stages, 4 micro-batches:
+//
+//     0 | F0 F1 F2 .. B0 W0 F3 B1 W1 B2 W2 B3 W3
+//     1 | .. F0 F1 B0 .. F2 B1 W0 F3 B2 W1 B3 W2 W3
+//     2 | .. .. F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/program/action.h"
+
+#include <optional>
+#include <vector>
+
+namespace trireme::program {
+
+/// By rank, how many backward passes the gradients of its weights are behind: with 0 they follow
+/// what the pass sends, with n they come once n more passes have run. Nothing: its backwards stay
+/// whole.
+using WeightsBehind = std::vector<std::optional<int>>;
+
+/// The program with backwards in two parts on the ranks that have a number. Gradients of weights
+/// are added in the order of the micro-batches, as before. For ranks with one stage whose
+/// micro-batches pass one by one.
+Program with_split_backward(Program program, const WeightsBehind& behind);
+
+}  // namespace trireme::program

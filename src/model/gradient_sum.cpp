@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gradient_sum.h"
+
+#include "device_kernels.h"
+
+#include "trireme/model/pending_products.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+namespace trireme::model {
+namespace {
+
+/// Takes a weight's gradient as soon as the backward has it.
+class Hook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit Hook(std::shared_ptr<GradientSum> sum) : sum_(std::move(sum)) {}
+  void operator()(const at::Tensor& weight) override {
+    const at::NoGradGuard no_grad;
+    at::Tensor& gradient = weight.mutable_grad();
+    if (!gradient.defined()) return;  // the backward has added it by itself, or left it for later
+    sum_->add(gradient);
+    gradient.reset();
+  }
+  GradientSum& sum() { return *sum_; }
+
+ private:
+  std::shared_ptr<GradientSum> sum_;
+};
+
+}  // namespace
+
+GradientSum::GradientSum(at::Tensor value, std::shared_ptr<const Deferral> deferral)
+    : value_(std::move(value)), deferral_(std::move(deferral)) {}
+
+void GradientSum::attach(std::shared_ptr<GradientSum> sum, const at::Tensor& weight) {
+  torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<Hook>(std::move(sum)));
+}
+
+void GradientSum::forget(const at::Tensor& weight) {
+  torch::autograd::impl::set_post_acc_grad_hooks(weight, nullptr);
+}
+
+GradientSum* GradientSum::along(const torch::autograd::Edge& edge) {
+  const auto* const node = dynamic_cast<torch::autograd::AccumulateGrad*>(edge.function.get());
+  if (node == nullptr) return nullptr;
+  auto* const hook = torch::autograd::impl::post_acc_grad_hooks(node->variable).get();
+  auto* const ours = dynamic_cast<Hook*>(hook);
+  return ours == nullptr ? nullptr : &ours->sum();
+}
+
+void GradientSum::complete() {
+  if (!std::exchange(is_begun_, true)) value_.zero_();
+}
+
+void GradientSum::add(const at::Tensor& gradient) {
+  const bool is_first = !std::exchange(is_begun_, true);
+  if (device_accumulate(value_, gradient, is_first)) return;
+  is_first ? value_.copy_(gradient) : value_.add_(gradient);
+}
+
+void GradientSum::add_product(const at::Tensor& dy_NO, const at::Tensor& x_NI) {
+  if (!add_product_by_device(dy_NO, x_NI)) add(at::mm(dy_NO.t(), x_NI));
+}
+
+bool GradientSum::leave_product(const at::Tensor& dy_NO, const at::Tensor& x_NI) {
+  if (deferral_->into == nullptr) return false;
+  deferral_->into->leave(shared_from_this(), dy_NO, x_NI);
+  return true;
+}
+
+bool GradientSum::add_product_by_device(const at::Tensor& dy_NO, const at::Tensor& x_NI) {
+  if (!device_add_product(value_, dy_NO, x_NI, /*is_first=*/!is_begun_)) return false;
+  is_begun_ = true;
+  return true;
+}
+
+void GradientSum::add_parts(const at::Tensor& parts, std::int64_t begin) {
+  device_sum_parts(value_, parts, begin, /*is_first=*/!std::exchange(is_begun_, true));
+}
+
+}  // namespace trireme::model

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights_behind.h"
+
+#include "judge.h"
+#include "scouted_places.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+constexpr const char* kWhole = "whole backwards";
+/// A step that is shorter by less is not worth two parts.
+constexpr double kLeastGain = 0.998;
+/// Of the passes that can wait on a stage, those for which room is asked: all, and one.
+constexpr std::array kRooms{1.0, 0.0};
+
+bool has_parts(const chain::LayerCost& layer) {
+  return layer.in_parts().weights > Seconds(0);
+}
+
+bool may_split(const Question& question) {
+  const std::vector<chain::LayerCost>& layers = question.chain.layers;
+  return question.splits_backward && question.stages > 1 &&
+         std::any_of(layers.begin(), layers.end(), has_parts);
+}
+
+bool may_split(const plan::Plan& plan) {
+  return plan.group == 1 && std::cmp_equal(plan::ranks_of(plan), plan.stages.size());
+}
+
+/// What a pass of the stage leaves for later.
+Bytes pending_of(const chain::Chain& chain, const program::StageProgram& stage) {
+  Bytes sum;
+  for (int i = stage.first_layer; i <= stage.last_layer; ++i)
+    sum += chain.layer(i).in_parts().pending;
+  return sum;
+}
+
+/// As many as there can be, on stages whose backwards can have two parts. Weights that are streamed
+/// would come once more for the second.
+void put_all_behind(const chain::Chain& chain, plan::Plan& plan) {
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    plan::StagePlan& stage = plan.stages[k];
+    stage.weights_behind.reset();
+    const auto begin = chain.layers.begin();
+    if (stage.streamed.empty() && std::any_of(begin + stage.program.first_layer - 1,
+                                              begin + stage.program.last_layer, has_parts))
+      stage.weights_behind = std::min(static_cast<int>(k), plan.micro_batches - 1);
+  }
+}
+
+/// By how much each rank is over its budget.
+std::vector<Bytes> excess(const Question& question, const plan::Plan& plan) {
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
+  std::vector<Bytes> over;
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const chain::RankSpec& rank = question.platform.ranks[k];
+    const Bytes more = needed(simulation.ranks[k]) - rank.memory;
+    over.push_back(rank.memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
+  }
+  return over;
+}
+
+/// Fewer behind where a rank is over its budget, until none is. Whether one was.
+bool put_fewer_behind(const Question& question, plan::Plan& plan) {
+  bool was_over = false;
+  for (bool is_over = true; std::exchange(is_over, false);) {
+    const std::vector<Bytes> over = excess(question, plan);
+    for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+      std::optional<int>& behind = plan.stages[k].weights_behind;
+      const Bytes more = over[static_cast<std::size_t>(plan.stages[k].rank)];
+      if (more == Bytes(0) || !behind) continue;
+      const Bytes pass = std::max(pending_of(question.chain, plan.stages[k].program), Bytes(1));
+      const auto fewer = std::max<Bytes::rep>(1, more.count() / pass.count());
+      if (fewer > *behind)
+        behind.reset();
+      else
+        *behind -= static_cast<int>(fewer);
+      is_over = was_over = true;
+    }
+  }
+  return was_over;
+}
+
+struct Behind {
+  plan::Plan plan;
+  bool lacks_memory = false;  ///< for some of what could be behind
+};
+/// Nothing where the plan cannot have any behind.
+std::optional<Behind> all_that_fit(const Question& question, const plan::Plan& whole) {
+  if (!may_split(question) || !may_split(whole)) return std::nullopt;
+  Behind behind{.plan = whole};
+  put_all_behind(question.chain, behind.plan);
+  behind.lacks_memory = put_fewer_behind(question, behind.plan);
+  return behind;
+}
+
+std::optional<plan::Plan> faster_than(const Question& question, Seconds step, plan::Plan plan) {
+  if (!plan::has_split_backward(plan)) return std::nullopt;
+  auto fits = on_budgets(question, std::move(plan));
+  return fits && fits->step < step * kLeastGain ? std::move(fits) : std::nullopt;
+}
+
+/// The question with less memory by what such a share of the passes leaves that can wait on each
+/// stage of the plan, and one at least.
+Question with_room(Question question, plan::Plan plan, double share) {
+  put_all_behind(question.chain, plan);
+  for (const plan::StagePlan& stage : plan.stages) {
+    Bytes& memory = question.platform.ranks[static_cast<std::size_t>(stage.rank)].memory;
+    if (memory == Bytes(0) || !stage.weights_behind) continue;
+    const double passes = std::max(1.0, share * (*stage.weights_behind + 1));
+    const double waiting =
+        passes * static_cast<double>(pending_of(question.chain, stage.program).count());
+    memory = std::max(memory - Bytes(static_cast<Bytes::rep>(waiting)), Bytes(1));
+  }
+  return question;
+}
+
+}  // namespace
+
+std::optional<plan::Plan> with_weights_behind(const Question& question, const plan::Plan& plan) {
+  auto behind = all_that_fit(question, plan);
+  if (!behind) return std::nullopt;
+  return faster_than(question, plan.step, std::move(behind->plan));
+}
+
+Answer with_split_backward(const Question& question, const Planner& planner) {
+  Answer answer = planner(question);
+  const auto* const whole = std::get_if<plan::Plan>(&answer);
+  if (whole == nullptr) return answer;
+  auto behind = all_that_fit(question, *whole);
+  if (!behind) return answer;
+  std::optional<plan::Plan> best = faster_than(question, whole->step, std::move(behind->plan));
+  const auto take = [&](const Question& narrower) {
+    const Answer other = planner(narrower);
+    const auto* const found = std::get_if<plan::Plan>(&other);
+    if (found == nullptr) return;
+    auto fits = all_that_fit(question, *found);
+    if (!fits) return;
+    const Seconds step = best ? best->step : whole->step;
+    if (auto faster = faster_than(question, step, std::move(fits->plan))) best = std::move(faster);
+  };
+  if (behind->lacks_memory) {
+    const Question scout = quicker(question).value_or(question);
+    for (const double share : kRooms) take(with_room(scout, *whole, share));
+  }
+  if (!best) return answer;
+  best->alternatives = whole->alternatives;
+  best->alternatives.push_back({.policy = kWhole, .step = whole->step, .infeasible = {}});
+  return *std::move(best);
+}
+
+}  // namespace trireme::partition

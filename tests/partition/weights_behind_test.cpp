@@ -1,0 +1,179 @@
+// How many passes gradients of weights are behind, and what that is worth.
+// SPDX-License-Identifier: Apache-2.0
+#include "weights_behind.h"
+
+#include "partition/planned.h"
+#include "support/trials.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <random>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+using Behind = program::WeightsBehind;
+
+/// Equal layers whose forwards and both parts of whose backwards take 1, and 3 bytes of tapes leave
+/// 2 for the second part.
+Question thirds(int layers, int stages, int micro_batches, std::int64_t memory) {
+  Question question = equal_layers(layers, stages, micro_batches, memory);
+  for (chain::LayerCost& layer : question.chain.layers)
+    layer.split = {Seconds(1), Bytes(2), layer.backward_transient + Bytes(2), Bytes(1)};
+  return question;
+}
+
+Question whole(Question question) {
+  question.splits_backward = false;
+  return question;
+}
+
+TEST(WeightsBehind, AreAsManyAsZbH1HasWhereThereIsRoom) {
+  for (int stages = 2; stages <= 4; ++stages) {
+    const int layers = 2 * stages, micro_batches = 2 * stages;
+    const Question question = thirds(layers, stages, micro_batches, 0);
+    const plan::Plan plan = planned(question);
+    expect_sound(question, plan);
+    for (int k = 0; k < stages; ++k)
+      EXPECT_EQ(plan.stages[static_cast<std::size_t>(k)].weights_behind, k);
+    // Qi et al. 2024, table 2, with two layers in a stage.
+    EXPECT_EQ(plan.step, Seconds(2 * (3 * micro_batches + stages - 1)));
+    const plan::Alternative* const before = alternative(plan, "whole backwards");
+    ASSERT_NE(before, nullptr);
+    EXPECT_EQ(before->step, Seconds(2 * 3 * (micro_batches + stages - 1)));
+    EXPECT_EQ(planned(whole(question)).step, before->step);
+  }
+}
+
+TEST(WeightsBehind, AreNoneWhereNobodyWaitsOrNothingIsLeft) {
+  EXPECT_FALSE(plan::has_split_backward(planned(thirds(4, 1, 4, 0))));
+  EXPECT_FALSE(plan::has_split_backward(planned(equal_layers(4, 2, 4, 0))));
+  EXPECT_FALSE(plan::has_split_backward(planned(whole(thirds(4, 2, 4, 0)))));
+}
+
+TEST(WeightsBehind, AreOfGpipeToo) {
+  Question question = thirds(4, 2, 4, 0);
+  question.schedule = "gpipe";
+  const plan::Plan plan = planned(question);
+  expect_sound(question, plan);
+  EXPECT_TRUE(plan::has_split_backward(plan));
+  EXPECT_LT(plan.step, planned(whole(question)).step);
+}
+
+// From the least memory on: every plan keeps to it, and none is slower than with whole backwards.
+TEST(WeightsBehind, AreAsManyAsThereIsRoomFor) {
+  int some = 0, fewer = 0;
+  for (std::int64_t memory = 8; memory <= 40; ++memory) {
+    const Question question = thirds(6, 3, 6, memory);
+    const Answer before = plan(whole(question));
+    if (!std::holds_alternative<plan::Plan>(before)) continue;
+    const plan::Plan plan = planned(question);
+    expect_sound(question, plan);
+    EXPECT_LE(plan.step, std::get<plan::Plan>(before).step);
+    some += plan::has_split_backward(plan) ? 1 : 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      fewer +=
+          plan::has_split_backward(plan) && plan.stages[k].weights_behind != static_cast<int>(k)
+              ? 1
+              : 0;
+  }
+  EXPECT_GT(some, 8);
+  EXPECT_GT(fewer, 3);
+}
+
+/// A question as small_question() with second parts of some layers.
+Question small_split(std::mt19937& random) {
+  Question question = small_question(random, {.least_layers = 3, .most_micro_batches = 5});
+  for (chain::LayerCost& layer : question.chain.layers) {
+    if (between(random, 0, 4) == 0) continue;
+    layer.split = {layer.backward / between(random, 1, 4), Bytes(between(random, 0, 5)),
+                   layer.backward_transient + Bytes(between(random, 0, 5)),
+                   Bytes(between(random, 0, 2))};
+  }
+  return question;
+}
+
+// Where all memory is spent on tapes, a plan that leaves some for what waits may be the faster one.
+TEST(WeightsBehind, AreGivenRoomWhereThatIsFaster) {
+  std::mt19937 random(20261127);
+  int cases = 0, gained = 0;
+  double best = 1;
+  for (int trial = 0; trial < trials(300); ++trial) {
+    const Question question = small_split(random);
+    const Answer before = plan(whole(question));
+    const auto* const found = std::get_if<plan::Plan>(&before);
+    if (found == nullptr) continue;
+    const auto behind = with_weights_behind(question, *found);
+    const Seconds as_it_is = behind ? behind->step : found->step;
+    const plan::Plan with_room = planned(question);
+    expect_sound(question, with_room);
+    EXPECT_LE(with_room.step, as_it_is);
+    ++cases;
+    gained += with_room.step < as_it_is ? 1 : 0;
+    best = std::min(best, with_room.step / as_it_is);
+  }
+  std::printf("%d cases, %d faster with room for what waits, at best %.3f\n", cases, gained, best);
+  EXPECT_GT(gained, 0);
+}
+
+/// The fastest of all numbers behind that fit, of this plan's programs.
+Seconds best_of_all(const Question& question, const plan::Plan& plan) {
+  Seconds best = plan.step;
+  std::vector<int> numbers(plan.stages.size(), -1);  // -1: whole
+  for (;;) {
+    plan::Plan other = plan;
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      if (numbers[k] >= 0) other.stages[k].weights_behind = numbers[k];
+    const plan::Plan candidate = other;
+    const bool fits =
+        !simulate::validate(plan::compile(candidate), setting_of(question, candidate));
+    const auto simulation = simulated(question, candidate, simulate::Detail::kFigures);
+    bool is_within = fits;
+    for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+      const Bytes memory = question.platform.ranks[k].memory;
+      is_within = is_within && (memory == Bytes(0) || simulation.ranks[k].peak.size <= memory);
+    }
+    if (is_within) best = std::min(best, simulation.step);
+    std::size_t k = 0;
+    while (k < numbers.size() && ++numbers[k] == plan.micro_batches) numbers[k++] = -1;
+    if (k == numbers.size()) return best;
+  }
+}
+
+TEST(WeightsBehind, AreNearTheBestOfAllNumbers) {
+  std::mt19937 random(20261126);
+  int cases = 0, split = 0, optimal = 0;
+  double sum = 0, worst = 1;
+  for (int trial = 0; trial < trials(400); ++trial) {
+    const Question question = small_split(random);
+    Question asked = whole(question);
+    asked.solver = "joint";
+    const Answer answer = plan(asked);
+    const auto* const found = std::get_if<plan::Plan>(&answer);
+    if (found == nullptr) continue;
+    const auto behind = with_weights_behind(question, *found);
+    if (behind) expect_sound(question, *behind);
+    const Seconds step = behind ? behind->step : found->step;
+    const double ratio = step / best_of_all(question, *found);
+    ++cases;
+    split += behind ? 1 : 0;
+    optimal += ratio <= 1 + 1e-9 ? 1 : 0;
+    sum += ratio;
+    worst = std::max(worst, ratio);
+  }
+  std::printf(
+      "%d cases, %d with gradients of weights behind, %d optimal, the mean %.4f and the worst %.3f "
+      "of the optimum\n",
+      cases, split, optimal, sum / cases, worst);
+  EXPECT_GT(cases, trials(400) / 2);
+  EXPECT_GT(split, cases / 4);
+  EXPECT_GT(optimal, cases * 8 / 10);
+  EXPECT_LT(sum / cases, 1.01);
+}
+
+}  // namespace
+}  // namespace trireme::partition
