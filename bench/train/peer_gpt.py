@@ -2,6 +2,7 @@
 
     peer_gpt.py single   BLOCKS WIDTH HEADS CONTEXT VOCABULARY BATCH MICRO_BATCH STEPS THREADS
     peer_gpt.py pipeline ... (the same; two processes, Schedule1F1B of torch.distributed.pipelining over gloo)
+    peer_gpt.py zero_bubble ... (the same with ScheduleInterleavedZeroBubble, two stages on each)
 
 Prints the median seconds of a step. AdamW is PyTorch's fused one: its fastest on CPU.
 SPDX-License-Identifier: Apache-2.0
@@ -94,20 +95,23 @@ def single(shape):
     print(statistics.median(seconds))
 
 
-def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: None):
+def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: None, zero_bubble=False):
     """Median seconds of a step of rank 0 or 1; the process group stays. `wrap` goes around every layer."""
     import torch.distributed as dist
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleavedZeroBubble
 
     blocks, width, heads, context, vocabulary, batch, micro_batch, steps, threads = shape
     torch.set_num_threads(threads)
     dist.init_process_group("gloo", rank=rank, world_size=2)
     layers = [wrap(layer) for layer in chain(blocks, width, heads, context, vocabulary)]
-    middle = 1 + blocks // 2
-    model = nn.Sequential(*(layers[:middle] if rank == 0 else layers[middle:]))
+    stages = 4 if zero_bubble else 2
+    ends = [0, *(1 + blocks * k // stages for k in range(1, stages)), len(layers)]
+    mine = {k: nn.Sequential(*layers[ends[k]:ends[k + 1]]) for k in range(rank, stages, 2)}
     del layers
-    stage = PipelineStage(model, rank, 2, torch.device("cpu"))
-    schedule = Schedule1F1B(stage, n_microbatches=batch // micro_batch, loss_fn=cross_entropy)
+    model = nn.ModuleList(mine.values())
+    parts = [PipelineStage(part, k, stages, torch.device("cpu")) for k, part in mine.items()]
+    schedule = (ScheduleInterleavedZeroBubble if zero_bubble else Schedule1F1B)(
+        parts if zero_bubble else parts[0], n_microbatches=batch // micro_batch, loss_fn=cross_entropy)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
     torch.manual_seed(0)
     seconds = []
@@ -135,10 +139,10 @@ def pipeline_steps(rank, shape, wrap=lambda layer: layer, before_step=lambda: No
     return statistics.median(seconds)
 
 
-def pipeline_rank(rank, shape):
+def pipeline_rank(rank, shape, zero_bubble):
     import torch.distributed as dist
 
-    seconds = pipeline_steps(rank, shape)
+    seconds = pipeline_steps(rank, shape, zero_bubble=zero_bubble)
     if rank == 0:
         print(seconds)
     dist.destroy_process_group()
@@ -151,7 +155,7 @@ def main():
     else:
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29513")
-        multiprocessing.spawn(pipeline_rank, args=(shape,), nprocs=2)
+        multiprocessing.spawn(pipeline_rank, args=(shape, mode == "zero_bubble"), nprocs=2)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ constexpr const char* kWhole = "whole backwards";
 constexpr double kLeastGain = 0.998;
 /// Of the passes that can wait on a stage, those for which room is asked: all, and one.
 constexpr std::array kRooms{1.0, 0.0};
+/// Of layers by micro-batches; a step with more of them takes long to simulate.
+constexpr int kMostPasses = 10'000;
 
 bool has_parts(const chain::LayerCost& layer) {
   return layer.in_parts().weights > Seconds(0);
@@ -41,50 +43,90 @@ Bytes pending_of(const chain::Chain& chain, const program::StageProgram& stage) 
   return sum;
 }
 
-/// As many as there can be, on stages whose backwards can have two parts. Weights that are streamed
-/// would come once more for the second.
+/// Whether the stage's backwards have two parts. Weights that are streamed would come once more for
+/// the second.
+bool can_split(const chain::Chain& chain, const plan::StagePlan& stage) {
+  const auto layers = chain.layers.begin();
+  return stage.streamed.empty() && std::any_of(layers + stage.program.first_layer - 1,
+                                               layers + stage.program.last_layer, has_parts);
+}
+
+/// As many as there can be.
 void put_all_behind(const chain::Chain& chain, plan::Plan& plan) {
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    plan::StagePlan& stage = plan.stages[k];
-    stage.weights_behind.reset();
-    const auto begin = chain.layers.begin();
-    if (stage.streamed.empty() && std::any_of(begin + stage.program.first_layer - 1,
-                                              begin + stage.program.last_layer, has_parts))
-      stage.weights_behind = std::min(static_cast<int>(k), plan.micro_batches - 1);
+    std::optional<int>& behind = plan.stages[k].weights_behind;
+    behind.reset();
+    if (can_split(chain, plan.stages[k]))
+      behind = std::min(static_cast<int>(k), plan.micro_batches - 1);
   }
 }
 
-/// By how much each rank is over its budget.
-std::vector<Bytes> excess(const Question& question, const plan::Plan& plan) {
-  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
-  std::vector<Bytes> over;
-  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
-    const chain::RankSpec& rank = question.platform.ranks[k];
-    const Bytes more = needed(simulation.ranks[k]) - rank.memory;
-    over.push_back(rank.memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
+struct Outcome {
+  Seconds step;
+  std::vector<Bytes> over;  ///< by how much each rank is over its budget
+
+  bool fits() const {
+    return std::all_of(over.begin(), over.end(), [](Bytes one) { return one == Bytes(0); });
   }
-  return over;
+};
+Outcome outcome_of(const Question& question, const plan::Plan& plan) {
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
+  Outcome outcome{.step = simulation.step, .over = {}};
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const Bytes memory = question.platform.ranks[k].memory;
+    const Bytes more = needed(simulation.ranks[k]) - memory;
+    outcome.over.push_back(memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
+  }
+  return outcome;
 }
 
 /// Fewer behind where a rank is over its budget, until none is. Whether one was.
 bool put_fewer_behind(const Question& question, plan::Plan& plan) {
   bool was_over = false;
   for (bool is_over = true; std::exchange(is_over, false);) {
-    const std::vector<Bytes> over = excess(question, plan);
-    for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-      std::optional<int>& behind = plan.stages[k].weights_behind;
-      const Bytes more = over[static_cast<std::size_t>(plan.stages[k].rank)];
-      if (more == Bytes(0) || !behind) continue;
-      const Bytes pass = std::max(pending_of(question.chain, plan.stages[k].program), Bytes(1));
+    const std::vector<Bytes> over = outcome_of(question, plan).over;
+    for (plan::StagePlan& stage : plan.stages) {
+      const Bytes more = over[static_cast<std::size_t>(stage.rank)];
+      if (more == Bytes(0) || !stage.weights_behind) continue;
+      const Bytes pass = std::max(pending_of(question.chain, stage.program), Bytes(1));
       const auto fewer = std::max<Bytes::rep>(1, more.count() / pass.count());
-      if (fewer > *behind)
-        behind.reset();
+      if (fewer > *stage.weights_behind)
+        stage.weights_behind.reset();
       else
-        *behind -= static_cast<int>(fewer);
+        *stage.weights_behind -= static_cast<int>(fewer);
       is_over = was_over = true;
     }
   }
   return was_over;
+}
+
+/// One more or one fewer on one stage, as long as that makes the step shorter: stages are not
+/// alike.
+void improve(const Question& question, plan::Plan& plan) {
+  if (question.chain.length() * question.micro_batches > kMostPasses) return;
+  Seconds best = outcome_of(question, plan).step;
+  const auto is_better = [&](std::optional<int>& behind, int other) {
+    const std::optional<int> before = behind;
+    behind = other < 0 ? std::nullopt : std::optional(other);
+    const Outcome outcome = outcome_of(question, plan);
+    if (outcome.fits() && outcome.step < best) {
+      best = outcome.step;
+      return true;
+    }
+    behind = before;
+    return false;
+  };
+  for (bool goes_on = true; std::exchange(goes_on, false);) {
+    for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage) {
+      if (!can_split(question.chain, *stage)) continue;
+      std::optional<int>& behind = stage->weights_behind;
+      const int number = behind.value_or(-1);
+      const bool is_less = number >= 0 && is_better(behind, number - 1);
+      const bool is_more =
+          !is_less && number + 1 < plan.micro_batches && is_better(behind, number + 1);
+      goes_on = goes_on || is_less || is_more;
+    }
+  }
 }
 
 struct Behind {
@@ -97,6 +139,7 @@ std::optional<Behind> all_that_fit(const Question& question, const plan::Plan& w
   Behind behind{.plan = whole};
   put_all_behind(question.chain, behind.plan);
   behind.lacks_memory = put_fewer_behind(question, behind.plan);
+  improve(question, behind.plan);
   return behind;
 }
 

@@ -27,9 +27,9 @@ std::string split_json(const chain::LayerCost& layer);
 }  // namespace
 
 std::string to_table(const chain::Chain& chain) {
-  std::vector<std::vector<std::string>> rows{{"layer", "forward", "backward", "output", "tape",
-                                              "forward +", "tape +", "backward +", "parameters",
-                                              "gradients", "optimizer", "update", "retape"}};
+  std::vector<std::vector<std::string>> rows{
+      {"layer", "forward", "backward", "output", "tape", "forward +", "tape +", "backward +",
+       "parameters", "gradients", "optimizer", "update", "retape", "weights", "pending"}};
   for (const Group& group : groups_of(chain)) {
     rows.push_back(
         row_of(group.count == 1 ? group.cost.name : concat(group.cost.name, " x ", group.count),
@@ -40,7 +40,9 @@ std::string to_table(const chain::Chain& chain) {
   return table(rows) +
          concat("input ", to_text(chain.input),
                 ". '+' is what a pass needs for a moment beside what it leaves; the sums count "
-                "every layer. 'retape' is a second forward of which only the tape is wanted.\n");
+                "every layer. 'retape' is a second forward of which only the tape is wanted; "
+                "'weights' the "
+                "part of a backward that may come later, for which 'pending' is held.\n");
 }
 
 std::string to_json(const chain::Chain& chain) {
@@ -95,6 +97,10 @@ chain::LayerCost sums_of(const chain::Chain& chain) {
     sums.optimizer += layer.optimizer;
     sums.update += layer.update;
     again += layer.again().time;
+    if (!layer.split) continue;
+    if (!sums.split) sums.split.emplace();
+    sums.split->weights += layer.split->weights;
+    sums.split->pending += layer.split->pending;
   }
   sums.retape = chain::Retape{.time = again};
   return sums;
@@ -113,7 +119,9 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           to_text(cost.gradients),
           to_text(cost.optimizer),
           to_text(cost.update),
-          to_text(cost.again().time)};
+          to_text(cost.again().time),
+          cost.split ? to_text(cost.split->weights) : "-",
+          cost.split ? to_text(cost.split->pending) : "-"};
 }
 
 std::string may_leave_json(const chain::LayerCost& layer) {

@@ -16,12 +16,13 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// Eight layers with f = 1, b = 2, outputs of 1 and tapes of 3 bytes after an input of one.
-std::string equal_layers_text() {
+std::string equal_layers_text(const std::string& more = "") {
   std::string text = "format: trireme-chain/1\nname: equal\ninput_bytes: 1\nlayers:\n";
   for (int i = 1; i <= 8; ++i)
     text += "  - {name: layer" + std::to_string(i) +
             ", forward_s: 1, backward_s: 2, output_bytes: 1, tape_bytes: 3,"
-            " backward_transient_bytes: 1}\n";
+            " backward_transient_bytes: 1" +
+            more + "}\n";
   return text;
 }
 
@@ -59,6 +60,28 @@ TEST(PlanStages, ShowsEveryStageAndTheOthersTimes) {
        {"keep_all, best cut", "keep_all, equal cut", "recompute_all, best cut",
         "best uniform (block 2), best cut", "adapipe, best cut", "joint, equal cut"})
     EXPECT_THAT(result.out, HasSubstr("\n" + std::string(policy) + " ")) << policy;
+}
+
+TEST(PlanStages, HasGradientsOfWeightsBehindWhereThatIsFaster) {
+  const StageFolder files;
+  files.folder.file("chain.yaml", equal_layers_text(", backward_weights_s: 1, pending_bytes: 2"));
+  const std::string options = "--stages 4 --micro-batches 4 ";
+
+  const CommandResult result = files.plan(options + "-o " + files.path("p.json"));
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("1 in flight, gradients of weights 3 passes behind"));
+  EXPECT_THAT(result.out, HasSubstr("whole backwards"));
+  // ZB-H1 of equal stages whose forwards and both parts of whose backwards take 2 seconds:
+  // 4 x 6 + 3 x 2; with whole backwards (4 + 3) x 6.
+  EXPECT_EQ(json::parse(files.plan(options + "--json").out)["predicted"]["step_s"], 30);
+  EXPECT_EQ(
+      json::parse(files.plan(options + "--split-backward never --json").out)["predicted"]["step_s"],
+      42);
+  const CommandResult looked = run_command(kTrireme + " simulate " + files.path("p.json") +
+                                           " --chain " + files.chain + " --json");
+  ASSERT_EQ(looked.exit_code, 0) << looked.errors;
+  EXPECT_EQ(json::parse(looked.out)["step_s"], 30);
 }
 
 TEST(PlanStages, IsNeverSlowerThanTheAlternatives) {

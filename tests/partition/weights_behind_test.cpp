@@ -67,7 +67,7 @@ TEST(WeightsBehind, AreOfGpipeToo) {
 // From the least memory on: every plan keeps to it, and none is slower than with whole backwards.
 TEST(WeightsBehind, AreAsManyAsThereIsRoomFor) {
   int some = 0, fewer = 0;
-  for (std::int64_t memory = 8; memory <= 40; ++memory) {
+  for (std::int64_t memory = 8; memory <= 40; memory += 2) {
     const Question question = thirds(6, 3, 6, memory);
     const Answer before = plan(whole(question));
     if (!std::holds_alternative<plan::Plan>(before)) continue;
@@ -171,8 +171,8 @@ TEST(WeightsBehind, AreNearTheBestOfAllNumbers) {
       cases, split, optimal, sum / cases, worst);
   EXPECT_GT(cases, trials(400) / 2);
   EXPECT_GT(split, cases / 4);
-  EXPECT_GT(optimal, cases * 8 / 10);
-  EXPECT_LT(sum / cases, 1.01);
+  EXPECT_GT(optimal, cases * 9 / 10);
+  EXPECT_LT(sum / cases, 1.002);
 }
 
 }  // namespace

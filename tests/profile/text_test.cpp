@@ -47,6 +47,23 @@ TEST(ProfileTable, SumsOverEveryLayer) {
   EXPECT_THAT(table, ContainsRegex("all 6 +16.0 ms +32.0 ms +6.00 KiB +29.0 KiB +12.0 KiB"));
 }
 
+TEST(ProfileTable, HasWhatABackwardMayLeaveForLater) {
+  chain::Chain chain = two_blocks();
+  chain.layers[1].split = chain.layers[3].split = {Seconds(3e-3), Bytes(2048), {}, {}};
+  const std::string table = to_table(chain);
+
+  EXPECT_THAT(table, ContainsRegex("block0.a x 2 .* 3.00 ms +2.00 KiB\n"));
+  EXPECT_THAT(table, ContainsRegex("block0.b x 2 .* - +-\n"));
+  EXPECT_THAT(table, ContainsRegex("all 6 .* 6.00 ms +4.00 KiB\n"));
+}
+
+TEST(ProfileJson, HasWhatABackwardMayLeaveForLater) {
+  chain::Chain chain = two_blocks();
+  chain.layers[1].split = {Seconds(3e-3), Bytes(2048), Bytes(1), Bytes(2)};
+
+  EXPECT_EQ(chain::read_chain(io::parse(to_json(chain), "json")), chain);
+}
+
 TEST(ProfileJson, HasTheFieldsOfAChainFile) {
   const chain::Chain chain = two_blocks();
 

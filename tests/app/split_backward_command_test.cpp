@@ -1,0 +1,88 @@
+// Jobs whose backwards have two parts, as a user meets them.
+// SPDX-License-Identifier: Apache-2.0
+#include "budgets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// By stage of the run's plan; -1: its backwards are whole.
+std::vector<int> weights_behind(const TemporaryFolder& folder) {
+  const json plan = json::parse(text_of(small_run(folder) / "plan.json"));
+  std::vector<int> behind;
+  for (const json& stage : plan["stages"]) behind.push_back(stage.value("weights_behind", -1));
+  return behind;
+}
+
+TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
+  const TemporaryFolder folder;
+  const std::string train = kTrireme + " train " + small_job(folder) + " --set ";
+  const auto digests = [&](const std::string& settings) {
+    const CommandResult run = run_command(train + settings);
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    const json summary = summary_of(folder);
+    return std::pair(summary["parameters_digest"], summary["losses_digest"]);
+  };
+  const auto split = digests("pipeline.stages=3");
+  EXPECT_THAT(weights_behind(folder), ElementsAre(0, 1, 2));
+  const std::string plan = folder.file("split.json", text_of(small_run(folder) / "plan.json"));
+  EXPECT_EQ(digests("pipeline.stages=3 --set pipeline.split_backward=never"), split);
+  EXPECT_THAT(weights_behind(folder), Each(-1));
+  EXPECT_EQ(digests("pipeline.stages=1"), split);
+  EXPECT_THAT(weights_behind(folder), ElementsAre(-1));
+  EXPECT_EQ(digests("pipeline.stages=3 --set plan.file=" + plan), split);
+  EXPECT_THAT(weights_behind(folder), ElementsAre(0, 1, 2));
+
+  const CommandResult refused = run_command(
+      train + "pipeline.stages=3 --set pipeline.split_backward=never --set plan.file=" + plan);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("pipeline.split_backward is never, but " + plan +
+                                        " has backwards in two parts: must be auto"));
+}
+
+TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::string stages = "pipeline.stages=2";
+  const CommandResult free = run_command(kTrireme + " train " + job + " --set " + stages);
+  ASSERT_EQ(free.exit_code, 0) << free.errors;
+  const json unplanned = summary_of(folder);
+  std::int64_t most = 0;
+  for (const json& rank : unplanned["ranks"])
+    most = std::max(most, rank["peak_bytes"].get<std::int64_t>());
+  const std::int64_t least = least_budget(job, " --set " + stages);
+  ASSERT_LT(least, most);
+  int some = 0;
+  for (const std::int64_t bytes : {least, (least + most) / 2, most}) {
+    const CommandResult run =
+        run_command(kTrireme + " train " + job + " --set " + stages + budget(bytes));
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const json planned = summary_of(folder);
+    EXPECT_EQ(planned["parameters_digest"], unplanned["parameters_digest"]);
+    for (const json& rank : planned["ranks"]) {
+      const double peak = rank["peak_bytes"], predicted = rank["predicted_peak_bytes"];
+      EXPECT_LE(peak, static_cast<double>(bytes));
+      EXPECT_NEAR(predicted, peak, 0.02 * peak);
+    }
+    const std::vector<int> behind = weights_behind(folder);
+    some += *std::max_element(behind.begin(), behind.end()) >= 0 ? 1 : 0;
+    if (bytes == most) {
+      EXPECT_THAT(run.out, HasSubstr("gradients of weights behind their passes"));
+    }
+  }
+  EXPECT_GE(some, 1);
+}
+
+}  // namespace
+}  // namespace trireme
