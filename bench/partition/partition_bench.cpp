@@ -284,6 +284,7 @@ int gains(const std::filesystem::path& configs, const std::string& only) {
   for (const auto& chain_file : chains) {
     for (const auto& platform_file : platforms) {
       Question question;
+      question.splits_backward = false;  // as the alternatives' backwards are whole
       question.chain = chain::load_chain(chain_file);
       const chain::Platform platform = chain::load_platform(platform_file);
       Tally tally;

@@ -94,7 +94,9 @@ def gpt(name, title, blocks, width, heads, batch, context, vocabulary=50257, ada
         hidden = layer.gelu(hidden)
         layer.add(layer.input, layer.linear(hidden, width, adapter=adapter))
     layer = chain.layer("head")
-    layer.cross_entropy(layer.linear(layer.layer_norm(layer.input), vocabulary, bias=False))
+    # Fused with the loss: its operand is as large as the logits and does not wait.
+    logits = layer.linear(layer.layer_norm(layer.input), vocabulary, bias=False, waits=False)
+    layer.cross_entropy(logits)
     for end in (chain.layers[0], layer):
         end.tied = chain.tied
     return chain

@@ -39,6 +39,7 @@ class Operation:
     output: Tensor   # one of the inputs where the operation works in place or makes a view
     saved: tuple     # what autograd keeps for the operation's backward
     temporary: int   # bytes of its backward beside the gradients of its inputs
+    waiting: int     # of these the gradient of weights that may be made later, dy^T x of its input
     alias: bool      # the gradient of the output is that of the inputs too, without a copy
 
 
@@ -55,18 +56,20 @@ class LayerCosts:
         self.operations = []
         self.parameters = self.frozen = self.statistics = self.macs = 0
         self.tied = 0  # of the parameters, those that another layer has, too
-        self.forward_s = self.backward_s = 0.0
+        self.forward_s = self.backward_s = self.weights_s = 0.0
 
     @property
     def output(self):
         return self.operations[-1].output
 
     def record(self, inputs, output, saved=(), *, moved, macs=0, backward=2, parameters=0, frozen=0,
-               workspace=0, alias=False):
+               workspace=0, alias=False, waiting=0):
         """`moved`: bytes through memory, forward and backward; `macs`: multiply-adds of the forward;
-        the backward has `backward` times as many. `frozen` parameters learn nothing. Returns the
-        output."""
+        the backward has `backward` times as many. `frozen` parameters learn nothing. For `waiting`
+        of the parameters the gradient is a product that may be made later, with as many
+        multiply-adds and bytes as the forward's. Returns the output."""
         self.forward_s += self._time(macs, moved[0])
+        self.weights_s += self._time(macs, moved[0]) if waiting else 0
         if parameters or not self.constants.issuperset(inputs):
             self.backward_s += self._time(backward * macs, moved[1])
         else:  # nobody wants a gradient
@@ -77,7 +80,8 @@ class LayerCosts:
         self.parameters += parameters
         # The gradient of a parameter is made first and then added to its buffer.
         temporary = workspace + parameters * self.device.gradient
-        self.operations.append(Operation(inputs, output, saved, temporary, alias))
+        waiting *= self.device.gradient
+        self.operations.append(Operation(inputs, output, saved, temporary, waiting, alias))
         return output
 
     def fields(self):
@@ -89,12 +93,12 @@ class LayerCosts:
                 "output_bytes": self.output.bytes, "tape_bytes": tape,
                 "forward_transient_bytes": self._forward_peak(set()) - self.output.bytes,
                 "tape_transient_bytes": self._forward_peak(kept) - tape,
-                "backward_transient_bytes": self._backward_peak(),
+                "backward_transient_bytes": self._backward(waits=False)[0],
                 "parameter_bytes":
                     (self.parameters + self.frozen + self.statistics) * device.parameter,
                 "gradient_bytes": self.parameters * device.gradient,
                 "optimizer_bytes": self.parameters * device.optimizer,
-                **self._may_leave()}
+                **self._may_leave(), **self._in_parts()}
 
     def _may_leave(self):
         """What a rank may have in its outer tier while other layers run."""
@@ -103,6 +107,18 @@ class LayerCosts:
         own = self.parameters - self.tied
         return {"trained_bytes": own * self.device.parameter,
                 "trained_gradient_bytes": own * self.device.gradient} if own else {}
+
+    def _in_parts(self):
+        """Of a backward that leaves products for later (Qi et al. 2024)."""
+        peak, pending = self._backward(waits=True)
+        # Operands that are there for each product: those of one go when it has been made.
+        left = [bytes_of(set().union(*(operands for operands, _ in pending[k:])))
+                for k in range(len(pending))]
+        return {"backward_weights_s": f"{self.weights_s:.3e}", "pending_bytes": left[0],
+                "backward_input_transient_bytes": peak,
+                "backward_weights_transient_bytes":
+                    max(gradient + there - left[0] for (_, gradient), there in zip(pending, left))
+                } if pending else {}
 
     def _time(self, macs, moved):
         return max(2 * macs / self.device.flops, moved / self.device.bandwidth)
@@ -120,24 +136,30 @@ class LayerCosts:
             live = {t for t in live if last_use.get(t, 0) > k or t in kept or t is self.output}
         return peak
 
-    def _backward_peak(self):
+    def _backward(self, waits):
         """Most bytes above those from before. A saved tensor goes with the last operation that
         needs it, the output and its gradient stay to the end; where gradients meet, they are added
-        in place."""
+        in place. With `waits` products wait that may: also, of each, its operands, which stay, and
+        the bytes of its gradient."""
         given = Tensor(self.output.shape, self.output.item)
         held, gradients = self._saved() | {self.output, given}, {self.output: given}
         uses = Counter(t for op in self.operations for t in op.saved)
         # In a chain file the new gradient of the input lies above what was there, whatever went.
         before, peak = bytes_of(held), bytes_of({self.input} - self.constants)
+        pending = []
         for op in reversed(self.operations):
             if op.output in self.constants:
                 continue
             gradient = gradients.pop(op.output)
             made = {t: gradient if op.alias else Tensor(t.shape, t.item)
                     for t in op.inputs if t not in self.constants}
+            later = op.waiting if waits else 0
             live = bytes_of({*held, gradient, *gradients.values(), *made.values()})
-            peak = max(peak, live + op.temporary - before)
+            peak = max(peak, live + op.temporary - later - before)
             gradients |= made
             uses -= Counter(op.saved)
             held -= {t for t in op.saved if t not in uses and t is not self.output}
-        return peak
+            if later:
+                pending.append(({gradient, *op.inputs}, later))
+            held |= {t for operands, _ in pending for t in operands} - {self.input}
+        return peak, pending

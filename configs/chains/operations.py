@@ -12,16 +12,17 @@ class Layer(LayerCosts):
     nothing, but for the adapters of linear()."""
     is_frozen = False
 
-    def linear(self, x, features, bias=True, adapter=0):
+    def linear(self, x, features, bias=True, adapter=0, waits=True):
         """Saves x, where it is frozen nothing. Beside it an adapter of that rank (Hu et al. 2021),
-        which saves x and what its first matrix makes of it."""
+        which saves x and what its first matrix makes of it. Gradients of weights may be made later
+        if it `waits`."""
         y, width = self._tensor(x.shape[0], features), math.prod(x.shape[1:])
-        y = self._product(x, y, width * features, features * bias)
+        y = self._product(x, y, width * features, features * bias, waits)
         if not adapter:
             return y
         self.is_frozen = False
-        low = self._product(x, self._tensor(x.shape[0], adapter), width * adapter, 0)
-        high = self._product(low, self._like(y), adapter * features, 0)
+        low = self._product(x, self._tensor(x.shape[0], adapter), width * adapter, 0, waits)
+        high = self._product(low, self._like(y), adapter * features, 0, waits)
         self.is_frozen = True
         return self.add(y, high, in_place=True)
 
@@ -108,13 +109,14 @@ class Layer(LayerCosts):
         self.record((x,), logs, (logs,), moved=(2 * x.bytes, 3 * x.bytes))
         return self.record((logs,), Tensor((1,), 4), (logs,), moved=(0, logs.bytes))
 
-    def _product(self, x, y, weights, biases):
+    def _product(self, x, y, weights, biases, waits=False):
         """A backward has one product for weights that learn, and one for x where x needs it."""
         moved = x.bytes + y.bytes + weights * self.device.item
         backward = 2 - (x in self.constants) - self.is_frozen
         return self.record((x,), y, () if self.is_frozen else (x,),
                            macs=math.prod(y.shape) // y.shape[1] * weights, backward=backward,
-                           moved=(moved, backward * moved), **self._owned(weights + biases))
+                           moved=(moved, backward * moved), **self._owned(weights + biases),
+                           waiting=weights if waits and not self.is_frozen else 0)
 
     def _owned(self, count):
         return {"frozen" if self.is_frozen else "parameters": count}

@@ -18,8 +18,11 @@ constexpr const char* kWhole = "whole backwards";
 constexpr double kLeastGain = 0.998;
 /// Of the passes that can wait on a stage, those for which room is asked: all, and one.
 constexpr std::array kRooms{1.0, 0.0};
-/// Of layers by micro-batches; a step with more of them takes long to simulate.
+/// Layers by micro-batches; a step with more of them takes long to plan and to simulate.
 constexpr int kMostPasses = 10'000;
+bool is_large(const Question& question) {
+  return question.chain.length() * question.micro_batches > kMostPasses;
+}
 
 bool has_parts(const chain::LayerCost& layer) {
   return layer.in_parts().weights > Seconds(0);
@@ -103,7 +106,7 @@ bool put_fewer_behind(const Question& question, plan::Plan& plan) {
 /// One more or one fewer on one stage, as long as that makes the step shorter: stages are not
 /// alike.
 void improve(const Question& question, plan::Plan& plan) {
-  if (question.chain.length() * question.micro_batches > kMostPasses) return;
+  if (is_large(question)) return;
   Seconds best = outcome_of(question, plan).step;
   const auto is_better = [&](std::optional<int>& behind, int other) {
     const std::optional<int> before = behind;
@@ -175,22 +178,31 @@ std::optional<plan::Plan> with_weights_behind(const Question& question, const pl
 Answer with_split_backward(const Question& question, const Planner& planner) {
   Answer answer = planner(question);
   const auto* const whole = std::get_if<plan::Plan>(&answer);
-  if (whole == nullptr) return answer;
-  auto behind = all_that_fit(question, *whole);
-  if (!behind) return answer;
-  std::optional<plan::Plan> best = faster_than(question, whole->step, std::move(behind->plan));
-  const auto take = [&](const Question& narrower) {
-    const Answer other = planner(narrower);
-    const auto* const found = std::get_if<plan::Plan>(&other);
-    if (found == nullptr) return;
-    auto fits = all_that_fit(question, *found);
-    if (!fits) return;
+  if (whole == nullptr || whole->group > 1 || !may_split(question)) return answer;
+  std::optional<plan::Plan> best;
+  // Whether a rank lacks memory for some of what could be behind.
+  const auto consider = [&](const plan::Plan& plan) {
+    auto behind = all_that_fit(question, plan);
+    if (!behind) return false;
     const Seconds step = best ? best->step : whole->step;
-    if (auto faster = faster_than(question, step, std::move(fits->plan))) best = std::move(faster);
+    if (auto faster = faster_than(question, step, std::move(behind->plan)))
+      best = std::move(faster);
+    return behind->lacks_memory;
   };
-  if (behind->lacks_memory) {
-    const Question scout = quicker(question).value_or(question);
-    for (const double share : kRooms) take(with_room(scout, *whole, share));
+  const Question scout = quicker(question).value_or(question);
+  Answer other;
+  const auto ask = [&](const Question& asked) {
+    other = planner(asked);
+    return std::get_if<plan::Plan>(&other);
+  };
+  // Where ranks have several stages, the best plan with one on each.
+  const plan::Plan* const base = may_split(*whole) ? whole : ask(scout);
+  if (base != nullptr && consider(*base)) {
+    const plan::Plan of_base = *base;
+    for (const double share : kRooms) {
+      if (const plan::Plan* const found = ask(with_room(scout, of_base, share))) consider(*found);
+      if (is_large(question)) break;
+    }
   }
   if (!best) return answer;
   best->alternatives = whole->alternatives;

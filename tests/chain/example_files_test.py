@@ -111,5 +111,79 @@ class Tapes(unittest.TestCase):
         self.assert_tape(transition, 1705984)
 
 
+class BackwardsInTwoParts(unittest.TestCase):
+    layer = Tapes.layer
+
+    def assert_parts(self, layer, pending, weights, first=None):
+        """`first`: peak of the first part. A chain holds the output to its end, trireme lets go."""
+        fields = layer.fields()
+        self.assertEqual(fields["pending_bytes"], pending)
+        self.assertEqual(fields["backward_weights_transient_bytes"], weights)
+        if first is not None:
+            self.assertEqual(fields["backward_input_transient_bytes"], first + layer.output.bytes)
+
+    def test_leave_what_was_measured_of_a_transformer(self):
+        # trireme profile: model {kind: gpt, vocabulary: 500, context: 64, blocks: 1, width: 96,
+        # heads: 4}, data {kind: synthetic}, train {batch: 4, micro_batch: 2}, threads 1. The CPU's
+        # attention has a workspace of its own, which sets the peak of its first part.
+        attention = self.layer(128, 96)
+        qkv = attention.linear(attention.layer_norm(attention.input), 288)
+        attention.add(attention.input, attention.linear(attention.attention(qkv, 4, 64), 96))
+        self.assert_parts(attention, pending=294912, weights=36864)
+
+        mlp = self.layer(128, 96)
+        hidden = mlp.gelu(mlp.linear(mlp.layer_norm(mlp.input), 384))
+        mlp.add(mlp.input, mlp.linear(hidden, 96))
+        self.assert_parts(mlp, pending=491520, weights=147456, first=344064)
+
+    def test_leave_what_was_measured_of_adapters(self):
+        # The same with lora_rank 8. Its first parts also scale gradients, which a chain leaves out.
+        attention, mlp = self.layer(128, 96), self.layer(128, 96)
+        attention.is_frozen = mlp.is_frozen = True
+        qkv = attention.linear(attention.layer_norm(attention.input), 288, adapter=8)
+        y = attention.linear(attention.attention(qkv, 4, 64), 96, adapter=8)
+        attention.add(attention.input, y)
+        self.assert_parts(attention, pending=311296, weights=3072)
+
+        hidden = mlp.gelu(mlp.linear(mlp.layer_norm(mlp.input), 384, adapter=8))
+        mlp.add(mlp.input, mlp.linear(hidden, 96, adapter=8))
+        self.assert_parts(mlp, pending=507904, weights=3072)
+
+    def test_leave_what_was_measured_of_a_perceptron(self):
+        # trireme profile: model {kind: mlp, inputs: 60, widths: [200, 200], classes: 11}, data
+        # {kind: synthetic}, train {batch: 64, micro_batch: 32}, threads 1. The input is an operand.
+        first, second = self.layer(32, 60, is_constant=True), self.layer(32, 200)
+        for layer in (first, second):
+            layer.gelu(layer.linear(layer.input, 200))
+        self.assert_parts(first, pending=33280, weights=48000, first=0)
+        self.assert_parts(second, pending=51200, weights=160000, first=800)
+
+        classifier = self.layer(32, 200)  # chains leave out what the loss keeps of targets
+        classifier.cross_entropy(classifier.linear(classifier.input, 11))
+        self.assert_parts(classifier, pending=27008, weights=8800)
+
+    def test_take_as_long_as_the_products_of_weights(self):
+        # Of every weight 2 FLOP per row, input and output: in w x 3w and w x w, w x 4w and 4w x w.
+        shapes = {"gpt2-124m": (768, 8 * 1024), "gpt2-1.5b": (1600, 8 * 1024),
+                  "gpt-1.3b": (2048, 2048), "gpt-7b": (4096, 2048), "gpt-13b": (5140, 2048),
+                  "gpt-175b": (12288, 2048)}
+        for chain in generate.chains():
+            if chain.name not in shapes:
+                continue
+            w, rows = shapes[chain.name]
+            for layer in chain.layers[1:-1]:
+                weights = (4 if layer.name.endswith("attention") else 8) * w * w
+                self.assertEqual(layer.fields()["backward_weights_s"],
+                                 f"{2 * rows * weights / 400e12:.3e}", chain.name)
+
+    def test_are_those_of_layers_with_linear_weights_that_learn(self):
+        for chain in generate.chains():
+            names = [layer.name for layer in chain.layers if "pending_bytes" in layer.fields()]
+            expected = ["fc6", "fc7", "head"] if chain.name == "vgg-16" else ["head"]
+            if chain.name.startswith("gpt"):
+                expected = [layer.name for layer in chain.layers[1:-1]]
+            self.assertEqual(names, expected, chain.name)
+
+
 if __name__ == "__main__":
     unittest.main()

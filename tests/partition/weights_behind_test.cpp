@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
 
 namespace trireme::partition {
@@ -62,6 +63,22 @@ TEST(WeightsBehind, AreOfGpipeToo) {
   expect_sound(question, plan);
   EXPECT_TRUE(plan::has_split_backward(plan));
   EXPECT_LT(plan.step, planned(whole(question)).step);
+}
+
+// Their two parts would be of several stages: the best plan with one stage on each rank has them.
+TEST(WeightsBehind, BeatRanksWithSeveralStages) {
+  const std::string configs = std::string(TRIREME_SOURCE_DIR) + "/configs/";
+  Question question;
+  question.chain = chain::load_chain(configs + "chains/gpt-1.3b.yaml");
+  question.platform = chain::load_platform(configs + "platforms/h100-80-nvlink-8.yaml");
+  question.stages = 8;
+  question.micro_batches = 16;
+  const plan::Plan before = planned(whole(question)), plan = planned(question);
+  ASSERT_EQ(before.solver, "madpipe");
+  EXPECT_FALSE(plan::has_rank_for_each_stage(before));
+  expect_sound(question, plan);
+  EXPECT_TRUE(plan::has_split_backward(plan));
+  EXPECT_LT(plan.step, before.step);
 }
 
 // From the least memory on: every plan keeps to it, and none is slower than with whole backwards.
