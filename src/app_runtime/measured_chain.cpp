@@ -189,6 +189,7 @@ chain::Chain sum_of(const std::vector<std::string>& shares) {
       sum->layers[i].backward += chain.layers[i].backward;
       sum->layers[i].update += chain.layers[i].update;
       if (chain.layers[i].retape) sum->layers[i].retape->time += chain.layers[i].retape->time;
+      if (chain.layers[i].split) sum->layers[i].split->weights += chain.layers[i].split->weights;
     }
   }
   return *sum;

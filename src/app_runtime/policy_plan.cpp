@@ -82,8 +82,10 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
     stage.in_flight = program::usual_in_flight(plan.schedule, stages, stage.rank, groups);
     stage.program =
         solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
-    // Without a budget it costs nothing, and whoever waits for the stage waits less.
-    if (job.pipeline.split_backward == "auto" && stages > 1 && plan.group == 1)
+    // Whoever waits for the stage waits less, and it holds no more than the first one; but a job
+    // that runs everything again does so for its memory.
+    if (job.pipeline.split_backward == "auto" && stage.rank > 0 && plan.group == 1 &&
+        solver == "keep_all")
       stage.weights_behind = std::min(stage.rank, plan.micro_batches - 1);
     plan.stages.push_back(std::move(stage));
     first = last + 1;

@@ -178,7 +178,9 @@ std::optional<Answer> plan_that_keeps(Kept kept, const Question& question, const
 /// keeps inputs may not.
 std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question& question,
                                          const Planner& plan) {
-  if (question.cut || other.stages.size() == 1) return std::nullopt;
+  if (question.cut || std::cmp_not_equal(other.stages.size(), question.stages) ||
+      question.stages == 1)
+    return std::nullopt;
   Question asked = question;
   asked.cut.emplace();
   for (std::size_t k = 0; k + 1 < other.stages.size(); ++k)

@@ -34,7 +34,12 @@ bool may_split(const Question& question) {
          std::any_of(layers.begin(), layers.end(), has_parts);
 }
 
-bool may_split(const plan::Plan& plan) {
+/// Not of what runs something twice without a budget: whoever asks for that wants the memory.
+bool may_split(const Question& question, const plan::Plan& plan) {
+  const auto is_unlimited = [](const chain::RankSpec& rank) { return rank.memory == Bytes(0); };
+  const auto& ranks = question.platform.ranks;
+  if (plan.recompute > Seconds(0) && std::any_of(ranks.begin(), ranks.end(), is_unlimited))
+    return false;
   return plan.group == 1 && std::cmp_equal(plan::ranks_of(plan), plan.stages.size());
 }
 
@@ -46,12 +51,13 @@ Bytes pending_of(const chain::Chain& chain, const program::StageProgram& stage) 
   return sum;
 }
 
-/// Whether the stage's backwards have two parts. Weights that are streamed would come once more for
-/// the second.
+/// Whether the stage's backwards have two parts. Nobody waits for the first stage; weights that are
+/// streamed would come once more for the second part.
 bool can_split(const chain::Chain& chain, const plan::StagePlan& stage) {
   const auto layers = chain.layers.begin();
-  return stage.streamed.empty() && std::any_of(layers + stage.program.first_layer - 1,
-                                               layers + stage.program.last_layer, has_parts);
+  return stage.program.first_layer > 1 && stage.streamed.empty() &&
+         std::any_of(layers + stage.program.first_layer - 1, layers + stage.program.last_layer,
+                     has_parts);
 }
 
 /// As many as there can be.
@@ -138,7 +144,7 @@ struct Behind {
 };
 /// Nothing where the plan cannot have any behind.
 std::optional<Behind> all_that_fit(const Question& question, const plan::Plan& whole) {
-  if (!may_split(question) || !may_split(whole)) return std::nullopt;
+  if (!may_split(question) || !may_split(question, whole)) return std::nullopt;
   Behind behind{.plan = whole};
   put_all_behind(question.chain, behind.plan);
   behind.lacks_memory = put_fewer_behind(question, behind.plan);
@@ -196,7 +202,7 @@ Answer with_split_backward(const Question& question, const Planner& planner) {
     return std::get_if<plan::Plan>(&other);
   };
   // Where ranks have several stages, the best plan with one on each.
-  const plan::Plan* const base = may_split(*whole) ? whole : ask(scout);
+  const plan::Plan* const base = may_split(question, *whole) ? whole : ask(scout);
   if (base != nullptr && consider(*base)) {
     const plan::Plan of_base = *base;
     for (const double share : kRooms) {

@@ -19,7 +19,7 @@ namespace {
 
 /// To be raised when the same program text would give other costs (what is measured, how it is
 /// written).
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 /// Digest of the running program's file, and of what it loads for `device`.
 std::string program_digest(const std::string& device);

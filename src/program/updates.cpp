@@ -149,7 +149,7 @@ LayerUpdates layer_updates(const std::vector<Action>& actions) {
   std::size_t last_begins = 0;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
-    if (action.op == Op::kBackward && action.micro_batch > last) {
+    if (is_backward(action.op) && action.micro_batch > last) {
       last = action.micro_batch;
       last_begins = i;
     }

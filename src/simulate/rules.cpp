@@ -177,6 +177,10 @@ Ledger::Outcome Ledger::State::offload_tape(int i) {
   if (has(i, Mark::kBareTape))
     return refuse(concat("tape ", i, " was made again for its backward: it does not move"));
   if (!has(i, Mark::kTape)) return refuse(concat("tape ", i, " is not held"));
+  if (i < scope.last_layer && has(i + 1, Mark::kPending))
+    return refuse(concat("x[", i, "] in tape ", i,
+                         " may be an operand of the weights' gradients of ", i + 1,
+                         ", which wait"));
   const Bytes size = chain.layer(i).tape;
   cells.clear(i, Mark::kTape);
   cells.set(i, Mark::kTapeAway);

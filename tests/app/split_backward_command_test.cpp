@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 
+#include "trireme/chain/chain.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -35,20 +37,29 @@ TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
     return std::pair(summary["parameters_digest"], summary["losses_digest"]);
   };
   const auto split = digests("pipeline.stages=3");
-  EXPECT_THAT(weights_behind(folder), ElementsAre(0, 1, 2));
+  EXPECT_THAT(weights_behind(folder), ElementsAre(-1, 1, 2));
   const std::string plan = folder.file("split.json", text_of(small_run(folder) / "plan.json"));
   EXPECT_EQ(digests("pipeline.stages=3 --set pipeline.split_backward=never"), split);
   EXPECT_THAT(weights_behind(folder), Each(-1));
   EXPECT_EQ(digests("pipeline.stages=1"), split);
   EXPECT_THAT(weights_behind(folder), ElementsAre(-1));
   EXPECT_EQ(digests("pipeline.stages=3 --set plan.file=" + plan), split);
-  EXPECT_THAT(weights_behind(folder), ElementsAre(0, 1, 2));
+  EXPECT_THAT(weights_behind(folder), ElementsAre(-1, 1, 2));
 
   const CommandResult refused = run_command(
       train + "pipeline.stages=3 --set pipeline.split_backward=never --set plan.file=" + plan);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.errors, HasSubstr("pipeline.split_backward is never, but " + plan +
                                         " has backwards in two parts: must be auto"));
+}
+
+// Who runs everything again does so for the memory.
+TEST(SplitBackward, IsNotOfAPolicyThatSparesMemory) {
+  const TemporaryFolder folder;
+  const CommandResult run = run_command(kTrireme + " train " + small_job(folder) +
+                                        " --set pipeline.stages=3 --set plan.solver=recompute_all");
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(weights_behind(folder), ElementsAre(-1, -1, -1));
 }
 
 TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
@@ -74,6 +85,12 @@ TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
       const double peak = rank["peak_bytes"], predicted = rank["predicted_peak_bytes"];
       EXPECT_LE(peak, static_cast<double>(bytes));
       EXPECT_NEAR(predicted, peak, 0.02 * peak);
+    }
+    // Ranks measure different layers; all their times are there.
+    for (const chain::LayerCost& layer :
+         chain::load_chain(small_run(folder) / "chain.yaml").layers) {
+      EXPECT_EQ(layer.split.has_value(), layer.name.starts_with("block")) << layer.name;
+      EXPECT_EQ(layer.in_parts().weights > Seconds(0), layer.split.has_value()) << layer.name;
     }
     const std::vector<int> behind = weights_behind(folder);
     some += *std::max_element(behind.begin(), behind.end()) >= 0 ? 1 : 0;

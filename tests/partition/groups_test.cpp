@@ -46,6 +46,42 @@ void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   expect_validation_fits(question, plan);
 }
 
+// The best cut of those that keep inputs may have more stages than there are ranks.
+TEST(Groups, OfRanksWithSeveralStagesArePlannedToo) {
+  struct Costs {
+    double forward, backward;
+    std::int64_t output, tape, forward_transient, tape_transient, backward_transient;
+  };
+  Question question = with_links(equal_layers(1, 4, 3, 9920), 1000);
+  question.platform.ranks[3].speed = 0.5;
+  question.chain.input = Bytes(100);
+  question.chain.layers.clear();
+  for (const Costs& costs : std::vector<Costs>{{3, 8, 100, 200, 123, 99, 1184},
+                                               {3, 4, 800, 900, 124, 220, 1008},
+                                               {4, 5, 200, 1000, 202, 134, 1141},
+                                               {4, 2, 200, 600, 300, 7, 1276},
+                                               {2, 6, 900, 1300, 263, 250, 1268},
+                                               {1, 2, 100, 300, 171, 232, 1186},
+                                               {2, 8, 100, 700, 160, 20, 1084},
+                                               {1, 4, 300, 600, 291, 168, 1106}}) {
+    chain::LayerCost layer = solve::layer(costs.forward, costs.backward, costs.output, costs.tape);
+    layer.forward_transient = Bytes(costs.forward_transient);
+    layer.tape_transient = Bytes(costs.tape_transient);
+    layer.backward_transient = Bytes(costs.backward_transient);
+    layer.parameters = layer.gradients = layer.trained = layer.trained_gradients = Bytes(400);
+    layer.optimizer = Bytes(800);
+    question.chain.layers.push_back(layer);
+  }
+  question.slots = 500;
+  question.streamed.reset();
+  question.weights_at_once.reset();
+  question.group.reset();
+  question.optimizer_copies.reset();
+  const Answer answer = partition::plan(question);
+  if (const auto* const plan = std::get_if<plan::Plan>(&answer))
+    expect_within_budgets(question, *plan);
+}
+
 // One by one, each of 16 micro-batches would wait for 12 copies of 4 seconds, of the 6 layers that
 // are not there when the order turns. All together they wait for those of one pass.
 TEST(Groups, OfMicroBatchesBringWeightsOnce) {

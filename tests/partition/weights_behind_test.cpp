@@ -39,7 +39,8 @@ TEST(WeightsBehind, AreAsManyAsZbH1HasWhereThereIsRoom) {
     const Question question = thirds(layers, stages, micro_batches, 0);
     const plan::Plan plan = planned(question);
     expect_sound(question, plan);
-    for (int k = 0; k < stages; ++k)
+    EXPECT_EQ(plan.stages[0].weights_behind, std::nullopt);  // nobody waits for it
+    for (int k = 1; k < stages; ++k)
       EXPECT_EQ(plan.stages[static_cast<std::size_t>(k)].weights_behind, k);
     // Qi et al. 2024, table 2, with two layers in a stage.
     EXPECT_EQ(plan.step, Seconds(2 * (3 * micro_batches + stages - 1)));
@@ -54,6 +55,10 @@ TEST(WeightsBehind, AreNoneWhereNobodyWaitsOrNothingIsLeft) {
   EXPECT_FALSE(plan::has_split_backward(planned(thirds(4, 1, 4, 0))));
   EXPECT_FALSE(plan::has_split_backward(planned(equal_layers(4, 2, 4, 0))));
   EXPECT_FALSE(plan::has_split_backward(planned(whole(thirds(4, 2, 4, 0)))));
+  // Who runs everything again without a budget wants the memory.
+  Question lean = thirds(4, 2, 4, 0);
+  lean.solver = "recompute_all";
+  EXPECT_FALSE(plan::has_split_backward(planned(lean)));
 }
 
 TEST(WeightsBehind, AreOfGpipeToo) {
@@ -92,7 +97,7 @@ TEST(WeightsBehind, AreAsManyAsThereIsRoomFor) {
     expect_sound(question, plan);
     EXPECT_LE(plan.step, std::get<plan::Plan>(before).step);
     some += plan::has_split_backward(plan) ? 1 : 0;
-    for (std::size_t k = 0; k < 3; ++k)
+    for (std::size_t k = 1; k < 3; ++k)
       fewer +=
           plan::has_split_backward(plan) && plan.stages[k].weights_behind != static_cast<int>(k)
               ? 1

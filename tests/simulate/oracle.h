@@ -177,7 +177,7 @@ class Oracle {
         add('x', i);
         break;
       case Op::kOffloadTape:
-        if (has('Y', i) || !remove('T', i)) return false;
+        if (has('Y', i) || has('P', i + 1) || !remove('T', i)) return false;
         add('Y', i);
         break;
       case Op::kPrefetchTape:

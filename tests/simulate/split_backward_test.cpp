@@ -70,6 +70,15 @@ TEST_F(SplitLedger, HasTheTwoPartsInOrderAndOnce) {
   EXPECT_EQ(fault("0:backward_weights 2"), "no gradients of weights of 2 wait");
 }
 
+// The output in it may be an operand.
+TEST_F(SplitLedger, KeepsTheTapeBelowWhatWaits) {
+  given({"0:load_input 0", "0:load_target 2", "0:forward_tape 1", "0:forward_tape 2",
+         "0:read_loss 2", "0:backward_input 2"});
+  EXPECT_EQ(fault("0:offload_tape 1"),
+            "x[1] in tape 1 may be an operand of the weights' gradients of 2, which wait");
+  given({"0:backward_weights 2", "0:offload_tape 1"});
+}
+
 // A tape that was made again makes the same difference to both kinds of backwards.
 TEST_F(SplitLedger, CountsABareTapeAsAWholeBackwardDoes) {
   chain_.layers[1].retape = {Seconds(1), Bytes(20'000), Bytes(0), Bytes(26)};

@@ -6,8 +6,8 @@
 // backward passes behind, 1F1B becomes their ZB-H1, whose ranks wait a third as long where both
 // parts and a forward take the same time; 3 stages, 4 micro-batches:
 //
-//     0 | F0 F1 F2 .. B0 W0 F3 B1 W1 B2 W2 B3 W3
-//     1 | .. F0 F1 B0 .. F2 B1 W0 F3 B2 W1 B3 W2 W3
+//     0 | F0 F1 F2 .. .. B0 W0 F3 B1 W1 B2 W2 B3 W3
+//     1 | .. F0 F1 .. B0 F2 B1 W0 F3 B2 W1 B3 W2 W3
 //     2 | .. .. F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

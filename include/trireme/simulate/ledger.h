@@ -45,7 +45,8 @@ std::string to_text(const Value& value);
 /// - `read_loss` puts the gradient of x[L] in the place of a standalone x[L], so that the two never
 ///   count at once; beside a tape that holds x[L] the gradient is added.
 /// - What backward_input leaves counts whole from there to backward_weights, also what of it is
-///   part of a value that is held as well.
+///   part of a value that is held as well. The tape below it stays until then: x[i-1] may be among
+///   it.
 /// - The target stays from load_target to the backward of L, for L may be run again in between
 ///   (without backwards: to read_loss). It weighs nothing.
 class Ledger {
