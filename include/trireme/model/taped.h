@@ -97,8 +97,9 @@ struct SplitBackward {
   PendingProducts pending;
 };
 /// The first half of a backward whose second is pending.add(): all of it but the gradients of the
-/// weights of linear layers, which add up in `sums`. Both halves give the bits of the whole. What
-/// is pending may share its bytes with `gradients` and with the input gradients.
+/// weights of linear layers, which add up in `sums`. Both halves give the bits of the whole, unless
+/// the layer uses such a weight more than once. What is pending may share its bytes with
+/// `gradients`, the input and the input gradients.
 SplitBackward backward_input(Tape tape, const Values& gradients,
                              const std::vector<GradientSums*>& sums);
 
