@@ -102,18 +102,16 @@ plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
 /// one another.
 std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
   const simulate::Setting setting = setting_of(question, plan);
-  std::vector<Bytes> excess(question.platform.ranks.size());
+  std::vector<Bytes> most(question.platform.ranks.size());
   for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
     const simulate::Simulation simulation =
         simulate::simulate(program, setting, simulate::Detail::kFigures);
     if (simulation.fault) return std::nullopt;
-    for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank) {
-      const Bytes memory = question.platform.ranks[rank].memory;
-      if (memory > Bytes(0))
-        excess[rank] = std::max(excess[rank], needed(simulation.ranks[rank]) - memory);
-    }
+    const std::vector<Bytes> over = excess(question, simulation);
+    for (std::size_t rank = 0; rank < over.size(); ++rank)
+      most[rank] = std::max(most[rank], over[rank]);
   }
-  return excess;
+  return most;
 }
 
 /// What a plan lacks that is over the budgets by that much as it runs.

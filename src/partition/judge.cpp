@@ -226,6 +226,16 @@ Bytes needed(const simulate::RankResult& rank) {
   return std::max(rank.peak.size, rank.at_once);
 }
 
+std::vector<Bytes> excess(const Question& question, const simulate::Simulation& simulation) {
+  std::vector<Bytes> over;
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const Bytes memory = question.platform.ranks[k].memory;
+    const Bytes more = needed(simulation.ranks[k]) - memory;
+    over.push_back(memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
+  }
+  return over;
+}
+
 void require_valid(const Question& question, const plan::Plan& plan) {
   const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
   ensure(!fault, fault ? simulate::to_text(*fault) : "");

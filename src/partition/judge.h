@@ -61,6 +61,9 @@ plan::StagePrediction predicted_alone(const Question& question, const plan::Stag
 /// where a copy in waits for room.
 Bytes needed(const simulate::RankResult& rank);
 
+/// By how much each rank needs more than its budget, nothing where it has none.
+std::vector<Bytes> excess(const Question& question, const simulate::Simulation& simulation);
+
 /// Throws LogicError with the validator's reason if the plan may not run or is over a budget.
 void require_valid(const Question& question, const plan::Plan& plan);
 

@@ -80,13 +80,7 @@ struct Outcome {
 };
 Outcome outcome_of(const Question& question, const plan::Plan& plan) {
   const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
-  Outcome outcome{.step = simulation.step, .over = {}};
-  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
-    const Bytes memory = question.platform.ranks[k].memory;
-    const Bytes more = needed(simulation.ranks[k]) - memory;
-    outcome.over.push_back(memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
-  }
-  return outcome;
+  return {.step = simulation.step, .over = excess(question, simulation)};
 }
 
 /// Fewer behind where a rank is over its budget, until none is. Whether one was.

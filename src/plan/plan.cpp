@@ -14,6 +14,9 @@ namespace {
 
 program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches);
 
+/// By rank.
+std::vector<int> numbers_of_stages(const Plan& plan);
+
 /// Throws InputError where the plan cannot update layers among passes as it says.
 void require_updates(const Plan& plan, const chain::Chain& chain);
 
@@ -133,8 +136,7 @@ std::vector<std::vector<int>> streamed_layers(const Plan& plan) {
 
 std::vector<std::vector<int>> updated_layers(const Plan& plan) {
   std::vector<std::vector<int>> layers = streamed_layers(plan);
-  std::vector<int> stages(layers.size());
-  for (const StagePlan& stage : plan.stages) ++stages[static_cast<std::size_t>(stage.rank)];
+  const std::vector<int> stages = numbers_of_stages(plan);
   for (std::size_t rank = 0; rank < layers.size(); ++rank)
     layers[rank] = program::updated_layers(
         layers[rank], stages[rank] == 1 ? plan.updates : program::UpdatePlace::kAtEnd,
@@ -206,9 +208,14 @@ void require_updates(const Plan& plan, const chain::Chain& chain) {
                     ") is frozen"));
 }
 
-void require_split(const Plan& plan) {
+std::vector<int> numbers_of_stages(const Plan& plan) {
   std::vector<int> stages(static_cast<std::size_t>(ranks_of(plan)));
   for (const StagePlan& stage : plan.stages) ++stages[static_cast<std::size_t>(stage.rank)];
+  return stages;
+}
+
+void require_split(const Plan& plan) {
+  const std::vector<int> stages = numbers_of_stages(plan);
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const StagePlan& stage = plan.stages[k];
     if (!stage.weights_behind) continue;

@@ -41,9 +41,8 @@ struct Sampling {
 };
 
 /// Sets the medians of `forward` (taped), `backward` and, where there are such, of the retape and
-/// the second part of the backward, timed
-/// by `marks`. Runs find caches as in training (ColdCaches), and follow each other so, too: the
-/// host does not wait for the device between them.
+/// the second part of the backward, timed by `marks`. Runs find caches as in training (ColdCaches),
+/// and follow each other so, too: the host does not wait for the device between them.
 void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
                    chain::LayerCost& cost);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/updates.h"
 
+#include "behind.h"
+
 #include "trireme/program/weight_uses.h"
 
 #include <algorithm>
@@ -16,12 +18,6 @@ using Actions = std::vector<Action>;
 
 /// Places in a rank's list, before which something is put.
 using Places = std::vector<std::size_t>;
-
-/// Behind the action and what sends on what it made.
-std::size_t behind(const Actions& actions, std::size_t action) {
-  const std::size_t next = action + 1;
-  return next < actions.size() && is_send(actions[next].op) ? next + 1 : next;
-}
 
 /// Where the updates of a rank stand: each alone, in the order in which they are made. Of layers
 /// that lack a pass, which no program may, there are none.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/chain.h"
 
-#include "support/input_error.h"
+#include "chain/reading.h"
 #include "support/temporary_folder.h"
 
 #include "trireme/io/file.h"
@@ -21,17 +21,8 @@ namespace {
 
 using support::input_error;
 
-const std::string kHead = "format: trireme-chain/1\nname: c\ninput_bytes: 8\nlayers:\n";
 const std::string kLayer =
     "  - {name: a, forward_s: 1, backward_s: 2, output_bytes: 3, tape_bytes: 4}\n";
-
-Chain read(const std::string& text) {
-  return read_chain(io::parse(text, "c.yaml"));
-}
-
-std::string refusal(const std::string& text) {
-  return input_error([&] { read(text); });
-}
 
 LayerCost layer_with(const std::string& name, std::int64_t first) {
   return {.name = name,

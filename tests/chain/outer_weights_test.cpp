@@ -1,8 +1,6 @@
 // Weights that may lie in the outer tier: what a chain file says of them, and what a rank holds.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/input_error.h"
-
-#include "trireme/chain/chain.h"
+#include "chain/reading.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,16 +11,6 @@
 
 namespace trireme::chain {
 namespace {
-
-const std::string kHead = "format: trireme-chain/1\nname: c\ninput_bytes: 8\nlayers:\n";
-
-Chain read(const std::string& text) {
-  return read_chain(io::parse(text, "c.yaml"));
-}
-
-std::string refusal(const std::string& text) {
-  return support::input_error([&] { read(text); });
-}
 
 TEST(ReadChain, RefusesMoreFrozenBytesThanParameters) {
   EXPECT_THAT(

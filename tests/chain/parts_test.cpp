@@ -1,9 +1,7 @@
 // What a chain file may say of a layer beside a forward and a backward: tapes made again, backwards
 // in two parts.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/input_error.h"
-
-#include "trireme/chain/chain.h"
+#include "chain/reading.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,16 +12,6 @@
 
 namespace trireme::chain {
 namespace {
-
-const std::string kHead = "format: trireme-chain/1\nname: c\ninput_bytes: 8\nlayers:\n";
-
-Chain read(const std::string& text) {
-  return read_chain(io::parse(text, "c.yaml"));
-}
-
-std::string refusal(const std::string& text) {
-  return support::input_error([&] { read(text); });
-}
 
 TEST(ReadChain, ReadsWhatARetapeCosts) {
   const std::string layer =

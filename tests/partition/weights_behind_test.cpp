@@ -17,8 +17,6 @@
 namespace trireme::partition {
 namespace {
 
-using Behind = program::WeightsBehind;
-
 /// Equal layers whose forwards and both parts of whose backwards take 1, and 3 bytes of tapes leave
 /// 2 for the second part.
 Question thirds(int layers, int stages, int micro_batches, std::int64_t memory) {
@@ -150,11 +148,8 @@ Seconds best_of_all(const Question& question, const plan::Plan& plan) {
     plan::Plan other = plan;
     for (std::size_t k = 0; k < numbers.size(); ++k)
       if (numbers[k] >= 0) other.stages[k].weights_behind = numbers[k];
-    const plan::Plan candidate = other;
-    const bool fits =
-        !simulate::validate(plan::compile(candidate), setting_of(question, candidate));
-    const auto simulation = simulated(question, candidate, simulate::Detail::kFigures);
-    bool is_within = fits;
+    bool is_within = !simulate::validate(plan::compile(other), setting_of(question, other));
+    const auto simulation = simulated(question, other, simulate::Detail::kFigures);
     for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
       const Bytes memory = question.platform.ranks[k].memory;
       is_within = is_within && (memory == Bytes(0) || simulation.ranks[k].peak.size <= memory);
