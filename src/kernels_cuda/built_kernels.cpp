@@ -17,10 +17,29 @@
 namespace trireme::kernels {
 namespace {
 
-constexpr std::array kNames{
-    "log_likelihood",          "column_parts", "sum_parts", "row_norm",      "row_norm_backward",
-    "row_norm_backward_again", "turn",         "gelu",      "gelu_backward", "swiglu",
-    "swiglu_backward",         "accumulate",   "adamw"};
+// In the order of `Kernel`.
+constexpr std::array kNames{"log_likelihood",
+                            "column_parts",
+                            "sum_parts",
+                            "side_by_side",
+                            "row_norm",
+                            "row_norm_2",
+                            "row_norm_3",
+                            "row_norm_4",
+                            "row_norm_5",
+                            "row_norm_7",
+                            "row_norm_8",
+                            "row_norm_backward",
+                            "row_norm_backward_again",
+                            "wide_norm_backward",
+                            "wide_norm_backward_again",
+                            "turn",
+                            "gelu",
+                            "gelu_backward",
+                            "swiglu",
+                            "swiglu_backward",
+                            "accumulate",
+                            "adamw"};
 
 void check_nvrtc(nvrtcResult result, const std::string& what) {
   if (result == NVRTC_SUCCESS) return;

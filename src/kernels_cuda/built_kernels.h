@@ -13,9 +13,18 @@ enum class Kernel {
   kLogLikelihood,
   kColumnParts,
   kSumParts,
+  kSideBySide,
   kNorm,
+  kNorm2,
+  kNorm3,
+  kNorm4,
+  kNorm5,
+  kNorm7,
+  kNorm8,
   kNormBackward,
   kNormBackwardAgain,
+  kWideNormBackward,
+  kWideNormBackwardAgain,
   kTurn,
   kGelu,
   kGeluBackward,
@@ -45,7 +54,7 @@ class BuiltKernels {
   }
 
  private:
-  static constexpr int kKernels = 13;
+  static constexpr int kKernels = 22;
 
   void launch(Kernel kernel, dim3 blocks, unsigned threads, void** arguments) const;
 

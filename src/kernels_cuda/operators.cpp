@@ -7,10 +7,12 @@
 #include "trireme/kernels_cuda/schemas.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/List.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -18,6 +20,7 @@
 #include <mutex>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 namespace trireme::kernels {
 namespace {
@@ -26,7 +29,7 @@ namespace {
 using bf16 = std::uint16_t;
 using Index = long long;
 #include "kernels/arguments.h"
-static_assert(sizeof(Update) < 4096, "what a kernel takes as arguments");
+static_assert(sizeof(Update) < 4096 && sizeof(PartSums) < 4096, "what a kernel takes as arguments");
 
 /// So few rows are worked on at once that the second look at a row of logits finds it in the cache.
 constexpr unsigned kThreadsOfRow = 1024;
@@ -88,41 +91,107 @@ at::Tensor column_parts(const at::Tensor& x) {
   return parts;
 }
 
-/// Parts [P, C], those columns from `begin` on that `sums`, float32 or bfloat16, has room for.
-void sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first) {
-  const c10::cuda::CUDAGuard on_device(parts.device());
-  const bool is_wide = sums.scalar_type() == at::kFloat;
-  kernels_of(parts).launch(Kernel::kSumParts, dim3(blocks_for(sums.numel(), 32)), kThreadsOfSum,
-                           read<float>(parts) + begin, is_wide ? nullptr : write<bf16>(sums),
-                           is_wide ? write<float>(sums) : nullptr, static_cast<int>(parts.size(0)),
-                           Index{parts.size(1)}, Index{sums.numel()}, int{is_first});
+/// Lists of the same length: of parts [P, C], those columns from `begins` on that `sums`, float32
+/// or bfloat16, have room for. No two sums are the same.
+void sum_parts(at::TensorList sums, at::TensorList parts, at::IntArrayRef begins,
+               const c10::List<bool>& is_first) {
+  const c10::cuda::CUDAGuard on_device(sums.front().device());
+  const BuiltKernels& kernels = kernels_of(sums.front());
+  PartSums all{};
+  unsigned blocks = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const bool is_wide = sums[i].scalar_type() == at::kFloat;
+    all.begins[all.count] = static_cast<int>(blocks);
+    all.of[all.count++] = {read<float>(parts[i]) + begins[i],
+                           is_wide ? nullptr : write<bf16>(sums[i]),
+                           is_wide ? write<float>(sums[i]) : nullptr,
+                           static_cast<int>(parts[i].size(0)),
+                           int{is_first.get(i)},
+                           Index{parts[i].size(1)},
+                           Index{sums[i].numel()}};
+    blocks += blocks_for(sums[i].numel(), PartSums::kColumnsOfBlock);
+    if (all.count < PartSums::kMost && i + 1 < sums.size()) continue;
+    if (blocks > 0) kernels.launch(Kernel::kSumParts, dim3(blocks), kThreadsOfSum, all);
+    all.count = 0;
+    blocks = 0;
+  }
 }
 
-/// A thread per 8 columns, blocks that all find room at once and share the rows.
+/// Three x [..., C] to [..., 3 C] and parts of the sums of its columns.
+std::tuple<at::Tensor, at::Tensor> side_by_side(const at::Tensor& x0, const at::Tensor& x1,
+                                                const at::Tensor& x2) {
+  const c10::cuda::CUDAGuard on_device(x0.device());
+  const BuiltKernels& kernels = kernels_of(x0);
+  const std::int64_t width = x0.size(-1), columns = 3 * width, rows = x0.numel() / width;
+  std::vector<std::int64_t> sizes = x0.sizes().vec();
+  sizes.back() = columns;
+  const ColumnBlocks by(kernels, rows, columns);
+  const at::Tensor y = at::empty(sizes, x0.options());
+  const at::Tensor parts = at::empty({by.down, columns}, x0.options().dtype(at::kFloat));
+  kernels.launch(Kernel::kSideBySide, dim3(by.across, by.down), kThreads, read<bf16>(x0),
+                 read<bf16>(x1), read<bf16>(x2), write<bf16>(y), write<float>(parts), Index{rows},
+                 Index{width});
+  return {y, parts};
+}
+
+/// How a kernel of norms shares out rows.
 struct RowBlocks {
   std::int64_t rows = 0, columns = 0;
+  Kernel kernel{};
   unsigned blocks = 0, threads = 0;
-
-  RowBlocks(const BuiltKernels& kernels, const at::Tensor& x) : columns(x.size(-1)) {
-    constexpr unsigned kResident = 1024;  // threads of a multiprocessor that its registers are for
-    rows = x.numel() / columns;
-    threads = blocks_for(columns, std::int64_t{8} * 32) * 32;
-    const unsigned at_once = std::clamp(kResident / threads, 1U, 8U);
-    blocks =
-        static_cast<unsigned>(std::min(rows, std::int64_t{at_once} * kernels.multiprocessors()));
-  }
 };
+
+/// Rows of up to 2048 values have a warp each, others a block with a thread per 8 columns.
+RowBlocks blocks_for_norm(const BuiltKernels& kernels, const at::Tensor& x) {
+  struct ByWarps {
+    std::int64_t widest;
+    Kernel kernel;
+    unsigned at_once;  ///< blocks of a multiprocessor, by their registers
+  };
+  constexpr unsigned kWarps = 4;
+  constexpr std::array kByWarps{
+      ByWarps{2 * 256, Kernel::kNorm2, 8}, ByWarps{3 * 256, Kernel::kNorm3, 8},
+      ByWarps{4 * 256, Kernel::kNorm4, 7}, ByWarps{5 * 256, Kernel::kNorm5, 7},
+      ByWarps{7 * 256, Kernel::kNorm7, 5}, ByWarps{8 * 256, Kernel::kNorm8, 4}};
+  RowBlocks by{.rows = x.numel() / x.size(-1), .columns = x.size(-1)};
+  const auto* const fit = std::find_if(kByWarps.begin(), kByWarps.end(), [&](const ByWarps& one) {
+    return by.columns <= one.widest;
+  });
+  const bool is_by_warps = fit != kByWarps.end();
+  by.kernel = is_by_warps ? fit->kernel : Kernel::kNorm;
+  by.threads = is_by_warps ? 32 * kWarps : blocks_for(by.columns, std::int64_t{8} * 32) * 32;
+  const unsigned at_once = is_by_warps ? fit->at_once : std::max(1024 / by.threads, 1U);
+  by.blocks = std::min(blocks_for(by.rows, is_by_warps ? kWarps : 1),
+                       at_once * static_cast<unsigned>(kernels.multiprocessors()));
+  return by;
+}
+
+/// A thread per 8 columns, blocks that all find room at once: each adds up over its own rows.
+RowBlocks blocks_for_norm_backward(const BuiltKernels& kernels, const at::Tensor& x, bool again) {
+  RowBlocks by{.rows = x.numel() / x.size(-1), .columns = x.size(-1)};
+  by.threads = blocks_for(by.columns, std::int64_t{8} * 32) * 32;
+  const bool is_wide = by.threads > 256;
+  // Threads of a multiprocessor that its registers are for.
+  const unsigned at_once = std::clamp((is_wide ? 1024 : 640) / by.threads, 1U, 8U);
+  by.blocks =
+      std::min(blocks_for(by.rows, 1), at_once * static_cast<unsigned>(kernels.multiprocessors()));
+  if (is_wide)
+    by.kernel = again ? Kernel::kWideNormBackwardAgain : Kernel::kWideNormBackward;
+  else
+    by.kernel = again ? Kernel::kNormBackwardAgain : Kernel::kNormBackward;
+  return by;
+}
 
 /// x [..., C] to y and a scale, and if `means` is there a mean, of each row: float32.
 std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& weight,
                                         const at::Tensor* bias, double epsilon, at::Tensor* means) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
-  const RowBlocks by(kernels, x);
+  const RowBlocks by = blocks_for_norm(kernels, x);
   const at::Tensor y = at::empty_like(x);
   const at::Tensor scales = at::empty({by.rows}, x.options().dtype(at::kFloat));
   if (means != nullptr) *means = at::empty_like(scales);
-  kernels.launch(Kernel::kNorm, dim3(by.blocks), by.threads, read<bf16>(x), read<bf16>(weight),
+  kernels.launch(by.kernel, dim3(by.blocks), by.threads, read<bf16>(x), read<bf16>(weight),
                  bias == nullptr ? nullptr : read<bf16>(*bias), write<bf16>(y),
                  means == nullptr ? nullptr : write<float>(*means), write<float>(scales),
                  Index{by.rows}, Index{by.columns}, static_cast<float>(epsilon));
@@ -146,21 +215,15 @@ std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at:
                                                  at::Tensor& dx, bool again) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
-  const RowBlocks by(kernels, x);
+  const RowBlocks by = blocks_for_norm_backward(kernels, x, again);
   const int sums = read<float>(means) == nullptr ? 1 : 2;
-  const at::Tensor y = again ? at::empty_like(x) : at::Tensor();
+  at::Tensor y;
+  if (again) y = at::empty_like(x);
   const at::Tensor parts = at::empty({by.blocks, sums * by.columns}, scales.options());
-  if (again) {
-    kernels.launch(Kernel::kNormBackwardAgain, dim3(by.blocks), by.threads, read<bf16>(dy),
-                   read<bf16>(x), read<float>(means), read<float>(scales), read<bf16>(weight),
-                   read<bf16>(bias), read<bf16>(more), write<bf16>(dx), write<bf16>(y),
-                   write<float>(parts), Index{by.rows}, Index{by.columns});
-  } else {
-    kernels.launch(Kernel::kNormBackward, dim3(by.blocks), by.threads, read<bf16>(dy),
-                   read<bf16>(x), read<float>(means), read<float>(scales), read<bf16>(weight),
-                   read<bf16>(more), write<bf16>(dx), write<float>(parts), Index{by.rows},
-                   Index{by.columns});
-  }
+  kernels.launch(by.kernel, dim3(by.blocks), by.threads, read<bf16>(dy), read<bf16>(x),
+                 read<float>(means), read<float>(scales), read<bf16>(weight), read<bf16>(bias),
+                 read<bf16>(more), write<bf16>(dx), again ? write<bf16>(y) : nullptr,
+                 write<float>(parts), Index{by.rows}, Index{by.columns});
   return {y, parts};
 }
 
@@ -293,6 +356,7 @@ void make_known() {
   define(kLogLikelihood, log_likelihood);
   define(kColumnParts, column_parts);
   define(kSumParts, sum_parts);
+  define(kSideBySide, side_by_side);
   define(kLayerNorm, layer_norm);
   define(kRmsNorm, rms_norm);
   define(kNormBackward, norm_backward);

@@ -34,8 +34,10 @@ struct Norm : torch::autograd::Function<Norm> {
     const NormTape tape{saved[0], saved[1], {}, {{}, saved[2], saved[3]}};
     const NormGradient found =
         device_norm_backward(dy.contiguous(), tape, more, NormResult::kNotAgain, /*into_dy=*/false);
+    PartSums sums;
     const auto [of_weight, of_bias] = norm_gradients_by_parts(*torch::autograd::get_current_node(),
-                                                              found.parts, saved[1].numel());
+                                                              found.parts, saved[1].numel(), sums);
+    sums.launch();
     return {found.of_x, of_weight, of_bias, {}};
   }
 };

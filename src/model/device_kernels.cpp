@@ -4,6 +4,7 @@
 #include "trireme/core/error.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
 
@@ -82,12 +83,33 @@ std::optional<at::Tensor> device_column_parts(const at::Tensor& x_NC) {
   return column_parts(x_NC);
 }
 
-void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin,
-                      bool is_first) {
-  ensure(sums.is_contiguous() && begin + sums.numel() <= parts.size(1), "as many as there are");
-  const DeviceOperator<void(at::Tensor&, const at::Tensor&, std::int64_t, bool)> sum_parts(
-      "trireme::sum_parts_");
-  sum_parts(sums, parts, begin, is_first);
+std::optional<SideBySide> device_side_by_side(const at::Tensor& x0, const at::Tensor& x1,
+                                              const at::Tensor& x2) {
+  if (!are_in_eights({x0, x1, x2}) || x0.sizes() != x1.sizes() || x0.sizes() != x2.sizes())
+    return std::nullopt;
+  const DeviceOperator<Two(const at::Tensor&, const at::Tensor&, const at::Tensor&)> side_by_side(
+      "trireme::side_by_side");
+  if (!side_by_side) return std::nullopt;
+  auto [y, parts] = side_by_side(x0, x1, x2);
+  return SideBySide{std::move(y), std::move(parts)};
+}
+
+void device_sum_parts(const std::vector<PartSum>& all) {
+  std::vector<at::Tensor> sums, parts;
+  std::vector<std::int64_t> begins;
+  c10::List<bool> is_first;
+  for (const PartSum& one : all) {
+    ensure(one.sums.is_contiguous() && one.begin + one.sums.numel() <= one.parts.size(1),
+           "as many as there are");
+    sums.push_back(one.sums);
+    parts.push_back(one.parts);
+    begins.push_back(one.begin);
+    is_first.push_back(one.is_first);
+  }
+  const DeviceOperator<void(at::TensorList, at::TensorList, at::IntArrayRef,
+                            const c10::List<bool>&)>
+      sum_parts("trireme::sum_parts_");
+  sum_parts(sums, parts, begins, is_first);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace trireme::model {
 
@@ -21,9 +22,22 @@ std::optional<at::Tensor> device_log_likelihood(at::Tensor& logits_NV, const at:
 /// What is still to be added up, over its rows, for the sums of x's columns: float32 [parts, C].
 std::optional<at::Tensor> device_column_parts(const at::Tensor& x_NC);
 
-/// `sums` += what such rows, from column `begin` on, add up to; with `is_first` sums = that, in
-/// float32 or bfloat16.
-void device_sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first);
+struct SideBySide {
+  at::Tensor y, parts;
+};
+/// Three x of the same sizes [..., C], side by side: y [..., 3 C], and device_column_parts of it.
+std::optional<SideBySide> device_side_by_side(const at::Tensor& x0, const at::Tensor& x1,
+                                              const at::Tensor& x2);
+
+/// `sums` [C], in float32, += what the rows of such `parts` [P, at least begin + C] come to from
+/// column `begin` on; with `is_first` sums = that, in float32 or bfloat16.
+struct PartSum {
+  at::Tensor sums, parts;
+  std::int64_t begin = 0;
+  bool is_first = false;
+};
+/// All of them at once: no two have the same sums.
+void device_sum_parts(const std::vector<PartSum>& all);
 
 /// Whether device_norm takes these; without a bias it is an RMS norm.
 bool has_device_norm(const at::Tensor& x, const at::Tensor& weight_C, const at::Tensor& bias_C);

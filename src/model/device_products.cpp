@@ -4,6 +4,7 @@
 #include "device_kernels.h"
 #include "weight_gradients.h"
 
+#include "trireme/core/error.h"
 #include "trireme/model/functional.h"
 
 #include <ATen/ATen.h>
@@ -58,13 +59,20 @@ struct Linears : torch::autograd::Node {
   PartsOfGradient known;  ///< from above
 
  protected:
-  at::Tensor bias_gradient(const torch::autograd::Edge& to, const at::Tensor& dy) const {
+  /// There once `sums` are launched.
+  at::Tensor bias_gradient(const torch::autograd::Edge& to, const at::Tensor& dy,
+                           PartSums& sums) const {
     auto parts = known.of(dy);
     if (!parts) parts = device_column_parts(rows_of(dy));
     if (!parts) return rows_of(dy).sum(0);
-    return gradient_by_parts(to, *parts, 0, dy.size(-1));
+    return sums.add(to, *parts, 0, dy.size(-1));
   }
 };
+
+/// Null where another node is there.
+Linears* linears_at(const torch::autograd::Edge& edge) {
+  return dynamic_cast<Linears*>(edge.function.get());
+}
 
 /// What a linear layer's backward gives; its edges are those of x, weight and bias, in this order.
 struct LinearNode : Linears {
@@ -74,11 +82,13 @@ struct LinearNode : Linears {
     const at::Tensor& dy = gradients[0];
     if (!dy.defined()) return variable_list(3);
     at::Tensor of_x, of_weight, of_bias;
+    PartSums sums;
     if (task_should_compute_output(0)) of_x = at::matmul(dy, weight.unpack());
     if (task_should_compute_output(1))
       of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(x.unpack()),
                                       ProductTime::kMayWait);
-    if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy);
+    if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy, sums);
+    sums.launch();
     return {of_x, of_weight, of_bias};
   }
 
@@ -99,12 +109,13 @@ struct GeluLinearNode final : LinearNode {
     if (!dy.defined()) return variable_list(3);
     const bool of_weight_too = task_should_compute_output(1);
     at::Tensor of_h, hidden, of_weight, of_bias;
+    PartSums sums;
     if (task_should_compute_output(0)) {
       of_h = at::matmul(dy, weight.unpack());
       GeluGradient gradient =
           device_gelu_backward(of_h, h.unpack(), kind.is_tanh, of_weight_too && !kind.keeps_result);
       hidden = std::move(gradient.y);
-      if (auto* const below = dynamic_cast<Linears*>(next_edge(0).function.get()))
+      if (auto* const below = linears_at(next_edge(0)))
         below->known = PartsOfGradient(of_h, std::move(gradient.parts));
     }
     if (of_weight_too) {
@@ -113,13 +124,34 @@ struct GeluLinearNode final : LinearNode {
       of_weight =
           gradient_by_product(next_edge(1), rows_of(dy), rows_of(hidden), ProductTime::kMayWait);
     }
-    if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy);
+    if (task_should_compute_output(2)) of_bias = bias_gradient(next_edge(2), dy, sums);
+    sums.launch();
     return {of_h, of_weight, of_bias};
   }
 
   void release_variables() override {
     LinearNode::release_variables();
     h.reset_data();
+  }
+};
+
+/// Of parts_by_heads.
+struct PartsNode final : torch::autograd::Node {
+  variable_list apply(variable_list&& gradients) override {
+    ensure(gradients.size() == 3, "who has other numbers of parts has no such node");
+    variable_list parts;
+    for (const at::Tensor& gradient : gradients)
+      if (gradient.defined()) parts.push_back(gradient.flatten(2));
+    if (parts.empty()) return variable_list(1);
+    for (std::size_t i = 0; parts.size() < gradients.size(); ++i)
+      if (!gradients[i].defined())
+        parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(i), at::zeros_like(parts[0]));
+    Linears* const below = linears_at(next_edge(0));
+    auto joined =
+        below == nullptr ? std::nullopt : device_side_by_side(parts[0], parts[1], parts[2]);
+    if (!joined) return {at::cat(parts, -1)};
+    below->known = PartsOfGradient(joined->y, std::move(joined->parts));
+    return {std::move(joined->y)};
   }
 };
 
@@ -134,8 +166,9 @@ struct NormLinearsNode final : Linears {
 
   variable_list apply(variable_list&& gradients) override {
     variable_list found(num_outputs());
+    PartSums sums;
     at::Tensor y = result.unpack();
-    if (task_should_compute_output({{0, 3}})) through_norm(gradients, y, found);
+    if (task_should_compute_output({{0, 3}})) through_norm(gradients, y, found, sums);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const std::size_t of_weight = edge_of_weight(i), of_bias = of_weight + 1;
       const at::Tensor& dy = gradients[i];
@@ -147,8 +180,9 @@ struct NormLinearsNode final : Linears {
                                                ProductTime::kMayWait);
       }
       if (task_should_compute_output(of_bias))
-        found[of_bias] = bias_gradient(next_edge(of_bias), dy);
+        found[of_bias] = bias_gradient(next_edge(of_bias), dy, sums);
     }
+    sums.launch();
     return found;
   }
 
@@ -161,7 +195,8 @@ struct NormLinearsNode final : Linears {
 
  private:
   /// Gradients of x and the norm's parameters; y, unless it was kept, if a weight wants it.
-  void through_norm(const variable_list& gradients, at::Tensor& y, variable_list& found) const {
+  void through_norm(const variable_list& gradients, at::Tensor& y, variable_list& found,
+                    PartSums& sums) const {
     at::Tensor of_y;
     bool is_again = false;
     for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -183,7 +218,7 @@ struct NormLinearsNode final : Linears {
         of_y, tape, more, is_again ? NormResult::kAgain : NormResult::kNotAgain, /*into_dy=*/true);
     found[0] = std::move(gradient.of_x);
     if (is_again) y = std::move(gradient.y);
-    auto [of_weight, of_bias] = norm_gradients_by_parts(*this, gradient.parts, of_y.size(-1));
+    auto [of_weight, of_bias] = norm_gradients_by_parts(*this, gradient.parts, of_y.size(-1), sums);
     found[1] = std::move(of_weight);
     found[2] = std::move(of_bias);
   }
@@ -299,6 +334,24 @@ std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights&
   }
   if (node) torch::autograd::set_history(results, node);
   return results;
+}
+
+std::vector<at::Tensor> parts_by_heads(const at::Tensor& x_BTC, std::int64_t count,
+                                       std::int64_t heads) {
+  const auto parts_of = [&](const at::Tensor& x) {
+    return x.unflatten(2, at::IntArrayRef{count, heads, -1}).unbind(2);
+  };
+  const bool is_own = count == 3 && x_BTC.is_cuda() && x_BTC.scalar_type() == at::kBFloat16;
+  if (!is_own || !torch::autograd::compute_requires_grad(x_BTC)) return parts_of(x_BTC);
+  const std::shared_ptr<PartsNode> node(new PartsNode, torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(x_BTC));
+  std::vector<at::Tensor> parts;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    parts = parts_of(x_BTC);
+  }
+  torch::autograd::set_history(parts, node);
+  return parts;
 }
 
 bool has_own_gelu_linear(const at::Tensor& h, const at::Tensor& weight_OI,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gradient_sum.h"
 
-#include "device_kernels.h"
-
 #include "trireme/model/pending_products.h"
 
 #include <ATen/ATen.h>
@@ -80,8 +78,8 @@ bool GradientSum::add_product_by_device(const at::Tensor& dy_NO, const at::Tenso
   return true;
 }
 
-void GradientSum::add_parts(const at::Tensor& parts, std::int64_t begin) {
-  device_sum_parts(value_, parts, begin, /*is_first=*/!std::exchange(is_begun_, true));
+PartSum GradientSum::by_parts(const at::Tensor& parts, std::int64_t begin) {
+  return {value_, parts, begin, /*is_first=*/!std::exchange(is_begun_, true)};
 }
 
 }  // namespace trireme::model

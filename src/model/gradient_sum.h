@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "device_kernels.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/edge.h>
 
@@ -43,8 +45,8 @@ class GradientSum : public std::enable_shared_from_this<GradientSum> {
   bool leave_product(const at::Tensor& dy_NO, const at::Tensor& x_NI);
   /// False if the device has no kernel for it.
   bool add_product_by_device(const at::Tensor& dy_NO, const at::Tensor& x_NI);
-  /// As device_sum_parts.
-  void add_parts(const at::Tensor& parts, std::int64_t begin);
+  /// What device_sum_parts has to do before anything else is added here.
+  PartSum by_parts(const at::Tensor& parts, std::int64_t begin);
 
  private:
   at::Tensor value_;

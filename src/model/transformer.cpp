@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformer.h"
 
+#include "device_products.h"
+
 #include "trireme/core/text.h"
 #include "trireme/model/functional.h"
 
@@ -83,9 +85,7 @@ Part qkv(const PartBuilder& build, const BlockShape& shape) {
 
 Part core(const BlockShape& shape) {
   return [shape](Values input, const Context&) -> Values {
-    const at::Tensor qkv = take(input, 0);
-    const auto each_BTHD =
-        qkv.view({qkv.size(0), qkv.size(1), 3, shape.heads, shape.width / shape.heads}).unbind(2);
+    const auto each_BTHD = parts_by_heads(take(input, 0), 3, shape.heads);
     return {attention(each_BTHD[0], each_BTHD[1], each_BTHD[2], shape.is_causal), take(input, 1)};
   };
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weight_gradients.h"
 
-#include "device_kernels.h"
 #include "gradient_sum.h"
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme::model {
@@ -19,22 +19,29 @@ at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor
   return at::mm(dy_NO.t(), x_NI);
 }
 
-at::Tensor gradient_by_parts(const torch::autograd::Edge& to, const at::Tensor& parts,
-                             std::int64_t begin, std::int64_t count) {
+at::Tensor PartSums::add(const torch::autograd::Edge& to, const at::Tensor& parts,
+                         std::int64_t begin, std::int64_t count) {
   if (GradientSum* const sum = GradientSum::along(to)) {
-    sum->add_parts(parts, begin);
+    const auto is_its = [&](const PartSum& one) { return one.sums.is_same(sum->value()); };
+    if (std::any_of(all_.begin(), all_.end(), is_its)) launch();  // it has to be there first
+    all_.push_back(sum->by_parts(parts, begin));
     return {};
   }
   at::Tensor gradient = at::empty({count}, parts.options().dtype(at::kBFloat16));
-  device_sum_parts(gradient, parts, begin, /*is_first=*/true);
+  all_.push_back({gradient, parts, begin, /*is_first=*/true});
   return gradient;
 }
 
+void PartSums::launch() {
+  if (!all_.empty()) device_sum_parts(std::exchange(all_, {}));
+}
+
 NormParameterGradients norm_gradients_by_parts(const torch::autograd::Node& node,
-                                               const at::Tensor& parts, std::int64_t width) {
+                                               const at::Tensor& parts, std::int64_t width,
+                                               PartSums& sums) {
   const auto gradient = [&](std::size_t edge, std::int64_t begin) {
     const bool is_asked = edge < node.num_outputs() && node.task_should_compute_output(edge);
-    return is_asked ? gradient_by_parts(node.next_edge(edge), parts, begin, width) : at::Tensor();
+    return is_asked ? sums.add(node.next_edge(edge), parts, begin, width) : at::Tensor();
   };
   at::Tensor of_weight = gradient(1, 0);
   return {std::move(of_weight), gradient(2, width)};

@@ -4,6 +4,7 @@
 #include "trireme/kernels_cuda/schemas.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/List.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -38,13 +39,22 @@ at::Tensor column_parts(const at::Tensor& x) {
   return parts_of(wide(x));
 }
 
-void sum_parts(at::Tensor& sums, const at::Tensor& parts, std::int64_t begin, bool is_first) {
-  const at::Tensor found = parts.narrow(1, begin, sums.numel()).sum(0).view(sums.sizes());
-  is_first ? sums.copy_(found) : sums.add_(found);
+void sum_parts(at::TensorList sums, at::TensorList parts, at::IntArrayRef begins,
+               const c10::List<bool>& is_first) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const at::Tensor found =
+        parts[i].narrow(1, begins[i], sums[i].numel()).sum(0).view(sums[i].sizes());
+    is_first.get(i) ? sums[i].copy_(found) : sums[i].add_(found);
+  }
 }
 
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
+
+Two side_by_side(const at::Tensor& x0, const at::Tensor& x1, const at::Tensor& x2) {
+  const at::Tensor y = at::cat({x0, x1, x2}, -1);
+  return {y, parts_of(wide(y))};
+}
 
 /// Means and scales are rounded before they are used: so a backward makes the same result again.
 Three layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -165,6 +175,7 @@ std::vector<std::string> define_own_operators() {
   define(kLogLikelihood, log_likelihood);
   define(kColumnParts, column_parts);
   define(kSumParts, sum_parts);
+  define(kSideBySide, side_by_side);
   define(kLayerNorm, layer_norm);
   define(kRmsNorm, rms_norm);
   define(kNormBackward, norm_backward);

@@ -49,7 +49,7 @@ TEST_F(GpuKernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
 }
 
 TEST_F(GpuKernels, LayerNormsAndTheirGradientsAreLibTorchs) {
-  for (const std::int64_t width : {768, 1600, 8192}) {
+  for (const std::int64_t width : {136, 768, 1024, 1280, 1600, 2048, 8192}) {
     SCOPED_TRACE(width);
     const at::Tensor x = leaf({3, rows(555), width}), weight = leaf({width}), bias = leaf({width});
     const at::Tensor dy = drawn(x.sizes());
@@ -70,7 +70,7 @@ TEST_F(GpuKernels, LayerNormsAndTheirGradientsAreLibTorchs) {
 }
 
 TEST_F(GpuKernels, RmsNormsAndTheirGradientsAreTheFormulas) {
-  for (const std::int64_t width : {4096, 1600}) {
+  for (const std::int64_t width : {4096, 2048, 1600}) {
     SCOPED_TRACE(width);
     const at::Tensor x = leaf({3, rows(555), width}), weight = leaf({width});
     const at::Tensor dy = drawn(x.sizes());
@@ -180,6 +180,30 @@ TEST_F(GpuKernels, GradientsAreAddedInFloat32) {
     ASSERT_TRUE(device_accumulate(sum, x, true));
     EXPECT_TRUE(at::equal(sum, x.to(at::kFloat)));
   }
+}
+
+/// More than one launch takes; rounded or added to what is there.
+TEST_F(GpuKernels, SumsOfPartsHaveTheBitsOfEachAlone) {
+  std::vector<PartSum> all;
+  std::vector<at::Tensor> alone;
+  for (int i = 0; i < 20; ++i) {
+    const std::int64_t width = 264 + 40 * i;
+    const auto as_floats = at::TensorOptions(at::kFloat).device(on_gpu());
+    const at::Tensor sums = at::randn({width}, as_floats);
+    PartSum& one = all.emplace_back();
+    one = {i % 3 == 0 ? sums.to(at::kBFloat16) : sums,
+           at::randn({rows(100 + 31 * i), 2 * width}, as_floats), i % 2 == 0 ? 0 : width,
+           /*is_first=*/i % 3 < 2};
+    const at::Tensor expected = one.parts.narrow(1, one.begin, width).to(at::kDouble).sum(0) +
+                                (one.is_first ? 0 : 1) * one.sums.to(at::kDouble);
+    PartSum same = one;
+    same.sums = one.sums.clone();
+    device_sum_parts({same});
+    expect_near(same.sums, expected, i % 3 == 0 ? 4e-3 : 1e-5);
+    alone.push_back(same.sums);
+  }
+  device_sum_parts(all);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(at::equal(all[i].sums, alone[i])) << i;
 }
 
 TEST_F(GpuKernels, GiveTheSameBitsEveryTime) {

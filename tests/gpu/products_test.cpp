@@ -188,10 +188,17 @@ struct Mlp {
   }
 };
 
+void run_backward_of_all(const std::vector<at::Tensor>& results,
+                         const std::vector<at::Tensor>& of_results) {
+  std::vector<torch::autograd::Edge> roots;
+  for (const at::Tensor& one : results) roots.push_back(torch::autograd::impl::gradient_edge(one));
+  torch::autograd::Engine::get_default_engine().execute(roots, of_results, /*keep_graph=*/false,
+                                                        /*create_graph=*/false,
+                                                        /*accumulate_grad=*/true);
+}
+
 void run_backward(const at::Tensor& y, const at::Tensor& dy) {
-  torch::autograd::Engine::get_default_engine().execute(
-      {torch::autograd::impl::gradient_edge(y)}, {dy}, /*keep_graph=*/false,
-      /*create_graph=*/false, /*accumulate_grad=*/true);
+  run_backward_of_all({y}, {dy});
 }
 
 /// In one graph, where the GELU's backward knows the sums for the layer below; or in two.
@@ -236,6 +243,56 @@ TEST_F(GpuProducts, AreAddedInFloat32) {
   }
   expect_near(sums.of(0), 2 * at::mm(wide(dy).t(), wide(x)), 1e-5);
   expect_near(sums.of(1), 2 * wide(dy).sum(0), 1e-5);
+}
+
+/// Of a norm, weight and bias, and of the biases of its linear layers. A bias that two of these
+/// share is added to its sum once it is there from the first.
+TEST_F(GpuProducts, OfANodeAddUpTheirPartsInOneLaunch) {
+  const at::Tensor x = leaf({rows(2048), 264}), of_result = drawn({rows(2048), 128});
+  const std::vector<at::Tensor> leaves{leaf({264}), leaf({264}), leaf({128}), leaf({128})};
+  std::vector<at::Tensor> products(3);
+  for (at::Tensor& one : products) one = leaf({128, 264});
+  const Calls launches("trireme::sum_parts_");
+  for (const bool is_shared : {false, true}) {
+    SCOPED_TRACE(is_shared);
+    std::vector<LinearWeights> linears;
+    for (int i = 0; i < 3; ++i)
+      linears.push_back({products[i], i < 2 ? leaves[2 + i] : at::Tensor()});
+    if (is_shared) linears[2].bias_O = leaves[2];
+    GradientSums sums(leaves);
+    sums.begin_anew();
+    auto results = own_norm_linears(x, {leaves[0], leaves[1], 1e-5}, linears, true);
+    results.pop_back();
+    run_backward_of_all(results, {of_result, 2 * of_result, 4 * of_result});
+    EXPECT_EQ(Calls::take(), (is_shared ? 2 : 1) * (is_emulated() ? 2 : 1));
+    expect_near(sums.of(2), (is_shared ? 5 : 1) * wide(of_result).sum(0), 1e-5);
+    expect_near(sums.of(3), 2 * wide(of_result).sum(0), 1e-5);
+  }
+}
+
+/// Queries, keys and values: the bits of LibTorch's views, whose gradient is read once more.
+TEST_F(GpuProducts, OfPartsByHeadsAreThoseOfOneTensor) {
+  constexpr std::int64_t kHeads = 4, kWidth = 128;
+  const at::Tensor x = leaf({2, rows(1024), 64}), of_each = drawn({3, 2, rows(1024), kWidth});
+  const std::vector<at::Tensor> leaves{leaf({64}), leaf({64}), leaf({3 * kWidth, 64}),
+                                       leaf({3 * kWidth})};
+  const Calls reads("trireme::column_parts");
+  const auto found = [&](bool are_own, bool has_last) {
+    const at::Tensor qkv = own_norm_linears(x, {leaves[0], leaves[1], 1e-5},
+                                            {{leaves[2], leaves[3]}}, /*keeps_result=*/true)[0];
+    const auto each = are_own ? parts_by_heads(qkv, 3, kHeads)
+                              : qkv.unflatten(2, at::IntArrayRef{3, kHeads, -1}).unbind(2);
+    at::Tensor all = (each[0].flatten(2) * of_each[0] + each[1].flatten(2) * of_each[1]);
+    if (has_last) all = all + each[2].flatten(2) * of_each[2];
+    return gradients(all, at::ones_like(all), {x, leaves[0], leaves[1], leaves[2], leaves[3]});
+  };
+  for (const bool has_last : {true, false}) {
+    const auto expected = found(false, has_last);
+    EXPECT_EQ(Calls::take(), is_emulated() ? 2 : 1);
+    const auto ours = found(true, has_last);
+    EXPECT_EQ(Calls::take(), 0);
+    for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::equal(ours[i], expected[i])) << i;
+  }
 }
 
 TEST_F(GpuProducts, TheGradientOfTheHeadGoesStraightToItsSum) {

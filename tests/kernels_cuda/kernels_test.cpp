@@ -1,67 +1,16 @@
 // The kernels themselves, run on the host, against LibTorch in double.
 // SPDX-License-Identifier: Apache-2.0
-#include "host_block.h"
+#include "host_kernels.h"
 
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
+#include <array>
+#include <vector>
 
 namespace trireme::kernels {
-namespace host {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-// In the order in which they are built.
-// clang-format off
-#include "kernels/basics.cu"
-#include "kernels/arguments.h"
-#include "kernels/losses.cu"
-#include "kernels/sums.cu"
-#include "kernels/norms.cu"
-#include "kernels/activations.cu"
-#include "kernels/updates.cu"
-// clang-format on
-#pragma GCC diagnostic pop
-}  // namespace host
-
 namespace {
 
-using Bf16 = std::uint16_t;
-using Index = long long;
-
-/// In either order of a block's warps.
-class Kernels : public testing::TestWithParam<host::Order> {
- protected:
-  void SetUp() override { host::order = GetParam(); }
-};
+class Kernels : public InEitherOrder {};
 INSTANTIATE_TEST_SUITE_P(Warps, Kernels,
-                         testing::Values(host::Order::kUpwards, host::Order::kDownwards),
-                         [](const auto& order) {
-                           return order.param == host::Order::kUpwards ? "Upwards" : "Downwards";
-                         });
-
-/// One rounding to bfloat16, relative.
-constexpr double kRounding = 1.0 / 256;
-
-at::Tensor drawn(at::IntArrayRef sizes, double scale = 1) {
-  static at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(7);
-  return at::randn(sizes, generator).mul_(scale).to(at::kBFloat16);
-}
-
-Bf16* bits(const at::Tensor& x) {
-  return static_cast<Bf16*>(x.mutable_data_ptr());
-}
-float* floats(const at::Tensor& x) {
-  return x.mutable_data_ptr<float>();
-}
-
-/// Up to a rounding, and to what sums of terms as large as `terms` are off by in float32.
-void expect_near(const at::Tensor& found, const at::Tensor& expected, double terms) {
-  ASSERT_EQ(found.sizes(), expected.sizes());
-  const at::Tensor off = (found.to(at::kDouble) - expected).abs();
-  const at::Tensor allowed = expected.abs() * kRounding + terms * 1e-5;
-  EXPECT_TRUE((off <= allowed).all().item<bool>())
-      << "off by " << off.max().item<double>() << " of " << expected.abs().max().item<double>();
-}
+                         testing::Values(host::Order::kUpwards, host::Order::kDownwards), name_of);
 
 /// Rows of an odd number of values begin anywhere.
 TEST_P(Kernels, LogLikelihoodsAndTheirGradientsAreThoseOfTheSoftmax) {
@@ -108,15 +57,6 @@ TEST_P(Kernels, MaskedTargetsHaveNeitherLossNorGradients) {
   }
 }
 
-/// What `parts` [P, C] come to from column `begin` on, rounded.
-at::Tensor summed(const at::Tensor& parts, std::int64_t begin, std::int64_t columns) {
-  const at::Tensor sums = at::empty({columns}, at::kBFloat16);
-  host::run({static_cast<unsigned>((columns + 31) / 32)}, 1024, host::sum_parts,
-            floats(parts) + begin, bits(sums), nullptr, static_cast<int>(parts.size(0)),
-            Index{parts.size(1)}, Index{columns}, 1);
-  return sums;
-}
-
 TEST_P(Kernels, ColumnsAreAddedUp) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {40, 264}, {301, 40}}) {
     SCOPED_TRACE(rows);
@@ -132,94 +72,52 @@ TEST_P(Kernels, ColumnsAreAddedUp) {
   }
 }
 
+TEST_P(Kernels, ThreeSideBySideHaveTheColumnsAndTheirSums) {
+  for (const auto& [rows, width] : {std::pair{1, 8}, {40, 264}, {301, 40}}) {
+    SCOPED_TRACE(rows);
+    const at::Tensor x[] = {drawn({rows, width}), drawn({rows, width}), drawn({rows, width})};
+    const at::Tensor expected = at::cat({x[0], x[1], x[2]}, -1);
+    const auto across = static_cast<unsigned>((3 * width + 255) / 256);
+    for (const unsigned down : {1U, 3U}) {
+      const at::Tensor y = at::empty_like(expected), parts = at::full({down, 3 * width}, NAN),
+                       of_expected = at::full_like(parts, NAN);
+      host::run({across, down}, 256, host::side_by_side, bits(x[0]), bits(x[1]), bits(x[2]),
+                bits(y), floats(parts), Index{rows}, Index{width});
+      host::run({across, down}, 256, host::column_parts, bits(expected), floats(of_expected),
+                Index{rows}, Index{3 * width});
+      EXPECT_TRUE(at::equal(y, expected));
+      EXPECT_TRUE(at::equal(parts, of_expected));
+    }
+  }
+}
+
 TEST_P(Kernels, PartsAreAddedToASumInFloat32OrBeginOne) {
   constexpr std::int64_t kParts = 70, kColumns = 41;
   const at::Tensor parts = at::randn({kParts, kColumns});
   const at::Tensor once = at::full({kColumns}, NAN), twice = at::full({kColumns}, NAN);
   for (const auto& [sum, times] : {std::pair{once, 1}, {twice, 2}}) {
-    for (int i = 0; i < times; ++i)
-      host::run({2}, 1024, host::sum_parts, floats(parts), nullptr, floats(sum),
-                static_cast<int>(kParts), Index{kColumns}, Index{kColumns},
-                static_cast<int>(i == 0));
+    for (int i = 0; i < times; ++i) sum_parts({part_sum(parts, 0, sum, /*is_first=*/i == 0)});
   }
   EXPECT_TRUE(at::allclose(once.to(at::kDouble), parts.to(at::kDouble).sum(0), 1e-5, 1e-5));
   EXPECT_TRUE(at::equal(twice, once + once));
 }
 
-TEST_P(Kernels, LayerNormsAndTheirGradientsAreLibTorchs) {
-  for (const auto& [rows, columns] : {std::pair{1, 8}, {7, 264}, {5, 2056}}) {
-    SCOPED_TRACE(rows);
-    const at::Tensor x = drawn({rows, columns}, 3) + 1, dy = drawn({rows, columns}),
-                     more = drawn({rows, columns}), weight = drawn({columns}),
-                     bias = drawn({columns});
-    const auto wide = [](const at::Tensor& value) { return value.to(at::kDouble); };
-    const auto [y, means, scales] =
-        at::native_layer_norm(wide(x), {columns}, wide(weight), wide(bias), 1e-5);
-    const auto [of_x, of_weight, of_bias] = at::native_layer_norm_backward(
-        wide(dy), wide(x), {columns}, means, scales, wide(weight), wide(bias), {true, true, true});
-    const auto threads = static_cast<unsigned>((columns / 8 + 31) / 32 * 32);
-    for (const unsigned blocks : {1U, 4U}) {
-      if (blocks > static_cast<unsigned>(rows)) continue;
-      const at::Tensor found = at::empty_like(x), mean = at::empty({rows}),
-                       scale = at::empty({rows});
-      host::run({blocks}, threads, host::row_norm, bits(x), bits(weight), bits(bias), bits(found),
-                floats(mean), floats(scale), Index{rows}, Index{columns}, 1e-5F);
-      expect_near(found, y, 10);
-      EXPECT_TRUE(at::allclose(wide(mean), means.flatten(), 1e-5, 1e-6));
-      EXPECT_TRUE(at::allclose(wide(scale), scales.flatten(), 1e-5, 1e-6));
-      for (const bool has_more : {false, true}) {
-        const at::Tensor dx = at::empty_like(x), parts = at::full({blocks, 2 * columns}, NAN);
-        host::run({blocks}, threads, host::row_norm_backward, bits(dy), bits(x), floats(mean),
-                  floats(scale), bits(weight), has_more ? bits(more) : nullptr, bits(dx),
-                  floats(parts), Index{rows}, Index{columns});
-        expect_near(dx, has_more ? of_x + wide(more) : of_x, 10);
-        expect_near(summed(parts, 0, columns), of_weight, 10 * rows);
-        expect_near(summed(parts, columns, columns), of_bias, 10 * rows);
-
-        // In place, with the result again.
-        const at::Tensor mine = dy.clone(), again = at::zeros_like(x),
-                         same = at::full_like(parts, NAN);
-        host::run({blocks}, threads, host::row_norm_backward_again, bits(mine), bits(x),
-                  floats(mean), floats(scale), bits(weight), bits(bias),
-                  has_more ? bits(more) : nullptr, bits(mine), bits(again), floats(same),
-                  Index{rows}, Index{columns});
-        EXPECT_TRUE(at::equal(again, found));
-        EXPECT_TRUE(at::equal(mine, dx));
-        EXPECT_TRUE(at::equal(same, parts));
-      }
-    }
+/// Of other sizes, from other columns on, to sums of both types: as many as a launch takes.
+TEST_P(Kernels, SumsOfOneLaunchHaveTheBitsOfOneLaunchEach) {
+  std::vector<at::Tensor> parts, together, alone;  // the first for as long as they are read
+  std::vector<host::PartSum> all;
+  for (int i = 0; i < host::PartSums::kMost; ++i) {
+    const std::int64_t columns = std::array{41, 1, 64, 33}.at(i % 4), begin = i % 3;
+    const bool is_wide = i % 5 < 3, is_first = i % 2 == 0;
+    const auto type = is_wide ? at::kFloat : at::kBFloat16;
+    parts.push_back(at::randn({1 + 23 * (i % 6), begin + columns + i}));
+    together.push_back(at::randn({columns}).to(type));
+    alone.push_back(together.back().clone());
+    all.push_back(part_sum(parts.back(), begin, together.back(), is_first));
+    sum_parts({part_sum(parts.back(), begin, alone.back(), is_first)});
   }
-}
-
-TEST_P(Kernels, RmsNormsHaveNoMeanAndNoBias) {
-  for (const auto& [rows, columns] : {std::pair{5, 72}, {9, 600}}) {
-    SCOPED_TRACE(rows);
-    const at::Tensor x = drawn({rows, columns}, 3) + 1, dy = drawn({rows, columns}),
-                     weight = drawn({columns});
-    const at::Tensor wide_x = x.to(at::kDouble), wide_dy = dy.to(at::kDouble),
-                     wide_weight = weight.to(at::kDouble);
-    const at::Tensor r = (wide_x * wide_x).mean(-1, true).add(1e-5).rsqrt(), h = wide_x * r;
-    const at::Tensor g = wide_dy * wide_weight;
-    const auto threads = static_cast<unsigned>((columns / 8 + 31) / 32 * 32);
-
-    const at::Tensor y = at::empty_like(x), scale = at::empty({rows});
-    host::run({2}, threads, host::row_norm, bits(x), bits(weight), nullptr, bits(y), nullptr,
-              floats(scale), Index{rows}, Index{columns}, 1e-5F);
-    expect_near(y, h * wide_weight, 10);
-    EXPECT_TRUE(at::allclose(scale.to(at::kDouble), r.flatten(), 1e-5, 1e-6));
-
-    const at::Tensor dx = at::empty_like(x), parts = at::full({2, columns}, NAN);
-    host::run({2}, threads, host::row_norm_backward, bits(dy), bits(x), nullptr, floats(scale),
-              bits(weight), nullptr, bits(dx), floats(parts), Index{rows}, Index{columns});
-    expect_near(dx, (g - h * (g * h).mean(-1, true)) * r, 10);
-    expect_near(summed(parts, 0, columns), (wide_dy * h).sum(0), 50);
-
-    const at::Tensor again = at::zeros_like(x);
-    host::run({2}, threads, host::row_norm_backward_again, bits(dy), bits(x), nullptr,
-              floats(scale), bits(weight), nullptr, nullptr, bits(dx), bits(again), floats(parts),
-              Index{rows}, Index{columns});
-    EXPECT_TRUE(at::equal(again, y));
-  }
+  sum_parts(all);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(at::equal(together[i], alone[i])) << i;
 }
 
 TEST_P(Kernels, PairsOfEveryHeadAreTurnedAndTurnedBack) {

@@ -8,7 +8,9 @@ inline constexpr const char* kLogLikelihood =
     "log_likelihood_(Tensor(a!) logits, Tensor target, bool gradients) -> Tensor";
 inline constexpr const char* kColumnParts = "column_parts(Tensor x) -> Tensor";
 inline constexpr const char* kSumParts =
-    "sum_parts_(Tensor(a!) sums, Tensor parts, int begin, bool is_first) -> ()";
+    "sum_parts_(Tensor(a!)[] sums, Tensor[] parts, int[] begins, bool[] is_first) -> ()";
+inline constexpr const char* kSideBySide =
+    "side_by_side(Tensor x0, Tensor x1, Tensor x2) -> (Tensor, Tensor)";
 inline constexpr const char* kLayerNorm =
     "layer_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> (Tensor, Tensor, Tensor)";
 inline constexpr const char* kRmsNorm =

@@ -2,6 +2,25 @@
 // first.
 // SPDX-License-Identifier: Apache-2.0
 
+/// What `sum_parts` adds up: `columns` columns of `parts`, which has `rows` rows `stride` apart. To
+/// `wide_sums`, where this is there (with `is_first` as they are, else added to what is there),
+/// else rounded to `sums`.
+struct PartSum {
+  const float* parts;
+  bf16* sums;
+  float* wide_sums;
+  int rows, is_first;
+  Index stride, columns;
+};
+
+struct PartSums {
+  static constexpr int kMost = 16;
+  static constexpr int kColumnsOfBlock = 32;
+  PartSum of[kMost];
+  int begins[kMost];  ///< the first block of each
+  int count;
+};
+
 /// What `adamw` updates: a parameter, or a part of one, with what belongs to it.
 struct Updated {
   float* value;

@@ -15,12 +15,25 @@ struct alignas(16) Eight {
   bf16 of[8];
 };
 
+/// Eight as it is loaded: two values in each of four registers.
+struct alignas(16) Packed {
+  unsigned of[4];
+};
+
 struct alignas(16) Four {
   float of[4];
 };
 
 __device__ inline float wide(bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x) << 16);
+}
+
+__device__ inline float wide(const Packed& x, int j) {
+  return __uint_as_float(j % 2 == 0 ? x.of[j / 2] << 16 : x.of[j / 2] & 0xffff0000U);
+}
+
+__device__ inline Packed packed(const bf16* place) {
+  return *reinterpret_cast<const Packed*>(place);
 }
 
 /// To the nearest, ties to even.

@@ -1,6 +1,23 @@
 // Layer and RMS norms.
 // SPDX-License-Identifier: Apache-2.0
 
+/// Of any alignment.
+__device__ inline Packed packed_one_by_one(const bf16* place) {
+  Packed all;
+  for (int i = 0; i < 4; ++i)
+    all.of[i] = place[2 * i] | static_cast<unsigned>(place[2 * i + 1]) << 16;
+  return all;
+}
+
+/// What was made of it is not kept in registers: it is made again where it is used again.
+__device__ inline void forget_what_was_made_of(Packed& x) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(x.of[0]), "+r"(x.of[1]), "+r"(x.of[2]), "+r"(x.of[3]));
+#else
+  (void)x;
+#endif
+}
+
 /// A thread's 8 columns of the rows that its block works on, one after the other: a row's values
 /// are on their way while the one before it is worked on.
 struct Columns {
@@ -11,15 +28,12 @@ struct Columns {
   const Index begin = count * blockIdx.x + first;  ///< place of the first row's
 
   /// 0 where there are none.
-  __device__ Eight of(const bf16* rows, Index place) const {
-    return are_there ? *reinterpret_cast<const Eight*>(rows + place) : Eight{};
+  __device__ Packed of(const bf16* rows, Index place) const {
+    return are_there ? packed(rows + place) : Packed{};
   }
   /// Of a parameter, of any alignment.
-  __device__ Eight of(const bf16* parameter) const {
-    Eight all{};
-    if (!are_there) return all;
-    for (int j = 0; j < 8; ++j) all.of[j] = parameter[first + j];
-    return all;
+  __device__ Packed of(const bf16* parameter) const {
+    return are_there ? packed_one_by_one(parameter + first) : Packed{};
   }
 };
 
@@ -75,16 +89,16 @@ extern "C" __global__ void __launch_bounds__(1024)
              float* scales, Index rows, Index columns, float epsilon) {
   const Columns mine{columns};
   const bool is_centred = means != nullptr;
-  const Eight weights = mine.of(weight), biases = is_centred ? mine.of(bias) : Eight{};
+  const Packed weights = mine.of(weight), biases = is_centred ? mine.of(bias) : Packed{};
   const float share = 1.0F / static_cast<float>(columns);
   BlockSums sums;
   Index at = mine.begin;
-  Eight next = mine.of(x, at);
+  Packed next = mine.of(x, at);
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
-    const Eight here = next;
+    const Packed here = next;
     if (row + gridDim.x < rows) next = mine.of(x, at + mine.step);
     float off[8], mean[1] = {}, squares[1] = {};
-    for (int j = 0; j < 8; ++j) off[j] = wide(here.of[j]);
+    for (int j = 0; j < 8; ++j) off[j] = wide(here, j);
     if (is_centred) {
       for (int j = 0; j < 8; ++j) mean[0] += off[j];
       sums.over_block(mean);
@@ -99,12 +113,85 @@ extern "C" __global__ void __launch_bounds__(1024)
       if (is_centred) means[row] = mean[0];
       scales[row] = scale;
     }
-    for (int j = 0; j < 8; ++j)
-      off[j] = normed(off[j], scale, wide(weights.of[j]), wide(biases.of[j]));
+    for (int j = 0; j < 8; ++j) off[j] = normed(off[j], scale, wide(weights, j), wide(biases, j));
     if (mine.are_there) put(y + at, off);
     at += mine.step;
   }
 }
+
+/// The sum over the lanes of a warp, the same for each of them.
+__device__ inline float over_lanes(float value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffU, value, distance);
+  return value;
+}
+
+/// `row_norm` of rows of at most 256 kEights values, a warp per row: its lanes have kEights times 8
+/// of them each, and no warp waits for another one. Blocks of 4 warps.
+template <int kEights>
+__device__ void norm_by_warps(const bf16* x, const bf16* weight, const bf16* bias, bf16* y,
+                              float* means, float* scales, Index rows, Index columns,
+                              float epsilon) {
+  __shared__ Packed weights[32 * kEights], biases[32 * kEights];
+  const bool is_centred = means != nullptr;
+  for (int i = threadIdx.x; 8 * i < columns; i += blockDim.x) {
+    weights[i] = packed_one_by_one(weight + 8 * i);
+    biases[i] = is_centred ? packed_one_by_one(bias + 8 * i) : Packed{};
+  }
+  __syncthreads();
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  const auto is_there = [&](int k) { return 8 * (lane + 32 * k) < columns; };
+  const float share = 1.0F / static_cast<float>(columns);
+  const Index step = static_cast<Index>(gridDim.x) * warps;
+  for (Index row = static_cast<Index>(blockIdx.x) * warps + threadIdx.x / 32; row < rows;
+       row += step) {
+    const Index at = row * columns + 8 * lane;
+    float off[kEights][8], mean = 0, squares = 0;
+#pragma unroll
+    for (int k = 0; k < kEights; ++k) {
+      const Packed here = is_there(k) ? packed(x + at + 256 * k) : Packed{};
+      for (int j = 0; j < 8; ++j) {
+        off[k][j] = wide(here, j);
+        mean += off[k][j];
+      }
+    }
+    mean = is_centred ? over_lanes(mean) * share : 0;
+#pragma unroll
+    for (int k = 0; k < kEights; ++k) {
+      for (int j = 0; j < 8; ++j) {
+        off[k][j] = __fadd_rn(off[k][j], -mean);
+        if (is_there(k)) squares += off[k][j] * off[k][j];
+      }
+    }
+    const float scale = rsqrtf(share * over_lanes(squares) + epsilon);
+    if (lane == 0) {
+      if (is_centred) means[row] = mean;
+      scales[row] = scale;
+    }
+#pragma unroll
+    for (int k = 0; k < kEights; ++k) {
+      if (!is_there(k)) continue;
+      const Packed of_weight = weights[lane + 32 * k], of_bias = biases[lane + 32 * k];
+      for (int j = 0; j < 8; ++j)
+        off[k][j] = normed(off[k][j], scale, wide(of_weight, j), wide(of_bias, j));
+      put(y + at + 256 * k, off[k]);
+    }
+  }
+}
+
+#define NORM_BY_WARPS(EIGHTS)                                                                    \
+  extern "C" __global__ void __launch_bounds__(128, 1)                                           \
+      row_norm_##EIGHTS(const bf16* x, const bf16* weight, const bf16* bias, bf16* y,            \
+                        float* means, float* scales, Index rows, Index columns, float epsilon) { \
+    norm_by_warps<EIGHTS>(x, weight, bias, y, means, scales, rows, columns, epsilon);            \
+  }
+NORM_BY_WARPS(2)
+NORM_BY_WARPS(3)
+NORM_BY_WARPS(4)
+NORM_BY_WARPS(5)
+NORM_BY_WARPS(7)
+NORM_BY_WARPS(8)
+#undef NORM_BY_WARPS
 
 /// The backward of `row_norm`: with g = dy weight, dx = (g - mean(g) - h mean(g h)) scale, without
 /// mean(g) for an RMS norm; `more` [rows, columns] is added to it unless it is null. dx may be
@@ -118,18 +205,18 @@ __device__ void norm_backward(const bf16* dy, const bf16* x, const float* means,
                               Index columns) {
   const Columns mine{columns};
   const bool is_centred = means != nullptr;
-  const Eight weights = mine.of(weight);
-  const Eight biases = kAgain && is_centred ? mine.of(bias) : Eight{};
+  Packed weights = mine.of(weight);
+  const Packed biases = kAgain && is_centred ? mine.of(bias) : Packed{};
   const float share = 1.0F / static_cast<float>(columns);
   float of_weight[8] = {}, of_bias[8] = {};
   BlockSums over;
   Index at = mine.begin;
-  Eight next_x = mine.of(x, at), next_dy = mine.of(dy, at);
+  Packed next_x = mine.of(x, at), next_dy = mine.of(dy, at);
   float next_mean = is_centred ? means[blockIdx.x] : 0, next_scale = scales[blockIdx.x];
   for (Index row = blockIdx.x; row < rows; row += gridDim.x) {
-    const Eight here_x = next_x, here_dy = next_dy;
+    Packed here_x = next_x, here_dy = next_dy;
     const float mean = next_mean, scale = next_scale;
-    const Eight here_more = more != nullptr ? mine.of(more, at) : Eight{};
+    const Packed here_more = more != nullptr ? mine.of(more, at) : Packed{};
     const Index next = row + gridDim.x;
     if (next < rows) {
       next_x = mine.of(x, at + mine.step);
@@ -137,26 +224,30 @@ __device__ void norm_backward(const bf16* dy, const bf16* x, const float* means,
       if (is_centred) next_mean = means[next];
       next_scale = scales[next];
     }
-    float off[8], g[8], sums[2] = {};  // of g and of g (x - mean)
-    for (int j = 0; j < 8; ++j) {      // where there is no column, dy and so every term is 0
-      const float of_y = wide(here_dy.of[j]);
-      off[j] = __fadd_rn(wide(here_x.of[j]), -mean);
-      g[j] = of_y * wide(weights.of[j]);
-      of_weight[j] += of_y * (off[j] * scale);
-      of_bias[j] += of_y;
-      sums[0] += g[j];
-      sums[1] += g[j] * off[j];
+    const auto off = [&](int j) { return __fadd_rn(wide(here_x, j), -mean); };
+    const auto g = [&](int j) { return wide(here_dy, j) * wide(weights, j); };
+    float sums[2] = {};            // of g and of g (x - mean)
+    for (int j = 0; j < 8; ++j) {  // where there is no column, dy and so every term is 0
+      of_weight[j] += wide(here_dy, j) * (off(j) * scale);
+      of_bias[j] += wide(here_dy, j);
+      sums[0] += g(j);
+      sums[1] += g(j) * off(j);
     }
     over.over_block(sums);
+    // Registers that hold no second copy of a row leave room for more blocks.
+    for (Packed* const one : {&here_x, &here_dy, &weights}) forget_what_was_made_of(*one);
     const float constant = is_centred ? -share * scale * sums[0] : 0;
     const float slope = -share * scale * scale * scale * sums[1];
-    for (int j = 0; j < 8; ++j)
-      g[j] = g[j] * scale + (off[j] * slope + constant) + wide(here_more.of[j]);
-    if (mine.are_there) put(dx + at, g);
-    if constexpr (kAgain) {
+    if (mine.are_there) {
+      float result[8];
       for (int j = 0; j < 8; ++j)
-        off[j] = normed(off[j], scale, wide(weights.of[j]), wide(biases.of[j]));
-      if (mine.are_there) put(y + at, off);
+        result[j] = g(j) * scale + (off(j) * slope + constant) + wide(here_more, j);
+      put(dx + at, result);
+      if constexpr (kAgain) {
+        for (int j = 0; j < 8; ++j)
+          result[j] = normed(off(j), scale, wide(weights, j), wide(biases, j));
+        put(y + at, result);
+      }
     }
     at += mine.step;
   }
@@ -168,17 +259,16 @@ __device__ void norm_backward(const bf16* dy, const bf16* x, const float* means,
   }
 }
 
-extern "C" __global__ void __launch_bounds__(1024)
-    row_norm_backward(const bf16* dy, const bf16* x, const float* means, const float* scales,
-                      const bf16* weight, const bf16* more, bf16* dx, float* parts, Index rows,
-                      Index columns) {
-  norm_backward<false>(dy, x, means, scales, weight, nullptr, more, dx, nullptr, parts, rows,
-                       columns);
-}
-
-extern "C" __global__ void __launch_bounds__(1024)
-    row_norm_backward_again(const bf16* dy, const bf16* x, const float* means, const float* scales,
-                            const bf16* weight, const bf16* bias, const bf16* more, bf16* dx,
-                            bf16* y, float* parts, Index rows, Index columns) {
-  norm_backward<true>(dy, x, means, scales, weight, bias, more, dx, y, parts, rows, columns);
-}
+// Rows of up to 2048 values have a block of up to 256 threads, which may have more registers.
+#define NORM_BACKWARD(NAME, THREADS, AGAIN)                                                      \
+  extern "C" __global__ void __launch_bounds__(THREADS, 1)                                       \
+      NAME(const bf16* dy, const bf16* x, const float* means, const float* scales,               \
+           const bf16* weight, const bf16* bias, const bf16* more, bf16* dx, bf16* y,            \
+           float* parts, Index rows, Index columns) {                                            \
+    norm_backward<AGAIN>(dy, x, means, scales, weight, bias, more, dx, y, parts, rows, columns); \
+  }
+NORM_BACKWARD(row_norm_backward, 256, false)
+NORM_BACKWARD(row_norm_backward_again, 256, true)
+NORM_BACKWARD(wide_norm_backward, 1024, false)
+NORM_BACKWARD(wide_norm_backward_again, 1024, true)
+#undef NORM_BACKWARD

@@ -34,29 +34,52 @@ extern "C" __global__ void __launch_bounds__(256)
   column_part(sum, parts, columns);
 }
 
-/// The sums of `columns` columns of `parts`, which has `rows` rows `stride` apart: to `wide_sums`,
-/// where this is there (with `is_first` as they are, else added to what is there), else rounded to
-/// `sums`. Blocks of 32 warps, which share the rows of 32 columns. Of any alignment.
-extern "C" __global__ void __launch_bounds__(1024)
-    sum_parts(const float* parts, bf16* sums, float* wide_sums, int rows, Index stride,
-              Index columns, int is_first) {
+/// Three x [rows, width] side by side, y [rows, 3 width], with what column_parts would give of it,
+/// by blocks and warps that share the rows like there.
+extern "C" __global__ void __launch_bounds__(256)
+    side_by_side(const bf16* x0, const bf16* x1, const bf16* x2, bf16* y, float* parts, Index rows,
+                 Index width) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const Index column = 32 * static_cast<Index>(blockIdx.x) + lane;
-  float sum = 0;
+  const Index columns = 3 * width, column = 256 * static_cast<Index>(blockIdx.x) + 8 * lane;
+  float sum[8] = {};
   if (column < columns) {
+    const Index which = column / width, of_x = column - which * width;
+    const bf16* const x = (which == 0 ? x0 : which == 1 ? x1 : x2) + of_x;
+    const Index step = 8 * static_cast<Index>(gridDim.y);
 #pragma unroll 4
-    for (int row = warp; row < rows; row += 32) sum += parts[row * stride + column];
+    for (Index row = 8 * static_cast<Index>(blockIdx.y) + warp; row < rows; row += step) {
+      const Packed here = packed(x + row * width);
+      *reinterpret_cast<Packed*>(y + row * columns + column) = here;
+      for (int j = 0; j < 8; ++j) sum[j] += wide(here, j);
+    }
+  }
+  column_part(sum, parts, columns);
+}
+
+/// Several sums, none of which waits for another. Blocks of 32 warps, which share the rows of 32
+/// columns of one of them. Of any alignment.
+extern "C" __global__ void __launch_bounds__(1024) sum_parts(PartSums all) {
+  int i = 0;
+  while (i + 1 < all.count && all.begins[i + 1] <= static_cast<int>(blockIdx.x)) ++i;
+  const PartSum one = all.of[i];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const Index column =
+      PartSums::kColumnsOfBlock * (static_cast<Index>(blockIdx.x) - all.begins[i]) + lane;
+  float sum = 0;
+  if (column < one.columns) {
+#pragma unroll 4
+    for (int row = warp; row < one.rows; row += 32) sum += one.parts[row * one.stride + column];
   }
   __shared__ float of_warps[32][33];
   of_warps[warp][lane] = sum;
   __syncthreads();
-  if (warp != 0 || column >= columns) return;
+  if (warp != 0 || column >= one.columns) return;
   float total = 0;
   for (int w = 0; w < 32; ++w) total += of_warps[w][lane];
-  if (wide_sums == nullptr)
-    sums[column] = narrow(total);
+  if (one.wide_sums == nullptr)
+    one.sums[column] = narrow(total);
   else
-    wide_sums[column] = is_first != 0 ? total : wide_sums[column] + total;
+    one.wide_sums[column] = one.is_first != 0 ? total : one.wide_sums[column] + total;
 }
 
 /// sum += x, or sum = x for the first of several; a thread per 8 values, which there are `count`
