@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -133,6 +135,18 @@ int met(const Comm& comm) {
   return socket;
 }
 
+/// Where a rank is, as NCCL sees it: who sets NCCL_HOSTID can be on a machine of any name.
+struct Seat {
+  std::uint64_t host = 0, device = 0;
+  bool operator==(const Seat&) const = default;
+};
+Seat seat_of(const Comm& comm) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  const char* const host = std::getenv("NCCL_HOSTID");
+  return {.host = std::hash<std::string>()(host == nullptr ? "" : host),
+          .device = static_cast<std::uint64_t>(comm->device)};
+}
+
 void connect(const Comm& comm) {
   const int socket = met(comm);
   if (socket < 0) return;
@@ -140,15 +154,15 @@ void connect(const Comm& comm) {
     const std::lock_guard lock(comm->mutex);
     comm->socket = socket;
   }
-  int other = -1;
-  if (!write_all(socket, &comm->device, sizeof comm->device) ||
-      !read_all(socket, &other, sizeof other))
+  const Seat mine = seat_of(comm);
+  Seat other;
+  if (!write_all(socket, &mine, sizeof mine) || !read_all(socket, &other, sizeof other))
     return comm->settle(ncclRemoteError, "the other rank is gone");
-  if (other == comm->device) {
+  if (other == mine) {
     return comm->settle(ncclInvalidUsage,
                         "Duplicate GPU detected : rank 0 and rank 1 both on CUDA "
                         "device " +
-                            std::to_string(other));
+                            std::to_string(comm->device));
   }
   comm->settle(ncclSuccess);
 }
