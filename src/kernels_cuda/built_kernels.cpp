@@ -86,9 +86,12 @@ std::string build(int major, int minor) {
   const int wanted = 10 * major + minor, known = known_architecture(wanted);
   const bool is_exact = known == wanted;
   const std::string target = concat("--gpu-architecture=", is_exact ? "sm_" : "compute_", known);
-  const std::array options{target.c_str(), "--std=c++17"};
-  const nvrtcResult result =
-      nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
+  // The last one, on all cores, is not needed.
+  const std::array options{target.c_str(), "--std=c++17", "--split-compile=0"};
+  constexpr int kAll = static_cast<int>(options.size());
+  nvrtcResult result = nvrtcCompileProgram(program.get(), kAll, options.data());
+  if (result == NVRTC_ERROR_INVALID_OPTION)
+    result = nvrtcCompileProgram(program.get(), kAll - 1, options.data());
   check_nvrtc(result, result == NVRTC_ERROR_COMPILATION ? log_of(program.get()) : target);
   std::size_t size = 0;
   check_nvrtc(
