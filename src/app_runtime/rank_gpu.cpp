@@ -101,15 +101,23 @@ RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
 }
 
 void RankGpu::learn_sharing() {
-  const auto of_all = [this](const std::string& mine) {
-    return comm::all_gather(control_, comm::everyone(control_), mine, "exchange of GPUs");
+  const std::string mine = concat(part_.unique_id(), "\n", process_name(), "\n", host_for_nccl());
+  std::vector<std::string> gpus, processes, for_nccl;  // the latter two: of each GPU
+  for (const std::string& seat :
+       comm::all_gather(control_, comm::everyone(control_), mine, "exchange of GPUs")) {
+    const std::vector<std::string> of = split(seat, '\n');
+    gpus.push_back(of.at(0));
+    processes.push_back(concat(of.at(0), " ", of.at(1)));
+    for_nccl.push_back(concat(of.at(0), " ", of.at(2)));
+  }
+  const auto count_like_mine = [this](const std::vector<std::string>& all) {
+    const auto rank = static_cast<std::size_t>(control_.rank());
+    return static_cast<int>(std::count(all.begin(), all.end(), all.at(rank)));
   };
-  const std::string gpu = part_.unique_id(), seat = concat(process_name(), " ", gpu);
-  const std::vector<std::string> gpus = of_all(gpu), seats = of_all(seat);
-  ranks_on_gpu_ = static_cast<int>(std::count(gpus.begin(), gpus.end(), gpu));
-  shares_allocator_ = std::count(seats.begin(), seats.end(), seat) > 1;
+  ranks_on_gpu_ = count_like_mine(gpus);
+  shares_allocator_ = count_like_mine(processes) > 1;
   shares_gpu_ = has_twins(gpus);
-  nccl_refuses_ = has_twins(of_all(concat(gpu, " ", host_for_nccl())));
+  nccl_refuses_ = has_twins(for_nccl);
 }
 
 void RankGpu::open_channels(int stages) {

@@ -79,6 +79,23 @@ struct ColumnBlocks {
   }
 };
 
+/// For `tensors.size()` items, as many at once as `all` has room for: item(i) is about the values
+/// of tensors[i].
+template <class All, class Item>
+void launch_for_each(const BuiltKernels& kernels, Kernel kernel, unsigned threads, All all,
+                     at::TensorList tensors, const Item& item) {
+  unsigned blocks = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    all.begins[all.count] = static_cast<int>(blocks);
+    all.of[all.count++] = item(i);
+    blocks += blocks_for(tensors[i].numel(), All::kOfBlock);
+    if (all.count < All::kMost && i + 1 < tensors.size()) continue;
+    if (blocks > 0) kernels.launch(kernel, dim3(blocks), threads, all);
+    all.count = 0;
+    blocks = 0;
+  }
+}
+
 /// [N, C] to float32 [P, C].
 at::Tensor column_parts(const at::Tensor& x) {
   const c10::cuda::CUDAGuard on_device(x.device());
@@ -96,25 +113,18 @@ at::Tensor column_parts(const at::Tensor& x) {
 void sum_parts(at::TensorList sums, at::TensorList parts, at::IntArrayRef begins,
                const c10::List<bool>& is_first) {
   const c10::cuda::CUDAGuard on_device(sums.front().device());
-  const BuiltKernels& kernels = kernels_of(sums.front());
-  PartSums all{};
-  unsigned blocks = 0;
-  for (std::size_t i = 0; i < sums.size(); ++i) {
+  const auto sum = [&](std::size_t i) -> PartSum {
     const bool is_wide = sums[i].scalar_type() == at::kFloat;
-    all.begins[all.count] = static_cast<int>(blocks);
-    all.of[all.count++] = {read<float>(parts[i]) + begins[i],
-                           is_wide ? nullptr : write<bf16>(sums[i]),
-                           is_wide ? write<float>(sums[i]) : nullptr,
-                           static_cast<int>(parts[i].size(0)),
-                           int{is_first.get(i)},
-                           Index{parts[i].size(1)},
-                           Index{sums[i].numel()}};
-    blocks += blocks_for(sums[i].numel(), PartSums::kColumnsOfBlock);
-    if (all.count < PartSums::kMost && i + 1 < sums.size()) continue;
-    if (blocks > 0) kernels.launch(Kernel::kSumParts, dim3(blocks), kThreadsOfSum, all);
-    all.count = 0;
-    blocks = 0;
-  }
+    return {read<float>(parts[i]) + begins[i],
+            is_wide ? nullptr : write<bf16>(sums[i]),
+            is_wide ? write<float>(sums[i]) : nullptr,
+            static_cast<int>(parts[i].size(0)),
+            int{is_first.get(i)},
+            Index{parts[i].size(1)},
+            Index{sums[i].numel()}};
+  };
+  launch_for_each(kernels_of(sums.front()), Kernel::kSumParts, kThreadsOfSum, PartSums{}, sums,
+                  sum);
 }
 
 /// Three x [..., C] to [..., 3 C] and parts of the sums of its columns.
@@ -134,11 +144,21 @@ std::tuple<at::Tensor, at::Tensor> side_by_side(const at::Tensor& x0, const at::
   return {y, parts};
 }
 
-/// How a kernel of norms shares out rows.
+/// How a kernel of norms shares out the rows of an x: by default to blocks with a thread per 8
+/// columns.
 struct RowBlocks {
-  std::int64_t rows = 0, columns = 0;
+  std::int64_t rows, columns;
   Kernel kernel{};
-  unsigned blocks = 0, threads = 0;
+  unsigned threads, blocks = 0;
+
+  explicit RowBlocks(const at::Tensor& x)
+      : rows(x.numel() / x.size(-1)),
+        columns(x.size(-1)),
+        threads(blocks_for(columns, std::int64_t{8} * 32) * 32) {}
+  /// No more than `most`, and than find room at once where a multiprocessor has room for `at_once`.
+  void take_blocks(const BuiltKernels& kernels, unsigned most, unsigned at_once) {
+    blocks = std::min(most, at_once * static_cast<unsigned>(kernels.multiprocessors()));
+  }
 };
 
 /// Rows of up to 2048 values have a warp each, others a block with a thread per 8 columns.
@@ -153,28 +173,28 @@ RowBlocks blocks_for_norm(const BuiltKernels& kernels, const at::Tensor& x) {
       ByWarps{2 * 256, Kernel::kNorm2, 8}, ByWarps{3 * 256, Kernel::kNorm3, 8},
       ByWarps{4 * 256, Kernel::kNorm4, 7}, ByWarps{5 * 256, Kernel::kNorm5, 7},
       ByWarps{7 * 256, Kernel::kNorm7, 5}, ByWarps{8 * 256, Kernel::kNorm8, 4}};
-  RowBlocks by{.rows = x.numel() / x.size(-1), .columns = x.size(-1)};
+  RowBlocks by(x);
   const auto* const fit = std::find_if(kByWarps.begin(), kByWarps.end(), [&](const ByWarps& one) {
     return by.columns <= one.widest;
   });
-  const bool is_by_warps = fit != kByWarps.end();
-  by.kernel = is_by_warps ? fit->kernel : Kernel::kNorm;
-  by.threads = is_by_warps ? 32 * kWarps : blocks_for(by.columns, std::int64_t{8} * 32) * 32;
-  const unsigned at_once = is_by_warps ? fit->at_once : std::max(1024 / by.threads, 1U);
-  by.blocks = std::min(blocks_for(by.rows, is_by_warps ? kWarps : 1),
-                       at_once * static_cast<unsigned>(kernels.multiprocessors()));
+  if (fit == kByWarps.end()) {
+    by.kernel = Kernel::kNorm;
+    by.take_blocks(kernels, blocks_for(by.rows, 1), std::max(1024 / by.threads, 1U));
+  } else {
+    by.kernel = fit->kernel;
+    by.threads = 32 * kWarps;
+    by.take_blocks(kernels, blocks_for(by.rows, kWarps), fit->at_once);
+  }
   return by;
 }
 
 /// A thread per 8 columns, blocks that all find room at once: each adds up over its own rows.
 RowBlocks blocks_for_norm_backward(const BuiltKernels& kernels, const at::Tensor& x, bool again) {
-  RowBlocks by{.rows = x.numel() / x.size(-1), .columns = x.size(-1)};
-  by.threads = blocks_for(by.columns, std::int64_t{8} * 32) * 32;
+  RowBlocks by(x);
   const bool is_wide = by.threads > 256;
   // Threads of a multiprocessor that its registers are for.
-  const unsigned at_once = std::clamp((is_wide ? 1024 : 640) / by.threads, 1U, 8U);
-  by.blocks =
-      std::min(blocks_for(by.rows, 1), at_once * static_cast<unsigned>(kernels.multiprocessors()));
+  by.take_blocks(kernels, blocks_for(by.rows, 1),
+                 std::clamp((is_wide ? 1024 : 640) / by.threads, 1U, 8U));
   if (is_wide)
     by.kernel = again ? Kernel::kWideNormBackwardAgain : Kernel::kWideNormBackward;
   else
@@ -318,32 +338,25 @@ void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first
            double beta2, double epsilon, std::int64_t step,
            const std::optional<at::Tensor>& divisor) {
   const c10::cuda::CUDAGuard on_device(values.front().device());
-  const BuiltKernels& kernels = kernels_of(values.front());
   const auto narrow = [](double x) { return static_cast<float>(x); };
   const auto times = static_cast<double>(step);
-  Update all{.rate = narrow(rate),
-             .decay = narrow(decay),
-             .beta1 = narrow(beta1),
-             .beta2 = narrow(beta2),
-             .epsilon = narrow(epsilon),
-             .correction1 = narrow(1 - std::pow(beta1, times)),
-             .correction2 = narrow(std::sqrt(1 - std::pow(beta2, times))),
-             .divisor = divisor && divisor->defined() ? read<float>(*divisor) : nullptr};
-  unsigned blocks = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    all.begins[all.count] = static_cast<int>(blocks);
-    all.of[all.count++] = {write<float>(values[i]),
-                           read<float>(gradients[i]),
-                           write<float>(first[i]),
-                           write<float>(second[i]),
-                           weights.empty() ? nullptr : write<bf16>(weights[i]),
-                           Index{values[i].numel()}};
-    blocks += blocks_for(values[i].numel(), Update::kValuesOfBlock);
-    if (all.count < Update::kMost && i + 1 < values.size()) continue;
-    if (blocks > 0) kernels.launch(Kernel::kAdamw, dim3(blocks), kThreads, all);
-    all.count = 0;
-    blocks = 0;
-  }
+  const Update all{.rate = narrow(rate),
+                   .decay = narrow(decay),
+                   .beta1 = narrow(beta1),
+                   .beta2 = narrow(beta2),
+                   .epsilon = narrow(epsilon),
+                   .correction1 = narrow(1 - std::pow(beta1, times)),
+                   .correction2 = narrow(std::sqrt(1 - std::pow(beta2, times))),
+                   .divisor = divisor && divisor->defined() ? read<float>(*divisor) : nullptr};
+  const auto updated = [&](std::size_t i) -> Updated {
+    return {write<float>(values[i]),
+            read<float>(gradients[i]),
+            write<float>(first[i]),
+            write<float>(second[i]),
+            weights.empty() ? nullptr : write<bf16>(weights[i]),
+            Index{values[i].numel()}};
+  };
+  launch_for_each(kernels_of(values.front()), Kernel::kAdamw, kThreads, all, values, updated);
 }
 
 void make_known() {

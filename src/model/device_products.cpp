@@ -4,7 +4,6 @@
 #include "device_kernels.h"
 #include "weight_gradients.h"
 
-#include "trireme/core/error.h"
 #include "trireme/model/functional.h"
 
 #include <ATen/ATen.h>
@@ -135,23 +134,22 @@ struct GeluLinearNode final : LinearNode {
   }
 };
 
-/// Of parts_by_heads.
-struct PartsNode final : torch::autograd::Node {
+/// Of queries_keys_values.
+struct ThirdsNode final : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
-    ensure(gradients.size() == 3, "who has other numbers of parts has no such node");
-    variable_list parts;
-    for (const at::Tensor& gradient : gradients)
-      if (gradient.defined()) parts.push_back(gradient.flatten(2));
-    if (parts.empty()) return variable_list(1);
-    for (std::size_t i = 0; parts.size() < gradients.size(); ++i)
-      if (!gradients[i].defined())
-        parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(i), at::zeros_like(parts[0]));
-    Linears* const below = linears_at(next_edge(0));
-    auto joined =
-        below == nullptr ? std::nullopt : device_side_by_side(parts[0], parts[1], parts[2]);
-    if (!joined) return {at::cat(parts, -1)};
-    below->known = PartsOfGradient(joined->y, std::move(joined->parts));
-    return {std::move(joined->y)};
+    const auto any = std::find_if(gradients.begin(), gradients.end(),
+                                  [](const at::Tensor& one) { return one.defined(); });
+    if (any == gradients.end()) return variable_list(1);
+    variable_list thirds;
+    for (const at::Tensor& one : gradients)
+      thirds.push_back((one.defined() ? one : at::zeros_like(*any)).flatten(2));
+    if (Linears* const below = linears_at(next_edge(0))) {
+      if (auto joined = device_side_by_side(thirds[0], thirds[1], thirds[2])) {
+        below->known = PartsOfGradient(joined->y, std::move(joined->parts));
+        return {std::move(joined->y)};
+      }
+    }
+    return {at::cat(thirds, -1)};
   }
 };
 
@@ -336,22 +334,21 @@ std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights&
   return results;
 }
 
-std::vector<at::Tensor> parts_by_heads(const at::Tensor& x_BTC, std::int64_t count,
-                                       std::int64_t heads) {
-  const auto parts_of = [&](const at::Tensor& x) {
-    return x.unflatten(2, at::IntArrayRef{count, heads, -1}).unbind(2);
+std::vector<at::Tensor> queries_keys_values(const at::Tensor& x_BTC, std::int64_t heads) {
+  const auto thirds_of = [&](const at::Tensor& x) {
+    return x.unflatten(2, at::IntArrayRef{3, heads, -1}).unbind(2);
   };
-  const bool is_own = count == 3 && x_BTC.is_cuda() && x_BTC.scalar_type() == at::kBFloat16;
-  if (!is_own || !torch::autograd::compute_requires_grad(x_BTC)) return parts_of(x_BTC);
-  const std::shared_ptr<PartsNode> node(new PartsNode, torch::autograd::deleteNode);
+  const bool is_own = x_BTC.is_cuda() && x_BTC.scalar_type() == at::kBFloat16;
+  if (!is_own || !torch::autograd::compute_requires_grad(x_BTC)) return thirds_of(x_BTC);
+  const std::shared_ptr<ThirdsNode> node(new ThirdsNode, torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(x_BTC));
-  std::vector<at::Tensor> parts;
+  std::vector<at::Tensor> thirds;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    parts = parts_of(x_BTC);
+    thirds = thirds_of(x_BTC);
   }
-  torch::autograd::set_history(parts, node);
-  return parts;
+  torch::autograd::set_history(thirds, node);
+  return thirds;
 }
 
 bool has_own_gelu_linear(const at::Tensor& h, const at::Tensor& weight_OI,

@@ -31,11 +31,10 @@ std::vector<at::Tensor> own_norm_linears(const at::Tensor& x, const NormWeights&
                                          const std::vector<LinearWeights>& linears,
                                          bool keeps_result);
 
-/// The `count` parts of x [B, T, C] that stand side by side, each of `heads` heads: views [B, T,
-/// heads, C / count / heads]. What the gradient of a linear layer's result wants is added up as the
-/// gradients are put side by side, if the device has a kernel for that.
-std::vector<at::Tensor> parts_by_heads(const at::Tensor& x_BTC, std::int64_t count,
-                                       std::int64_t heads);
+/// The thirds of x [B, T, C], which stand side by side: views [B, T, heads, C / 3 / heads]. What
+/// the gradient of a linear layer's result wants is added up as their gradients are put side by
+/// side, if the device has a kernel for that.
+std::vector<at::Tensor> queries_keys_values(const at::Tensor& x_BTC, std::int64_t heads);
 
 struct GeluKind {
   bool is_tanh = false;

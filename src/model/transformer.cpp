@@ -85,7 +85,7 @@ Part qkv(const PartBuilder& build, const BlockShape& shape) {
 
 Part core(const BlockShape& shape) {
   return [shape](Values input, const Context&) -> Values {
-    const auto each_BTHD = parts_by_heads(take(input, 0), 3, shape.heads);
+    const auto each_BTHD = queries_keys_values(take(input, 0), shape.heads);
     return {attention(each_BTHD[0], each_BTHD[1], each_BTHD[2], shape.is_causal), take(input, 1)};
   };
 }

@@ -280,7 +280,7 @@ TEST_F(GpuProducts, OfPartsByHeadsAreThoseOfOneTensor) {
   const auto found = [&](bool are_own, bool has_last) {
     const at::Tensor qkv = own_norm_linears(x, {leaves[0], leaves[1], 1e-5},
                                             {{leaves[2], leaves[3]}}, /*keeps_result=*/true)[0];
-    const auto each = are_own ? parts_by_heads(qkv, 3, kHeads)
+    const auto each = are_own ? queries_keys_values(qkv, kHeads)
                               : qkv.unflatten(2, at::IntArrayRef{3, kHeads, -1}).unbind(2);
     at::Tensor all = (each[0].flatten(2) * of_each[0] + each[1].flatten(2) * of_each[1]);
     if (has_last) all = all + each[2].flatten(2) * of_each[2];

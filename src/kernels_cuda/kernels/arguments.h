@@ -15,7 +15,7 @@ struct PartSum {
 
 struct PartSums {
   static constexpr int kMost = 16;
-  static constexpr int kColumnsOfBlock = 32;
+  static constexpr int kOfBlock = 32;  ///< columns
   PartSum of[kMost];
   int begins[kMost];  ///< the first block of each
   int count;
@@ -33,7 +33,7 @@ struct Updated {
 
 struct Update {
   static constexpr int kMost = 64;
-  static constexpr int kValuesOfBlock = 1024;
+  static constexpr int kOfBlock = 1024;  ///< values
   Updated of[kMost];
   int begins[kMost];  ///< the first block of each
   int count;

@@ -81,6 +81,14 @@ __device__ inline float rounded(float x) {
   return wide(narrow(x));
 }
 
+/// Which of the items of one launch this block is for.
+template <class All>
+__device__ inline int item_of_block(const All& all) {
+  int i = 0;
+  while (i + 1 < all.count && all.begins[i + 1] <= static_cast<int>(blockIdx.x)) ++i;
+  return i;
+}
+
 struct Pair {
   float first, second;
 };

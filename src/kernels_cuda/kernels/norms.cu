@@ -37,6 +37,14 @@ struct Columns {
   }
 };
 
+/// Of each of kCount values the sum over the lanes of a warp, or of each group of 2 `half` lanes,
+/// the same for each of them.
+template <int kCount>
+__device__ inline void over_lanes(float (&values)[kCount], int half = 16) {
+  for (int distance = half; distance > 0; distance /= 2)
+    for (int i = 0; i < kCount; ++i) values[i] += __shfl_xor_sync(0xffffffffU, values[i], distance);
+}
+
 /// Of each of kCount values the sum over all threads of the block, the same for each of them. The
 /// block has whole warps, at most 32.
 class BlockSums {
@@ -53,7 +61,7 @@ class BlockSums {
   template <int kCount>
   __device__ void over_block(float (&values)[kCount]) {
     __shared__ float of_warps[2][kCount][32];
-    over_lanes(values, 16);
+    over_lanes(values);
     // Every other one has the same place: who is late has read it.
     auto& place = of_warps[calls_++ & 1];
     if (lane_ == 0)
@@ -64,13 +72,6 @@ class BlockSums {
   }
 
  private:
-  template <int kCount>
-  __device__ static void over_lanes(float (&values)[kCount], int half) {
-    for (int distance = half; distance > 0; distance /= 2)
-      for (int i = 0; i < kCount; ++i)
-        values[i] += __shfl_xor_sync(0xffffffffU, values[i], distance);
-  }
-
   const int lane_ = threadIdx.x % 32;
   int half_, reads_, calls_ = 0;
   bool has_more_;
@@ -119,13 +120,6 @@ extern "C" __global__ void __launch_bounds__(1024)
   }
 }
 
-/// The sum over the lanes of a warp, the same for each of them.
-__device__ inline float over_lanes(float value) {
-  for (int distance = 16; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(0xffffffffU, value, distance);
-  return value;
-}
-
 /// `row_norm` of rows of at most 256 kEights values, a warp per row: its lanes have kEights times 8
 /// of them each, and no warp waits for another one. Blocks of 4 warps.
 template <int kEights>
@@ -146,24 +140,29 @@ __device__ void norm_by_warps(const bf16* x, const bf16* weight, const bf16* bia
   for (Index row = static_cast<Index>(blockIdx.x) * warps + threadIdx.x / 32; row < rows;
        row += step) {
     const Index at = row * columns + 8 * lane;
-    float off[kEights][8], mean = 0, squares = 0;
+    float off[kEights][8], sum[1] = {}, squares[1] = {};
 #pragma unroll
     for (int k = 0; k < kEights; ++k) {
       const Packed here = is_there(k) ? packed(x + at + 256 * k) : Packed{};
       for (int j = 0; j < 8; ++j) {
         off[k][j] = wide(here, j);
-        mean += off[k][j];
+        sum[0] += off[k][j];
       }
     }
-    mean = is_centred ? over_lanes(mean) * share : 0;
+    float mean = 0;
+    if (is_centred) {
+      over_lanes(sum);
+      mean = sum[0] * share;
+    }
 #pragma unroll
     for (int k = 0; k < kEights; ++k) {
       for (int j = 0; j < 8; ++j) {
         off[k][j] = __fadd_rn(off[k][j], -mean);
-        if (is_there(k)) squares += off[k][j] * off[k][j];
+        if (is_there(k)) squares[0] += off[k][j] * off[k][j];
       }
     }
-    const float scale = rsqrtf(share * over_lanes(squares) + epsilon);
+    over_lanes(squares);
+    const float scale = rsqrtf(share * squares[0] + epsilon);
     if (lane == 0) {
       if (is_centred) means[row] = mean;
       scales[row] = scale;

@@ -59,12 +59,10 @@ extern "C" __global__ void __launch_bounds__(256)
 /// Several sums, none of which waits for another. Blocks of 32 warps, which share the rows of 32
 /// columns of one of them. Of any alignment.
 extern "C" __global__ void __launch_bounds__(1024) sum_parts(PartSums all) {
-  int i = 0;
-  while (i + 1 < all.count && all.begins[i + 1] <= static_cast<int>(blockIdx.x)) ++i;
+  const int i = item_of_block(all);
   const PartSum one = all.of[i];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const Index column =
-      PartSums::kColumnsOfBlock * (static_cast<Index>(blockIdx.x) - all.begins[i]) + lane;
+  const Index column = PartSums::kOfBlock * (static_cast<Index>(blockIdx.x) - all.begins[i]) + lane;
   float sum = 0;
   if (column < one.columns) {
 #pragma unroll 4

@@ -5,11 +5,10 @@
 /// per 4 values. Of any alignment; every operation is written out, so that a value's bits do not
 /// depend on where it stands.
 extern "C" __global__ void __launch_bounds__(256) adamw(Update all) {
-  int i = 0;
-  while (i + 1 < all.count && all.begins[i + 1] <= static_cast<int>(blockIdx.x)) ++i;
+  const int i = item_of_block(all);
   const Updated one = all.of[i];
   const Index begin =
-      Update::kValuesOfBlock * (static_cast<Index>(blockIdx.x) - all.begins[i]) + threadIdx.x;
+      Update::kOfBlock * (static_cast<Index>(blockIdx.x) - all.begins[i]) + threadIdx.x;
   const float divisor = all.divisor != nullptr ? *all.divisor : 1;
   const float kept = __fmaf_rn(-all.rate, all.decay, 1.0F);
   const float step = __fdiv_rn(all.rate, all.correction1);
