@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 /// The regular files among what the pattern stands for.
 std::vector<fs::path> files_of(const std::string& pattern);
+std::string working_folder();
 
 }  // namespace
 
@@ -25,11 +26,16 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns) {
   std::map<fs::path, fs::path> name_of;  // by the file that the name leads to
   for (const std::string& pattern : patterns) {
     for (const fs::path& name : files_of(pattern)) {
-      const auto [entry, is_new] = name_of.try_emplace(fs::canonical(name), name);
+      std::error_code failure;
+      const fs::path file = fs::canonical(name, failure);
+      if (failure)
+        throw InputError(
+            concat("data.files: ", name.string(), ": cannot be read: ", failure.message()));
+      const auto [entry, is_new] = name_of.try_emplace(file, name);
       fs::path& best = entry->second;
       if (is_new) continue;
-      const bool better =
-          fs::is_symlink(best) == fs::is_symlink(name) ? name < best : fs::is_symlink(best);
+      const bool was_link = fs::is_symlink(best, failure), is_link = fs::is_symlink(name, failure);
+      const bool better = was_link == is_link ? name < best : was_link;
       if (better) best = name;
     }
   }
@@ -40,6 +46,13 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns) {
 }
 
 namespace {
+
+std::string working_folder() {
+  std::error_code failure;
+  const fs::path folder = fs::current_path(failure);
+  return failure ? concat("the working folder, which is gone: ", failure.message())
+                 : folder.string();
+}
 
 std::vector<fs::path> files_of(const std::string& pattern) {
   std::vector<fs::path> files;
@@ -58,7 +71,7 @@ std::vector<fs::path> files_of(const std::string& pattern) {
   }
   if (files.empty())
     throw InputError(concat("data.files: no file matches '", pattern, "' (relative paths start at ",
-                            fs::current_path().string(), ")"));
+                            working_folder(), ")"));
   return files;
 }
 

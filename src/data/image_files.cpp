@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/data/sampler.h"
+#include "trireme/io/pieces.h"
 
 #include <algorithm>
 #include <map>
@@ -44,7 +45,12 @@ class ImageFiles final : public ImageSource {
 
 /// "cats" of photos/cats/tom.jpg, however the path was written.
 std::string folder_of(const std::filesystem::path& file) {
-  return std::filesystem::absolute(file).lexically_normal().parent_path().filename().string();
+  std::error_code failure;
+  const std::filesystem::path whole = std::filesystem::absolute(file, failure);
+  if (failure)
+    throw InputError(concat("the working folder is gone (", failure.message(), "), so that ",
+                            file.string(), " has no folder, which is its class"));
+  return whole.lexically_normal().parent_path().filename().string();
 }
 
 }  // namespace
@@ -80,7 +86,7 @@ std::string ImageFiles::digest() const {
   std::string parts;
   for (const File& file : files_)
     parts += concat(file.label, ' ', file.name.filename().string(), ' ',
-                    std::filesystem::file_size(file.name), '\n');
+                    io::InputFile(file.name).size().count(), '\n');
   const std::int64_t reads = std::min(kMostRead, size());
   for (std::int64_t i = 0; i < reads; ++i) {
     const MappedFile map(at(evenly_spaced(i, reads, size())).name);

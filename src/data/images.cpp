@@ -8,11 +8,12 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/data/sampler.h"
+#include "trireme/io/pieces.h"
 
 #include <ATen/ATen.h>
 
 #include <array>
-#include <fstream>
+#include <span>
 #include <utility>
 
 namespace trireme::data {
@@ -119,10 +120,11 @@ void ImagesDataset::set_levels() {
 }
 
 bool is_packed(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
+  const io::InputFile in(file);
   std::string begin(kPackedMagic.size(), '\0');
-  return stream.read(begin.data(), static_cast<std::streamsize>(begin.size())) &&
-         begin == kPackedMagic;
+  if (std::cmp_less(in.size().count(), begin.size())) return false;
+  in.read(std::as_writable_bytes(std::span(begin)), 0);
+  return begin == kPackedMagic;
 }
 
 }  // namespace

@@ -3,13 +3,14 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -18,14 +19,14 @@ namespace trireme::data {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& file, std::string_view what, int code) {
+  if (code == ENOMEM) throw std::bad_alloc();  // says nothing about the file
   throw InputError(concat(file.string(), ": ", what, ": ", std::generic_category().message(code)));
 }
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(file, "cannot be opened", errno);
+  const int descriptor = io::open_regular(file);
   struct stat status {};
   void* data = MAP_FAILED;
   const bool has_size = ::fstat(descriptor, &status) == 0;

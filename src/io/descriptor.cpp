@@ -3,13 +3,65 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <new>
+#include <string>
 #include <system_error>
 
 namespace trireme::io {
+
+namespace {
+
+[[noreturn]] void fail_kind(const std::filesystem::path& file, mode_t mode) {
+  throw InputError(concat(
+      file.string(), S_ISDIR(mode) ? ": is a folder, must be a file" : ": is not a regular file"));
+}
+
+/// Without waiting for somebody at a pipe's other end.
+int open_at_once(const std::filesystem::path& file, struct stat& status) {
+  const int number = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (number < 0) {
+    const int code = errno;
+    if (code == ENXIO) fail_kind(file, 0);  // a socket
+    fail_read(file, code);
+  }
+  if (::fstat(number, &status) == 0) return number;
+  const int code = errno;
+  ::close(number);
+  fail_read(file, code);
+}
+
+/// A descriptor of this process by its name, as shells pass those of `<(command)`.
+bool is_inherited(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  return name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
+}
+
+}  // namespace
+
+int open_regular(const std::filesystem::path& file) {
+  struct stat status {};
+  const int number = open_at_once(file, status);
+  if (S_ISREG(status.st_mode)) return number;
+  ::close(number);
+  fail_kind(file, status.st_mode);
+}
+
+int open_to_read(const std::filesystem::path& file) {
+  if (!is_inherited(file)) return open_regular(file);
+  struct stat status {};
+  const int number = open_at_once(file, status);
+  // Whoever has the other end is there already, and may take its time.
+  const int flags = ::fcntl(number, F_GETFL);
+  if (!S_ISDIR(status.st_mode) && ::fcntl(number, F_SETFL, flags & ~O_NONBLOCK) == 0) return number;
+  ::close(number);
+  fail_kind(file, status.st_mode);
+}
 
 void write_all(const Descriptor& out, std::string_view content, const std::filesystem::path& file) {
   while (!content.empty()) {
@@ -29,6 +81,7 @@ void flush_folder(const std::filesystem::path& folder) {
 }
 
 void fail_read(const std::filesystem::path& file, int code) {
+  if (code == ENOMEM) throw std::bad_alloc();  // says nothing about the file
   throw InputError(
       concat(file.string(), ": cannot be read: ", std::generic_category().message(code)));
 }

@@ -27,6 +27,11 @@ class Descriptor {
   int number_;
 };
 
+/// A number for a Descriptor. What is no regular file is not waited for: pipes and the like that
+/// this process was given (/dev/stdin, /dev/fd/3) are read, others refused with InputError, as is a
+/// file that cannot be opened.
+int open_to_read(const std::filesystem::path& file);
+
 /// Throws Error that names `file`.
 void write_all(const Descriptor& out, std::string_view content, const std::filesystem::path& file);
 /// The names in a folder are on disk.

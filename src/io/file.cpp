@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <ostream>
 #include <system_error>
@@ -41,8 +43,7 @@ void replace_file(const fs::path& file, std::string_view content);
 }  // namespace
 
 std::string read_file(const fs::path& file, Bytes most) {
-  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!in.is_open()) fail_read(file, errno);
+  const Descriptor in(open_to_read(file));
   struct stat status {};
   if (::fstat(in.number(), &status) != 0) fail_read(file, errno);
   refuse_unreadable(file, status, most);
@@ -71,16 +72,31 @@ void write_file(const fs::path& file, std::string_view content) {
     write_all(out, content, file);
     return;
   }
-  create_folder_of(target);
-  replace_file(target, content);
-  flush_folder(target.parent_path());
+  write_own_file(target, content);
+}
+
+void write_own_file(const fs::path& file, std::string_view content) {
+  std::error_code ignored;
+  require_no_folder(file, fs::symlink_status(file, ignored));
+  create_folder_of(file);
+  replace_file(file, content);
+  flush_folder(file.parent_path());
 }
 
 void remove_drafts(const fs::path& folder, const std::set<std::string>& names) {
   std::vector<fs::path> drafts;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (names.contains(name_of_draft(entry.path()))) drafts.push_back(entry);
-  for (const fs::path& draft : drafts) fs::remove(draft);
+  std::error_code failure;
+  fs::directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
+    if (names.contains(name_of_draft(entry->path()))) drafts.push_back(entry->path());
+  if (failure) throw Error(concat(folder.string(), ": cannot be read: ", failure.message()));
+  for (const fs::path& draft : drafts) remove_own_file(draft);
+}
+
+void remove_own_file(const fs::path& file) {
+  std::error_code failure;
+  fs::remove(file, failure);
+  if (failure) throw Error(concat(file.string(), ": cannot be removed: ", failure.message()));
 }
 
 void require_writable(const fs::path& file) {
@@ -90,7 +106,7 @@ void require_writable(const fs::path& file) {
   require_no_folder(file, fs::status(target, ignored));
   fs::path place = target;
   if (!fs::is_other(target, ignored)) {
-    place = fs::absolute(target).parent_path();
+    place = fs::absolute(target, ignored).parent_path();
     while (!fs::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
     if (!fs::is_directory(place, ignored)) fail_write(file, ENOTDIR);
   }
@@ -102,7 +118,8 @@ std::optional<Clash> find_clash(const std::vector<std::pair<std::string, std::st
   std::error_code failure;
   for (const auto& [option, file] : files) {
     if (file.empty() || fs::is_other(file, failure)) continue;
-    const fs::path place = fs::weakly_canonical(fs::absolute(file), failure);
+    const fs::path whole = fs::absolute(file, failure);
+    const fs::path place = failure ? whole : fs::weakly_canonical(whole, failure);
     if (failure) continue;  // what is wrong with it is said where it is to be written
     const auto [first, is_new] = options.try_emplace(place, option);
     if (!is_new)
@@ -135,11 +152,29 @@ std::vector<fs::path> expand(const std::string& pattern) {
   return files;
 }
 
+std::optional<std::string> unexpanded(const std::string& path) {
+  const char* const home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe)
+  if (path.starts_with('~')) {
+    const bool is_own = path.size() == 1 || path[1] == '/';
+    const std::string there = is_own && home != nullptr ? home + path.substr(1) : "/home/...";
+    return concat("is ", path, ", but ~ is not expanded here: write ", there, " (or ./", path,
+                  " for a name that begins with ~)");
+  }
+  for (std::size_t at = path.find('$'); at != std::string::npos; at = path.find('$', at + 1)) {
+    const char next = at + 1 < path.size() ? path[at + 1] : ' ';
+    if (std::isalpha(static_cast<unsigned char>(next)) == 0 && next != '_' && next != '{') continue;
+    std::error_code ignored;
+    if (fs::exists(path.substr(0, path.find('/', at)), ignored)) continue;  // its name is such
+    return concat("is ", path, ", but variables are not expanded here: write out what ",
+                  path.substr(at, path.find('/', at) - at),
+                  " stands for, or let the shell do so, in double quotes");
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 void refuse_unreadable(const fs::path& file, const struct stat& status, Bytes most) {
-  if (S_ISDIR(status.st_mode))
-    throw InputError(concat(file.string(), ": is a folder, must be a file"));
   if (S_ISREG(status.st_mode) && Bytes(status.st_size) > most)
     fail_too_large(file, to_text(Bytes(status.st_size)), most);
 }

@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -61,8 +62,7 @@ struct InputFile::Impl {
 };
 
 InputFile::InputFile(std::filesystem::path file) {
-  const int number = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (number < 0) fail_read(file, errno);
+  const int number = open_regular(file);
   impl_.reset(new Impl{std::move(file), Descriptor(number)});
 }
 

@@ -235,7 +235,7 @@ TEST(Images, NameAFileThatBreaksLater) {
   std::filesystem::remove(folder / "a" / "2");
 
   EXPECT_THAT(input_error([&] { dataset->train(0, 4); }),
-              HasSubstr((folder / "a" / "2").string() + ": cannot be opened"));
+              HasSubstr((folder / "a" / "2").string() + ": cannot be read"));
 }
 
 }  // namespace

@@ -5,16 +5,20 @@
 #include "support/temporary_folder.h"
 
 #include "trireme/core/error.h"
+#include "trireme/io/pieces.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -221,21 +225,101 @@ TEST(ReadFile, RefusesALargeFileBeforeReadingIt) {
             (folder / "x").string() + ": is 1.00 TiB, must be at most 1.00 MiB");
 }
 
-TEST(ReadFile, StopsAnEndlessDevice) {
-  EXPECT_EQ(input_error([] { read_file("/dev/zero", Bytes(1 << 20)); }),
-            "/dev/zero: is larger, must be at most 1.00 MiB");
+/// What has no bytes at places: nobody is at a pipe's other end, and never will be.
+class NoRegularFile : public testing::TestWithParam<const char*> {
+ public:
+  std::string make() const {
+    const std::string file = (folder_ / "x").string();
+    if (GetParam() == std::string("device")) return "/dev/zero";
+    if (GetParam() == std::string("pipe")) {
+      EXPECT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    }
+    if (GetParam() == std::string("socket")) bind_to(file);
+    return file;
+  }
+
+ private:
+  static void bind_to(const std::string& file) {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    file.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::close(socket);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_P(NoRegularFile, IsRefusedByEveryReader) {
+  const std::string file = make();
+  const std::string refused = file + ": is not a regular file";
+  EXPECT_EQ(input_error([&] { read_file(file); }), refused);
+  EXPECT_EQ(input_error([&] { InputFile{file}; }), refused);
+  EXPECT_EQ(input_error([&] { open_regular(file); }), refused);
 }
 
-TEST(ReadFile, ReadsAPipe) {
-  const TemporaryFolder folder;
-  const fs::path pipe = folder / "pipe";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+INSTANTIATE_TEST_SUITE_P(Kinds, NoRegularFile, testing::Values("pipe", "socket", "device"));
 
-  std::thread writer([&] { std::ofstream(pipe) << "through the pipe"; });
-  const std::string content = read_file(pipe);
+/// As a shell passes what stands in <(...).
+TEST(ReadFile, ReadsAPipeThatThisProcessWasGiven) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  // More than a pipe holds: the reader waits for the writer, and the other way round.
+  const std::string written(300'000, 'x');
+  std::thread writer([&] {
+    for (std::string_view rest = written; !rest.empty();) {
+      const ssize_t count = ::write(ends[1], rest.data(), rest.size());
+      if (count < 0) break;
+      rest.remove_prefix(static_cast<std::size_t>(count));
+    }
+    ::close(ends[1]);
+  });
+
+  EXPECT_EQ(read_file("/dev/fd/" + std::to_string(ends[0])), written);
+
   writer.join();
+  ::close(ends[0]);
+}
 
-  EXPECT_EQ(content, "through the pipe");
+TEST(WriteOwnFile, ReplacesALinkAndLeavesWhatItNamesAlone) {
+  const TemporaryFolder folder;
+  write_file(folder / "of-the-user", "precious");
+  fs::create_symlink(folder / "of-the-user", folder / "job.yaml");
+
+  write_own_file(folder / "job.yaml", "ours");
+
+  EXPECT_FALSE(fs::is_symlink(folder / "job.yaml"));
+  EXPECT_EQ(read_file(folder / "job.yaml"), "ours");
+  EXPECT_EQ(read_file(folder / "of-the-user"), "precious");
+}
+
+TEST(WriteOwnFile, TakesAFolderThatIsALink) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "scratch");
+  fs::create_directory_symlink(folder / "scratch", folder / "run");
+
+  write_own_file(folder / "run/job.yaml", "ours");
+
+  EXPECT_TRUE(fs::is_symlink(folder / "run"));
+  EXPECT_EQ(read_file(folder / "scratch/job.yaml"), "ours");
+}
+
+TEST(Unexpanded, SaysWhatToWriteForAHomeFolder) {
+  const std::string home = std::getenv("HOME");
+  EXPECT_THAT(unexpanded("~/runs/a").value(), HasSubstr("write " + home + "/runs/a"));
+  EXPECT_THAT(unexpanded("~").value(), HasSubstr("write " + home));
+  EXPECT_THAT(unexpanded("~other/x").value(), HasSubstr("~ is not expanded here"));
+  for (const char* const path : {"./~/runs", "a~b", "runs/~", "/x", "", "price$5", "a$", "a$/b"})
+    EXPECT_FALSE(unexpanded(path)) << path;
+}
+
+TEST(Unexpanded, TakesAVariableOnlyWhereThatIsAName) {
+  const TemporaryFolder folder;
+  for (const char* const path : {"$HOME/a", "${HOME}/a", "/scratch/$USER", "a/$_x/b"})
+    EXPECT_THAT(unexpanded(path).value(), HasSubstr("variables are not expanded here")) << path;
+  fs::create_directory(folder / "$HOME");
+  EXPECT_FALSE(unexpanded((folder / "$HOME" / "new").string()));
+  EXPECT_TRUE(unexpanded((folder / "$HOME" / "$new").string()));
 }
 
 TEST(Expand, ListsMatchingFilesInOrder) {

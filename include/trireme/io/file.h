@@ -17,7 +17,8 @@
 namespace trireme::io {
 
 /// The file's bytes, at most `most` of them. Throws InputError that names the file and the reason;
-/// a regular file over the limit is refused before anything of it is read.
+/// a regular file over the limit is refused before anything of it is read. Of all else, only pipes
+/// and the like that this process was given are read (/dev/stdin, /dev/fd/3): none is waited for.
 std::string read_file(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{1} << 40));
 
 /// Writes beside the target, flushes to disk, renames over it. Creates missing folders; a symbolic
@@ -25,8 +26,23 @@ std::string read_file(const std::filesystem::path& file, Bytes most = Bytes(std:
 /// Throws Error.
 void write_file(const std::filesystem::path& file, std::string_view content);
 
-/// Removes what a process that was killed within write_file() has left of files with these names in
-/// the folder.
+/// The same for a file that is our own, in a folder of ours: a symbolic link of that name is
+/// replaced, not followed, and so is a pipe.
+void write_own_file(const std::filesystem::path& file, std::string_view content);
+/// Throws Error; not where there is none. Of a symbolic link, removes the link.
+void remove_own_file(const std::filesystem::path& file);
+
+/// An open descriptor, which the caller closes. Throws InputError, without waiting for anything,
+/// where the file cannot be opened or is none that has its bytes at places: a pipe, a socket, a
+/// device, a folder.
+int open_regular(const std::filesystem::path& file);
+
+/// Of a path with a ~ or a $VARIABLE that a shell would have expanded: what is wrong and what to
+/// write. Nothing where its parts with a $ are there under these names.
+std::optional<std::string> unexpanded(const std::string& path);
+
+/// Removes what a process that was killed within write_file() or write_own_file() has left of files
+/// with these names in the folder.
 void remove_drafts(const std::filesystem::path& folder, const std::set<std::string>& names);
 
 /// Throws Error where write_file() would, as far as can be told without writing: a command that
