@@ -9,6 +9,7 @@
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/node.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
@@ -81,7 +82,7 @@ int check_job(const CheckArguments& arguments) {
   } else {
     std::cout << resolved;
   }
-  std::cerr << arguments.file << " was read as a job: "
+  std::cerr << visible(arguments.file) << " was read as a job: "
             << (is_open ? "stages, replicas and micro-batches are chosen when it runs"
                         : micro_batches + " micro-batches per step and replica")
             << "\n";
@@ -99,8 +100,8 @@ int check_plan(const CheckArguments& arguments) {
     return report_over_budget(*infeasible, arguments.json);
   std::size_t actions = 0;
   for (const auto& rank : planned.program.ranks) actions += rank.size();
-  std::cerr << arguments.file << " is a good plan for " << arguments.chain << ": " << actions
-            << " actions in legal order, every rank within its budget\n";
+  std::cerr << visible(arguments.file) << " is a good plan for " << visible(arguments.chain) << ": "
+            << actions << " actions in legal order, every rank within its budget\n";
   std::cout << (arguments.json ? report::to_json(planned.plan, forecast)
                                : report::simulation_text(planned.plan, forecast));
   return kDone;
@@ -125,7 +126,7 @@ int check_chain(const CheckArguments& arguments) {
               << "\nideal     " << to_text(ideal) << " per micro-batch\nstatic    "
               << report::exact_text(fixed) << "\nkeep_all  " << report::exact_text(needed) << "\n";
   }
-  std::cerr << arguments.file << " is a good chain\n";
+  std::cerr << visible(arguments.file) << " is a good chain\n";
   return kDone;
 }
 
@@ -137,7 +138,8 @@ int check_platform(const CheckArguments& arguments) {
   } else {
     std::cout << chain::to_yaml(platform);
   }
-  std::cerr << arguments.file << " is a good platform of " << platform.ranks.size() << " ranks\n";
+  std::cerr << visible(arguments.file) << " is a good platform of " << platform.ranks.size()
+            << " ranks\n";
   return kDone;
 }
 

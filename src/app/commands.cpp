@@ -9,7 +9,9 @@
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
+#include "trireme/io/terminal.h"
 
 #include <CLI/CLI.hpp>
 
@@ -37,17 +39,23 @@ void add_check(CLI::App& app, CheckArguments& arguments);
 /// Throws where two of these options name one file: the one that is written last would be all of
 /// it.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
+/// Has every option that names a file refuse what a shell would have expanded.
+void check_paths(CLI::App& app);
 /// Throws where the first argument is a word that is none of the commands.
 void require_command(const CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace
 
 int run_pure(int argc, const char* const* argv) {
+  const io::VisibleOutput out(std::cout), errors(std::cerr);
   CLI::App app(
       "Trains a chain of layers that does not fit: pipeline, recompute and offload planned "
       "together.",
       "trireme");
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return concat(visible(error.what()), "\nRun with --help for more information.\n");
+  });
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.add_subcommand("train",
                      "Train a job, alone or under mpirun -n RANKS (see trireme train --help)");
@@ -63,6 +71,7 @@ int run_pure(int argc, const char* const* argv) {
   add_plan(app, plan_arguments);
   add_simulate(app, simulate_arguments);
   add_check(app, check_arguments);
+  check_paths(app);
   // Else a file that grows over its limit ends the process without a word.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
@@ -76,13 +85,13 @@ int run_pure(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kWrongUse;
   } catch (const InputError& error) {
-    std::cerr << "trireme: " << error.what() << "\n";
+    std::cerr << "trireme: " << shown_words(error) << "\n";
     return kWrongUse;
   } catch (const std::bad_alloc&) {
     std::cerr << "trireme: " << kOutOfMemory << "\n";
     return kFailed;
   } catch (const std::exception& error) {
-    std::cerr << "trireme: " << error.what() << "\n";
+    std::cerr << "trireme: " << shown_words(error) << "\n";
     return kFailed;
   }
 }
@@ -293,6 +302,14 @@ void require_command(const CLI::App& app, int argc, const char* const* argv) {
     return;
   throw InputError(concat("'", word, "' is no command", did_you_mean(word, commands),
                           ", must be one of ", join(commands, ", ")));
+}
+
+void check_paths(CLI::App& app) {
+  for (CLI::App* const command : app.get_subcommands({}))
+    for (const char* const name : {"plan", "file", "--chain", "--platform", "--output", "--report",
+                                   "--trace", "--csv", "--plot"})
+      if (CLI::Option* const option = command->get_option_no_throw(name))
+        option->check([](const std::string& path) { return io::unexpanded(path).value_or(""); });
 }
 
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {

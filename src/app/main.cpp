@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
 
+#include "trireme/core/visible.h"
+#include "trireme/io/terminal.h"
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,9 +35,10 @@ bool needs_runtime(int argc, char** argv) {
   for (const char* each : {"train", "profile", "export", "generate"})
     if (command == each) return true;
   if (command == "plan") return argc > 2 && argv[2][0] != '-';
+  std::error_code none;
   // Without a runtime a job is at least read and written out.
   return command == "check" && trireme::app::forecasts_a_job(argc, argv) &&
-         std::filesystem::exists(runtime_file());
+         std::filesystem::exists(runtime_file(), none);
 }
 
 /// LibTorch's threads spin some 4 ms for more work before they sleep, which keeps cores from those
@@ -73,7 +77,8 @@ int become_runtime(char** argv) {
   hold_save_signal(argv[1]);
   const std::filesystem::path runtime = runtime_file();
   execv(runtime.c_str(), argv);
-  std::cerr << "trireme: cannot start " << runtime.string() << ": " << std::strerror(errno)
+  std::cerr << "trireme: cannot start " << trireme::visible(runtime.string()) << ": "
+            << std::strerror(errno)
             << "; this build may be without the runtime (TRIREME_RUNTIME=OFF)\n";
   return 1;
 }
@@ -81,8 +86,9 @@ int become_runtime(char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  trireme::io::open_standard_descriptors();
   if (const char* const option = option_without_value(argc, argv)) {
-    std::cerr << "trireme: " << option << ": is empty, must have a value\n";
+    std::cerr << "trireme: " << trireme::visible(option) << ": is empty, must have a value\n";
     return 2;
   }
   return needs_runtime(argc, argv) ? become_runtime(argv) : trireme::app::run_pure(argc, argv);

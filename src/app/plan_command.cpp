@@ -8,6 +8,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/plan_page.h"
@@ -147,7 +148,7 @@ chain::Platform read_platform(const PlanArguments& arguments) {
                             arguments.ranks > 0 ? "--ranks" : "--stages", " is ", stages));
   if (platform.ranks.size() == stages) return platform;
   std::cerr << "planning for rank 0" << (stages > 1 ? concat("..", stages - 1) : "") << " of the "
-            << platform.ranks.size() << " in " << arguments.platform << "\n";
+            << platform.ranks.size() << " in " << visible(arguments.platform) << "\n";
   platform.ranks.resize(stages);
   std::erase_if(platform.overrides, [&](const chain::LinkOverride& one) {
     return std::max(one.from, one.to) >= arguments.stages;
@@ -188,7 +189,7 @@ int give(const PlanArguments& arguments, const Question& question, const plan::P
   }
   std::cout << report::plan_text(plan, question.chain, timeline);
   for (const std::string& file : {arguments.output, arguments.report}) {
-    if (!file.empty()) std::cout << "written: " << file << "\n";
+    if (!file.empty()) std::cout << "written: " << visible(file) << "\n";
   }
   return kDone;
 }

@@ -3,6 +3,7 @@
 
 #include "exit_code.h"
 
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/program/action.h"
 #include "trireme/report/chrome_trace.h"
@@ -41,8 +42,8 @@ int simulate_plan(const SimulateArguments& arguments) {
   }
   std::cout << report::simulation_text(planned.plan, simulation) << drawn_passes(planned.program);
   if (!arguments.trace.empty())
-    std::cout << "written: " << arguments.trace << " (for ui.perfetto.dev)\n";
-  if (!arguments.report.empty()) std::cout << "written: " << arguments.report << "\n";
+    std::cout << "written: " << visible(arguments.trace) << " (for ui.perfetto.dev)\n";
+  if (!arguments.report.empty()) std::cout << "written: " << visible(arguments.report) << "\n";
   return kDone;
 }
 

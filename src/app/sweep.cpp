@@ -6,6 +6,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/report/sweep.h"
 #include "trireme/report/text.h"
@@ -114,7 +115,7 @@ int give(const PlanArguments& arguments, const report::Sweep& sweep) {
             << report::exact_text(sweep.points.front().budget) << " to "
             << report::exact_text(sweep.points.back().budget) << "\n";
   for (const std::string& file : {arguments.csv, arguments.plot}) {
-    if (!file.empty()) std::cout << "written: " << file << "\n";
+    if (!file.empty()) std::cout << "written: " << visible(file) << "\n";
   }
   return kDone;
 }

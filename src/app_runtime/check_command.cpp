@@ -13,6 +13,7 @@
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
@@ -45,7 +46,7 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
     comm::run_local(
         1, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
         [&](comm::Channel& control) { plan_for(ranks, job, model, control, arguments); });
-    std::cerr << arguments.job_file << " is a good job: every rank within its budget\n";
+    std::cerr << visible(arguments.job_file) << " is a good job: every rank within its budget\n";
     return 0;
   } catch (const DoesNotFit& error) {
     if (arguments.json) std::cout << plan::to_json(error.infeasible());

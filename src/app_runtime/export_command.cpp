@@ -11,6 +11,7 @@
 #include "trireme/config/huggingface.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/io/pieces.h"
 #include "trireme/runtime/weights.h"
@@ -141,8 +142,11 @@ std::vector<std::string> write(const SavedRun& run, const ExportArguments& argum
   try {
     std::vector<std::string> files{write_values(run, arguments, draft, size)};
     if (output.extension() == kEnding) {
-      fs::rename(draft / files.front(), output);
-      fs::remove_all(draft);
+      fs::rename(draft / files.front(), output, failure);
+      if (failure)
+        throw Error(concat(arguments.output, ": cannot be made: ", failure.message(),
+                           ": name a place with -o that can be written"));
+      fs::remove_all(draft, failure);
       return files;
     }
     if (arguments.adapters) {
@@ -171,13 +175,15 @@ int export_run(const ExportArguments& arguments, const model::ModelRegistry& own
     if (arguments.adapters) require_adapters(run);
     Bytes size;
     const std::vector<std::string> files = write(run, arguments, size);
-    std::cout << "exported " << run.checkpoint.string() << " to " << arguments.output << ": "
-              << to_text(size) << " of " << arguments.type;
-    if (fs::is_directory(arguments.output)) std::cout << " (" << join(files, ", ") << ")";
+    std::cout << "exported " << visible(run.checkpoint.string()) << " to "
+              << visible(arguments.output) << ": " << to_text(size) << " of " << arguments.type;
+    std::error_code none;
+    if (fs::is_directory(arguments.output, none)) std::cout << " (" << join(files, ", ") << ")";
     std::cout << "\n";
     if (lacks_origin(run, arguments))
       std::cout << "note: without a tokenizer, for the weights that the run began with, "
-                << run.job.weights << ", are not here: copy it from there if they had one\n";
+                << visible(run.job.weights)
+                << ", are not here: copy it from there if they had one\n";
     return 0;
   } catch (...) {
     return exit_code_of_current_exception(true, "");

@@ -8,10 +8,12 @@
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/terminal.h"
 #include "trireme/runtime/weights.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -104,9 +106,14 @@ std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Sp
 void print(const GenerateArguments& arguments, const Speaker& speaker) {
   std::vector<std::int64_t> tokens = prompt_of(arguments, speaker);
   const bool as_text = speaker.bytes_are_tokens && !arguments.prompt_tokens;
+  // To a file or a program, bytes go as they are; what a model makes up must not steer a terminal.
+  const bool is_watched = ::isatty(STDOUT_FILENO) != 0;
   const auto say = [&](std::int64_t token, bool is_first) {
-    if (as_text)
-      std::cout << static_cast<char>(token);
+    const char byte = static_cast<char>(token);
+    if (as_text && !is_watched)
+      io::write_as_is(std::cout, {&byte, 1});
+    else if (as_text)
+      std::cout << byte;
     else
       std::cout << (is_first ? "" : ",") << token;
   };

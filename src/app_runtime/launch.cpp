@@ -9,6 +9,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 
 #include <c10/util/Exception.h>
 #include <sched.h>
@@ -128,31 +129,31 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
 int exit_code_of_current_exception(bool speak, const std::string& prefix) {
   const auto say = [&](const std::string& message) {
     if (speak)
-      std::cerr << "trireme: " << prefix << message
+      std::cerr << "trireme: " << visible(prefix) << message
                 << std::endl;  // NOLINT: flushed before the job is ended
   };
   try {
     throw;
   } catch (const InputError& error) {
-    say(error.what());
+    say(shown_words(error));
     return 2;
   } catch (const DoesNotFit& error) {
-    say(error.what());
+    say(shown_words(error));
     return 3;
   } catch (const Interrupted& error) {
-    say(error.what());
+    say(shown_words(error));
     return 130;
   } catch (const c10::OutOfMemoryError& error) {
-    say(error.what_without_backtrace());
+    say(shown_words(error));
     return 1;
   } catch (const c10::Error& error) {
-    say(error.what_without_backtrace());
+    say(shown_words(error));
     return 1;
   } catch (const std::bad_alloc&) {
     say(kOutOfMemory);
     return 1;
   } catch (const std::exception& error) {
-    say(error.what());
+    say(shown_words(error));
     return 1;
   }
 }

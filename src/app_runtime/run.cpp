@@ -7,8 +7,11 @@
 #include "profile_command.h"
 #include "train_command.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
+#include "trireme/io/terminal.h"
 
 #include <CLI/CLI.hpp>
 
@@ -35,6 +38,8 @@ void add_generate(CLI::App& app, GenerateArguments& arguments);
 /// Throws where two of these options name one file: the one that is written last would be all of
 /// it.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
+/// Has every option that names a file refuse what a shell would have expanded.
+void check_paths(CLI::App& app);
 /// Of the commands that read checkpoints.
 void add_step(CLI::App& command, std::optional<std::int64_t>& step);
 
@@ -44,11 +49,16 @@ int delivered(int code);
 }  // namespace
 
 int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
+  io::open_standard_descriptors();
+  const io::VisibleOutput out(std::cout), errors(std::cerr);
   CLI::App app(
       "Trains a chain of layers that does not fit: pipeline, recompute and offload planned "
       "together.",
       "trireme");
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return concat(visible(error.what()), "\nRun with --help for more information.\n");
+  });
   TrainArguments train_arguments;
   ProfileArguments profile_arguments;
   add_train(app, train_arguments);
@@ -60,6 +70,7 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   add_export(app, export_arguments);
   GenerateArguments generate_arguments;
   add_generate(app, generate_arguments);
+  check_paths(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -204,9 +215,16 @@ int delivered(int code) {
     io::require_written(std::cout, "standard output");
     return code;
   } catch (const std::exception& error) {
-    std::cerr << "trireme: " << error.what() << "\n";
+    std::cerr << "trireme: " << shown_words(error) << "\n";
     return code == 0 ? kFailed : code;
   }
+}
+
+void check_paths(CLI::App& app) {
+  for (CLI::App* const command : app.get_subcommands({}))
+    for (const char* const name : {"job", "run", "model", "--output", "--report", "--trace"})
+      if (CLI::Option* const option = command->get_option_no_throw(name))
+        option->check([](const std::string& path) { return io::unexpanded(path).value_or(""); });
 }
 
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files) {

@@ -5,6 +5,7 @@
 
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
+#include "trireme/io/terminal.h"
 
 #include <algorithm>
 #include <array>
@@ -133,7 +134,7 @@ Chain read_chain(const io::Node& document) {
   io::MapReader map(document);
   map.required("format").choice({std::string(kFormat)});
   Chain chain;
-  chain.name = map.required("name").text();
+  chain.name = io::name_in(map.required("name"));
   chain.input = map.required("input_bytes").bytes();
   const io::Node layers = map.required("layers");
   map.finish();
@@ -172,7 +173,7 @@ namespace {
 LayerCost read_layer(const io::Node& node, int number, Bytes& sum) {
   const std::string place = concat("layer ", number);
   LayerCost layer;
-  layer.name = io::MapReader(node.called(place)).required("name").text();
+  layer.name = io::name_in(io::MapReader(node.called(place)).required("name"));
 
   io::MapReader map(node.called(concat(place, " (", layer.name, ")")));
   map.required("name");

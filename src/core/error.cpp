@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/error.h"
 
+#include "trireme/core/out_of_memory.h"
 #include "trireme/core/text.h"
+
+#include <filesystem>
+#include <new>
 
 namespace trireme {
 
 std::string words_of(const std::exception& error) {
+  if (const auto* const of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    const std::string reason = of_file->code().message();
+    if (of_file->path1().empty())
+      return concat("the working folder cannot be used: ", reason, ": change to one that can");
+    return concat(of_file->path1().string(), ": cannot be used: ", reason);
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return kOutOfMemory;
   const std::string text = error.what();
   return text.substr(0, text.find("\nException raised from "));
 }

@@ -2,6 +2,7 @@
 #include "trireme/core/text.h"
 
 #include "trireme/core/error.h"
+#include "trireme/core/visible.h"
 
 #include <algorithm>
 #include <array>
@@ -175,8 +176,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return nearest.empty() ? "" : concat(" (did you mean '", nearest, "'?)");
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  if (rows.empty()) return "";
+std::string table(const std::vector<std::vector<std::string>>& cells) {
+  if (cells.empty()) return "";
+  std::vector<std::vector<std::string>> rows = cells;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = visible(cell);
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows) {
     ensure(row.size() == widths.size(), "every row of a table has as many cells as its head");

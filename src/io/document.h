@@ -52,7 +52,7 @@ Element read_json(std::string_view text, const Source& source);
 /// Whether `text` is one JSON document that is a list or an object.
 bool is_json(std::string_view text);
 
-/// A piece of a document as it is shown in a message: short, without control characters.
+/// A piece of a document as it is shown in a message: short, and visible().
 std::string shown(std::string_view text);
 
 /// "parent.key".

@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 
 #include <algorithm>
@@ -180,14 +181,14 @@ std::string Source::at(int line) const {
 
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 60;
-  std::string visible;
-  for (const char c : text) {
-    const bool begins_character = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-    if (visible.size() >= kMost && begins_character) return visible + "...";
-    const bool is_control = (static_cast<unsigned char>(c) < 0x20) || c == 0x7F;
-    visible.push_back(is_control ? '?' : c);
+  std::string seen;
+  while (!text.empty()) {
+    if (seen.size() >= kMost) return seen + "...";
+    const std::string_view character = first_character(text);
+    seen += visible_character(character);
+    text.remove_prefix(character.size());
   }
-  return visible;
+  return seen;
 }
 
 std::string key_below(std::string_view parent, std::string_view key) {

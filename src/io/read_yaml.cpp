@@ -3,6 +3,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -81,9 +82,6 @@ std::string_view without_byte_order_mark(std::string_view text);
 /// Throws InputError unless the text is UTF-8 without control characters. One of them (0x04) is
 /// yaml-cpp's own sign for the end of the text.
 void require_readable(std::string_view text, const Source& source);
-bool is_utf8(std::string_view text);
-/// Length of the UTF-8 character at the beginning of `text`, 0 if there is none.
-std::size_t character_size(std::string_view text);
 
 }  // namespace
 
@@ -175,41 +173,11 @@ void require_readable(std::string_view text, const Source& source) {
         (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
     if (is_control)
       throw InputError(concat(source.at(line), "not a text: holds control character ", int{byte}));
-    const std::size_t size = character_size(text);
+    const std::size_t size = utf8_size(text);
     if (size == 0) throw InputError(concat(source.at(line), "not a text in UTF-8"));
     line += byte == '\n' ? 1 : 0;
     text.remove_prefix(size);
   }
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t size = character_size(text);
-    if (size == 0) return false;
-    text.remove_prefix(size);
-  }
-  return true;
-}
-
-std::size_t character_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0) return continues(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead < 0xF0) {
-    const bool overlong = lead == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead < 0xF5) {
-    const bool overlong = lead == 0xF0 && byte(1) < 0x90;
-    const bool beyond = lead == 0xF4 && byte(1) >= 0x90;
-    return continues(1) && continues(2) && continues(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
 }
 
 }  // namespace

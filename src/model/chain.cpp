@@ -4,6 +4,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -71,7 +72,12 @@ InputGradient input_gradient(const ChainModel& model, int number) {
 }
 
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own) {
-  return std::visit(Maker{own}, spec);
+  ChainModel model = std::visit(Maker{own}, spec);
+  for (const LayerRecipe& layer : model.layers)
+    if (!is_visible(layer.name))
+      throw InputError(concat("the layer '", visible(layer.name),
+                              "' has a control character in its name, must have one without any"));
+  return model;
 }
 
 namespace {

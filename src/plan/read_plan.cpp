@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/platform.h"
 #include "trireme/core/text.h"
+#include "trireme/io/terminal.h"
 #include "trireme/plan/plan.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/groups.h"
@@ -58,7 +59,7 @@ Plan read_plan(const io::Node& document) {
   map.required("format").choice({"trireme-plan/1"});
   Plan plan;
   io::MapReader chain(map.required("chain"));
-  plan.chain_name = chain.required("name").text();
+  plan.chain_name = io::name_in(chain.required("name"));
   plan.chain_digest = chain.required("digest").text();
   chain.finish();
   plan.schedule = map.required("schedule").choice({"1f1b", "gpipe"});

@@ -4,6 +4,7 @@
 #include "numbers.h"
 
 #include "trireme/core/text.h"
+#include "trireme/io/terminal.h"
 
 #include <utility>
 
@@ -42,7 +43,8 @@ void Progress::step(std::int64_t done, double loss, Seconds now) {
     if (left > 0) text += concat("  ", to_text(passed * (left / steps)), " left");
   }
   if (options_.is_terminal) {
-    out_ << kRestart << text << std::flush;
+    io::write_as_is(out_, kRestart);
+    out_ << text << std::flush;
     line_is_open_ = true;
     drawn_ = now;
   } else {
@@ -61,7 +63,7 @@ void Progress::saved(std::int64_t done, Bytes size, Seconds time, Seconds held) 
 }
 
 void Progress::stay(std::int64_t done, const std::string& text) {
-  if (std::exchange(line_is_open_, false)) out_ << kRestart;
+  if (std::exchange(line_is_open_, false)) io::write_as_is(out_, kRestart);
   out_ << concat(place(done), "  ", text, "\n") << std::flush;
 }
 

@@ -1,6 +1,7 @@
 // A look at the optimiser's state, wherever it is.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/error.h"
+#include "trireme/core/visible.h"
 #include "trireme/device/place.h"
 #include "trireme/runtime/optimizer.h"
 
@@ -23,7 +24,7 @@ Optimizer::Access::~Access() {
     if (StreamedWeights* const weights = optimizer_.stage_.weights()) weights->close();
   } catch (const std::exception& error) {
     // The next update needs what is lost and says so; an error that is on its way matters more.
-    std::fprintf(stderr, "trireme: state was lost: %s\n", error.what());
+    std::fprintf(stderr, "trireme: state was lost: %s\n", visible(error.what()).c_str());
   }
 }
 

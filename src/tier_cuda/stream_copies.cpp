@@ -4,6 +4,7 @@
 #include "file_lane.h"
 
 #include "trireme/core/error.h"
+#include "trireme/core/visible.h"
 #include "trireme/tier/storage_bytes.h"
 #include "trireme/tier_cuda/cuda_calls.h"
 
@@ -124,7 +125,7 @@ void StreamCopies::abandon() noexcept {
     drain();
   } catch (const std::exception& error) {
     // The device is lost; so are the copies, and the error that matters is on its way already.
-    std::fprintf(stderr, "trireme: copies were given up: %s\n", error.what());
+    std::fprintf(stderr, "trireme: copies were given up: %s\n", visible(error.what()).c_str());
   }
   for (const auto& [key, value] : away_) {
     for (const OuterStore::Place& place : value.places) store_.release(place);

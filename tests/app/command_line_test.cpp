@@ -29,5 +29,25 @@ TEST(CommandLine, IsNotTakenForSomethingElse) {
   EXPECT_THAT(version.out, testing::StartsWith("trireme 0."));
 }
 
+// A chain is a file that people hand on: its words must not act on the terminal of who looks at it.
+TEST(CommandLine, ShowsNoControlCharactersOfFilesAndArguments) {
+  const PlanFolder files;
+  std::string chain = text_of(files.chain);
+  const std::size_t name = chain.find("name: ");
+  chain.replace(name, chain.find('\n', name) - name, "name: \"\\e[2J\\x9b31m\\na\"");
+  const std::string bad = files.folder.file("bad.yaml", chain);
+  const std::string plan = kTrireme + " plan --chain ";
+  for (const std::string& command :
+       {plan + bad, plan + "'x\x1b[2J\n\r.yaml'", plan + files.chain + " --solver 'a\x1b\nb'",
+        plan + files.chain + " '--no\x1b\nsuch'", kTrireme + " '\x1b\nx'"}) {
+    const CommandResult run = run_command(command);
+    EXPECT_EQ(run.exit_code, 2) << command;
+    const std::string said = run.out + run.errors;
+    for (const char* const control : {"\x1b", "\r", "\xc2\x9b"})
+      EXPECT_THAT(said, testing::Not(HasSubstr(control)));
+    EXPECT_THAT(said, HasSubstr("\\u001b"));
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include "chain/reading.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
 #include <gmock/gmock.h>
@@ -297,6 +298,21 @@ TEST(LoadChain, ReadsTenThousandLayers) {
   io::write_file(folder / "c.yaml", to_yaml(chain));
 
   EXPECT_EQ(load_chain(folder / "c.yaml"), chain);
+}
+
+// They are printed, in tables and in lines of their own.
+TEST(ReadChain, RefusesNamesWithControlCharacters) {
+  const std::string layers = "input_bytes: 8\nlayers:\n" + kLayer;
+  for (const char* const name : {"\\e[2J", "a\\nb", "\\a", "\\x9b31m", "\\u202e"}) {
+    const std::string quoted = concat('"', name, '"');
+    EXPECT_THAT(refusal(concat("format: trireme-chain/1\nname: ", quoted, "\n", layers)),
+                testing::HasSubstr("c.yaml:2: name holds a control character"));
+    EXPECT_THAT(refusal(concat(kHead, "  - {name: ", quoted,
+                               ", forward_s: 1, backward_s: 2, output_bytes: 3, tape_bytes: 4}\n")),
+                testing::HasSubstr("name holds a control character"));
+  }
+  EXPECT_EQ(read(concat("format: trireme-chain/1\nname: \"r\u00e9seau \\u5c42\"\n", layers)).name,
+            "r\u00e9seau \u5c42");
 }
 
 }  // namespace

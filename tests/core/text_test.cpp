@@ -2,13 +2,16 @@
 #include "trireme/core/text.h"
 
 #include "trireme/core/error.h"
+#include "trireme/core/visible.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <new>
 #include <random>
 #include <string>
 #include <utility>
@@ -168,5 +171,65 @@ TEST(Table, RefusesARowOfAnotherLength) {
   EXPECT_THROW(table({{"a", "b"}, {"c"}}), LogicError);
 }
 
+TEST(Visible, IsOneLineWithoutControlCharacters) {
+  EXPECT_EQ(visible("a\nb\r\tc"), "a\\nb\\r\\tc");
+  EXPECT_EQ(visible(std::string("\0\x1b\x7f", 3)), "\\u0000\\u001b\\u007f");
+  EXPECT_EQ(visible("\xc2\x80\xc2\x9f\xc2\xa0"), "\\u0080\\u009f\xc2\xa0");
+  EXPECT_EQ(visible("\xe2\x80\xa8\xe2\x80\xaa\xe2\x81\xa9"), "\\u2028\\u202a\\u2069");
+}
+
+// Vectors of the Unicode Standard, table 3-7: what is no well-formed UTF-8.
+TEST(Visible, ShowsBytesThatAreNoUtf8) {
+  EXPECT_EQ(visible("\xc0\xaf"), "\\xc0\\xaf");
+  EXPECT_EQ(visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  EXPECT_EQ(visible("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(visible("a\x9b"
+                    "31m\xe2\x82"),
+            "a\\x9b31m\\xe2\\x82");
+}
+
+TEST(Visible, LeavesLettersOfAllKindsAlone) {
+  for (const char* const text : {"", "block1.mlp", "\xc3\xa9", "\xd7\x90\xd7\x91", "\xef\xbf\xbd",
+                                 "\xf0\x9f\x9a\xa3", "\\n"}) {
+    EXPECT_EQ(visible(text), text);
+    EXPECT_TRUE(is_visible(text));
+  }
+}
+
+TEST(Table, HasALineForEveryRowWhateverIsInItsCells) {
+  EXPECT_EQ(table({{"name"}, {"a\nb\x1b"}}), "name\n----------\na\\nb\\u001b\n");
+}
+
+/// Lets its thread have no memory but in small pieces.
+class NoMemory {
+ public:
+  NoMemory() { is_on() = true; }
+  ~NoMemory() { is_on() = false; }
+  static bool& is_on() {
+    thread_local bool on = false;
+    return on;
+  }
+};
+
+TEST(Concat, ThrowsWhereMemoryEndsRatherThanEndItsText) {
+  const std::string large(1 << 20, 'x');
+  const NoMemory from_here_on;
+  EXPECT_THROW(concat(large, large), std::bad_alloc);
+}
+
 }  // namespace
 }  // namespace trireme
+
+void* operator new(std::size_t size) {
+  constexpr std::size_t kSmall = 1 << 16;
+  void* const memory =
+      trireme::NoMemory::is_on() && size > kSmall ? nullptr : std::malloc(size);  // NOLINT
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);  // NOLINT
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);  // NOLINT
+}

@@ -237,7 +237,7 @@ TEST(Node, RefusesOtherStructure) {
 TEST(Node, ShowsFoundTextShortAndPrintable) {
   expect_refusals(
       {Refusal{std::string(100, 'x'), as_bool, std::string(60, 'x') + "..., must be true or false"},
-       Refusal{"\"a\\x1b[31mb\\0\"", as_bool, "\"a?[31mb?\", must be true or false"}});
+       Refusal{"\"a\\x1b[31mb\\0\"", as_bool, "\"a\\u001b[31mb\\u0000\", must be true or false"}});
 }
 
 }  // namespace

@@ -13,10 +13,11 @@
 
 namespace trireme {
 
-/// The parts, streamed one after the other.
+/// The parts, streamed one after the other. Throws std::bad_alloc.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);  // else a text for which memory ends is cut short
   (out << ... << parts);
   return std::move(out).str();
 }
@@ -53,7 +54,7 @@ std::string nearest_word(std::string_view word, std::span<const std::string> can
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
 /// Columns padded to their widest cell, first row as header with a rule below; numbers
-/// right-aligned. Every row must have as many cells as the first.
+/// right-aligned. Every row must have as many cells as the first. Cells are made visible().
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace trireme
