@@ -4,6 +4,8 @@
 #include "built_in.h"
 
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
+#include "trireme/io/file.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -37,14 +39,25 @@ void check(const JobSpec& job) {
   check_transport(job);
 }
 
+void check_paths(const JobSpec& job) {
+  const auto check = [&](std::string_view key, const std::string& path) {
+    if (const auto why = io::unexpanded(path)) job.fail(key, *why);
+  };
+  check("report.directory", job.report.directory);
+  check("plan.file", job.plan.file);
+  check("memory.disk_path", job.memory.disk_path);
+  for (const std::string& file : job.data.files) check("data.files", file);
+  if (const auto* const script = std::get_if<TorchScriptSpec>(&job.model))
+    for (const std::string& file : script->files) check("model.files", file);
+}
+
 namespace {
 
 void check_name(const JobSpec& job) {
   // It names a folder below runs/.
   if (job.name.empty() || job.name.find('/') != std::string::npos)
     job.fail("name", concat("is \"", job.name, "\", must be a word without /"));
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
-  if (std::any_of(job.name.begin(), job.name.end(), is_control))
+  if (!is_visible(job.name))
     job.fail("name", "holds a control character, must be a word without any");
 }
 

@@ -9,6 +9,9 @@ namespace trireme::config {
 /// Throws InputError when two keys contradict each other or one lacks another.
 void check(const JobSpec& job);
 
+/// Throws InputError for a path with something that a shell would have expanded.
+void check_paths(const JobSpec& job);
+
 /// The part of it that is about `model`.
 void check_model(const JobSpec& job);
 

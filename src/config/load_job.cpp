@@ -35,6 +35,7 @@ JobSpec read_job(const io::Node& document, const LoadOptions& options) {
   job.data.kind = data_kinds_of(job.model).front();
   walk(fields, job);
   fields.finish();
+  check_paths(job);
   if (job.report.directory.empty()) job.report.directory = "runs/" + job.name;
   check(job);
   return job;

@@ -9,6 +9,7 @@
 #include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
+#include "trireme/io/file.h"
 
 #include <optional>
 #include <set>
@@ -51,6 +52,9 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
     return section ? io::MapReader(*section).optional(key) : std::nullopt;
   };
   const auto weights = find(kWeights), kind = find(kKind), adapters = find(kAdapters);
+  for (const std::optional<io::Node>& path : {weights, adapters})
+    if (path)
+      if (const auto why = io::unexpanded(path->text())) path->fail(*why);
   if (weights) into.weights = weights->text();
   const std::optional<ModelSpec> said = said_by(into.weights);
 

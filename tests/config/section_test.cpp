@@ -3,10 +3,13 @@
 #include "support/input_error.h"
 
 #include "trireme/config/job.h"
+#include "trireme/core/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::config {
@@ -232,6 +235,26 @@ TEST(Job, RefusesABrokenRest) {
        {"report: {html: 1}", "report.html is 1, must be true or false"},
        {"report: {dir: x}",
         "report.dir is not a key here (known: directory, log_every, tensorboard, html)"}});
+}
+
+// Whatever takes them, and wherever else they would only have been a strange name.
+TEST(Job, RefusesPathsThatAShellWouldHaveExpanded) {
+  const std::string gpt = "model: {kind: gpt}\n", text = "data: {files: [x]}\n";
+  const std::vector<std::pair<std::string, std::string>> jobs{
+      {gpt + text + "report: {directory: PATH}", "report.directory"},
+      {gpt + text + "plan: {file: PATH}", "plan.file"},
+      {gpt + text + "memory: {disk_path: PATH}", "memory.disk_path"},
+      {gpt + "data: {files: [x, PATH]}", "data.files"},
+      {"model: {kind: torchscript, files: [PATH]}\n" + text, "model.files"},
+      {"model: {weights: PATH}\n" + text, "model.weights"},
+      {"model: {kind: gpt, weights: x, lora_rank: 2, adapters: PATH}\n" + text, "model.adapters"}};
+  for (const auto& [job, key] : jobs)
+    for (const char* const path : {"~/a", "$NO_SUCH/a", "${NO_SUCH}/a"}) {
+      std::string with_path = job;
+      with_path.replace(with_path.find("PATH"), 4, concat('"', path, '"'));
+      EXPECT_THAT(input_error([&] { read_job(io::parse(with_path, "a.yaml"), {}); }),
+                  testing::HasSubstr(concat(key, " is ", path, ", but ")));
+    }
 }
 
 }  // namespace
