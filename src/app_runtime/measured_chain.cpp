@@ -9,6 +9,7 @@
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/profile/stored.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ class ChainsOfKinds {
   ChainsOfKinds(const config::JobSpec& job, const RankContext& context, std::ostream& out);
 
   /// Every rank: whether all were known without measuring any.
-  bool find_stored();
+  bool find_stored(const model::ChainModel& model);
   /// Every rank: those that were not.
   void measure(const model::ChainModel& model);
   MeasuredChain result() const;
@@ -70,7 +71,7 @@ profile::MeasureOptions measure_options(const RankContext& context) {
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                              const RankContext& context, std::ostream& out) {
   ChainsOfKinds chains(job, context, out);
-  if (!chains.find_stored()) chains.measure(model);
+  if (!chains.find_stored(model)) chains.measure(model);
   return chains.result();
 }
 
@@ -85,15 +86,23 @@ ChainsOfKinds::ChainsOfKinds(const config::JobSpec& job, const RankContext& cont
       kinds_(rank_kinds(job, context)),
       chains_(job.pipeline.speeds ? 1 : kinds_.machines.size()) {}
 
-bool ChainsOfKinds::find_stored() {
-  for (std::size_t kind = 0; kind < chains_.size(); ++kind) {
-    std::optional<profile::Stored> stored;
-    if (speaks()) stored = profile::find_stored(dependencies(kind), profiles_folder(job_));
-    const std::string known =
-        comm::broadcast(context_.channel, all_, stored ? chain::to_yaml(stored->chain) : "",
-                        "stored profile of rank 0");
-    if (!known.empty()) chains_[kind] = chain::read_chain(io::parse(known, "chain"));
-    if (stored) say(*stored, "measured earlier");
+bool ChainsOfKinds::find_stored(const model::ChainModel& model) {
+  std::vector<std::string> known(chains_.size());
+  const auto look = [&] {
+    for (std::size_t kind = 0; speaks() && kind < known.size(); ++kind) {
+      const profile::Found found =
+          profile::find_stored(dependencies(kind), model, profiles_folder(job_));
+      if (!found.refused.empty()) out_ << "note: " << visible(found.refused) << "\n";
+      if (!found.stored) continue;
+      known[kind] = chain::to_yaml(found.stored->chain);
+      say(*found.stored, "measured earlier");
+    }
+  };
+  comm::work_beside_rounds(context_.channel, look, "look for stored profiles");
+  for (std::size_t kind = 0; kind < known.size(); ++kind) {
+    const std::string of_rank_0 =
+        comm::broadcast(context_.channel, all_, known[kind], "stored profile of rank 0");
+    if (!of_rank_0.empty()) chains_[kind] = chain::read_chain(io::parse(of_rank_0, "chain"));
   }
   return std::all_of(chains_.begin(), chains_.end(),
                      [](const auto& chain) { return chain.has_value(); });
@@ -106,14 +115,17 @@ void ChainsOfKinds::measure(const model::ChainModel& model) {
       context_.channel, [&] { mine = measured_share(model); }, "profiling");
   const std::vector<std::string> shares =
       comm::all_gather(context_.channel, all_, mine, "profiles of all ranks");
-  for (std::size_t kind = 0; kind < chains_.size(); ++kind) {
-    if (chains_[kind]) continue;
-    std::vector<std::string> of_kind;
-    for (const int rank : kinds_.ranks_of(static_cast<int>(kind)))
-      of_kind.push_back(shares[static_cast<std::size_t>(rank)]);
-    chains_[kind] = sum_of(of_kind);
-    if (speaks()) keep(kind);
-  }
+  const auto sum_up = [&] {
+    for (std::size_t kind = 0; kind < chains_.size(); ++kind) {
+      if (chains_[kind]) continue;
+      std::vector<std::string> of_kind;
+      for (const int rank : kinds_.ranks_of(static_cast<int>(kind)))
+        of_kind.push_back(shares[static_cast<std::size_t>(rank)]);
+      chains_[kind] = sum_of(of_kind);
+      if (speaks()) keep(kind);
+    }
+  };
+  comm::work_beside_rounds(context_.channel, sum_up, "storing of profiles");
 }
 
 std::string ChainsOfKinds::measured_share(const model::ChainModel& model) const {
@@ -140,13 +152,13 @@ void ChainsOfKinds::keep(std::size_t kind) const {
   try {
     say(profile::store(*chains_[kind], dependencies(kind), profiles_folder(job_)), how);
   } catch (const Error& error) {
-    out_ << "profile: " << how << ", and will be again: " << error.what() << "\n";
+    out_ << "profile: " << how << ", and will be again: " << shown_words(error) << "\n";
   }
 }
 
 void ChainsOfKinds::say(const profile::Stored& stored, const std::string& how) const {
-  out_ << "profile: " << stored.chain.length() << " layers, " << how << " (" << stored.file.string()
-       << ")\n";
+  out_ << "profile: " << stored.chain.length() << " layers, " << how << " ("
+       << visible(stored.file.string()) << ")\n";
 }
 
 MeasuredChain ChainsOfKinds::result() const {

@@ -10,6 +10,7 @@
 #include "trireme/config/job.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/io/node.h"
 #include "trireme/profile/stored.h"
@@ -71,8 +72,10 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
   const profile::Stored stored = profile::load_or_measure(
       model, job, options, profiles_folder(job),
       arguments.fresh ? profile::Reuse::kForbidden : profile::Reuse::kAllowed);
+  if (!stored.refused.empty()) std::cerr << "note: " << visible(stored.refused) << "\n";
   if (!stored.problem.empty())
-    std::cerr << "note: measured, but not kept for the next time: " << stored.problem << "\n";
+    std::cerr << "note: measured, but not kept for the next time: " << visible(stored.problem)
+              << "\n";
   if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
   print(arguments, stored, threads);
 }
@@ -92,8 +95,8 @@ void print(const ProfileArguments& arguments, const profile::Stored& stored, int
             << profile::to_table(stored.chain);
   if (stored.problem.empty())
     std::cout << (stored.was_there ? "measured earlier (--fresh measures again): " : "stored in ")
-              << stored.file.string() << "\n";
-  if (!arguments.output.empty()) std::cout << "chain: " << arguments.output << "\n";
+              << visible(stored.file.string()) << "\n";
+  if (!arguments.output.empty()) std::cout << "chain: " << visible(arguments.output) << "\n";
 }
 
 }  // namespace

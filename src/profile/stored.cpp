@@ -19,14 +19,23 @@ namespace {
 
 /// To be raised when the same program text would give other costs (what is measured, how it is
 /// written).
-constexpr int kFormat = 4;
+constexpr int kFormat = 5;
+/// Of the costs, behind what they hold for.
+constexpr std::string_view kBegin = "format: trireme-chain/";
 
 /// Digest of the running program's file, and of what it loads for `device`.
 std::string program_digest(const std::string& device);
 /// Which kernels a GPU takes, where a choice has been made.
 std::string kernels_of(const config::JobSpec& job);
 std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder);
-std::optional<chain::Chain> read_stored(const std::filesystem::path& file);
+/// Throws InputError where the file is not what store() has written for these dependencies and this
+/// model.
+chain::Chain read_stored(const std::filesystem::path& file, const std::string& dependencies,
+                         const model::ChainModel& model);
+/// Throws InputError.
+void require_of(const model::ChainModel& model, const chain::Chain& chain);
+/// What stands before the costs: what they hold for, and their digest.
+std::string head_of(const std::string& dependencies, std::string_view costs);
 /// The lines of `text` as YAML comments.
 std::string commented(const std::string& text);
 
@@ -56,35 +65,47 @@ std::string dependencies(const config::JobSpec& job, const std::string& machine)
       "\n");
 }
 
-std::optional<Stored> find_stored(const std::string& dependencies,
-                                  const std::filesystem::path& folder) {
+Found find_stored(const std::string& dependencies, const model::ChainModel& model,
+                  const std::filesystem::path& folder) {
   const std::filesystem::path file = file_of(dependencies, folder);
-  auto chain = read_stored(file);
-  if (!chain) return std::nullopt;
-  return Stored{.chain = std::move(*chain), .file = file, .was_there = true, .problem = {}};
+  std::error_code none;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(file, none))) return {};
+  try {
+    return {.stored = Stored{.chain = read_stored(file, dependencies, model),
+                             .file = file,
+                             .was_there = true},
+            .refused = {}};
+  } catch (const InputError& error) {
+    return {.stored = std::nullopt,
+            .refused = concat(error.what(), ": is not what was measured for this job, which is ",
+                              "measured again and replaces it")};
+  }
 }
 
 Stored store(chain::Chain chain, const std::string& dependencies,
              const std::filesystem::path& folder) {
   const std::filesystem::path file = file_of(dependencies, folder);
-  io::write_file(file, concat("# Measured by trireme profile. These costs hold for:\n",
-                              commented(dependencies), chain::to_yaml(chain)));
-  return {.chain = std::move(chain), .file = file, .was_there = false, .problem = {}};
+  const std::string costs = chain::to_yaml(chain);
+  io::write_own_file(file, head_of(dependencies, costs) + costs);
+  return {.chain = std::move(chain), .file = file};
 }
 
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse) {
   const std::string known = dependencies(job, machine(options.threads, options.place));
-  if (reuse == Reuse::kAllowed) {
-    if (auto stored = find_stored(known, folder)) return std::move(*stored);
-  }
+  Found found;
+  if (reuse == Reuse::kAllowed) found = find_stored(known, model, folder);
+  if (found.stored) return std::move(*found.stored);
   chain::Chain measured = measure(model, job, options);
+  Stored fresh{.chain = measured};
   try {
-    return store(measured, known, folder);
+    fresh = store(std::move(measured), known, folder);
   } catch (const Error& error) {  // what took minutes is not lost with a place for it
-    return {.chain = std::move(measured), .file = {}, .was_there = false, .problem = error.what()};
+    fresh.problem = error.what();
   }
+  fresh.refused = std::move(found.refused);
+  return fresh;
 }
 
 namespace {
@@ -92,7 +113,8 @@ namespace {
 std::string program_digest(const std::string& device) {
   std::string files = io::read_file("/proc/self/exe");
   const std::filesystem::path library = device::cuda_library();
-  if (device == "cuda" && std::filesystem::exists(library)) files += io::read_file(library);
+  std::error_code none;
+  if (device == "cuda" && std::filesystem::exists(library, none)) files += io::read_file(library);
   return digest(files);
 }
 
@@ -107,14 +129,39 @@ std::filesystem::path file_of(const std::string& known, const std::filesystem::p
   return folder / concat(digest(known), ".yaml");
 }
 
-std::optional<chain::Chain> read_stored(const std::filesystem::path& file) {
-  std::error_code none;
-  if (!std::filesystem::exists(file, none)) return std::nullopt;
+chain::Chain read_stored(const std::filesystem::path& file, const std::string& dependencies,
+                         const model::ChainModel& model) {
+  const std::string text = io::read_file(file, chain::kMaxChainFile);
+  // A file of another job under this name, and every byte that was changed, shows in its head.
+  const std::size_t before = text.find(concat("\n", kBegin));
+  const std::size_t begin = before == std::string::npos ? before : before + 1;
+  const std::string_view costs =
+      begin == std::string::npos ? std::string_view() : std::string_view(text).substr(begin);
+  if (head_of(dependencies, costs) + std::string(costs) != text)
+    throw InputError(concat(file.string(), ": was changed, or made for something else"));
+  chain::Chain chain = chain::read_chain(io::parse(costs, file.string()));
   try {
-    return chain::load_chain(file);
-  } catch (const InputError&) {
-    return std::nullopt;  // damaged: measured again and replaced
+    require_of(model, chain);
+  } catch (const InputError& error) {
+    throw InputError(concat(file.string(), ": ", error.what()));
   }
+  return chain;
+}
+
+void require_of(const model::ChainModel& model, const chain::Chain& chain) {
+  if (chain.length() != model.length())
+    throw InputError(concat("has ", chain.length(), " layers, the model has ", model.length()));
+  for (int number = 1; number <= chain.length(); ++number) {
+    const std::string& name = model.layers[static_cast<std::size_t>(number - 1)].name;
+    if (chain.layer(number).name != name)
+      throw InputError(
+          concat("layer ", number, " is ", chain.layer(number).name, ", the model's is ", name));
+  }
+}
+
+std::string head_of(const std::string& dependencies, std::string_view costs) {
+  return concat("# Measured by trireme profile. These costs hold for:\n", commented(dependencies),
+                "# Digest of what follows: ", digest(costs), "\n");
 }
 
 std::string commented(const std::string& text) {

@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 
@@ -120,6 +121,71 @@ TEST(Dependencies, OfSgdSayWhetherItHasMomentum) {
   without.train.optimizer = {.kind = "sgd", .momentum = 0};
 
   EXPECT_NE(dependencies(with, "CPU"), dependencies(without, "CPU"));
+}
+
+/// Costs as they are stored, of which something was changed by hand, and what reading says of it.
+class Foreign : public testing::Test {
+ protected:
+  Foreign() : first_(stored(folder_)), text_(text_of(first_.file)) {}
+
+  void put(const std::string& text) const { std::ofstream(first_.file) << text; }
+  void expect_measured_again() const {
+    const Stored second = stored(folder_);
+    EXPECT_FALSE(second.was_there);
+    EXPECT_THAT(second.refused, testing::HasSubstr(first_.file.string()));
+    EXPECT_EQ(chain::load_chain(first_.file), second.chain);
+    EXPECT_TRUE(stored(folder_).was_there);
+  }
+
+  TemporaryFolder folder_;
+  const Stored first_;
+  const std::string text_;
+};
+
+TEST_F(Foreign, CostsOfAnotherModelAreMeasuredAgain) {
+  const config::JobSpec larger =
+      job_of(config::MlpSpec{.inputs = 4, .widths = {6, 6}, .classes = 2}, 2);
+  put(text_of(load_or_measure(model::make_model(larger.model), larger, quick(),
+                              folder_.path() / "profiles", Reuse::kAllowed)
+                  .file));
+  expect_measured_again();
+}
+
+TEST_F(Foreign, AChainThatIsNotOursIsMeasuredAgain) {
+  put("format: trireme-chain/1\nname: x\ninput_bytes: 1\nlayers:\n"
+      "  - {name: a, forward_s: 1e-3, backward_s: 1e-3, output_bytes: 4, tape_bytes: 8}\n");
+  expect_measured_again();
+}
+
+// A chain like any other but for a number: nothing else says that it is wrong.
+TEST_F(Foreign, ANumberThatWasChangedIsMeasuredAgain) {
+  std::string changed = text_;
+  const std::size_t at = changed.rfind("output_bytes: ") + std::string("output_bytes: ").size();
+  changed.insert(at, "1");
+  put(changed);
+  expect_measured_again();
+}
+
+TEST_F(Foreign, LayersOfOtherNamesAreMeasuredAgainEvenWithTheirOwnDigest) {
+  chain::Chain renamed = first_.chain;
+  renamed.layers.front().name += "x";
+  const config::JobSpec job = small();
+  store(renamed, dependencies(job, machine(1)), folder_.path() / "profiles");
+  expect_measured_again();
+}
+
+TEST_F(Foreign, WhatIsNoFileIsReplaced) {
+  std::filesystem::remove(first_.file);
+  ASSERT_EQ(::mkfifo(first_.file.c_str(), 0600), 0);
+  expect_measured_again();
+}
+
+TEST_F(Foreign, ALinkIsReplacedAndWhatItNamesStays) {
+  const std::string user = folder_.file("of-the-user", "precious");
+  std::filesystem::remove(first_.file);
+  std::filesystem::create_symlink(user, first_.file);
+  expect_measured_again();
+  EXPECT_EQ(text_of(user), "precious");
 }
 
 }  // namespace

@@ -25,22 +25,31 @@ std::string dependencies(const config::JobSpec& job, const std::string& machine)
 /// A chain of measured costs with its place.
 struct Stored {
   chain::Chain chain;
-  std::filesystem::path file;
-  bool was_there = false;  ///< nothing was measured
-  std::string problem;     ///< why it could not be stored: there is no file then
+  std::filesystem::path file = {};
+  bool was_there = false;    ///< nothing was measured
+  std::string problem = {};  ///< why it could not be stored: there is no file then
+  std::string refused = {};  ///< as in Found: what it was measured in place of
 };
 
-/// What is stored in `folder` for these dependencies(), if it can be read.
-std::optional<Stored> find_stored(const std::string& dependencies,
-                                  const std::filesystem::path& folder);
+/// What there is in a folder.
+struct Found {
+  std::optional<Stored> stored;
+  /// Why what has the file's name is not taken, with that name; empty where there is none.
+  std::string refused;
+};
+
+/// What is stored in `folder` for these dependencies(), of this model, byte by byte as it was
+/// written: what else has that name is refused, and is replaced by what store() writes.
+Found find_stored(const std::string& dependencies, const model::ChainModel& model,
+                  const std::filesystem::path& folder);
 /// Stores a chain that was measured under these dependencies().
 Stored store(chain::Chain chain, const std::string& dependencies,
              const std::filesystem::path& folder);
 
 enum class Reuse { kAllowed, kForbidden };
 
-/// The chain stored in `folder` for these dependencies; where there is none, or none that can be
-/// read, or with kForbidden, measures it and stores it there. Where it cannot be stored it says
+/// The chain stored in `folder` for these dependencies; where there is none, as find_stored() says,
+/// or with kForbidden, measures it and stores it there. Where it cannot be stored it says
 /// why.
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
