@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMostHead = 100'000'000;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr const char *kOneFile = "model.safetensors", *kIndex = "model.safetensors.index.json";
+constexpr std::string_view kMetadata = "__metadata__";
 
 const std::map<std::string, std::int64_t>& bytes_of_types() {
   static const std::map<std::string, std::int64_t> bytes{
@@ -40,6 +41,8 @@ struct Head {
 Head head_of(const fs::path& file);
 Entry entry_of(const io::Node& tensor, const std::string& file, const Head& head);
 void add_file(TensorSet& set, const std::string& file);
+/// Throws InputError unless the tensors of a head have every byte behind it, and each one tensor.
+void require_covered(const Head& head, const fs::path& file);
 /// Files that an index names.
 std::set<std::string> files_of(const fs::path& index);
 
@@ -79,8 +82,9 @@ std::set<std::string> files_of(const fs::path& index) {
 
 void add_file(TensorSet& set, const std::string& file) {
   const Head head = head_of(set.folder / file);
+  require_covered(head, set.folder / file);
   for (const auto& [name, tensor] : head.tensors.entries()) {
-    if (name == "__metadata__") continue;
+    if (name == kMetadata) continue;
     if (!set.tensors.emplace(name, entry_of(tensor, file, head)).second)
       tensor.fail("is in another file of this folder, too");
   }
@@ -103,6 +107,36 @@ Head head_of(const fs::path& file) {
   return {.tensors = io::parse(text, file.string()),
           .begin = begin,
           .length = in.size().count() - begin};
+}
+
+void require_covered(const Head& head, const fs::path& file) {
+  struct Part {
+    std::int64_t first, last;
+    io::Node tensor;
+  };
+  std::vector<Part> parts;
+  for (const auto& [name, tensor] : head.tensors.entries()) {
+    if (name == kMetadata) continue;
+    const Entry entry = entry_of(tensor, file.filename().string(), head);
+    const std::int64_t first = entry.offset.count() - head.begin;
+    parts.push_back({first, first + entry.size.count(), tensor});
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+    return std::pair(a.first, a.last) < std::pair(b.first, b.last);
+  });
+  std::int64_t end = 0;
+  for (const Part& part : parts) {
+    if (part.first != end)
+      part.tensor.fail(concat("begins at byte ", part.first, ", must begin at ", end,
+                              part.first < end ? ", where the tensor before it ends: two tensors "
+                                                 "cannot have the same bytes"
+                                               : ": the bytes before it are no tensor's",
+                              "; save the file again"));
+    end = part.last;
+  }
+  if (end != head.length)
+    throw InputError(concat(file.string(), ": is not a safetensors file: its tensors end at byte ",
+                            end, ", but it has ", head.length, " after its head; save it again"));
 }
 
 Entry entry_of(const io::Node& tensor, const std::string& file, const Head& head) {

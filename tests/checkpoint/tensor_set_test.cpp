@@ -133,7 +133,31 @@ INSTANTIATE_TEST_SUITE_P(
             file_of(R"({"w": {"dtype": "F32", "shape": [4294967296, 4294967296],
                               "data_offsets": [0, 0]}})",
                     ""),
-            "more bytes than can be counted"}),
+            "more bytes than can be counted"},
+        // "Byte buffer needs to be entirely indexed, and cannot contain holes. This prevents the
+        // creation of polyglot files": the format's own words.
+        Bad{"same_bytes",
+            file_of(R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+                        "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})",
+                    "1234"),
+            "b begins at byte 0, must begin at 4"},
+        Bad{"some_of_the_same_bytes",
+            file_of(R"({"b": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]},
+                        "a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}})",
+                    "123456"),
+            "b begins at byte 2, must begin at 4"},
+        Bad{"hole_before_the_first",
+            file_of(R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [1, 2]}})", "12"),
+            "a begins at byte 1, must begin at 0"},
+        Bad{"hole_between",
+            file_of(R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+                        "b": {"dtype": "U8", "shape": [1], "data_offsets": [2, 3]}})",
+                    "123"),
+            "b begins at byte 2, must begin at 1"},
+        Bad{"bytes_behind_the_last",
+            file_of(R"({"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}})", "12"),
+            "its tensors end at byte 1, but it has 2 after its head"},
+        Bad{"bytes_without_tensors", file_of("{}", "1"), "its tensors end at byte 0"}),
     [](const auto& each) { return each.param.name; });
 
 TEST(TensorSet, OfAFolderWithoutSafetensorsSaysWhatIsExpected) {
@@ -146,6 +170,20 @@ TEST(TensorSet, OfAFolderWithoutSafetensorsSaysWhatIsExpected) {
 TEST(TensorSet, OfAFileThatIsNotThereSaysSo) {
   EXPECT_THAT(input_error([] { find_tensors("no/such.safetensors"); }),
               HasSubstr("no/such.safetensors"));
+}
+
+// Their order in the head says nothing, and tensors of no bytes may stand anywhere between others.
+TEST(TensorSet, TakesTensorsInAnyOrderThatCoverTheirBytes) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "w.safetensors",
+                 file_of(R"({"c": {"dtype": "U8", "shape": [0, 3], "data_offsets": [2, 2]},
+                             "b": {"dtype": "U8", "shape": [1], "data_offsets": [2, 3]},
+                             "a": {"dtype": "BF16", "shape": [], "data_offsets": [0, 2]},
+                             "d": {"dtype": "F32", "shape": [0], "data_offsets": [3, 3]}})",
+                         "123"));
+  EXPECT_EQ(find_tensors(folder / "w.safetensors").tensors.size(), 4U);
+  io::write_file(folder / "none.safetensors", file_of("{}", ""));
+  EXPECT_EQ(find_tensors(folder / "none.safetensors").tensors.size(), 0U);
 }
 
 }  // namespace

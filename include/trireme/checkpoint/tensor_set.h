@@ -19,7 +19,8 @@ struct TensorSet {
 /// Of a file, or of a folder as Hugging Face's libraries write it: `model.safetensors`, or several
 /// files that `model.safetensors.index.json` names. Reads the files' heads alone. Throws InputError
 /// where a file is missing or is no safetensors file: a head that does not fit, a type of unknown
-/// size, bytes that are not those of the sizes, or are not in the file.
+/// size, bytes that are not those of the sizes, are not in the file,
+/// belong to two tensors, or to none.
 TensorSet find_tensors(const std::filesystem::path& place);
 
 }  // namespace trireme::checkpoint
