@@ -7,6 +7,8 @@
 #include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
+#include "trireme/io/pieces.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -16,7 +18,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -57,9 +59,13 @@ std::array<fs::path, 2> lock_files(const fs::path& folder) {
 
 /// Whether a file begins with the mark.
 bool has_mark(const fs::path& file, const std::string& mark) {
-  std::string text(mark.size(), ' ');
-  std::ifstream in(file, std::ios::binary);
-  return in.read(text.data(), static_cast<std::streamsize>(text.size())) && text == mark;
+  try {
+    std::string text(mark.size(), ' ');
+    io::InputFile(file).read(std::as_writable_bytes(std::span(text)), 0);
+    return text == mark;
+  } catch (const InputError&) {  // not there, or shorter
+    return false;
+  }
 }
 
 bool has_files_of_a_run(const fs::path& name) {
@@ -137,7 +143,12 @@ void require_writable(const fs::path& folder) {
 }  // namespace
 
 fs::path plain_name(const fs::path& folder) {
-  const fs::path name = fs::absolute(folder).lexically_normal();
+  std::error_code failure;
+  fs::path name = fs::absolute(folder, failure);
+  if (failure)
+    fail(folder, concat("has no place, for the working folder is gone (", failure.message(),
+                        "): start the run in another one"));
+  name = name.lexically_normal();
   return name.filename().empty() ? name.parent_path() : name;
 }
 
@@ -146,7 +157,8 @@ FolderLock::FolderLock(const fs::path& folder, std::ostream& out) {
   for (const fs::path& file : lock_files(folder)) {
     std::error_code ignored;
     fs::create_directories(file.parent_path(), ignored);
-    descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    descriptor_ =
+        ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
     reason = errno;
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
@@ -154,7 +166,7 @@ FolderLock::FolderLock(const fs::path& folder, std::ostream& out) {
       throw InputError(concat("report.directory: another run is in ", folder.string(),
                               ": wait for its end, or give this one a folder of its own"));
   }
-  out << "note: " << folder.string() << " cannot be locked (" << std::strerror(reason)
+  out << "note: " << visible(folder.string()) << " cannot be locked (" << std::strerror(reason)
       << "): let no other run have it meanwhile\n";
 }
 

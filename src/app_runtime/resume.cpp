@@ -6,6 +6,7 @@
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/node.h"
 
 #include <ATen/Version.h>
@@ -92,6 +93,7 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::s
   if (found.empty()) return std::nullopt;
   Resumption resumption;
   std::istringstream text(found);
+  text.exceptions(std::ios::badbit);
   text >> resumption.step >> resumption.micro_batch >> resumption.replicas;
   std::string folder;
   std::getline(text >> std::ws, folder);
@@ -140,7 +142,8 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
                                            checkpoints_folder(job.report.directory).string()));
     return std::nullopt;
   }
-  const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json");
+  std::error_code none;
+  const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json", none);
   if (!must && has_ended) return std::nullopt;
   const auto& [folder, step] = all.back();
   const auto [there, replicas, manifest] = header_of(all.back());
@@ -159,7 +162,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
                                 ", whose moments mean something else: go on with that, or begin "
                                 "anew with checkpoint.resume: never"));
   for (const std::string& line : different)
-    out << "note: not as in the checkpoint: " << line << "\n";
+    out << "note: not as in the checkpoint: " << visible(line) << "\n";
   note_arithmetic(
       manifest,
       {.threads = context.threads, .device = job.device, .vectors = at::get_cpu_capability()}, out);
@@ -167,7 +170,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
   if (step > job.train.steps || (step == job.train.steps && has_ended))
     job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
                                    " steps behind it: nothing is left to train"));
-  out << "goes on from " << folder.string() << "\n";
+  out << "goes on from " << visible(folder.string()) << "\n";
   return Resumption{.checkpoint = folder,
                     .step = step,
                     .micro_batch = std::stoi(there.at(kMicroBatch)),

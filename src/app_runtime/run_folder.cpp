@@ -7,6 +7,7 @@
 #include "trireme/comm/host.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/run_page.h"
@@ -77,12 +78,12 @@ RunFolder::RunFolder(const Parts& parts)
       progress_options_(progress_options(parts)),
       out_(parts.out) {
   tidy(parts);
-  std::filesystem::remove(folder_ / "summary.json");  // the run has not ended
-  io::write_file(folder_ / "job.yaml", config::to_yaml(job_));
-  io::write_file(folder_ / "plan.json", plan::to_json(plan_.plan));
+  io::remove_own_file(folder_ / "summary.json");  // the run has not ended
+  io::write_own_file(folder_ / "job.yaml", config::to_yaml(job_));
+  io::write_own_file(folder_ / "plan.json", plan::to_json(plan_.plan));
   if (plan_.has_forecast()) {
-    io::write_file(folder_ / "chain.yaml", chain::to_yaml(plan_.chain));
-    io::write_file(folder_ / "platform.yaml", chain::to_yaml(plan_.platform));
+    io::write_own_file(folder_ / "chain.yaml", chain::to_yaml(plan_.chain));
+    io::write_own_file(folder_ / "platform.yaml", chain::to_yaml(plan_.platform));
   }
   if (job_.report.tensorboard)
     events_.emplace(folder_, record::EventFileStart{
@@ -98,8 +99,8 @@ void RunFolder::started(Seconds since_start) {
 }
 
 void RunFolder::read_again(const std::set<std::string>& tensors) {
-  out_ << "note: the checkpoint's file of frozen weights is damaged: '" << *tensors.begin()
-       << "' and " << tensors.size() - 1 << " more were read again from " << job_.weights
+  out_ << "note: the checkpoint's file of frozen weights is damaged: '" << visible(*tensors.begin())
+       << "' and " << tensors.size() - 1 << " more were read again from " << visible(job_.weights)
        << ", as the run began with them\n";
 }
 
@@ -130,6 +131,14 @@ void RunFolder::saved(const runtime::SavedCheckpoint& checkpoint) {
 void RunFolder::append(const record::StepMetrics& metrics) {
   metrics_.append(metrics);
   if (events_) events_->append(metrics, wall_time());
+  if (is_told_ || metrics_.is_there()) return;
+  is_told_ = true;
+  progress_->close();
+  out_ << "note: " << visible((folder_ / "metrics.jsonl").string())
+       << " is not there any more: it, or the run's folder, was removed or renamed while the run "
+          "trains; what is measured from here on is lost, and no checkpoint can be saved without "
+          "the folder"
+       << std::endl;
 }
 
 record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
@@ -209,7 +218,7 @@ void RunFolder::draw(const runtime::Outcome& outcome, const Pictures& pictures) 
                                     {"parameters digest", outcome.parameters_digest}},
                           .steps = outcome.steps,
                           .median = outcome.step});
-    if (job_.report.html) io::write_file(folder_ / "report.html", page);
+    if (job_.report.html) io::write_own_file(folder_ / "report.html", page);
     if (!pictures.page.empty()) io::write_file(pictures.page, page);
   }
   if (pictures.trace.empty()) return;

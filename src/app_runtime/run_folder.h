@@ -74,6 +74,7 @@ class RunFolder final : public runtime::Observer {
   record::ProgressOptions progress_options_;
   std::ostream& out_;
   Seconds to_first_step_{0};
+  bool is_told_ = false;  ///< that the folder is gone
 };
 
 }  // namespace trireme::app

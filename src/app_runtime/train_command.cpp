@@ -19,6 +19,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
 #include "trireme/data/dataset.h"
 #include "trireme/device/cuda_library.h"
 #include "trireme/io/file.h"
@@ -151,8 +152,8 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is
     out << "device: " << context.device.place().describe() << "\n";
   out << run.dataset.describe() << "\n";
   if (run.job.weights.empty() || is_resumed) return;
-  out << "begins with the weights in " << run.job.weights;
-  if (!run.job.adapters.empty()) out << " and the adapters in " << run.job.adapters;
+  out << "begins with the weights in " << visible(run.job.weights);
+  if (!run.job.adapters.empty()) out << " and the adapters in " << visible(run.job.adapters);
   out << "\n";
 }
 
@@ -177,7 +178,7 @@ std::optional<data::UnigramLoss> unigram_of(const Run& run) {
   try {
     return run.dataset.unigram_loss();
   } catch (const InputError& error) {
-    words_of(run) << "note: no unigram entropy: " << error.what() << "\n";
+    words_of(run) << "note: no unigram entropy: " << shown_words(error) << "\n";
     return std::nullopt;
   }
 }
@@ -188,6 +189,24 @@ std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const 
   return [&plan, &device](Bytes room) {
     return device.copies_to(part_of(plan.optimizer_store, room))();
   };
+}
+
+/// Of a run that begins, the folder is made; that of one that goes on is there.
+std::unique_ptr<RunFolder> begun_folder(const Run& run, const RunFolder::Parts& parts) {
+  const auto moved = parts.steps_done > 0 ? std::nullopt : prepare_folder(run.job.report.directory);
+  if (moved) parts.out << "the earlier run is now in " << visible(moved->string()) << "\n";
+  return std::make_unique<RunFolder>(parts);
+}
+
+/// Says how the run went, and leaves all of it in its folder.
+void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outcome) {
+  folder.close();
+  const record::Summary summary = folder.summary_of(outcome, unigram_of(run), process_age());
+  words_of(run) << record::closing_text(summary)
+                << "run folder: " << visible(run.job.report.directory) << "\n";
+  if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
+  folder.draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
+  folder.finish(summary);
 }
 
 /// Trains a job without an open shape and leaves everything in the run's folder.
@@ -227,25 +246,21 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                             .since_start = process_age});
   // Not before a checkpoint was taken up: what is wrong with it leaves the folder as it is.
   std::unique_ptr<RunFolder> folder;
-  if (speaks) {
-    const auto moved = resumed ? std::nullopt : prepare_folder(run.job.report.directory);
-    if (moved) out << "the earlier run is now in " << moved->string() << "\n";
-    folder =
-        std::make_unique<RunFolder>(RunFolder::Parts{.job = run.job,
-                                                     .model = run.model,
-                                                     .plan = plan,
-                                                     .out = out,
-                                                     .is_terminal = is_terminal,
-                                                     .steps_done = resumed ? resumed->step : 0});
-  }
+  const auto begin = [&] {
+    if (speaks)
+      folder = begun_folder(run, {.job = run.job,
+                                  .model = run.model,
+                                  .plan = plan,
+                                  .out = out,
+                                  .is_terminal = is_terminal,
+                                  .steps_done = resumed ? resumed->step : 0});
+  };
+  comm::work_beside_rounds(context.channel, begin, "begin of the run's folder");
   const runtime::Outcome outcome = trainer.run(folder.get());
-  if (!speaks) return;
-  folder->close();
-  const record::Summary summary = folder->summary_of(outcome, unigram_of(run), process_age());
-  out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
-  if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
-  folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
-  folder->finish(summary);
+  const auto end = [&] {
+    if (speaks) end_folder(run, *folder, outcome);
+  };
+  comm::work_beside_rounds(context.channel, end, "end of the run's folder");
 }
 
 /// Every rank: sees the folder that rank 0 has, into which all of them save. Noticed here, not when
@@ -285,12 +300,15 @@ void train_rank(const Run& run, const RankContext& context) {
   require_same_everywhere(context.channel, run.job, run.content);
   std::ostream& out = words_of(run);
   std::optional<FolderLock> lock;
+  const bool saves = run.job.checkpoint.every > 0;
+  std::string mark;
   const auto take_folder = [&] {
-    if (context.channel.rank() == 0) lock.emplace(run.job.report.directory, out);
+    if (context.channel.rank() != 0) return;
+    lock.emplace(run.job.report.directory, out);
+    if (saves) mark = lock->mark();
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
-  if (run.job.checkpoint.every > 0)
-    require_shared_folder(context.channel, run.job.report.directory, lock ? lock->mark() : "");
+  if (saves) require_shared_folder(context.channel, run.job.report.directory, mark);
   const std::optional<Resumption> resumed = resumption_of(run.job, run.content, context, out);
   const auto look = [&] {  // at what would be noticed after minutes of planning
     if (context.channel.rank() != 0) return;

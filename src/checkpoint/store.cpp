@@ -91,8 +91,15 @@ void Store::sweep() const {
 }
 
 void Store::begin(std::int64_t step) const {
-  sweep();
   std::error_code failure;
+  const fs::path run = root_.parent_path();
+  if (!run.empty() && fs::status(run, failure).type() == fs::file_type::not_found)
+    throw Error(
+        concat(run.string(),
+               ": is not there any more, so that no checkpoint can be saved: it was removed "
+               "or renamed while the run trains; where it was renamed, give it its name "
+               "again, and the same command goes on from its newest checkpoint"));
+  sweep();
   fs::create_directories(draft(step), failure);
   if (failure)
     throw Error(concat(draft(step).string(), ": cannot be created: ", failure.message()));

@@ -33,9 +33,8 @@ std::string heard(const std::string& told, std::size_t rank) {
   return host == host_name() ? words : concat("rank ", rank, " on ", host, ": ", words);
 }
 
-}  // namespace
-
-void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what) {
+// Meets the other ranks until none has more; `look` says whether this one has, or throws.
+void meet(Channel& channel, const std::function<bool()>& look, std::string_view what) {
   const std::vector<int> all = everyone(channel);
   bool has_more = true;
   for (;;) {
@@ -43,7 +42,7 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
     std::exception_ptr failure;
     try {
       const auto end = std::chrono::steady_clock::now() + kRound;
-      while (has_more && std::chrono::steady_clock::now() < end) has_more = piece();
+      while (has_more && std::chrono::steady_clock::now() < end) has_more = look();
       mine = has_more ? kMore : kDone;
     } catch (const InputError& error) {
       failure = std::current_exception();
@@ -67,8 +66,9 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
   }
 }
 
-void work_beside_rounds(Channel& channel, const std::function<void()>& work,
-                        std::string_view what) {
+}  // namespace
+
+void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what) {
   std::promise<void> promise;
   std::shared_future<void> ended = promise.get_future().share();
   const auto look = [ended] {
@@ -76,15 +76,31 @@ void work_beside_rounds(Channel& channel, const std::function<void()>& work,
     ended.get();  // throws what the work threw
     return false;
   };
-  std::future<void> rounds = std::async(
-      std::launch::async, [&channel, look, what] { work_in_rounds(channel, look, what); });
+  std::future<void> rounds =
+      std::async(std::launch::async, [&channel, look, what] { meet(channel, look, what); });
+  // They end before the work where another rank's has failed.
+  const auto go_on = [&] {
+    return rounds.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+  };
   try {
-    work();
+    while (go_on() && piece()) {
+    }
     promise.set_value();
   } catch (...) {
     promise.set_exception(std::current_exception());
   }
   rounds.get();
+}
+
+void work_beside_rounds(Channel& channel, const std::function<void()>& work,
+                        std::string_view what) {
+  work_in_rounds(
+      channel,
+      [&] {
+        work();
+        return false;
+      },
+      what);
 }
 
 }  // namespace trireme::comm

@@ -9,6 +9,7 @@
 #include <array>
 #include <csetjmp>
 #include <cstdio>
+#include <new>
 // Needs size_t and FILE.
 #include <jerror.h>
 #include <jpeglib.h>
@@ -38,6 +39,8 @@ class JpegReader {
   /// Adobe's programs write CMYK with 255 for no ink.
   bool is_inverted() const { return image_.saw_Adobe_marker != 0; }
   const char* message() const { return message_.data(); }
+  /// Instead of a damaged file.
+  bool lacks_memory() const { return lacks_memory_; }
 
  private:
   [[noreturn]] static void jump(j_common_ptr image);
@@ -47,6 +50,7 @@ class JpegReader {
   jpeg_error_mgr errors_{};
   std::jmp_buf place_{};
   std::array<char, JMSG_LENGTH_MAX> message_{};
+  bool lacks_memory_ = false;
 };
 
 }  // namespace
@@ -54,6 +58,7 @@ class JpegReader {
 Picture decode_jpeg(std::span<const std::byte> bytes, std::string_view name) {
   JpegReader reader;
   const auto fail = [&] {
+    if (reader.lacks_memory()) throw std::bad_alloc();
     throw InputError(concat(name, ": is not a whole JPEG image: ", reader.message()));
   };
   if (!reader.begin(bytes)) fail();
@@ -116,6 +121,7 @@ std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool
 
 void JpegReader::jump(j_common_ptr image) {
   auto* reader = static_cast<JpegReader*>(image->client_data);
+  reader->lacks_memory_ = image->err->msg_code == JERR_OUT_OF_MEMORY;
   reader->errors_.format_message(image, reader->message_.data());
   std::longjmp(reader->place_, 1);
 }

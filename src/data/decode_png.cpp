@@ -7,6 +7,9 @@
 
 #include <png.h>
 
+#include <new>
+#include <string_view>
+
 namespace trireme::data {
 namespace {
 
@@ -25,6 +28,9 @@ struct PngImage {
 Picture decode_png(std::span<const std::byte> bytes, std::string_view name) {
   PngImage png;
   const auto fail = [&] {
+    // All that libpng says of it are words: "out of memory", "Insufficient memory ...".
+    if (std::string_view(png.image.message).find("memory") != std::string_view::npos)
+      throw std::bad_alloc();
     throw InputError(concat(name, ": is not a whole PNG image: ", png.image.message));
   };
   if (png_image_begin_read_from_memory(&png.image, bytes.data(), bytes.size()) == 0) fail();

@@ -7,6 +7,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/io/pieces.h"
 #include "trireme/model/chain.h"
 
 #include <ATen/ATen.h>
@@ -99,7 +100,7 @@ ChainModel make_torchscript(const config::TorchScriptSpec& spec) {
     const Contents contents = contents_of(file);
     const bool is_last = file == files.back();
     model.layers.push_back({.name = file.stem().string(),
-                            .work = static_cast<double>(fs::file_size(file)),
+                            .work = static_cast<double>(io::InputFile(file).size().count()),
                             .build = [file, is_last](const Seeds&) -> std::unique_ptr<Layer> {
                               return std::make_unique<ScriptLayer>(file, is_last);
                             },
@@ -135,7 +136,8 @@ std::vector<fs::path> files_of(const config::TorchScriptSpec& spec) {
   }
   std::map<std::string, fs::path> names;
   for (const fs::path& file : files) {
-    if (!fs::is_regular_file(file))
+    std::error_code none;
+    if (!fs::is_regular_file(file, none))
       throw InputError(concat("model.files: ", file.string(), " is no file"));
     const auto [known, is_new] = names.emplace(file.stem().string(), file);
     if (!is_new && known->second == file)
@@ -264,7 +266,7 @@ c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
   try {
     return module_.forward(arguments);
   } catch (const std::runtime_error& error) {  // what the interpreter makes of an operator's error
-    throw Error(concat(file_.string(), ": ", error.what()));
+    throw Error(concat(file_.string(), ": ", join(split(error.what(), '\n'), " | ")));
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const c10::Error& error) {  // other arguments than forward takes
@@ -275,6 +277,8 @@ c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
 jit::Module load(const fs::path& file, c10::Device device) {
   try {
     return jit::load(file.string(), device);
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
   } catch (const c10::Error& error) {
     throw InputError(concat(file.string(), ": is not a module saved by torch.jit.save: ",
                             split(error.what_without_backtrace(), '\n').front()));

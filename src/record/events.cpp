@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/pieces.h"
 #include "trireme/record/crc32c.h"
 
 #include <bit>
@@ -53,7 +54,8 @@ EventFile::EventFile(const fs::path& folder, const EventFileStart& start) {
   fs::create_directories(folder, failure);
   if (failure) throw Error(concat(folder.string(), ": cannot be created: ", failure.message()));
   file_ = free_name(folder, start);
-  out_.open(file_, std::ios::binary);
+  io::OutputFile(file_).finish();  // new, so that no link is followed
+  out_.open(file_, std::ios::app | std::ios::binary);
   write_record(event_at(start.wall_time, 0).text(3, "brain.Event:2").bytes());
   if (start.first_step == 0) return;
   const Message restarted = Message().varint(1, 1);
@@ -119,7 +121,9 @@ fs::path free_name(const fs::path& folder, const EventFileStart& start) {
   const auto seconds = static_cast<std::int64_t>(std::floor(start.wall_time.count()));
   const std::string name = concat("events.out.tfevents.", seconds, ".", start.host);
   fs::path file = folder / name;
-  for (int copy = 1; fs::exists(file); ++copy) file = folder / concat(name, ".", copy);
+  std::error_code none;
+  for (int copy = 1; fs::exists(fs::symlink_status(file, none)); ++copy)
+    file = folder / concat(name, ".", copy);
   return file;
 }
 

@@ -6,6 +6,7 @@
 #include "trireme/io/file.h"
 
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <string_view>
@@ -21,16 +22,25 @@ std::string earlier_lines(const std::filesystem::path& file, std::int64_t first_
 /// Throws InputError unless the line is one of ours.
 std::int64_t step_of(std::string_view line, const std::filesystem::path& file, std::size_t number);
 
+/// Its device and number there; zeros where there is none.
+std::pair<std::uint64_t, std::uint64_t> place_of(const std::filesystem::path& file);
+
 [[noreturn]] void fail_write(const std::filesystem::path& file);
 
 }  // namespace
 
 MetricsFile::MetricsFile(std::filesystem::path file, std::int64_t first_step)
     : file_(std::move(file)) {
-  const bool goes_on = first_step > 0 && std::filesystem::exists(file_);
-  io::write_file(file_, goes_on ? earlier_lines(file_, first_step) : "");
+  std::error_code ignored;
+  const bool goes_on = first_step > 0 && std::filesystem::exists(file_, ignored);
+  io::write_own_file(file_, goes_on ? earlier_lines(file_, first_step) : "");
   out_.open(file_, std::ios::app | std::ios::binary);
   if (!out_) fail_write(file_);
+  opened_ = place_of(file_);
+}
+
+bool MetricsFile::is_there() const {
+  return place_of(file_) == opened_;
 }
 
 void MetricsFile::append(const StepMetrics& metrics) {
@@ -64,6 +74,12 @@ std::int64_t step_of(std::string_view line, const std::filesystem::path& file, s
   throw InputError(concat(file.string(), ":", number,
                           ": is no metrics line, must be a JSON object with a whole number 'step'; "
                           "move the file away to start a new one"));
+}
+
+std::pair<std::uint64_t, std::uint64_t> place_of(const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
 }
 
 void fail_write(const std::filesystem::path& file) {

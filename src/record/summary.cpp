@@ -47,7 +47,7 @@ std::optional<double> copy_overlap(const RankSummary& rank) {
 }
 
 void write(const Summary& summary, const std::filesystem::path& file) {
-  io::write_file(file, to_json(summary));
+  io::write_own_file(file, to_json(summary));
 }
 
 namespace {

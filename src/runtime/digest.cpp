@@ -17,6 +17,7 @@ namespace trireme::runtime {
 std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
                               Reducer& reducer, Optimizer& optimizer) {
   std::ostringstream mine;
+  mine.exceptions(std::ios::badbit);  // where memory ends
   Optimizer::Access state(optimizer);
   for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
     const StageParameter& parameter = stage.parameters()[i];
@@ -32,6 +33,7 @@ std::string parameters_digest(comm::Channel& channel, const Position& position, 
   std::map<std::pair<int, int>, std::string> in_chain_order;
   for (const std::string& text : all) {
     std::istringstream lines(text);
+    lines.exceptions(std::ios::badbit);
     std::pair<int, int> place;
     std::string rest;
     while (lines >> place.first >> place.second && std::getline(lines, rest))

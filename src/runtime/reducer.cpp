@@ -36,6 +36,7 @@ std::vector<bool> Reducer::first_uses() const {
 std::map<std::string, std::vector<Reducer::Use>> Reducer::learn_ties() const {
   std::map<std::string, std::vector<Use>> ties;
   std::ostringstream mine;
+  mine.exceptions(std::ios::badbit);  // where memory ends
   for (const StageParameter& parameter : stage_.parameters()) {
     if (!parameter.tie.empty())
       mine << parameter.layer << ' ' << parameter.index << ' ' << digest_of(parameter.value) << ' '
@@ -46,6 +47,7 @@ std::map<std::string, std::vector<Reducer::Use>> Reducer::learn_ties() const {
   std::map<std::string, std::pair<std::string, int>> first_values;  // digest, and whose it is
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::istringstream lines(all[r]);
+    lines.exceptions(std::ios::badbit);
     Use use{.rank = group[r]};
     std::string tie, values;
     while (lines >> use.layer >> use.index >> values && std::getline(lines >> std::ws, tie)) {

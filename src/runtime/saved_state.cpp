@@ -12,6 +12,7 @@
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/file.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -186,7 +187,8 @@ bool SavedState::Writer::write_piece() {
 }
 
 void SavedState::Writer::require_folder() const {
-  if (std::filesystem::exists(folder_)) return;
+  std::error_code failure;
+  if (std::filesystem::exists(folder_, failure)) return;
   throw InputError(concat(folder_.string(), ": was made by rank 0 and is not here on rank ",
                           saved_.parts_.channel.rank(),
                           ": report.directory must be on a file system that all ranks share"));
@@ -227,7 +229,7 @@ bool SavedState::link_frozen(const std::filesystem::path& file) const {
   if (failure) return false;
   const Bytes end = checkpoint::file_ends(frozen_.tensors).at(file.filename().string());
   if (std::cmp_equal(std::filesystem::file_size(file, failure), end.count())) return true;
-  std::filesystem::remove(file);
+  io::remove_own_file(file);
   return false;
 }
 

@@ -52,9 +52,16 @@ OuterStore::OuterStore(const OuterStoreOptions& options)
     host_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(data), Unmap{host_size_});
   }
   if (disk_size_ > 0) {
-    file_ = std::make_unique<StoreFile>(
-        options.disk_path.empty() ? std::filesystem::temp_directory_path() : options.disk_path,
-        disk_size_, options.file_rate);
+    std::error_code failure;
+    const std::filesystem::path folder = options.disk_path.empty()
+                                             ? std::filesystem::temp_directory_path(failure)
+                                             : options.disk_path;
+    if (failure)
+      throw Error(
+          concat("the outer tier has no folder, for that of temporary files (TMPDIR) is "
+                 "none: ",
+                 failure.message(), "; memory.disk_path names another one"));
+    file_ = std::make_unique<StoreFile>(folder, disk_size_, options.file_rate);
   }
 }
 

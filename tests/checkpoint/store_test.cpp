@@ -154,5 +154,23 @@ TEST(Store, RefusesAManifestWhoseFilesAreElsewhere) {
   EXPECT_THAT(store.complete(), IsEmpty());
 }
 
+TEST(Store, SavesNothingWhereTheRunsFolderIsGone) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  const Store store(folder / "run" / "checkpoints");
+  save(store, 1);
+  std::filesystem::rename(folder / "run", folder / "renamed");
+
+  std::string said;
+  try {
+    store.begin(2);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+
+  EXPECT_THAT(said, HasSubstr((folder / "run").string() + ": is not there any more"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
 }  // namespace
 }  // namespace trireme::checkpoint

@@ -123,5 +123,28 @@ TEST(MetricsFile, SaysWhichFileTheDiskHasNoRoomFor) {
   }
 }
 
+TEST(MetricsFile, IsWrittenInTheLinksPlaceNotThroughIt) {
+  const TemporaryFolder folder;
+  const std::string earlier = "{\"step\":1}\n";
+  io::write_file(folder / "of-the-user", earlier);
+  std::filesystem::create_symlink(folder / "of-the-user", folder / "m.jsonl");
+
+  MetricsFile metrics(folder / "m.jsonl", 2);
+  metrics.append({.step = 2, .values = {}});
+
+  EXPECT_EQ(io::read_file(folder / "of-the-user"), earlier);
+  EXPECT_EQ(io::read_file(folder / "m.jsonl"), earlier + "{\"step\":2}\n");
+}
+
+TEST(MetricsFile, NoticesThatItWasRemovedRenamedOrReplaced) {
+  const TemporaryFolder folder;
+  MetricsFile metrics(folder / "run/m.jsonl", 0);
+  EXPECT_TRUE(metrics.is_there());
+  std::filesystem::rename(folder / "run", folder / "other");
+  EXPECT_FALSE(metrics.is_there());
+  io::write_file(folder / "run/m.jsonl", "");
+  EXPECT_FALSE(metrics.is_there());
+}
+
 }  // namespace
 }  // namespace trireme::record

@@ -34,7 +34,8 @@ class Store {
   std::filesystem::path draft(std::int64_t step) const;
   /// Removes what crashes have left of drafts. Throws Error.
   void sweep() const;
-  /// The same, and makes an empty draft. Throws Error.
+  /// The same, and makes an empty draft. Throws Error, also where the folder around the store's
+  /// own, which is the run's, is gone.
   void begin(std::int64_t step) const;
   /// Writes manifest and job into the draft and gives it its name; one that has it already is
   /// replaced. Throws Error where a file of the manifest is not there as a whole: then ranks do not

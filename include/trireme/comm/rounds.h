@@ -16,16 +16,16 @@ class ToldError : public Error {
   using Error::Error;
 };
 
-/// Every rank: calls `piece`, which does some of the work (seconds at most) and says whether there
-/// is more, until no rank has more. The ranks meet every second, so that none waits longer for the
-/// others than for one piece of theirs. What a rank's piece throws it throws on every rank, as an
-/// InputError or ToldError, with its message, and its place where that is another machine: nobody
-/// goes on alone. (Interrupted stays what it is on its own rank.) Where several ranks fail in one
+/// Every rank: calls `piece` on this thread, which does some of the work and says whether there is
+/// more, until no rank has more. A piece may take its time, as a flush of a slow disk does: another
+/// thread meets the other ranks every second, so that none waits in vain; `piece` must not use the
+/// channel. What a rank's piece throws it throws on every rank, as an InputError or ToldError, with
+/// its message, and its place where that is another machine: nobody goes on alone, or begins
+/// another piece. (Interrupted stays what it is on its own rank.) Where several ranks fail in one
 /// second, the first of them by number is heard.
 void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what);
 
-/// The same for work that cannot be cut into pieces: runs it on this thread, while another one
-/// meets the other ranks. `work` must not use the channel.
+/// The same for work that cannot be cut into pieces.
 void work_beside_rounds(Channel& channel, const std::function<void()>& work, std::string_view what);
 
 }  // namespace trireme::comm

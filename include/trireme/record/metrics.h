@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::record {
@@ -37,9 +38,14 @@ class MetricsFile {
   /// One line, handed to the system before this returns. Throws Error.
   void append(const StepMetrics& metrics);
 
+  /// Whether what is appended can be found under the file's name: not if that was removed, renamed
+  /// or replaced since, alone or with its folder.
+  bool is_there() const;
+
  private:
   std::filesystem::path file_;
   std::ofstream out_;
+  std::pair<std::uint64_t, std::uint64_t> opened_;
 };
 
 }  // namespace trireme::record
