@@ -37,9 +37,15 @@ class MetricsFile {
   /// One line, handed to the system before this returns. Throws Error.
   void append(const StepMetrics& metrics);
 
+  const std::filesystem::path& file() const { return file_; }
+
  private:
   std::filesystem::path file_;
   std::ofstream out_;
 };
+
+/// The lines of a metrics file, in order; a value of null is NaN. Throws InputError for a line that
+/// is no metrics line, Error where the file cannot be read.
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& file);
 
 }  // namespace trireme::record
