@@ -13,12 +13,19 @@
 #include "trireme/report/run_page.h"
 
 #include <chrono>
+#include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 namespace trireme::app {
 namespace {
+
+/// Names of the curves in metrics.jsonl and in TensorBoard.
+constexpr const char *kTrainLoss = "train_loss", *kValidationLoss = "validation_loss",
+                     *kThroughput = "tokens_per_s", *kGradientNorm = "gradient_norm",
+                     *kLearningRate = "learning_rate";
 
 Seconds wall_time() {
   return to_seconds(std::chrono::system_clock::now().time_since_epoch());
@@ -34,7 +41,6 @@ record::ProgressOptions progress_options(const RunFolder::Parts& parts) {
           .steps = parts.job.train.steps,
           .first_step = parts.steps_done,
           .log_every = parts.job.report.log_every,
-          .tokens_per_step = parts.job.train.batch * parts.model.tokens_per_example(),
           .unit = tokens ? "tokens" : "examples"};
 }
 
@@ -105,22 +111,24 @@ void RunFolder::read_again(const std::set<std::string>& tensors) {
 }
 
 void RunFolder::step(const runtime::StepRecord& record) {
-  record::StepMetrics metrics{.step = record.step,
-                              .values = {{"train_loss", record.loss},
-                                         {"learning_rate", record.learning_rate},
-                                         {"step_s", record.time.count()},
-                                         {"tokens_per_s", record.tokens_per_s}}};
-  if (record.gradient_norm) metrics.values.push_back({"gradient_norm", *record.gradient_norm});
+  record::StepMetrics metrics{
+      .step = record.step,
+      .values = {{kTrainLoss, record.loss},
+                 {kLearningRate, record.learning_rate},
+                 {"step_s", record.time.count()},
+                 {kThroughput, static_cast<double>(record.tokens) / record.time.count()}}};
+  if (record.gradient_norm) metrics.values.push_back({kGradientNorm, *record.gradient_norm});
   append(metrics);
+  tokens_ += record.tokens;
   last_ = record;
 }
 
 void RunFolder::interval_ended() {
-  if (last_) progress_->step(last_->step, last_->loss, steady_time());
+  if (last_) progress_->step(last_->step, last_->loss, tokens_, steady_time());
 }
 
 void RunFolder::validation(std::int64_t step, double loss) {
-  append({.step = step, .values = {{"validation_loss", loss}}});
+  append({.step = step, .values = {{kValidationLoss, loss}}});
   progress_->validation(step, loss);
 }
 
@@ -147,6 +155,7 @@ record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
   record::Summary summary{.steps = outcome.steps,
                           .resumed_after = progress_options_.first_step,
                           .train_loss = outcome.train_loss,
+                          .train_loss_steps = outcome.train_loss_steps,
                           .validation_loss = outcome.validation_loss,
                           .tokens_per_s = outcome.tokens_per_s,
                           .unit = progress_options_.unit,
@@ -203,29 +212,49 @@ void RunFolder::finish(const record::Summary& summary) const {
   record::write(summary, folder_ / "summary.json");
 }
 
-void RunFolder::draw(const runtime::Outcome& outcome, const Pictures& pictures) const {
+report::TrainingCurves RunFolder::curves() const {
+  report::TrainingCurves curves;
+  curves.unit = progress_options_.unit;
+  const std::map<std::string_view, std::vector<report::CurvePoint>*> by_name{
+      {kTrainLoss, &curves.train_loss},
+      {kValidationLoss, &curves.validation_loss},
+      {kThroughput, &curves.throughput},
+      {kGradientNorm, &curves.gradient_norm},
+      {kLearningRate, &curves.learning_rate}};
+  for (const record::StepMetrics& metrics : record::read_metrics(metrics_.file())) {
+    for (const record::Scalar& scalar : metrics.values) {
+      if (const auto found = by_name.find(scalar.name); found != by_name.end())
+        found->second->push_back({metrics.step, scalar.value});
+    }
+  }
+  return curves;
+}
+
+void RunFolder::draw(const record::Summary& summary, const runtime::Outcome& outcome,
+                     const Pictures& pictures) const {
   const simulate::Simulation* const forecast = plan_.has_forecast() ? &plan_.forecast : nullptr;
   if (job_.report.html || !pictures.page.empty()) {
-    const std::string page =
-        report::run_page({.name = job_.name,
-                          .plan = plan_.plan,
-                          .chain = plan_.chain,
-                          .predicted = forecast,
-                          .measured = &outcome.last_step,
-                          .budgets = budgets_of(outcome),
-                          .facts = {{"steps", std::to_string(outcome.steps)},
-                                    {"train loss", concat(outcome.train_loss)},
-                                    {"parameters digest", outcome.parameters_digest}},
-                          .steps = outcome.steps,
-                          .median = outcome.step});
+    std::vector<report::Fact> facts;
+    for (auto& [what, value] : record::facts_of(summary)) facts.push_back({what, value});
+    const std::string page = report::run_page({.name = job_.name,
+                                               .plan = plan_.plan,
+                                               .chain = plan_.chain,
+                                               .predicted = forecast,
+                                               .measured = &outcome.recorded_step,
+                                               .budgets = budgets_of(outcome),
+                                               .facts = facts,
+                                               .training = curves(),
+                                               .measured_number = outcome.recorded_number,
+                                               .steps = outcome.steps,
+                                               .median = outcome.step});
     if (job_.report.html) io::write_own_file(folder_ / "report.html", page);
     if (!pictures.page.empty()) io::write_file(pictures.page, page);
   }
   if (pictures.trace.empty()) return;
   io::write_file(pictures.trace,
                  forecast != nullptr
-                     ? report::chrome_trace(*forecast, outcome.last_step, plan_.chain)
-                     : report::chrome_trace(outcome.last_step, plan_.chain));
+                     ? report::chrome_trace(*forecast, outcome.recorded_step, plan_.chain)
+                     : report::chrome_trace(outcome.recorded_step, plan_.chain));
 }
 
 }  // namespace trireme::app

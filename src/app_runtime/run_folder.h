@@ -11,6 +11,7 @@
 #include "trireme/record/metrics.h"
 #include "trireme/record/progress.h"
 #include "trireme/record/summary.h"
+#include "trireme/report/run_page.h"
 #include "trireme/runtime/trainer.h"
 
 #include <cstdint>
@@ -51,11 +52,13 @@ class RunFolder final : public runtime::Observer {
   record::Summary summary_of(const runtime::Outcome& outcome,
                              const std::optional<data::UnigramLoss>& unigram, Seconds total) const;
 
-  /// Where pictures of the last step go, beside report.html in the folder; empty: nowhere else.
+  /// Where pictures of the run and of its recorded step go, beside report.html in the folder;
+  /// empty: nowhere else.
   struct Pictures {
     std::string page, trace;
   };
-  void draw(const runtime::Outcome& outcome, const Pictures& pictures) const;
+  void draw(const record::Summary& summary, const runtime::Outcome& outcome,
+            const Pictures& pictures) const;
 
   /// Writes summary.json: the run has ended. Last of all, for what fails before it the same command
   /// makes good without training anew.
@@ -63,6 +66,8 @@ class RunFolder final : public runtime::Observer {
 
  private:
   void append(const record::StepMetrics& metrics);
+  /// Of the whole run, from metrics.jsonl.
+  report::TrainingCurves curves() const;
 
   const config::JobSpec& job_;
   const TrainPlan& plan_;
@@ -73,6 +78,7 @@ class RunFolder final : public runtime::Observer {
   std::optional<runtime::StepRecord> last_;
   record::ProgressOptions progress_options_;
   std::ostream& out_;
+  std::int64_t tokens_ = 0;  ///< of the steps since the start
   Seconds to_first_step_{0};
   bool is_told_ = false;  ///< that the folder is gone
 };

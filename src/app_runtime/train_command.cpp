@@ -66,7 +66,8 @@ int validation_micro_batches(const config::JobSpec& job, const data::Dataset& da
       std::clamp<std::int64_t>(examples / per_round, 1, job.train.validation_batches));
 }
 
-runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& dataset) {
+runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,
+                              const data::Dataset& dataset) {
   const data::BatchShape shape{.batch = job.train.batch,
                                .micro_batch = job.train.micro_batch.value()};
   const int per_replica = validation_micro_batches(job, dataset);
@@ -88,7 +89,11 @@ runtime::DataSource source_of(const config::JobSpec& job, const data::Dataset& d
           .target = target,
           .validation_input = validation_input,
           .validation_target = validation_target,
-          .validation_micro_batches = per_replica};
+          .validation_micro_batches = per_replica,
+          .tokens = [&dataset, batch = shape.batch,
+                     full = shape.batch * model.tokens_per_example()](std::int64_t step) {
+            return dataset.train_tokens(step * batch, batch).value_or(full);
+          }};
 }
 
 /// Every rank: the job and the data are the same everywhere.
@@ -205,7 +210,7 @@ void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outco
   words_of(run) << record::closing_text(summary)
                 << "run folder: " << visible(run.job.report.directory) << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
-  folder.draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
+  folder.draw(summary, outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
   folder.finish(summary);
 }
 
@@ -222,7 +227,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
   const std::string everyone_reports = comm::broadcast(
       context.channel, comm::everyone(context.channel),
       is_terminal ? "1" : std::to_string(run.job.report.log_every), "report interval");
-  const runtime::DataSource source = source_of(run.job, run.dataset);
+  const runtime::DataSource source = source_of(run.job, run.model, run.dataset);
   if (speaks) announce(out, run, plan.plan, resumed.has_value(), context);
   runtime::Trainer trainer({.job = run.job,
                             .model = run.model,

@@ -41,6 +41,7 @@ struct Layout {
   std::int64_t cut = 0, left_out = 0;  ///< documents
   std::int64_t tokens = 0;             ///< of all rows
   std::vector<std::int64_t> learned;   ///< tokens, by row
+  std::vector<std::int64_t> inputs;    ///< tokens that the model takes, by row
 
   Layout(const DocumentFiles& files, const config::DataSpec& spec, std::int64_t capacity);
 
@@ -64,11 +65,14 @@ class DocumentsDataset final : public NumberedExamples {
   std::string describe() const override;
 
   std::optional<std::int64_t> train_counted(std::int64_t first, std::int64_t count) const override {
-    return counted(train_places(first, count));
+    return sum_of(layout_.learned, train_places(first, count));
+  }
+  std::optional<std::int64_t> train_tokens(std::int64_t first, std::int64_t count) const override {
+    return sum_of(layout_.inputs, train_places(first, count));
   }
   std::optional<std::int64_t> validation_counted(std::int64_t first, std::int64_t count,
                                                  std::int64_t total) const override {
-    return counted(validation_places(first, count, total));
+    return sum_of(layout_.learned, validation_places(first, count, total));
   }
 
  protected:
@@ -78,10 +82,10 @@ class DocumentsDataset final : public NumberedExamples {
   void fill(std::int64_t example, std::int64_t row, MicroBatch& batch) const override;
 
  private:
-  std::int64_t counted(const std::vector<std::int64_t>& examples) const {
+  static std::int64_t sum_of(const std::vector<std::int64_t>& by_row,
+                             const std::vector<std::int64_t>& examples) {
     std::int64_t sum = 0;
-    for (const std::int64_t example : examples)
-      sum += layout_.learned[static_cast<std::size_t>(example)];
+    for (const std::int64_t example : examples) sum += by_row[static_cast<std::size_t>(example)];
     return sum;
   }
 
@@ -141,10 +145,14 @@ Layout::Layout(const DocumentFiles& files, const config::DataSpec& spec, std::in
   validation = rows.size() - train;
   for (std::int64_t row = 0; row < rows.size(); ++row) {
     learned.push_back(0);
+    std::int64_t of_row = 0;
     for (const std::int64_t document : rows[row]) {
       learned.back() += learned_of[static_cast<std::size_t>(document)];
-      tokens += lengths[static_cast<std::size_t>(document)];
+      of_row += lengths[static_cast<std::size_t>(document)];
     }
+    tokens += of_row;
+    inputs.push_back(
+        std::min(of_row, capacity - 1));  // the last token of a full row is a target alone
   }
 }
 

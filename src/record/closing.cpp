@@ -11,10 +11,16 @@
 namespace trireme::record {
 namespace {
 
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
 std::string line(std::string_view label, std::string_view text);
+/// What the train loss of a summary is: ", of the last step", ", mean of the last 10 steps".
+std::string train_loss_note(std::int64_t steps);
+/// Steps, losses, speed.
+Facts run_facts(const Summary& summary);
 /// How many, and in what time since the last start.
 std::string steps(const Summary& summary);
-std::string losses(const Summary& summary);
+void add_losses(Facts& facts, const Summary& summary);
 std::string throughput(const Summary& summary);
 /// Budget, predicted and allocated bytes of every rank.
 std::string memory_table(const Summary& summary);
@@ -42,12 +48,8 @@ std::string percent(double share);
 }  // namespace
 
 std::string closing_text(const Summary& summary) {
-  std::string text = line("steps", steps(summary));
-  text += losses(summary);
-  if (summary.steps > summary.resumed_after) {
-    text += throughput(summary);
-    text += line("bubble", percent(summary.bubble));
-  }
+  std::string text;
+  for (const auto& [what, value] : run_facts(summary)) text += line(what, value);
   if (!summary.ranks.empty())
     text += concat("\n", memory_table(summary), "\n", time_table(summary), moved_state(summary),
                    reserves(summary));
@@ -55,7 +57,27 @@ std::string closing_text(const Summary& summary) {
                        "\nlosses digest: ", summary.losses_digest, "\n");
 }
 
+Facts facts_of(const Summary& summary) {
+  Facts facts = run_facts(summary);
+  facts.emplace_back("parameters digest", summary.parameters_digest);
+  facts.emplace_back("losses digest", summary.losses_digest);
+  return facts;
+}
+
 namespace {
+
+Facts run_facts(const Summary& summary) {
+  Facts facts{{"steps", steps(summary)}};
+  add_losses(facts, summary);
+  if (summary.steps == summary.resumed_after) return facts;
+  facts.emplace_back("throughput", throughput(summary));
+  facts.emplace_back("bubble", percent(summary.bubble));
+  return facts;
+}
+
+std::string train_loss_note(std::int64_t steps) {
+  return steps == 1 ? ", of the last step" : concat(", mean of the last ", steps, " steps");
+}
 
 std::string line(std::string_view label, std::string_view text) {
   constexpr std::size_t kLabelWidth = 18;
@@ -73,15 +95,17 @@ std::string steps(const Summary& summary) {
   return concat(summary.steps, ", ", summary.steps - summary.resumed_after, " of them", time);
 }
 
-std::string losses(const Summary& summary) {
-  std::string text = line("train loss", fixed(summary.train_loss, 4));
-  if (summary.validation_loss) text += line("validation loss", fixed(*summary.validation_loss, 4));
-  if (!summary.unigram_entropy) return text;
+void add_losses(Facts& facts, const Summary& summary) {
+  facts.emplace_back("train loss", concat(fixed(summary.train_loss, 4),
+                                          train_loss_note(summary.train_loss_steps)));
+  if (summary.validation_loss)
+    facts.emplace_back("validation loss", fixed(*summary.validation_loss, 4));
+  if (!summary.unigram_entropy) return;
   std::string unigram = fixed(*summary.unigram_entropy, 4) + ", of the validation part";
   if (summary.unigram_cross_entropy)
     unigram +=
         concat("; ", fixed(*summary.unigram_cross_entropy, 4), " by the train part's counts");
-  return text + line("unigram entropy", unigram);
+  facts.emplace_back("unigram entropy", unigram);
 }
 
 std::string throughput(const Summary& summary) {
@@ -91,7 +115,7 @@ std::string throughput(const Summary& summary) {
     text += concat(", predicted ", to_text(*summary.predicted_step), " (",
                    excess(summary.step, summary.predicted_step), ")");
   }
-  return line("throughput", text);
+  return text;
 }
 
 std::string memory_table(const Summary& summary) {

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <functional>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -16,11 +18,15 @@
 namespace trireme::record {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// The lines of steps before `first_step`.
 std::string earlier_lines(const std::filesystem::path& file, std::int64_t first_step);
 
-/// Throws InputError unless the line is one of ours.
-std::int64_t step_of(std::string_view line, const std::filesystem::path& file, std::size_t number);
+/// Every whole line with what it says; a last one that was cut short by a crash is left out. Throws
+/// InputError for a line that is none of ours.
+void for_each_line(const std::filesystem::path& file,
+                   const std::function<void(std::string_view, const Json&)>& act);
 
 /// Its device and number there; zeros where there is none.
 std::pair<std::uint64_t, std::uint64_t> place_of(const std::filesystem::path& file);
@@ -51,29 +57,47 @@ void MetricsFile::append(const StepMetrics& metrics) {
   if (!out_) fail_write(file_);
 }
 
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& file) {
+  std::vector<StepMetrics> steps;
+  for_each_line(file, [&](std::string_view, const Json& read) {
+    StepMetrics& step = steps.emplace_back();
+    step.step = read["step"].get<std::int64_t>();
+    for (const auto& [name, value] : read.items()) {
+      if (name == "step" || !(value.is_number() || value.is_null())) continue;
+      step.values.push_back(
+          {name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
+    }
+  });
+  return steps;
+}
+
 namespace {
 
 std::string earlier_lines(const std::filesystem::path& file, std::int64_t first_step) {
-  const std::string content = io::read_file(file);
   std::string kept;
-  std::size_t number = 0;
-  for (std::size_t start = 0; start < content.size();) {
-    const std::size_t end = content.find('\n', start);
-    if (end == std::string::npos) break;  // cut short: the step will be run again, or is lost
-    const std::string_view line = std::string_view(content).substr(start, end - start);
-    if (step_of(line, file, ++number) < first_step) kept.append(line).push_back('\n');
-    start = end + 1;
-  }
+  for_each_line(file, [&](std::string_view line, const Json& read) {
+    if (read["step"].get<std::int64_t>() < first_step) kept.append(line).push_back('\n');
+  });
   return kept;
 }
 
-std::int64_t step_of(std::string_view line, const std::filesystem::path& file, std::size_t number) {
-  const auto read = nlohmann::json::parse(line, nullptr, false);
-  if (read.is_object() && read.contains("step") && read["step"].is_number_integer())
-    return read["step"].get<std::int64_t>();
-  throw InputError(concat(file.string(), ":", number,
-                          ": is no metrics line, must be a JSON object with a whole number 'step'; "
-                          "move the file away to start a new one"));
+void for_each_line(const std::filesystem::path& file,
+                   const std::function<void(std::string_view, const Json&)>& act) {
+  const std::string content = io::read_file(file);
+  std::size_t number = 0;
+  for (std::size_t start = 0; start < content.size();) {
+    const std::size_t end = content.find('\n', start);
+    if (end == std::string::npos) break;
+    const std::string_view line = std::string_view(content).substr(start, end - start);
+    const Json read = Json::parse(line, nullptr, false);
+    ++number;
+    if (!read.is_object() || !read.contains("step") || !read["step"].is_number_integer())
+      throw InputError(concat(file.string(), ":", number,
+                              ": is no metrics line, must be a JSON object with a whole number "
+                              "'step'; move the file away to start a new one"));
+    act(line, read);
+    start = end + 1;
+  }
 }
 
 std::pair<std::uint64_t, std::uint64_t> place_of(const std::filesystem::path& file) {

@@ -25,11 +25,11 @@ constexpr const char* kRestart = "\r\x1b[K";
 Progress::Progress(std::ostream& out, ProgressOptions options, Seconds now)
     : out_(out),
       options_(std::move(options)),
-      marks_{{.done = options_.first_step, .time = now}},
+      marks_{{.done = options_.first_step, .tokens = 0, .time = now}},
       drawn_(now) {}
 
-void Progress::step(std::int64_t done, double loss, Seconds now) {
-  marks_.push_back({.done = done, .time = now});
+void Progress::step(std::int64_t done, double loss, std::int64_t tokens, Seconds now) {
+  marks_.push_back({.done = done, .tokens = tokens, .time = now});
   if (marks_.size() > kWindow + 1) marks_.pop_front();
   if (!is_due(done, now)) return;
 
@@ -37,7 +37,7 @@ void Progress::step(std::int64_t done, double loss, Seconds now) {
   const Seconds passed = now - marks_.front().time;
   const auto steps = static_cast<double>(done - marks_.front().done);
   if (passed > Seconds(0) && steps > 0) {
-    const double rate = steps * static_cast<double>(options_.tokens_per_step) / passed.count();
+    const double rate = static_cast<double>(tokens - marks_.front().tokens) / passed.count();
     text += concat("  ", speed(rate), " ", options_.unit, "/s");
     const auto left = static_cast<double>(options_.steps - done);
     if (left > 0) text += concat("  ", to_text(passed * (left / steps)), " left");

@@ -25,6 +25,7 @@ std::string to_json(const Summary& summary) {
   json["steps"] = summary.steps;
   json["resumed_after_steps"] = summary.resumed_after;
   json["train_loss"] = summary.train_loss;
+  json["train_loss_steps"] = summary.train_loss_steps;
   json["validation_loss"] = number_or_null(summary.validation_loss);
   json["unigram_entropy"] = number_or_null(summary.unigram_entropy);
   json["unigram_cross_entropy"] = number_or_null(summary.unigram_cross_entropy);

@@ -48,6 +48,17 @@ Ticks time_ticks(const Scale& scale, int most) {
   return ticks_in(unit_for(scale.to, kUnits), scale, most, 0);
 }
 
+Ticks number_ticks(const Scale& scale, int most) {
+  static constexpr std::array<Unit, 4> kUnits{{{"G", 1e9}, {"M", 1e6}, {"k", 1e4}, {"", 1}}};
+  Unit unit = unit_for(scale.to, kUnits);
+  if (unit.name == "k") unit.factor = 1e3;  // up to 9999 as they are
+  return ticks_in(unit, scale, most, 0);
+}
+
+Ticks whole_ticks(const Scale& scale, int most) {
+  return ticks_in({"", 1}, scale, most, 1);
+}
+
 double round_below(double value) {
   const double power = std::pow(10.0, std::floor(std::log10(value)));
   const double lead = value / power;

@@ -32,6 +32,10 @@ struct Ticks {
 /// At most about `most` ticks within the scale.
 Ticks byte_ticks(const Scale& scale, int most);
 Ticks time_ticks(const Scale& scale, int most);
+/// Numbers without a unit; the shared unit is "", or where they are large "k", "M", "G".
+Ticks number_ticks(const Scale& scale, int most);
+/// Whole numbers.
+Ticks whole_ticks(const Scale& scale, int most);
 
 /// The greatest number below or at `value` out of 1, 2, 5, 10, 20 ... and 0.5, 0.2 ...
 double round_below(double value);

@@ -15,6 +15,8 @@ namespace trireme::report {
 namespace {
 
 bool is_number(std::string_view cell);
+/// Whether a cell is empty, a dash or a zero.
+bool says_nothing(std::string_view cell);
 /// Whether the first cell of the column that is not empty, the head aside, is a number.
 bool has_numbers(const std::vector<std::vector<std::string>>& rows, std::size_t column);
 
@@ -113,6 +115,18 @@ std::string html_table(const std::vector<std::vector<std::string>>& rows) {
          "\n";
 }
 
+std::vector<std::vector<std::string>> without_empty_columns(
+    std::vector<std::vector<std::string>> rows) {
+  if (rows.size() < 2) return rows;
+  for (std::size_t c = rows.front().size(); c-- > 0;) {
+    const bool is_empty = std::all_of(rows.begin() + 1, rows.end(),
+                                      [c](const auto& row) { return says_nothing(row[c]); });
+    if (!is_empty) continue;
+    for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+  }
+  return rows;
+}
+
 std::string page(std::string_view name, std::string_view body) {
   const std::string head =
       concat("<meta charset=\"utf-8\"/>",
@@ -131,6 +145,10 @@ bool is_number(std::string_view cell) {
   if (cell == "-") return true;
   if (cell.starts_with('+') || cell.starts_with('-')) cell.remove_prefix(1);
   return !cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front())) != 0;
+}
+
+bool says_nothing(std::string_view cell) {
+  return cell.empty() || cell == "-" || cell == "none" || cell.starts_with("0 ");
 }
 
 bool has_numbers(const std::vector<std::vector<std::string>>& rows, std::size_t column) {

@@ -37,6 +37,11 @@ std::string svg(double width, double height, std::string_view name, std::string_
 /// A table: the first row is its head. Cells are text; what looks like a number stands right.
 std::string html_table(const std::vector<std::vector<std::string>>& rows);
 
+/// The rows without the columns in which no row has anything: "", "-", "none", or a zero of any
+/// unit.
+std::vector<std::vector<std::string>> without_empty_columns(
+    std::vector<std::vector<std::string>> rows);
+
 /// A whole page: light or dark as its reader's system is, no script, nothing from outside.
 std::string page(std::string_view name, std::string_view body);
 

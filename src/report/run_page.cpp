@@ -3,6 +3,7 @@
 
 #include "markup.h"
 #include "step_sections.h"
+#include "training_section.h"
 
 #include "trireme/core/text.h"
 
@@ -19,12 +20,14 @@ std::string run_page(const RunPage& run) {
   const std::string name = concat("Run of ", run.name);
   const Timelines timelines{shown(run.predicted), shown(run.measured)};
   std::string body = element("h1", {}, escaped(name)) +
-                     element("p", {}, escaped(shape_text(run.plan))) + list_of(run.facts);
+                     element("p", {}, escaped(shape_text(run.plan))) + list_of(run.facts) +
+                     training_section(run.training);
   if (timelines.measured == nullptr) body += element("p", {}, "No step was measured.");
   if (timelines.predicted == nullptr) body += element("p", {}, "Nothing was predicted.");
   const StepFigures step{.plan = run.plan,
                          .timelines = timelines,
                          .limits = limits_of(run.plan, timelines, run.budgets),
+                         .number = run.measured_number,
                          .steps = run.steps,
                          .median = run.median};
   return page(name, body + step_sections(step, run.chain));

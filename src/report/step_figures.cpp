@@ -164,7 +164,7 @@ std::string step_card(const StepFigures& step) {
     more = {concat("ideal ", time_text(ideal)), overhead_text(main.step, ideal)};
   }
   if (timelines.measured != nullptr && step.steps > 1) {
-    more.push_back(concat("the last of ", step.steps, " steps"));
+    more.push_back(concat("step ", step.number, " of ", step.steps));
     more.push_back(concat("median ", time_text(step.median)));
   }
   return card("step", time_text(main.step), more);

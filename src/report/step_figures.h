@@ -17,9 +17,9 @@ namespace trireme::report {
 struct StepFigures {
   const plan::Plan& plan;
   Timelines timelines;
-  std::vector<Limits> limits;  ///< by rank
-  std::int64_t steps = 0;      ///< of the run, of which the measured one is the last; 0: not told
-  Seconds median = {};         ///< of them
+  std::vector<Limits> limits;          ///< by rank
+  std::int64_t number = 0, steps = 0;  ///< of the measured step, among how many; 0: not told
+  Seconds median = {};                 ///< time of a step of the run
 };
 
 /// Of every rank the budget in `budgets`, or the plan's where that names none, and the plan's

@@ -40,7 +40,8 @@ std::string step_sections(const StepFigures& step, const chain::Chain& chain) {
            panels_section(step, chain);
   }
   if (step.plan.stages.size() > 1 || has_away(step.plan))
-    out += heading("Stages, as planned, per micro-batch") + html_table(stage_rows(step.plan));
+    out += heading("Stages, as planned, per micro-batch") +
+           html_table(without_empty_columns(stage_rows(step.plan)));
   out += alternatives_section(step.plan);
   for (const plan::StagePlan& stage : step.plan.stages)
     out += stage_section(stage, chain, step.timelines);
@@ -65,7 +66,7 @@ std::string remark(std::string_view text) {
 
 std::string ranks_section(const StepFigures& step) {
   if (!step.timelines.both() && step.timelines.ranks() == 1) return "";  // the cards say it all
-  return heading("Ranks, over one step") + html_table(rank_rows(step));
+  return heading("Ranks, over one step") + html_table(without_empty_columns(rank_rows(step)));
 }
 
 std::string pipeline_section(const StepFigures& step, const chain::Chain& chain) {
@@ -135,7 +136,7 @@ std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chai
            "\n";
   }
   if (chain.length() < program.last_layer) return out;  // its costs are not known
-  return out + html_table(layer_rows(chain, stage, timelines.measured));
+  return out + html_table(without_empty_columns(layer_rows(chain, stage, timelines.measured)));
 }
 
 }  // namespace

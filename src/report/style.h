@@ -52,6 +52,7 @@ svg .over{fill:var(--budget)}
 .budget{stroke:var(--budget);stroke-width:1.5;stroke-dasharray:6 4}
 .ideal{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 4}
 .curve{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}
+.pale{stroke-width:1;stroke-opacity:.4}
 .baseline{stroke-width:1.5;stroke-dasharray:5 4}
 .dot{fill:currentColor;stroke:var(--ground);stroke-width:1}
 .hollow{fill:var(--ground);stroke:currentColor;stroke-width:1.5}

@@ -55,7 +55,7 @@ void Executor::finish_copies() {
   Times& times = result_.times;
   const auto asked = std::chrono::steady_clock::now();
   const MovedState::Moved state = parts_.optimizer.take_moved();
-  Recorder::Totals totals{.state_out = state.out, .state_in = state.in, .state_moved = state.size};
+  Recording::Totals totals{.state_out = state.out, .state_in = state.in, .state_moved = state.size};
   times.copy += state.out + state.in;
   const auto add = [&](simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
     for (const tier::CopyLane::Span& span : spans) times.copy += span.time();

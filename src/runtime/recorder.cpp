@@ -17,7 +17,7 @@ using simulate::MemoryPoint;
 using simulate::RankResult;
 
 RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve,
-                     const Recorder::Totals& totals);
+                     const Recording::Totals& totals);
 
 }  // namespace
 
@@ -28,12 +28,12 @@ void Recorder::begin(device::Marks& marks) {
   named_in_.clear();
   named_weights_.clear();
   named_weights_out_.clear();
-  events_.clear();
+  run_.events.clear();
   times_.clear();
-  curve_.clear();
+  run_.curve.clear();
   points_.clear();
   memory_.take_interval_peak();
-  curve_.push_back({Seconds(0), memory_.live()});
+  run_.curve.push_back({Seconds(0), memory_.live()});
   points_.push_back(begin_);
 }
 
@@ -47,13 +47,13 @@ void Recorder::ran(const program::Action& action, device::Marks::Mark from, bool
                         action.op == program::Op::kUpdate || action.op == program::Op::kStep;
   const bool waits = program::is_receive(action.op) || program::is_send(action.op);
   if (!computes && !waits) return;
-  events_.push_back({.rank = rank_,
-                     .lane = computes ? Lane::kCompute : Lane::kLink,
-                     .action = action,
-                     .begin = {},
-                     .end = {},
-                     .peer = -1,
-                     .again = again && program::is_forward(action.op)});
+  run_.events.push_back({.rank = rank_,
+                         .lane = computes ? Lane::kCompute : Lane::kLink,
+                         .action = action,
+                         .begin = {},
+                         .end = {},
+                         .peer = -1,
+                         .again = again && program::is_forward(action.op)});
   times_.push_back({from, now});
 }
 
@@ -66,11 +66,11 @@ void Recorder::named(const program::WeightsMove& move) {
 
 void Recorder::settle() {
   for (std::size_t i = 0; i < times_.size(); ++i) {
-    events_[i].begin = since_begin(marks_->time(times_[i].from));
-    events_[i].end = since_begin(marks_->time(times_[i].to));
+    run_.events[i].begin = since_begin(marks_->time(times_[i].from));
+    run_.events[i].end = since_begin(marks_->time(times_[i].to));
   }
   for (std::size_t i = 0; i < points_.size(); ++i)
-    curve_[i].time = since_begin(marks_->time(points_[i]));
+    run_.curve[i].time = since_begin(marks_->time(points_[i]));
 }
 
 void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) {
@@ -80,17 +80,17 @@ void Recorder::copies(Lane lane, const std::deque<tier::CopyLane::Span>& spans) 
                                                : named_weights_out_;
   ensure(named.size() == spans.size(), "every copy that was named has run");
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    events_.push_back({.rank = rank_,
-                       .lane = lane,
-                       .action = named[i],
-                       .begin = since_begin(spans[i].begin),
-                       .end = since_begin(spans[i].end)});
+    run_.events.push_back({.rank = rank_,
+                           .lane = lane,
+                           .action = named[i],
+                           .begin = since_begin(spans[i].begin),
+                           .end = since_begin(spans[i].end)});
   }
 }
 
-void Recorder::ended(const Totals& totals) {
-  totals_ = totals;
-  totals_.end = since_begin(Clock::now());
+void Recorder::ended(const Recording::Totals& totals) {
+  run_.totals = totals;
+  run_.totals.end = since_begin(Clock::now());
 }
 
 Seconds Recorder::since_begin(Clock::time_point time) const {
@@ -98,17 +98,17 @@ Seconds Recorder::since_begin(Clock::time_point time) const {
 }
 
 void Recorder::point(device::Marks::Mark time, Bytes held) {
-  if (curve_.back().held == held) return;
-  curve_.push_back({Seconds(0), held});
+  if (run_.curve.back().held == held) return;
+  run_.curve.push_back({Seconds(0), held});
   points_.push_back(time);
 }
 
 simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,
-                                 const Recorder& mine) {
+                                 const Recording& mine) {
   simulate::Simulation step;
-  std::vector<std::vector<MemoryPoint>> curves = all_gather(channel, group, mine.curve(), kWhat);
-  const std::vector<std::vector<Event>> events = all_gather(channel, group, mine.events(), kWhat);
-  const auto totals = all_gather(channel, group, std::vector{mine.totals()}, kWhat);
+  std::vector<std::vector<MemoryPoint>> curves = all_gather(channel, group, mine.curve, kWhat);
+  const std::vector<std::vector<Event>> events = all_gather(channel, group, mine.events, kWhat);
+  const auto totals = all_gather(channel, group, std::vector{mine.totals}, kWhat);
   Seconds busy;
   for (std::size_t rank = 0; rank < events.size(); ++rank) {
     RankResult result = result_of(events[rank], std::move(curves[rank]), totals[rank].at(0));
@@ -126,7 +126,7 @@ simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> gr
 namespace {
 
 RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> curve,
-                     const Recorder::Totals& totals) {
+                     const Recording::Totals& totals) {
   RankResult result;
   result.busy = totals.busy;
   result.recompute = totals.recompute;

@@ -19,15 +19,25 @@ double mean_of_last(const std::vector<double>& values, int count) {
   return used == 0 ? 0 : sum / static_cast<double>(used);
 }
 
-std::optional<std::size_t> median_step(comm::Channel& channel, const std::vector<double>& seconds) {
+std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
+                                          const std::vector<double>& seconds,
+                                          const std::vector<std::size_t>& recorded) {
+  if (seconds.empty()) return std::nullopt;
+  ensure(!recorded.empty(), "some step of a run is recorded");
   std::vector<std::size_t> by_length(seconds.size());
   std::iota(by_length.begin(), by_length.end(), 0);
   std::sort(by_length.begin(), by_length.end(),
             [&](std::size_t a, std::size_t b) { return seconds[a] < seconds[b]; });
-  const std::string mine = by_length.empty() ? "" : std::to_string(by_length[by_length.size() / 2]);
-  const std::string step =
-      comm::broadcast(channel, comm::everyone(channel), mine, "the median step");
-  return step.empty() ? std::nullopt : std::optional<std::size_t>(std::stoul(step));
+  TypicalSteps mine{.median = by_length[by_length.size() / 2]};
+  const auto distance = [&](std::size_t step) {
+    return std::abs(seconds[step] - seconds[mine.median]);
+  };
+  mine.recorded =
+      *std::min_element(recorded.begin(), recorded.end(),
+                        [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
+  return comm::all_gather(channel, comm::everyone(channel), std::vector{mine}, "typical steps")
+      .at(0)
+      .at(0);
 }
 
 std::optional<std::string> first_lost(const std::vector<StepRecord>& steps) {

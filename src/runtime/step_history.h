@@ -15,9 +15,18 @@ namespace trireme::runtime {
 /// Of the last `count` values, at least one of them; 0 where there is none.
 double mean_of_last(const std::vector<double>& values, int count);
 
-/// Every rank: the place of the step that took the median time on rank 0, the same on all, so that
-/// its parts add up on each; nothing where no step was made.
-std::optional<std::size_t> median_step(comm::Channel& channel, const std::vector<double>& seconds);
+/// Places of steps among those of a run.
+struct TypicalSteps {
+  std::size_t median = 0;    ///< took the median time
+  std::size_t recorded = 0;  ///< that of the recorded steps whose time is nearest to it
+};
+
+/// Every rank, with the places of the `recorded` steps, at least one where a step was made: the
+/// typical steps by the times of rank 0, the same on all ranks, so that a step's parts add up on
+/// each; nothing where no step was made.
+std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
+                                          const std::vector<double>& seconds,
+                                          const std::vector<std::size_t>& recorded);
 
 /// The first loss, or gradient before clipping, that is no number: "the loss of step 4"; nothing
 /// where all are.

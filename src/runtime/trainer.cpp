@@ -6,6 +6,7 @@
 #include "loss_log.h"
 #include "saved_state.h"
 #include "step_history.h"
+#include "step_samples.h"
 
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
@@ -148,11 +149,13 @@ struct Trainer::Impl {
   Feeds feeds;
   std::optional<SavedState> state;
   Recorder recorder;
+  StepSamples samples;
   Bytes static_bytes;
 
   std::vector<Times> times;  ///< of every step
   std::vector<StepRecord> unreported;
   std::vector<double> step_seconds;
+  std::int64_t tokens = 0;  ///< of these steps
   std::int64_t steps_done = 0;
   std::set<std::string> as_begun;  ///< as in SavedState::Restored
   std::optional<double> validation_loss;
@@ -267,17 +270,18 @@ void Trainer::Impl::train_step(std::int64_t step) {
   const RunResult result =
       executor->train(my_actions(), feed, step, rate, setup.copy_points, &recorder);
   losses.add(result.losses);
+  samples.add(recorder.take());
   times.push_back(result.times);
   const Seconds time = to_seconds(Clock::now() - begin);
   step_seconds.push_back(time.count());
-  const double tokens = static_cast<double>(setup.job.train.batch) *
-                        static_cast<double>(setup.model.tokens_per_example());
+  const std::int64_t of_step = setup.data.tokens(step);
+  tokens += of_step;
   unreported.push_back({.step = step + 1,
                         .loss = 0,
                         .learning_rate = rate,
                         .gradient_norm = result.gradient_norm,
                         .time = time,
-                        .tokens_per_s = tokens / time.count()});
+                        .tokens = of_step});
 }
 
 void Trainer::Impl::report(Observer* observer) {
@@ -343,20 +347,28 @@ Outcome Trainer::Impl::outcome() {
   require_same(comm::everyone(setup.channel), digest);
   // What shards make up is the same by its making; what each replica computes with is its own.
   if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
-  const std::optional<std::size_t> middle = median_step(setup.channel, step_seconds);
+  const std::optional<TypicalSteps> typical =
+      typical_steps(setup.channel, step_seconds, samples.places());
+  const std::vector<double>& means = losses.history().means;
+  const auto averaged = static_cast<int>(
+      std::min(means.size(), static_cast<std::size_t>(setup.job.report.log_every)));
   Outcome outcome{.steps = steps_done,
-                  .train_loss = mean_of_last(losses.history().means, setup.job.report.log_every),
+                  .train_loss = mean_of_last(means, averaged),
+                  .train_loss_steps = averaged,
                   .validation_loss = validation_loss,
-                  .step = middle ? Seconds(step_seconds[*middle]) : Seconds(0),
+                  .step = typical ? Seconds(step_seconds[typical->median]) : Seconds(0),
                   .parameters_digest = digest,
                   .losses_digest = losses.digest(),
-                  .ranks = gather_figures(middle ? times[*middle] : Times{}),
-                  .last_step = position.replica == 0
-                                   ? gather_step(setup.channel, position.pipeline_group(), recorder)
-                                   : simulate::Simulation{}};
-  const double tokens = static_cast<double>(setup.job.train.batch) *
-                        static_cast<double>(setup.model.tokens_per_example());
-  outcome.tokens_per_s = outcome.step.count() > 0 ? tokens / outcome.step.count() : 0;
+                  .ranks = gather_figures(typical ? times[typical->median] : Times{})};
+  if (typical) {
+    const auto made = static_cast<std::int64_t>(step_seconds.size());
+    outcome.recorded_number = steps_done - made + static_cast<std::int64_t>(typical->recorded) + 1;
+    if (position.replica == 0)
+      outcome.recorded_step =
+          gather_step(setup.channel, position.pipeline_group(), samples.at(typical->recorded));
+    outcome.tokens_per_s =
+        static_cast<double>(tokens) / static_cast<double>(made) / outcome.step.count();
+  }
   double compute = 0;
   for (const RankFigures& rank : outcome.ranks) compute += rank.times.compute().count();
   const double available = static_cast<double>(outcome.ranks.size()) * outcome.step.count();

@@ -51,6 +51,7 @@ TEST(Documents, AreLearnedWhereTheyAreMarked) {
               testing::ElementsAre(Row({1, 2, 3, 4, 0, 0}, {kM, 3, 4, kM, kM, kM}),
                                    Row({5, 6, 7, 8, 9, 0}, {6, kM, 8, kM, kM, kM}),
                                    Row({10, 11, 12, 13, 14, 15}, {kM, kM, kM, kM, kM, 16})));
+  EXPECT_EQ(dataset->train_tokens(0, 3), 4 + 5 + 6) << "without the rows' empty ends";
   EXPECT_THAT(dataset->describe(),
               HasSubstr("documents, 2 files: 3 to train on, none for validation; rows 76 % full"));
 }
@@ -92,6 +93,7 @@ TEST(Documents, StandWholeBehindEachOtherWherePacked) {
   }
   EXPECT_THAT(targets, testing::UnorderedElementsAre(2, 3, 12, 13, 14, 15, 22, 23, 24, 32));
   EXPECT_EQ(inputs.count(0), 0U) << "both rows are full";
+  EXPECT_EQ(dataset->train_tokens(0, 2), 12);
   EXPECT_THAT(dataset->describe(), HasSubstr("4 in 2 rows to train on"));
   EXPECT_NE(dataset->digest(), open_dataset(documents(folder / "a"), kShape, 1)->digest());
 }

@@ -13,7 +13,7 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
   EXPECT_EQ(
       closing_text(sample_summary()),
       "steps             300, 200 of them in 2:30 min, the first after 2.00 s\n"
-      "train loss        2.1250\n"
+      "train loss        2.1250, mean of the last 10 steps\n"
       "validation loss   2.2500\n"
       "unigram entropy   3.1250, of the validation part; 3.2500 by the train part's counts\n"
       "throughput        12.3k tokens/s, a step in 500 ms, predicted 400 ms (+25.0 %)\n"
@@ -57,12 +57,31 @@ TEST(ClosingText, LeavesOutWhatIsNotKnown) {
 
   EXPECT_EQ(closing_text(summary),
             "steps             300 in 2:30 min, the first after 2.00 s\n"
-            "train loss        2.1250\n"
+            "train loss        2.1250, mean of the last 10 steps\n"
             "throughput        12.3k tokens/s, a step in 500 ms, predicted 1.00 s (-50.0 %)\n"
             "bubble            25.0 %\n"
             "\n"
             "parameters digest: 0123abcd\n"
             "losses digest: 89ef4567\n");
+}
+
+TEST(ClosingText, SaysOfWhichStepsTheTrainLossIsTheMean) {
+  Summary summary = sample_summary();
+  summary.train_loss_steps = 1;
+
+  EXPECT_THAT(closing_text(summary),
+              testing::HasSubstr("\ntrain loss        2.1250, of the last step\n"));
+}
+
+TEST(Facts, AreTheLinesOfTheClosingText) {
+  const std::string text = closing_text(sample_summary());
+  const auto facts = facts_of(sample_summary());
+
+  ASSERT_EQ(facts.size(), 8U);
+  for (const auto& [what, value] : facts) {
+    EXPECT_THAT(text, testing::HasSubstr(what));
+    EXPECT_THAT(text, testing::HasSubstr(value + "\n"));
+  }
 }
 
 TEST(ClosingText, CountsExamplesWhereThereAreNoTokens) {

@@ -69,6 +69,28 @@ TEST(MetricsFile, StaysJsonWhenALossIsNotANumber) {
   EXPECT_EQ(io::read_file(folder / "m.jsonl"), "{\"step\":3,\"train_loss\":null}\n");
 }
 
+TEST(ReadMetrics, GivesWhatWasAppended) {
+  const TemporaryFolder folder;
+  MetricsFile metrics(folder / "m.jsonl", 0);
+  const StepMetrics first{.step = 1, .values = {{"train_loss", 5.5}, {"learning_rate", 0.1}}};
+  metrics.append(first);
+  metrics.append({.step = 2, .values = {{"train_loss", std::nan("")}}});
+
+  const std::vector<StepMetrics> read = read_metrics(folder / "m.jsonl");
+
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0], first);
+  EXPECT_EQ(read[1].step, 2);
+  EXPECT_TRUE(std::isnan(read[1].values.at(0).value));
+}
+
+TEST(ReadMetrics, LeavesOutALineThatWasCutShort) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "m.jsonl", "{\"step\":8,\"a\":1}\n{\"step\":9,\"a\"");
+
+  EXPECT_EQ(read_metrics(folder / "m.jsonl").size(), 1U);
+}
+
 TEST(MetricsFile, ResumedDropsTheStepsThatComeAgain) {
   const TemporaryFolder folder;
   const auto file = folder / "m.jsonl";

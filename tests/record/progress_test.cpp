@@ -11,10 +11,10 @@ namespace {
 
 TEST(Progress, PrintsPlainLinesAtTheFirstEveryTenthAndLastStep) {
   std::ostringstream out;
-  Progress progress(out, {.steps = 25, .log_every = 10, .tokens_per_step = 8192}, Seconds(100));
+  Progress progress(out, {.steps = 25, .log_every = 10}, Seconds(100));
 
   for (int done = 1; done <= 25; ++done)
-    progress.step(done, 5.0 - 0.1 * done, Seconds(100 + 2 * done));
+    progress.step(done, 5.0 - 0.1 * done, 8192 * done, Seconds(100 + 2 * done));
   progress.close();
 
   EXPECT_EQ(out.str(),
@@ -26,10 +26,10 @@ TEST(Progress, PrintsPlainLinesAtTheFirstEveryTenthAndLastStep) {
 
 TEST(Progress, RewritesTheTerminalsLineInPlace) {
   std::ostringstream out;
-  Progress progress(out, {.is_terminal = true, .steps = 300, .tokens_per_step = 1000}, Seconds(0));
+  Progress progress(out, {.is_terminal = true, .steps = 300}, Seconds(0));
 
-  progress.step(1, 5.5, Seconds(0.5));
-  progress.step(2, 5.25, Seconds(1));
+  progress.step(1, 5.5, 1000, Seconds(0.5));
+  progress.step(2, 5.25, 2000, Seconds(1));
   progress.close();
   progress.close();
 
@@ -42,7 +42,7 @@ TEST(Progress, RedrawsAtMostTenTimesASecondButAlwaysTheLastStep) {
   std::ostringstream out;
   Progress progress(out, {.is_terminal = true, .steps = 64}, Seconds(0));
 
-  for (int done = 1; done <= 64; ++done) progress.step(done, 1, Seconds(done / 64.0));
+  for (int done = 1; done <= 64; ++done) progress.step(done, 1, done, Seconds(done / 64.0));
 
   std::size_t drawn = 0;
   for (const char c : out.str()) drawn += c == '\r' ? 1 : 0;
@@ -60,7 +60,7 @@ TEST(Progress, ValidationLeavesALineOfItsOwn) {
                        Seconds(0));
 
   to_file.validation(100, 2.20105);
-  to_terminal.step(100, 2, Seconds(0.25));
+  to_terminal.step(100, 2, 1, Seconds(0.25));
   to_terminal.validation(100, 2.5);
   to_terminal.validation(100, 2.25);
 
@@ -73,20 +73,33 @@ TEST(Progress, ValidationLeavesALineOfItsOwn) {
 
 TEST(Progress, ForgetsASlowStart) {
   std::ostringstream out;
-  Progress progress(out, {.steps = 100, .log_every = 50, .tokens_per_step = 10}, Seconds(0));
+  Progress progress(out, {.steps = 100, .log_every = 50}, Seconds(0));
 
-  for (int done = 1; done <= 50; ++done) progress.step(done, 1, Seconds(1000 + done));
+  for (int done = 1; done <= 50; ++done) progress.step(done, 1, 10 * done, Seconds(1000 + done));
 
   EXPECT_EQ(out.str(),
             "step   1/100  loss 1.0000  0.01 tokens/s  27:31:39 h left\n"
             "step  50/100  loss 1.0000  10.0 tokens/s  50.0 s left\n");
 }
 
+// Rows of documents are filled unevenly: 100 tokens in the first second, 900 in the second.
+TEST(Progress, TakesSpeedFromTheTokensThatThereWere) {
+  std::ostringstream out;
+  Progress progress(out, {.steps = 2, .log_every = 1}, Seconds(0));
+
+  progress.step(1, 1, 100, Seconds(1));
+  progress.step(2, 1, 1000, Seconds(2));
+
+  EXPECT_EQ(out.str(),
+            "step 1/2  loss 1.0000  100 tokens/s  1.00 s left\n"
+            "step 2/2  loss 1.0000  500 tokens/s\n");
+}
+
 TEST(Progress, SaysWhatItKnowsWhenTheClockStandsOrTheLossIsLost) {
   std::ostringstream out;
   Progress progress(out, {.steps = 10}, Seconds(3));
 
-  progress.step(1, std::numeric_limits<double>::quiet_NaN(), Seconds(3));
+  progress.step(1, std::numeric_limits<double>::quiet_NaN(), 1, Seconds(3));
 
   EXPECT_EQ(out.str(), "step  1/10  loss nan\n");
 }
@@ -106,10 +119,9 @@ TEST(Progress, ACheckpointLeavesALineOfItsOwn) {
 
 TEST(Progress, CountsFromWhereTheRunWasResumed) {
   std::ostringstream out;
-  Progress progress(out, {.steps = 300, .first_step = 200, .tokens_per_step = 2'000'000},
-                    Seconds(0));
+  Progress progress(out, {.steps = 300, .first_step = 200}, Seconds(0));
 
-  progress.step(201, 1, Seconds(1));
+  progress.step(201, 1, 2'000'000, Seconds(1));
 
   EXPECT_EQ(out.str(), "step 201/300  loss 1.0000  2.00M tokens/s  1:39 min left\n");
 }

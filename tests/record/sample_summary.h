@@ -10,6 +10,7 @@ inline Summary sample_summary() {
   return {.steps = 300,
           .resumed_after = 100,
           .train_loss = 2.125,
+          .train_loss_steps = 10,
           .validation_loss = 2.25,
           .unigram_entropy = 3.125,
           .unigram_cross_entropy = 3.25,

@@ -16,7 +16,7 @@ TEST(Summary, HoldsEveryFieldOfTheFormat) {
   const auto read = nlohmann::json::parse(to_json(sample_summary()));
 
   EXPECT_EQ(read, nlohmann::json::parse(R"({
-    "format": "trireme-summary/1", "steps": 300, "resumed_after_steps": 100, "train_loss": 2.125, "validation_loss": 2.25,
+    "format": "trireme-summary/1", "steps": 300, "resumed_after_steps": 100, "train_loss": 2.125, "train_loss_steps": 10, "validation_loss": 2.25,
     "unigram_entropy": 3.125, "unigram_cross_entropy": 3.25, "tokens_per_s": 12345.0,
     "step_s": 0.5, "predicted_step_s": 0.4, "bubble": 0.25, "seconds_total": 150.0,
     "seconds_to_first_step": 2.0, "parameters_digest": "0123abcd", "losses_digest": "89ef4567",

@@ -8,6 +8,7 @@
 #include "trireme/report/run_page.h"
 #include "trireme/report/sweep.h"
 
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -17,27 +18,44 @@ namespace {
 
 Sweep sample_sweep();
 void write_pages(const std::filesystem::path& folder);
-std::string page_of(const SampleRun& run, std::string name);
+std::string page_of(const SampleRun& run, std::string name, TrainingCurves training = {});
+/// 300 steps, with validation.
+TrainingCurves sample_training();
 
 void write_pages(const std::filesystem::path& folder) {
   const SampleRun one = one_rank_sample(), pipeline = pipeline_sample();
   io::write_file(folder / "plan.html", plan_page(one.plan, one.chain, one.predicted));
   io::write_file(folder / "pipeline.html",
                  plan_page(pipeline.plan, pipeline.chain, pipeline.predicted));
-  io::write_file(folder / "run.html", page_of(one, "gpt2-124m on one rank"));
+  io::write_file(folder / "run.html", page_of(one, "gpt2-124m on one rank", sample_training()));
   io::write_file(folder / "pipeline_run.html", page_of(pipeline, "gpt-1.3b on four ranks"));
   io::write_file(folder / "sweep.html", sweep_page(sample_sweep()));
   io::write_file(folder / "trace.json",
                  chrome_trace(pipeline.predicted, pipeline.measured, pipeline.chain));
 }
 
-std::string page_of(const SampleRun& run, std::string name) {
+std::string page_of(const SampleRun& run, std::string name, TrainingCurves training) {
   return run_page({.name = std::move(name),
                    .plan = run.plan,
                    .chain = run.chain,
                    .predicted = &run.predicted,
                    .measured = &run.measured,
-                   .facts = {{"steps", "300"}, {"train loss", "2.3598"}}});
+                   .facts = {{"steps", "300"}, {"train loss", "2.3598"}},
+                   .training = std::move(training)});
+}
+
+TrainingCurves sample_training() {
+  TrainingCurves training;
+  for (int step = 1; step <= 300; ++step) {
+    const double noise = std::sin(step * 12.9898);
+    training.train_loss.push_back({step, 2.3 + 3 * std::exp(-step / 60.0) + 0.1 * noise});
+    training.throughput.push_back({step, 10'500 + 300 * noise});
+    training.gradient_norm.push_back({step, 0.4 + std::exp(-step / 30.0) + 0.05 * noise});
+    training.learning_rate.push_back({step, 6e-4 * (0.55 + 0.45 * std::cos(step / 95.5))});
+    if (step % 100 == 0)
+      training.validation_loss.push_back({step, 2.35 + 3 * std::exp(-step / 60.0)});
+  }
+  return training;
 }
 
 /// Step times that fall with memory, one solver that needs more than the others.

@@ -7,6 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <sstream>
+#include <vector>
+
 namespace trireme::report {
 namespace {
 
@@ -190,11 +194,123 @@ TEST(RunPage, TellsWhichStepItShowsAndTheMedianOne) {
   const TwoRanks run;
   RunPage of{.name = "steps", .plan = run.plan, .chain = run.chain, .measured = &run.predicted};
   EXPECT_THAT(run_page(of), Not(HasSubstr("median")));
+  of.measured_number = 5;
   of.steps = 12;
   of.median = Seconds(7);
 
-  EXPECT_THAT(run_page(of), HasSubstr("<div class=\"more\">the last of 12 steps</div>"
+  EXPECT_THAT(run_page(of), HasSubstr("<div class=\"more\">step 5 of 12</div>"
                                       "<div class=\"more\">median 7.00 s</div>"));
+}
+
+/// A run of `steps` steps whose loss is 1 / step.
+TrainingCurves falling_loss(int steps) {
+  TrainingCurves training;
+  for (int step = 1; step <= steps; ++step) training.train_loss.push_back({step, 1.0 / step});
+  return training;
+}
+
+TEST(RunPage, BeginsWithTheCurvesOfTraining) {
+  const TwoRanks run;
+  TrainingCurves training = falling_loss(4);
+  training.validation_loss = {{2, 0.75}, {4, 0.375}};
+  training.throughput = {{1, 900}, {2, 1100}, {3, 1100}, {4, 1100}};
+  training.gradient_norm = {{1, 2}, {2, 1}, {3, 1}, {4, 0.5}};
+  training.learning_rate = {{1, 1e-3}, {2, 1e-3}, {3, 1e-3}, {4, 5e-4}};
+
+  const std::string page = run_page({.name = "curves",
+                                     .plan = run.plan,
+                                     .chain = run.chain,
+                                     .predicted = &run.predicted,
+                                     .training = training});
+
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_EQ(outside_of(page), "");
+  EXPECT_LT(page.find("<h2>Training</h2>"), page.find("<h2>Pipeline"));
+  for (const char* const name :
+       {">loss<", ">tokens per second<", ">gradient norm, before clipping<", ">learning rate<"})
+    EXPECT_THAT(page, HasSubstr(name));
+  EXPECT_THAT(page, HasSubstr(">train 0.25</text>"));
+  EXPECT_THAT(page, HasSubstr(">validation 0.375</text>"));
+  EXPECT_THAT(page, HasSubstr("<title>validation: 0.75 after step 2</title>"));
+  EXPECT_THAT(page, HasSubstr(">0.0005</text>"));  // the last learning rate
+}
+
+TEST(RunPage, HasNoChartOfWhatWasNotMeasured) {
+  const TwoRanks run;
+  RunPage of{.name = "plain", .plan = run.plan, .chain = run.chain};
+  EXPECT_THAT(run_page(of), Not(HasSubstr("Training")));
+  of.training = falling_loss(1);
+
+  const std::string page = run_page(of);
+
+  EXPECT_EQ(markup_fault(page), "");
+  EXPECT_THAT(page, HasSubstr("<title>train: 1 after step 1</title>"));
+  EXPECT_THAT(page, Not(HasSubstr("gradient norm")));
+  EXPECT_THAT(page, Not(HasSubstr("alidation")));
+}
+
+// y = 1 / step falls to the right: on the page, y grows downwards.
+TEST(RunPage, DrawsAPointForEveryStep) {
+  const TwoRanks run;
+  const std::string page = run_page(
+      {.name = "points", .plan = run.plan, .chain = run.chain, .training = falling_loss(3)});
+
+  const std::size_t begin = page.find("<path d=\"M");
+  std::istringstream path(page.substr(begin + 10, page.find('"', begin + 10) - begin - 10));
+  std::vector<double> numbers;
+  for (char command; path >> command;) {
+    double x = 0, y = 0;
+    path >> x >> y;
+    numbers.insert(numbers.end(), {x, y});
+  }
+  ASSERT_EQ(numbers.size(), 6U);
+  EXPECT_NEAR(numbers[2] - numbers[0], numbers[4] - numbers[2], 0.11);
+  // 1, 1/2, 1/3 on a straight scale.
+  EXPECT_NEAR((numbers[3] - numbers[1]) / (numbers[5] - numbers[3]), 3, 0.02);
+}
+
+TEST(RunPage, ShowsTheTrendOfManyStepsAndStaysSmall) {
+  const TwoRanks run;
+  TrainingCurves training = falling_loss(100'000);
+  const std::string page =
+      run_page({.name = "long", .plan = run.plan, .chain = run.chain, .training = training});
+
+  EXPECT_THAT(page, HasSubstr("its mean over 1000 steps"));
+  EXPECT_THAT(page, HasSubstr("class=\"curve s6 pale\""));
+  EXPECT_LT(page.size(), 150'000U);
+}
+
+TEST(RunPage, LeavesAGapWhereALossIsNoNumber) {
+  const TwoRanks run;
+  TrainingCurves training = falling_loss(5);
+  training.train_loss[2].value = std::nan("");
+
+  const std::string page =
+      run_page({.name = "gap", .plan = run.plan, .chain = run.chain, .training = training});
+
+  EXPECT_EQ(markup_fault(page), "");
+  const std::size_t begin = page.find("<path d=\"M");
+  const std::string path = page.substr(begin, page.find("class", begin) - begin);
+  EXPECT_EQ(count_of(path, "M"), 2);
+  EXPECT_EQ(count_of(path, "L"), 2);
+}
+
+TEST(RunPage, HasNoColumnsOfZeros) {
+  const TwoRanks run;
+  plan::Plan unknown = run.plan;  // as of a run without a budget: nothing was predicted
+  for (plan::StagePlan& stage : unknown.stages) {
+    stage.predicted = {};
+    stage.static_bytes = Bytes(0);
+  }
+
+  const std::string page =
+      run_page({.name = "zeros", .plan = unknown, .chain = run.chain, .measured = &run.predicted});
+
+  EXPECT_THAT(page, HasSubstr("Stages, as planned"));
+  EXPECT_EQ(count_of(page, ">in flight</th>"), 1);
+  EXPECT_EQ(count_of(page, ">static</th>"), 0);
+  EXPECT_EQ(count_of(page, ">0 B</td>"), 0);
+  EXPECT_EQ(count_of(page, ">0 s</td>"), 0);
 }
 
 TEST(RunPage, SaysWhatIsNotKnown) {

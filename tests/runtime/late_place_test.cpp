@@ -38,7 +38,7 @@ TEST(LatePlace, TimesAreThoseOfTheMarks) {
   const device::LatePlace place;
   const Outcome outcome = run_small(small_job(small_mlp()), {}, {}, place);
   double last = 0;
-  for (const simulate::Event& event : outcome.last_step.events) {
+  for (const simulate::Event& event : outcome.recorded_step.events) {
     EXPECT_LT(event.begin, event.end);
     EXPECT_NEAR(std::remainder(event.end.count(), 1e-3), 0, 1e-9) << "a whole number of marks";
     last = std::max(last, event.end.count());

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Bytes kAll{std::int64_t{1} << 40};
 
-/// The last step is then the median one.
+/// The recorded step is then the median one.
 config::JobSpec one_step() {
   config::JobSpec job = small_job(small_gpt());
   job.train.steps = 1;
@@ -21,12 +21,12 @@ config::JobSpec one_step() {
 
 /// Compute and waits make up what is told of a rank's step, but for the host's own time.
 void expect_no_time_is_told_twice(const Outcome& run) {
-  for (const simulate::RankResult& rank : run.last_step.ranks) {
+  for (const simulate::RankResult& rank : run.recorded_step.ranks) {
     EXPECT_GT(rank.busy, Seconds(0));
     EXPECT_GE(rank.wait_for_ranks, Seconds(0));
     EXPECT_GE(rank.wait_for_copies, Seconds(0));
     EXPECT_LE(rank.busy + rank.wait_for_ranks + rank.wait_for_copies, rank.end);
-    EXPECT_LE(rank.end, run.last_step.step);
+    EXPECT_LE(rank.end, run.recorded_step.step);
   }
 }
 
@@ -35,9 +35,9 @@ TEST(RecordedStep, TellsTheSameOfItsRanksAsTheFiguresOfTheMedianStep) {
     const Outcome run =
         run_small(one_step(), {.cut = {3}, .away = streams ? kAll : Bytes(0), .streams = streams});
     expect_no_time_is_told_twice(run);
-    ASSERT_EQ(run.last_step.ranks.size(), 2U);
+    ASSERT_EQ(run.recorded_step.ranks.size(), 2U);
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      const simulate::RankResult& step = run.last_step.ranks[rank];
+      const simulate::RankResult& step = run.recorded_step.ranks[rank];
       const Times& times = run.ranks[rank].times;
       EXPECT_EQ(step.busy, times.compute());
       EXPECT_EQ(step.wait_for_ranks, times.wait);
@@ -49,12 +49,12 @@ TEST(RecordedStep, TellsTheSameOfItsRanksAsTheFiguresOfTheMedianStep) {
 
 TEST(RecordedStep, HasTheCopiesOfStateThatIsAway) {
   const Outcome held = run_small(one_step(), {});
-  EXPECT_EQ(held.last_step.ranks[0].state_moved, Bytes(0));
-  EXPECT_EQ(held.last_step.ranks[0].copies_in, Seconds(0));
+  EXPECT_EQ(held.recorded_step.ranks[0].state_moved, Bytes(0));
+  EXPECT_EQ(held.recorded_step.ranks[0].copies_in, Seconds(0));
 
   for (const bool to_file : {false, true}) {
     const Outcome run = run_small(one_step(), {.away = kAll, .to_file = to_file});
-    const simulate::RankResult& rank = run.last_step.ranks[0];
+    const simulate::RankResult& rank = run.recorded_step.ranks[0];
     // Parts begin at aligned places.
     EXPECT_GE(rank.state_moved, run.ranks[0].optimizer_away);
     EXPECT_LT(rank.state_moved / run.ranks[0].optimizer_away, 1.2);
@@ -73,7 +73,7 @@ TEST(RecordedStep, HasStateOfUpdatesAmongPassesOnce) {
     job.train.steps = 2;  // updates before forwards are those of the step before
     job.train.clip_norm = 0;
     const Outcome run = run_small(job, {.away = kAll, .streams = true, .updates = place});
-    const simulate::RankResult& rank = run.last_step.ranks[0];
+    const simulate::RankResult& rank = run.recorded_step.ranks[0];
     EXPECT_GE(rank.state_moved, run.ranks[0].optimizer_away);
     EXPECT_LT(rank.state_moved / run.ranks[0].optimizer_away, 1.2);
     expect_no_time_is_told_twice(run);
@@ -83,7 +83,7 @@ TEST(RecordedStep, HasStateOfUpdatesAmongPassesOnce) {
 // Of six layers with weights, two of which are there at a time.
 TEST(RecordedStep, HasStreamedWeightsThatCame) {
   const Outcome run = run_small(one_step(), {.streams = true});
-  const simulate::RankResult& rank = run.last_step.ranks[0];
+  const simulate::RankResult& rank = run.recorded_step.ranks[0];
   EXPECT_EQ(rank.state_moved, Bytes(0));
   EXPECT_GT(rank.weights_moved, run.ranks[0].weights_away);
   EXPECT_EQ(rank.outer_peak, run.ranks[0].weights_away);

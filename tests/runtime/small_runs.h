@@ -88,7 +88,9 @@ inline DataSource random_data(const model::ChainModel& model, const config::JobS
           .validation_input =
               [examples](int m) { return model::Values{examples(1'000'000 + m).first}; },
           .validation_target = [target](int m) { return target(1'000'000 + m); },
-          .validation_micro_batches = validation};
+          .validation_micro_batches = validation,
+          .tokens = [&model,
+                     &job](std::int64_t) { return job.train.batch * model.tokens_per_example(); }};
 }
 
 /// How a chain is run: cut and policy.

@@ -28,9 +28,9 @@ config::JobSpec job_of(double clip_norm, const std::string& precision = "bfloat1
   return job;
 }
 
-/// Updates of layers alone in the last step.
+/// Updates of layers alone in the recorded step, which is not the first one.
 std::ptrdiff_t updates_in(const Outcome& run) {
-  const std::vector<simulate::Event>& events = run.last_step.events;
+  const std::vector<simulate::Event>& events = run.recorded_step.events;
   return std::count_if(events.begin(), events.end(), [](const simulate::Event& event) {
     return event.action.op == program::Op::kUpdate;
   });

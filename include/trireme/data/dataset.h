@@ -78,6 +78,11 @@ class Dataset {
     return std::nullopt;
   }
 
+  /// Tokens of these examples' inputs without the padding of rows; nothing: no row has any.
+  virtual std::optional<std::int64_t> train_tokens(std::int64_t, std::int64_t) const {
+    return std::nullopt;
+  }
+
   /// Nothing where there is no validation part, or no row of tokens. Of a part with more than 2^26
   /// tokens, evenly spaced stretches are counted.
   virtual std::optional<UnigramLoss> unigram_loss() const = 0;

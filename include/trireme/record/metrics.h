@@ -41,11 +41,16 @@ class MetricsFile {
   /// Whether what is appended can be found under the file's name: not if that was removed, renamed
   /// or replaced since, alone or with its folder.
   bool is_there() const;
+  const std::filesystem::path& file() const { return file_; }
 
  private:
   std::filesystem::path file_;
   std::ofstream out_;
   std::pair<std::uint64_t, std::uint64_t> opened_;
 };
+
+/// The lines of a metrics file, in order; a value of null is NaN. Throws InputError for a line that
+/// is no metrics line, Error where the file cannot be read.
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& file);
 
 }  // namespace trireme::record

@@ -16,7 +16,6 @@ struct ProgressOptions {
   std::int64_t steps = 1;       ///< of the whole run
   std::int64_t first_step = 0;  ///< steps done before, by the run that this one resumes
   std::int64_t log_every = 10;  ///< plain lines: one per so many steps, and the first and the last
-  std::int64_t tokens_per_step = 1;
   std::string unit = "tokens";  ///< "examples" for a chain without tokens
 };
 
@@ -27,8 +26,9 @@ class Progress {
   /// `out` outlives this object. `now` is any clock's time, the same clock's in all calls.
   Progress(std::ostream& out, ProgressOptions options, Seconds now);
 
-  /// `done` steps have ended, the last with `loss`.
-  void step(std::int64_t done, double loss, Seconds now);
+  /// `done` steps have ended, the last with `loss`; `tokens` are those of all steps that this
+  /// object was told of.
+  void step(std::int64_t done, double loss, std::int64_t tokens, Seconds now);
 
   /// "step 100/300  validation loss 2.2010", a line that stays.
   void validation(std::int64_t done, double loss);
@@ -45,6 +45,7 @@ class Progress {
 
   struct Mark {
     std::int64_t done;
+    std::int64_t tokens;
     Seconds time;
   };
 

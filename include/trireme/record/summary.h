@@ -54,7 +54,8 @@ std::optional<double> copy_overlap(const RankSummary& rank);
 struct Summary {
   std::int64_t steps = 0;
   std::int64_t resumed_after = 0;  ///< steps that were done before this start
-  double train_loss = 0;
+  double train_loss = 0;           ///< mean of the last `train_loss_steps` steps
+  std::int64_t train_loss_steps = 1;
   std::optional<double> validation_loss;
   /// Nats per token of the validation part, see data::UnigramLoss.
   std::optional<double> unigram_entropy, unigram_cross_entropy;
@@ -73,6 +74,10 @@ std::string to_json(const Summary& summary);
 
 /// Writes to_json to `file`, whole or not at all. Throws Error.
 void write(const Summary& summary, const std::filesystem::path& file);
+
+/// The lines above the tables of closing_text: {"train loss", "2.3553, mean of the last 10 steps"},
+/// and the digests.
+std::vector<std::pair<std::string, std::string>> facts_of(const Summary& summary);
 
 /// What a person reads at the end: losses beside what token frequencies alone reach, speed, two
 /// tables of the ranks (bytes, times of a step), a line on each GPU's other bytes, and the lines

@@ -18,6 +18,20 @@ struct Fact {
   std::string what, value;
 };
 
+/// A value after a step; NaN where there is none.
+struct CurvePoint {
+  std::int64_t step = 0;
+  double value = 0;
+};
+
+/// What training is about, over the steps of the whole run, by rising step; each may be empty.
+struct TrainingCurves {
+  std::vector<CurvePoint> train_loss, validation_loss;
+  std::vector<CurvePoint> throughput;  ///< `unit` per second
+  std::vector<CurvePoint> gradient_norm, learning_rate;
+  std::string unit = "tokens";
+};
+
 /// What a page is made of; everything that it points to must outlive the call.
 struct RunPage {
   std::string name;  ///< of the job
@@ -29,14 +43,14 @@ struct RunPage {
   const simulate::Simulation* measured = nullptr;
   std::vector<Bytes> budgets = {};  ///< by rank, 0: none; those of the plan where it ends
   std::vector<Fact> facts = {};
-  /// Of a run of several steps, which end with the measured one, how many they are and the time of
-  /// the median one; 0: not told.
-  std::int64_t steps = 0;
+  TrainingCurves training = {};
+  /// The number of the measured step among how many, and the median of their times; 0: not told.
+  std::int64_t measured_number = 0, steps = 0;
   Seconds median = {};
 };
 
-/// HTML that needs nothing else: styles and pictures (SVG) inside, no scripts. Curves, lanes and
-/// figures of both steps stand on the same scales.
+/// HTML that needs nothing else: styles and pictures (SVG) inside, no scripts. The curves of
+/// training come first; then a step, predicted and measured on the same scales.
 ///
 /// Of a measured step, any action may be an event. On the compute lane, transfers and copies count
 /// as waiting, and loads, losses and the step's end as other work; a receive on the link lane is

@@ -14,9 +14,26 @@
 #include <chrono>
 #include <deque>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace trireme::runtime {
+
+/// One rank's part of a step as it was.
+struct Recording {
+  /// What of the run no single event tells: waits may lie amid an action, and the optimizer's state
+  /// comes and goes within the update.
+  struct Totals {
+    Seconds busy{0}, recompute{0}, wait_for_ranks{0}, wait_for_copies{0};
+    Seconds state_out{0}, state_in{0};  ///< copies
+    Bytes moved, state_moved, weights_moved, outer_peak;
+    Seconds end{0};  ///< of the run
+  };
+
+  std::vector<simulate::Event> events;
+  std::vector<simulate::MemoryPoint> curve;
+  Totals totals;
+};
 
 /// Writes down when actions ran and what was held. Costs some 100 ns per action.
 class Recorder {
@@ -37,20 +54,11 @@ class Recorder {
   /// The lane's copies, in the order in which they were named.
   void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
 
-  /// What of the run no single event tells: waits may lie amid an action, and the optimiser's state
-  /// comes and goes within the update.
-  struct Totals {
-    Seconds busy{0}, recompute{0}, wait_for_ranks{0}, wait_for_copies{0};
-    Seconds state_out{0}, state_in{0};  ///< copies
-    Bytes moved, state_moved, weights_moved, outer_peak;
-    Seconds end{0};  ///< of the run
-  };
   /// The run ends now, which need not be said in the totals.
-  void ended(const Totals& totals);
+  void ended(const Recording::Totals& totals);
 
-  const Totals& totals() const { return totals_; }
-  const std::vector<simulate::Event>& events() const { return events_; }
-  const std::vector<simulate::MemoryPoint>& curve() const { return curve_; }
+  /// Hands over what was written of the run that has ended.
+  Recording take() { return std::exchange(run_, {}); }
 
  private:
   struct Interval {
@@ -63,12 +71,10 @@ class Recorder {
   tier::DeviceMemory& memory_;
   device::Marks* marks_ = nullptr;
   device::Marks::Mark begin_ = 0;
-  std::vector<Interval> times_;              ///< of events_
-  std::vector<device::Marks::Mark> points_;  ///< of curve_
+  std::vector<Interval> times_;              ///< of the run's events
+  std::vector<device::Marks::Mark> points_;  ///< of the run's curve
   std::vector<program::Action> named_out_, named_in_, named_weights_, named_weights_out_;
-  std::vector<simulate::Event> events_;
-  std::vector<simulate::MemoryPoint> curve_;
-  Totals totals_;
+  Recording run_;
 };
 
 /// Records the action that runs while it lives; `recorder` may be null.
@@ -91,9 +97,9 @@ class RecordScope {
   device::Marks::Mark from_ = 0;
 };
 
-/// Every rank of the group (a pipeline's ranks, in order) with its recorder: the whole step, on
-/// every one of them. Times are from each rank's own beginning of the step.
+/// Every rank of the group (a pipeline's ranks, in order) with its recording of one step: the whole
+/// step, on every one of them. Times are from each rank's own beginning of the step.
 simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,
-                                 const Recorder& mine);
+                                 const Recording& mine);
 
 }  // namespace trireme::runtime

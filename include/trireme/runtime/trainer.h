@@ -30,6 +30,9 @@ struct DataSource {
   std::function<model::Values(std::int64_t step, int micro_batch)> input, target;
   std::function<model::Values(int micro_batch)> validation_input, validation_target;
   int validation_micro_batches = 0;  ///< per replica; 0: no validation
+  /// Tokens that a step trains on, over all replicas, without the padding of rows; examples, where
+  /// a chain takes no tokens.
+  std::function<std::int64_t(std::int64_t step)> tokens;
 };
 
 /// What happened in one step, for whoever shows it.
@@ -39,7 +42,7 @@ struct StepRecord {
   double learning_rate = 0;
   std::optional<double> gradient_norm;
   Seconds time{0};
-  double tokens_per_s = 0;
+  std::int64_t tokens = 0;  ///< as DataSource::tokens says
 };
 
 /// A checkpoint that is there now.
@@ -100,15 +103,20 @@ struct RankFigures {
 
 /// What a run gave; the same on every rank. Times are of the steps since it was last started.
 struct Outcome {
-  std::int64_t steps = 0;  ///< those before it was resumed included
-  double train_loss = 0;   ///< mean over the last `report.log_every` steps
+  std::int64_t steps = 0;             ///< those before it was resumed included
+  double train_loss = 0;              ///< mean over the last `train_loss_steps` steps
+  std::int64_t train_loss_steps = 1;  ///< `report.log_every`, or all where there are fewer
   std::optional<double> validation_loss;
-  double tokens_per_s = 0;  ///< by the median step
+  double tokens_per_s = 0;  ///< mean tokens of a step, by the time of the median step
   Seconds step{0};          ///< median
   double bubble = 0;        ///< 1 - compute / (ranks x step)
   std::string parameters_digest, losses_digest;
   std::vector<RankFigures> ranks;
-  simulate::Simulation last_step;  ///< as it was, on the ranks of the first replica
+  /// One step as it was, on the ranks of the first replica: of the up to 8 that were recorded,
+  /// evenly spread over the run, the one whose time is nearest to the median. Without ranks where
+  /// no step was made.
+  simulate::Simulation recorded_step;
+  std::int64_t recorded_number = 0;  ///< of that step, from 1
 };
 
 /// Everything that a rank needs. References must outlive the trainer.
