@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/pieces.h"
 #include "trireme/record/crc32c.h"
 
 #include <bit>
@@ -68,6 +69,10 @@ void EventFile::append(const StepMetrics& metrics, Seconds wall_time) {
     summary.text(1, value.bytes());
   }
   write_record(event_at(wall_time, metrics.step).text(5, summary.bytes()).bytes());
+}
+
+void EventFile::flush() const {
+  io::flush_file(file_);
 }
 
 void EventFile::write_record(std::string_view payload) {

@@ -36,6 +36,8 @@ class MetricsFile {
 
   /// One line, handed to the system before this returns. Throws Error.
   void append(const StepMetrics& metrics);
+  /// All lines so far are on disk. Throws Error.
+  void flush() const;
 
  private:
   std::filesystem::path file_;
