@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,6 +33,8 @@ namespace fs = std::filesystem;
 /// Until a network's file system shows what another machine has written.
 constexpr std::chrono::seconds kAppears{5};
 constexpr std::chrono::milliseconds kLook{100};
+/// How often a folder that is gone again is made anew.
+constexpr int kTimes = 100;
 
 [[noreturn]] void fail(const fs::path& folder, const std::string& what) {
   throw InputError(concat("report.directory: ", folder.string(), " ", what));
@@ -55,6 +58,27 @@ fs::path real_name(const fs::path& folder) {
 std::array<fs::path, 2> lock_files(const fs::path& folder) {
   const fs::path run = real_name(folder);
   return {run.parent_path() / concat(".", run.filename().string(), ".lock"), run / ".lock"};
+}
+
+/// Whether the file that is open has that name, still.
+bool is_at(int descriptor, const fs::path& file) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(file.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// The folder and those around it that are not there, the innermost first.
+std::vector<fs::path> missing_folders(fs::path folder) {
+  std::vector<fs::path> missing;
+  for (; folder.has_relative_path() && !is_there(folder); folder = folder.parent_path())
+    missing.push_back(folder);
+  return missing;
+}
+
+void remove_empty(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders)
+    if (::rmdir(folder.c_str()) != 0) return;
 }
 
 /// Whether a file begins with the mark.
@@ -155,13 +179,10 @@ fs::path plain_name(const fs::path& folder) {
 FolderLock::FolderLock(const fs::path& folder, std::ostream& out) {
   int reason = 0;
   for (const fs::path& file : lock_files(folder)) {
-    std::error_code ignored;
-    fs::create_directories(file.parent_path(), ignored);
-    descriptor_ =
-        ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    made_ = missing_folders(file.parent_path());
+    if (take(file)) return;
     reason = errno;
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+    remove_empty(made_);
     if (reason == EWOULDBLOCK)
       throw InputError(concat("report.directory: another run is in ", folder.string(),
                               ": wait for its end, or give this one a folder of its own"));
@@ -170,8 +191,33 @@ FolderLock::FolderLock(const fs::path& folder, std::ostream& out) {
       << "): let no other run have it meanwhile\n";
 }
 
+bool FolderLock::take(const fs::path& file) {
+  for (int time = 0;; ++time) {
+    std::error_code ignored;
+    fs::create_directories(file.parent_path(), ignored);
+    descriptor_ =
+        ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == ENOENT && time < kTimes) continue;  // as below, of the folder
+    if (descriptor_ < 0) return false;
+    const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    if (is_locked && is_at(descriptor_, file)) {
+      file_ = file;
+      return true;
+    }
+    const int reason = errno;
+    ::close(std::exchange(descriptor_, -1));
+    errno = reason;
+    // The run that had it has removed it in between: another one may have made it anew.
+    if (!is_locked) return false;
+  }
+}
+
 FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  // While it is locked: whoever opened it before sees that its name is gone.
+  if (is_at(descriptor_, file_)) ::unlink(file_.c_str());
+  ::close(descriptor_);
+  remove_empty(made_);
 }
 
 std::string FolderLock::mark() const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace trireme::app {
 
@@ -13,7 +14,7 @@ namespace trireme::app {
 std::filesystem::path plain_name(const std::filesystem::path& folder);
 
 /// While it lives, no other run takes the folder: by a file beside it, .FOLDER.lock, or .lock in it
-/// where nothing can be written beside it.
+/// where nothing can be written beside it. Leaves neither that file nor empty folders made for it.
 class FolderLock {
  public:
   /// Throws InputError if another run has it; where there can be no lock, says so on `out`.
@@ -26,7 +27,12 @@ class FolderLock {
   std::string mark() const;
 
  private:
+  /// Whether it has the file, and the file its name.
+  bool take(const std::filesystem::path& file);
+
   int descriptor_ = -1;
+  std::filesystem::path file_;
+  std::vector<std::filesystem::path> made_;  ///< folders around it, the innermost first
 };
 
 /// Whether the mark that a run left is seen here, too: then this is its folder, not another one of

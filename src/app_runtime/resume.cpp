@@ -27,25 +27,24 @@ namespace fs = std::filesystem;
 /// Keys of these sections decide a run's numbers, but for a few.
 const std::vector<std::string> kSections{"model", "data", "train"};
 const std::set<std::string> kWithoutEffect{"train.validate_every", "train.validation_batches"};
-constexpr std::int64_t kMostReplicas = 1 << 20;
 const std::string kMicroBatch = "train.micro_batch", kOptimizer = "train.optimizer.kind";
 
 /// What rank 0 finds.
-std::optional<Resumption> found_by(const config::JobSpec& job, const std::string& data,
-                                   const RankContext& context, std::ostream& out);
+std::optional<Resumption> found_by(const config::JobSpec& job, const config::LoadOptions& options,
+                                   const std::string& data, const RankContext& context,
+                                   std::ostream& out);
 /// What decides a run's numbers, by keys: "train.batch" is "16".
 using Numbers = std::map<std::string, std::string>;
 Numbers numbers_of(const io::Node& job);
 /// What a checkpoint has beside its tensors.
 struct Header {
   Numbers job;
-  int replicas = 0;  ///< as in Resumption
+  int micro_batch = 1, replicas = 0;  ///< as in Resumption
   checkpoint::Manifest manifest;
 };
-/// Throws InputError with a way out where it cannot be read, is of another step than its name says,
-/// or where files are cut.
-Header header_of(const checkpoint::Found& found);
-int replicas_of(const io::Node& job);
+/// Throws InputError with a way out where it cannot be read, is no job as it is saved, is of
+/// another step than its name says, or where files are cut.
+Header header_of(const checkpoint::Found& found, const config::LoadOptions& options);
 /// Says on `out` where the steps to come compute otherwise, as `here` has it.
 void note_arithmetic(const checkpoint::Manifest& there, const checkpoint::Manifest& here,
                      std::ostream& out);
@@ -78,12 +77,13 @@ fs::path checkpoints_folder(const fs::path& run) {
   return run / "checkpoints";
 }
 
-std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
+std::optional<Resumption> resumption_of(const config::JobSpec& job,
+                                        const config::LoadOptions& options, const std::string& data,
                                         const RankContext& context, std::ostream& out) {
   std::string found;  // step, micro-batch, replicas and folder; empty: none
   const auto look = [&] {
     if (context.channel.rank() != 0) return;
-    if (const auto mine = found_by(job, data, context, out))
+    if (const auto mine = found_by(job, options, data, context, out))
       found = concat(mine->step, ' ', mine->micro_batch, ' ', mine->replicas, ' ',
                      mine->checkpoint.string());
   };
@@ -130,8 +130,9 @@ void note_replicas(const config::JobSpec& job, const Resumption& from, std::ostr
 
 namespace {
 
-std::optional<Resumption> found_by(const config::JobSpec& job, const std::string& data,
-                                   const RankContext& context, std::ostream& out) {
+std::optional<Resumption> found_by(const config::JobSpec& job, const config::LoadOptions& options,
+                                   const std::string& data, const RankContext& context,
+                                   std::ostream& out) {
   const bool must = job.checkpoint.resume == "must";
   const std::vector<checkpoint::Found> all =
       checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
@@ -146,7 +147,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
   const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json", none);
   if (!must && has_ended) return std::nullopt;
   const auto& [folder, step] = all.back();
-  const auto [there, replicas, manifest] = header_of(all.back());
+  const auto [there, micro_batch, replicas, manifest] = header_of(all.back(), options);
   const Numbers here = numbers_of(io::parse(config::to_yaml(job), "this job"));
   std::vector<std::string> different = differences(here, there);
   if (manifest.data != data) different.emplace_back("the content of data files or model.files");
@@ -171,27 +172,25 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const std::string
     job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
                                    " steps behind it: nothing is left to train"));
   out << "goes on from " << visible(folder.string()) << "\n";
-  return Resumption{.checkpoint = folder,
-                    .step = step,
-                    .micro_batch = std::stoi(there.at(kMicroBatch)),
-                    .replicas = replicas};
+  return Resumption{
+      .checkpoint = folder, .step = step, .micro_batch = micro_batch, .replicas = replicas};
 }
 
-Header header_of(const checkpoint::Found& found) {
+Header header_of(const checkpoint::Found& found, const config::LoadOptions& options) {
   const fs::path& folder = found.folder;
   try {
-    const io::Node job = io::load(checkpoint::job_file(folder));
-    Header header{.job = numbers_of(job),
-                  .replicas = replicas_of(job),
-                  .manifest = checkpoint::load_manifest(folder)};
+    Header header{.job = {}, .manifest = checkpoint::load_manifest(found)};
+    const io::Node document = checkpoint::load_job(folder, header.manifest);
+    const config::JobSpec job = config::read_job(document, options);
+    if (!job.train.micro_batch)
+      job.fail(kMicroBatch, "is auto, must be a number: that of the checkpoint's steps");
+    header.job = numbers_of(document);
+    header.micro_batch = *job.train.micro_batch;
+    header.replicas = job.pipeline.replicas.value_or(0);
     for (const std::string& key : {kMicroBatch, kOptimizer})
       if (!header.job.contains(key))
         throw InputError(concat(checkpoint::job_file(folder).string(), ": has no ", key,
                                 ", must be the resolved job of the checkpoint"));
-    if (header.manifest.step != found.step)
-      throw InputError(concat(checkpoint::manifest_file(folder).string(), ": step is ",
-                              header.manifest.step, ", must be ", found.step,
-                              ", as in the folder's name"));
     if (const auto file = checkpoint::incomplete_file(header.manifest, folder))
       throw InputError(concat(file->string(), ": is not here with all its bytes"));
     return header;
@@ -211,12 +210,6 @@ Numbers numbers_of(const io::Node& job) {
     if (const auto node = job.find(section)) flatten(*node, section, keys);
   for (const std::string& key : kWithoutEffect) keys.erase(key);
   return keys;
-}
-
-int replicas_of(const io::Node& job) {
-  const auto pipeline = job.find("pipeline");
-  const auto replicas = pipeline ? pipeline->find("replicas") : std::nullopt;
-  return replicas ? static_cast<int>(replicas->integer(1, kMostReplicas)) : 0;
 }
 
 void note_arithmetic(const checkpoint::Manifest& there, const checkpoint::Manifest& here,

@@ -26,7 +26,8 @@ struct Resumption {
 /// Of a run's folder.
 std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 
-/// Every rank; rank 0 looks. `data` is content_digest(). With `checkpoint.resume`:
+/// Every rank; rank 0 looks. The job was read with `options`, and so is that of the checkpoint.
+/// `data` is content_digest(). With `checkpoint.resume`:
 /// - never: none.
 /// - auto: the newest one of the run folder, where the run in it has not ended (has no
 ///   summary.json). Throws InputError if it is of a job with other numbers: another model, data or
@@ -35,7 +36,8 @@ std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 ///
 /// Throws InputError where no step is left to train, unless only the summary is missing, and where
 /// the checkpoint is damaged.
-std::optional<Resumption> resumption_of(const config::JobSpec& job, const std::string& data,
+std::optional<Resumption> resumption_of(const config::JobSpec& job,
+                                        const config::LoadOptions& options, const std::string& data,
                                         const RankContext& context, std::ostream& out);
 
 /// The job with micro-batches as the checkpoint's steps had them, where it leaves their size open.

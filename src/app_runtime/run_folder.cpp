@@ -132,6 +132,11 @@ void RunFolder::validation(std::int64_t step, double loss) {
   progress_->validation(step, loss);
 }
 
+void RunFolder::saving() {
+  metrics_.flush();
+  if (events_) events_->flush();
+}
+
 void RunFolder::saved(const runtime::SavedCheckpoint& checkpoint) {
   progress_->saved(checkpoint.step, checkpoint.size, checkpoint.time, checkpoint.held);
 }

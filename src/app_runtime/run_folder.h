@@ -45,6 +45,7 @@ class RunFolder final : public runtime::Observer {
   void step(const runtime::StepRecord& record) override;
   void interval_ended() override;
   void validation(std::int64_t step, double loss) override;
+  void saving() override;
   void saved(const runtime::SavedCheckpoint& checkpoint) override;
 
   /// Ends the progress line; on every way out.

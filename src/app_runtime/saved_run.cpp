@@ -31,32 +31,39 @@ std::int64_t steps_at_end(const fs::path& place) {
   return steps ? steps->integer(0, std::numeric_limits<std::int64_t>::max()) : 0;
 }
 
-/// The newest one. Throws InputError where the run has learned more since then.
-fs::path last_of(const fs::path& place, const checkpoint::Found& newest) {
+/// Throws InputError where the run has learned more since the newest one.
+void require_last(const fs::path& place, const checkpoint::Found& newest) {
   const std::int64_t end = steps_at_end(place);
-  if (end <= newest.step) return newest.folder;
+  if (end <= newest.step) return;
   throw InputError(concat(place.string(), ": the run has ended after step ", end,
                           ", but its newest checkpoint is of step ", newest.step,
                           ": take that with --step ", newest.step,
                           ", or train again with checkpoint.every, which saves at the end"));
 }
 
-fs::path checkpoint_of(const fs::path& place, std::optional<std::int64_t> step) {
-  if (is_checkpoint(place) && !step) return place;
+checkpoint::Found checkpoint_in(const fs::path& place, std::optional<std::int64_t> step) {
   const std::vector<checkpoint::Found> all =
       checkpoint::Store(checkpoints_folder(place)).complete();
   if (all.empty())
     throw InputError(concat(place.string(),
                             ": has no checkpoints: name the folder of a run that "
                             "keeps some (checkpoint.every)"));
-  if (!step) return last_of(place, all.back());
+  if (!step) {
+    require_last(place, all.back());
+    return all.back();
+  }
   std::vector<std::string> steps;
   for (const checkpoint::Found& found : all) {
-    if (found.step == *step) return found.folder;
+    if (found.step == *step) return found;
     steps.push_back(concat(found.step));
   }
   throw InputError(concat(place.string(), ": has no checkpoint of step ", *step, ", only of ",
                           join(steps, ", ")));
+}
+
+config::JobSpec job_of(const fs::path& folder, const checkpoint::Manifest& manifest,
+                       const model::ModelRegistry& own) {
+  return config::read_job(checkpoint::load_job(folder, manifest), load_options(own));
 }
 
 }  // namespace
@@ -68,9 +75,11 @@ bool is_saved_run(const fs::path& place) {
 
 SavedRun find_saved_run(const fs::path& place, std::optional<std::int64_t> step,
                         const model::ModelRegistry& own) {
-  const fs::path folder = checkpoint_of(place, step);
-  return {.checkpoint = folder,
-          .job = config::load_job(checkpoint::job_file(folder), load_options(own))};
+  if (is_checkpoint(place) && !step)
+    return {.checkpoint = place, .job = job_of(place, checkpoint::load_manifest(place), own)};
+  const checkpoint::Found found = checkpoint_in(place, step);
+  return {.checkpoint = found.folder,
+          .job = job_of(found.folder, checkpoint::load_manifest(found), own)};
 }
 
 }  // namespace trireme::app

@@ -132,7 +132,8 @@ struct Run {
   const config::JobSpec& job;
   const model::ChainModel& model;
   const data::Dataset& dataset;
-  const std::string& content;  ///< as in Opened
+  const std::string& content;          ///< as in Opened
+  const config::LoadOptions& options;  ///< of a job without settings
 };
 
 /// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
@@ -314,7 +315,8 @@ void train_rank(const Run& run, const RankContext& context) {
   };
   comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
   if (saves) require_shared_folder(context.channel, run.job.report.directory, mark);
-  const std::optional<Resumption> resumed = resumption_of(run.job, run.content, context, out);
+  const std::optional<Resumption> resumed =
+      resumption_of(run.job, run.options, run.content, context, out);
   const auto look = [&] {  // at what would be noticed after minutes of planning
     if (context.channel.rank() != 0) return;
     if (!resumed) require_takeable(run.job.report.directory);
@@ -330,7 +332,8 @@ void train_rank(const Run& run, const RankContext& context) {
                  .job = settled.job,
                  .model = run.model,
                  .dataset = run.dataset,
-                 .content = run.content},
+                 .content = run.content,
+                 .options = run.options},
                 placed, settled.costs, resumed);
 }
 
@@ -375,11 +378,13 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
   } catch (...) {
     return fail_to_launch();
   }
+  const config::LoadOptions options = load_options(own);
   const Run run{.arguments = arguments,
                 .job = opened->job,
                 .model = opened->model,
                 .dataset = *opened->dataset,
-                .content = opened->content};
+                .content = opened->content,
+                .options = options};
   try {
     return launch(opened->job, [&](const RankContext& context) { train_rank(run, context); });
   } catch (...) {

@@ -39,8 +39,10 @@ std::map<std::string, Joined> joined(const Manifest& manifest) {
   for (const auto& [name, entry] : manifest.tensors) {
     const std::string& whole = entry.part_of ? entry.part_of->name : name;
     const std::vector<std::int64_t>& sizes = entry.part_of ? entry.part_of->sizes : entry.sizes;
-    const auto [tensor, is_new] =
-        tensors.try_emplace(whole, Joined{.type = entry.type, .sizes = sizes, .entries = {}});
+    const auto [tensor, is_new] = tensors.try_emplace(
+        whole,
+        Joined{
+            .type = entry.type, .sizes = sizes, .entries = {}, .is_constant = entry.is_constant});
     const std::int64_t begin = entry.part_of ? entry.part_of->begin : 0;
     if (tensor->second.type != entry.type || tensor->second.sizes != sizes ||
         !parts[whole].emplace(begin, name).second)
@@ -75,7 +77,8 @@ Manifest read_manifest(const io::Node& document) {
   manifest.step = map.required("step").integer(0, kMost);
   manifest.data = map.required("data").text();
   manifest.threads = static_cast<int>(map.required("threads").integer(1, kMostThreads));
-  // Manifests of earlier versions have none of these two.
+  // Manifests of earlier versions have none of these three.
+  if (const auto job = map.optional("job")) manifest.job = job->text();
   if (const auto device = map.optional("device")) manifest.device = device->text();
   if (const auto vectors = map.optional("vectors")) manifest.vectors = vectors->text();
   for (const io::Node& node : map.required("ties").list()) {
@@ -89,8 +92,8 @@ Manifest read_manifest(const io::Node& document) {
     if (!manifest.tensors.emplace(name, read_entry(entry)).second)
       node.fail(concat("names '", name, "' a second time"));
   }
-  // Manifests of earlier versions have none.
-  const auto written = map.optional("digest");
+  // Manifests of earlier versions have none; with a digest of the job there is always one.
+  const auto written = manifest.job.empty() ? map.optional("digest") : map.required("digest");
   map.finish();
   if (written && written->text() != digest(content_text(manifest)))
     written->fail("is not that of what stands before it: the file was changed");
@@ -105,15 +108,15 @@ std::string content_text(const Manifest& manifest) {
     ties.push_back(
         concat("{\"tie\": ", io::json_text(tie), ", \"saved_as\": ", io::json_text(name), "}"));
   for (const auto& [name, entry] : manifest.tensors) tensors.push_back(entry_text(name, entry));
-  std::string computed;
-  if (!manifest.device.empty())
-    computed += concat(",\n \"device\": ", io::json_text(manifest.device));
+  std::string more;
+  if (!manifest.job.empty()) more += concat(",\n \"job\": ", io::json_text(manifest.job));
+  if (!manifest.device.empty()) more += concat(",\n \"device\": ", io::json_text(manifest.device));
   if (!manifest.vectors.empty())
-    computed += concat(",\n \"vectors\": ", io::json_text(manifest.vectors));
+    more += concat(",\n \"vectors\": ", io::json_text(manifest.vectors));
   return concat("{\"format\": \"trireme-checkpoint/1\",\n \"step\": ", manifest.step,
                 ",\n \"data\": ", io::json_text(manifest.data),
-                ",\n \"threads\": ", manifest.threads, computed, ",\n \"ties\": [",
-                join(ties, ", "), "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]");
+                ",\n \"threads\": ", manifest.threads, more, ",\n \"ties\": [", join(ties, ", "),
+                "],\n \"tensors\": [\n  ", join(tensors, ",\n  "), "\n ]");
 }
 
 std::string sizes_text(const std::vector<std::int64_t>& sizes) {
@@ -130,15 +133,16 @@ std::int64_t numbers_of(const std::vector<std::int64_t>& sizes) {
 }
 
 std::string entry_text(const std::string& name, const Entry& entry) {
-  std::string part;
+  std::string more;
   if (entry.part_of)
-    part = concat(", \"part_of\": {\"name\": ", io::json_text(entry.part_of->name),
+    more = concat(", \"part_of\": {\"name\": ", io::json_text(entry.part_of->name),
                   ", \"sizes\": ", sizes_text(entry.part_of->sizes),
                   ", \"begin\": ", entry.part_of->begin, "}");
+  if (entry.is_constant) more += ", \"constant\": true";
   return concat("{\"name\": ", io::json_text(name), ", \"file\": ", io::json_text(entry.file),
                 ", \"type\": ", io::json_text(entry.type), ", \"sizes\": ", sizes_text(entry.sizes),
                 ", \"offset\": ", entry.offset.count(), ", \"bytes\": ", entry.size.count(),
-                ", \"digest\": ", io::json_text(entry.digest), part, "}");
+                ", \"digest\": ", io::json_text(entry.digest), more, "}");
 }
 
 std::vector<std::int64_t> read_sizes(const io::Node& node) {
@@ -165,6 +169,7 @@ Entry read_entry(io::MapReader& map) {
                      .begin = part.required("begin").integer(0, kMost)};
     part.finish();
   }
+  if (const auto constant = map.optional("constant")) entry.is_constant = constant->boolean();
   map.finish();
   return entry;
 }

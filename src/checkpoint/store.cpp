@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/checkpoint/store.h"
 
+#include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
@@ -19,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-", kDraft = ".draft";
+/// As of a job that is written by hand.
+constexpr Bytes kMostJob{1 << 20};
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -112,7 +115,9 @@ void Store::publish(const Manifest& manifest, const std::string& job) const {
                        ": was written by another rank and is not here with all its bytes: "
                        "report.directory must be on a file system that all ranks share"));
   io::write_file(job_file(folder), job);
-  io::write_file(manifest_file(folder), to_json(manifest));
+  Manifest whole = manifest;
+  whole.job = digest(job);
+  io::write_file(manifest_file(folder), to_json(whole));
   remove_folder(place(manifest.step));
   io::publish_folder(folder, place(manifest.step));
 }
@@ -160,8 +165,26 @@ Manifest load_manifest(const fs::path& folder) {
   return read_manifest(io::load(manifest_file(folder)));
 }
 
+Manifest load_manifest(const Found& found) {
+  Manifest manifest = load_manifest(found.folder);
+  if (manifest.step == found.step) return manifest;
+  throw InputError(concat(manifest_file(found.folder).string(), ": step is ", manifest.step,
+                          ", must be ", found.step, ", as in the folder's name"));
+}
+
 fs::path job_file(const fs::path& folder) {
   return folder / "job.yaml";
+}
+
+io::Node load_job(const fs::path& folder, const Manifest& manifest) {
+  const fs::path file = job_file(folder);
+  const std::string text = io::read_file(file, kMostJob);
+  if (!manifest.job.empty() && digest(text) != manifest.job)
+    throw InputError(concat(file.string(),
+                            ": is not the job that the checkpoint was saved by (its digest is ",
+                            digest(text), ", manifest.json has ", manifest.job,
+                            "): the file was changed or is damaged"));
+  return io::parse(text, file.string());
 }
 
 }  // namespace trireme::checkpoint

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/checkpoint/tensor_file.h"
 
+#include "trireme/checkpoint/numbers.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -38,6 +39,15 @@ std::string head_of(const std::vector<Spec>& tensors) {
   return head;
 }
 
+/// Whether neither a checkpoint nor weights may hold it.
+bool is_forbidden(const std::optional<NoNumber>& found, bool is_constant) {
+  return found && !(found->is_infinite() && is_constant);
+}
+
+/// Throws InputError: what was read is not what was written.
+[[noreturn]] void fail_digest(const std::filesystem::path& folder, const std::string& name,
+                              const Entry& entry);
+
 }  // namespace
 
 TensorFile::TensorFile(std::filesystem::path file, std::vector<Spec> tensors)
@@ -51,13 +61,17 @@ TensorFile::TensorFile(std::filesystem::path file, std::vector<Spec> tensors)
 void TensorFile::append(std::span<const std::byte> tensor) {
   const Spec& spec = tensors_.at(next_++);
   ensure(std::cmp_equal(tensor.size(), spec.size.count()), "a tensor has the bytes of its sizes");
+  const std::optional<NoNumber> found = find_no_number(spec.type, tensor);
+  if (is_forbidden(found, spec.is_constant))
+    throw NoNumberError(out_.path().string(), spec.name, *found);
   const Entry entry{.file = out_.path().filename().string(),
                     .type = spec.type,
                     .sizes = spec.sizes,
                     .offset = out_.size(),
                     .size = spec.size,
                     .digest = digest(tensor.data(), tensor.size()),
-                    .part_of = spec.part_of};
+                    .part_of = spec.part_of,
+                    .is_constant = found.has_value()};
   merge(written_, {.tensors = {{spec.name, entry}}});
   write(tensor);
 }
@@ -103,7 +117,21 @@ void read_tensor(const std::filesystem::path& folder, const std::string& name, c
                  std::span<std::byte> into) {
   ensure(std::cmp_equal(into.size(), entry.size.count()), "a tensor has the bytes of its sizes");
   io::InputFile(folder / entry.file).read(into, entry.offset.count());
-  if (entry.digest.empty() || digest(into.data(), into.size()) == entry.digest) return;
+  if (!entry.digest.empty() && digest(into.data(), into.size()) != entry.digest)
+    fail_digest(folder, name, entry);
+  const std::optional<NoNumber> found = find_no_number(entry.type, into);
+  if (!is_forbidden(found, entry.is_constant)) return;
+  throw InputError(concat(
+      (folder / entry.file).string(), ": tensor '", name, "' holds ", found->text(),
+      entry.digest.empty() ? ", must hold finite numbers alone: take other weights"
+                           : concat(": the run had diverged when it was saved; take an earlier "
+                                    "checkpoint (--step, or remove ",
+                                    folder.string(), " to go on from the one before it)")));
+}
+
+namespace {
+
+void fail_digest(const std::filesystem::path& folder, const std::string& name, const Entry& entry) {
   throw InputError(concat(
       (folder / entry.file).string(), ": tensor '", name,
       "' is not what was written: the file is damaged",
@@ -114,5 +142,7 @@ void read_tensor(const std::filesystem::path& folder, const std::string& name, c
             "they are as it began with them"
           : concat("; remove ", folder.string(), " to go on from the checkpoint before it")));
 }
+
+}  // namespace
 
 }  // namespace trireme::checkpoint

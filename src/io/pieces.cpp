@@ -88,6 +88,12 @@ void InputFile::read(std::span<std::byte> into, std::int64_t offset) const {
   }
 }
 
+void flush_file(const std::filesystem::path& file) {
+  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened.is_open() || ::fsync(opened.number()) != 0) fail_write(file, errno);
+  flush_folder(file.parent_path());
+}
+
 void publish_folder(const std::filesystem::path& draft, const std::filesystem::path& name) {
   flush_folder(draft);
   if (::rename(draft.c_str(), name.c_str()) != 0) fail_write(name, errno);

@@ -72,6 +72,10 @@ void EventFile::append(const StepMetrics& metrics, Seconds wall_time) {
   write_record(event_at(wall_time, metrics.step).text(5, summary.bytes()).bytes());
 }
 
+void EventFile::flush() const {
+  io::flush_file(file_);
+}
+
 void EventFile::write_record(std::string_view payload) {
   const std::string length = little_endian(payload.size(), 8);
   out_ << length << little_endian(masked_crc32c(length), 4) << payload

@@ -4,6 +4,7 @@
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/io/pieces.h"
 
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -55,6 +56,10 @@ void MetricsFile::append(const StepMetrics& metrics) {
   for (const Scalar& scalar : metrics.values) line[scalar.name] = scalar.value;
   out_ << line.dump() + "\n" << std::flush;
   if (!out_) fail_write(file_);
+}
+
+void MetricsFile::flush() const {
+  io::flush_file(file_);
 }
 
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_reader.h"
 
+#include "built_buffers.h"
 #include "tensor_bytes.h"
 #include "tensor_types.h"
 
@@ -35,6 +36,11 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder)
                             ": the file is damaged; remove ", folder_.string(),
                             " to go on from the checkpoint before it"));
   }
+  if (!manifest_.job.empty()) return;
+  // Earlier versions did not tell which of these were built with infinities.
+  for (auto& [name, entry] : manifest_.tensors)
+    entry.is_constant =
+        name.find(kBuffers) != std::string::npos || entry.file.ends_with(checkpoint::kFrozenEnding);
 }
 
 const checkpoint::Joined& CheckpointReader::tensor(const std::string& name) const {
@@ -75,6 +81,10 @@ void CheckpointReader::read_rounded(const std::string& name, const at::Tensor& v
   const at::Tensor saved = at::empty(value.sizes(), type_named(tensor(name).type, name));
   read(name, saved);
   value.copy_(saved);
+  if (!may_overflow(saved.scalar_type(), value.scalar_type())) return;
+  if (const std::string found = no_number_in(value); !found.empty())
+    throw InputError(concat(folder_.string(), ": tensor '", name, "' has ", found,
+                            " once it is rounded to ", type_name(value.scalar_type())));
 }
 
 bool CheckpointReader::has_written(const std::string& name, const at::Tensor& value) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/digest.h"
 
+#include "built_buffers.h"
+#include "checkpoint_reader.h"
 #include "tensor_bytes.h"
 
 #include "trireme/core/digest.h"
@@ -14,10 +16,11 @@
 
 namespace trireme::runtime {
 
-std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
-                              Reducer& reducer, Optimizer& optimizer) {
+ParametersDigest parameters_digest(comm::Channel& channel, const Position& position,
+                                   const Stage& stage, Reducer& reducer, Optimizer& optimizer) {
   std::ostringstream mine;
   mine.exceptions(std::ios::badbit);  // where memory ends
+  ParametersDigest result;
   Optimizer::Access state(optimizer);
   for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
     const StageParameter& parameter = stage.parameters()[i];
@@ -25,6 +28,10 @@ std::string parameters_digest(comm::Channel& channel, const Position& position, 
     at::Tensor value = state.read(i, Optimizer::Part::kValue).cpu();
     const bool has_master = parameter.is_trained && parameter.weight.scalar_type() != at::kFloat;
     if (has_master && reducer.shards().is_divided(i)) value = reducer.shards().whole(i, value);
+    if (result.lost.empty()) {
+      result.found = no_number_in(value, /*is_constant=*/!parameter.is_trained);
+      if (!result.found.empty()) result.lost = concat(kParameters, parameter.name);
+    }
     mine << parameter.layer << ' ' << parameter.index << ' '
          << digest(value.const_data_ptr(), value.nbytes()) << ' ' << parameter.name << '\n';
   }
@@ -41,7 +48,8 @@ std::string parameters_digest(comm::Channel& channel, const Position& position, 
   }
   std::string whole;
   for (const auto& [place, line] : in_chain_order) whole += line + "\n";
-  return digest(whole);
+  result.whole = digest(whole);
+  return result;
 }
 
 std::string weights_digest(Stage& stage) {

@@ -3,6 +3,7 @@
 #include "tensor_bytes.h"
 #include "tensor_types.h"
 
+#include "trireme/checkpoint/numbers.h"
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/config/adapters.h"
 #include "trireme/config/huggingface.h"
@@ -66,7 +67,8 @@ Exported exported(const std::string& name, const checkpoint::Joined& saved,
           .spec = {.name = place.name,
                    .type = type_name(like.scalar_type()),
                    .sizes = std::move(sizes),
-                   .size = Bytes(bytes)}};
+                   .size = Bytes(bytes),
+                   .is_constant = saved.is_constant}};
 }
 
 std::vector<Exported> weights_of(const Tensors& tensors, const config::WeightNames& names,
@@ -145,7 +147,13 @@ Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors
     change(name, value);
     if (is_transposed) value = value.t();
     value = value.to(type_after(value.scalar_type(), type)).contiguous();
-    out.append(bytes_of(value));
+    try {
+      out.append(bytes_of(value));
+    } catch (const checkpoint::NoNumberError& error) {
+      throw InputError(concat(name, ": has ", error.found.text(), " once it is ", spec.type,
+                              ", which has no numbers so large: export it as another type, "
+                              "--type float32"));
+    }
   }
   out.finish();
   return all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "initial_weights.h"
 
+#include "built_buffers.h"
 #include "gathered_names.h"
 #include "weights_reader.h"
 
@@ -82,7 +83,8 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimiz
     const WeightsReader* const source = sources->of(one.name);
     if (source == nullptr) return true;
     const auto read = [&](const at::Tensor& value) {
-      taken += source->read(one.layer, one.name, value) + '\n';
+      const bool is_constant = one.value.defined() && !no_number_in(value).empty();
+      taken += source->read(one.layer, one.name, value, is_constant) + '\n';
     };
     if (one.value.defined()) {
       read(one.value);

@@ -2,11 +2,11 @@
 #include "saved_state.h"
 
 #include "checkpoint_reader.h"
-#include "frozen_weights.h"
-#include "gathered_names.h"
+#include "step_history.h"
 #include "tensor_bytes.h"
 #include "tensor_types.h"
 
+#include "trireme/checkpoint/numbers.h"
 #include "trireme/checkpoint/store.h"
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/comm/rounds.h"
@@ -29,14 +29,9 @@
 namespace trireme::runtime {
 namespace {
 
-constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/", *kLosses = "losses",
-                     *kMeans = "step_losses";
+constexpr const char *kFirst = "first_moments/", *kSecond = "second_moments/";
 
 using Clock = std::chrono::steady_clock;
-
-std::string of_replica(int replica, const std::string& name) {
-  return replica == 0 ? name : concat("replica ", replica, '/', name);
-}
 
 }  // namespace
 
@@ -97,14 +92,15 @@ bool SavedState::is_written() const {
   return !comm::any_of(parts_.channel, is_writing, "progress of a checkpoint");
 }
 
-SavedCheckpoint SavedState::finish_save() {
+SavedCheckpoint SavedState::finish_save(const std::function<void()>& settle) {
   Unfinished& mine = unfinished_.value();
   const checkpoint::Store store(into_.folder);
   SavedCheckpoint saved{.step = mine.step, .folder = store.place(mine.step), .size = {}};
   const auto begin = Clock::now();
   or_discard([&] {
     const auto await = [&] {
-      if (mine.is_beside) checkpoint::merge(mine.tensors, later_.finish());
+      if (!mine.is_beside) return;
+      or_diverged([&] { checkpoint::merge(mine.tensors, later_.finish()); });
     };
     comm::work_beside_rounds(parts_.channel, await, "writing of a checkpoint");
     checkpoint::Manifest manifest = gather(mine.tensors);
@@ -116,6 +112,7 @@ SavedCheckpoint SavedState::finish_save() {
     for (const auto& [name, entry] : manifest.tensors) saved.size += entry.size;
     on_rank_0(
         [&] {
+          settle();
           store.publish(manifest, into_.job);
           store.keep(into_.keep, mine.step);
         },
@@ -127,6 +124,19 @@ SavedCheckpoint SavedState::finish_save() {
   saved.time = mine.is_beside ? to_seconds(end - mine.begin) : saved.held;
   unfinished_.reset();
   return saved;
+}
+
+void SavedState::or_diverged(const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (const checkpoint::NoNumberError& error) {
+    refuse_to_go_on(lost_value(error.tensor, unfinished_->step, error.found.text()));
+  }
+}
+
+std::string SavedState::lost_buffer(std::int64_t step) {
+  const auto [name, found] = built_.first_lost(parts_.stage);
+  return name.empty() ? "" : lost_value(concat(kBuffers, name), step, found);
 }
 
 void SavedState::or_discard(const std::function<void()>& work) {
@@ -159,7 +169,13 @@ checkpoint::Manifest SavedState::write(const std::filesystem::path& folder,
                                        checkpoint::BackgroundFiles* later) {
   Writer writer(*this, folder, later);
   comm::work_in_rounds(
-      parts_.channel, [&] { return writer.write_piece(); }, "writing of a checkpoint");
+      parts_.channel,
+      [&] {
+        bool has_more = false;
+        or_diverged([&] { has_more = writer.write_piece(); });
+        return has_more;
+      },
+      "writing of a checkpoint");
   checkpoint::Manifest manifest = writer.written();
   for (const StageParameter& parameter : parts_.stage.parameters())
     if (!parameter.tie.empty() && parts_.reducer.is_first_use(parameter))
@@ -274,7 +290,8 @@ checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
         .name = tensor.name,
         .type = type_name(type),
         .sizes = shape.sizes().vec(),
-        .size = Bytes(shape.numel() * static_cast<std::int64_t>(c10::elementSize(type)))};
+        .size = Bytes(shape.numel() * static_cast<std::int64_t>(c10::elementSize(type))),
+        .is_constant = tensor.is_constant || is_frozen(tensor)};
   };
   if (tensor.value.defined()) return spec(tensor.value, tensor.value.scalar_type());
   // Moments and masters are float32; what has no master is as its weight is.
@@ -302,7 +319,8 @@ std::vector<SavedState::RankFile> SavedState::mine() const {
       tensors.push_back(
           {.name = of_replica(replica,
                               concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name)),
-           .value = buffer.value});
+           .value = buffer.value,
+           .is_constant = built_.is_constant(number, buffer)});
   }
   if (parts_.channel.rank() == 0) {
     tensors.push_back({.name = kLosses, .value = view_of(parts_.losses.history().losses)});
@@ -321,77 +339,6 @@ std::vector<SavedState::RankFile> SavedState::mine() const {
                      .tensors = {first_frozen, tensors.end()},
                      .is_frozen = true});
   return files;
-}
-
-std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& manifest) const {
-  std::vector<Named> tensors;
-  const std::vector<StageParameter>& parameters = parts_.stage.parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const StageParameter& parameter = parameters[i];
-    if (parameter.shares_value) continue;
-    const auto tie = manifest.ties.find(parameter.tie);
-    const std::string& name = tie == manifest.ties.end() ? parameter.name : tie->second;
-    name_parts(i, name, tensors);
-  }
-  for (const int number : parts_.stage.layers()) {
-    for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
-      const std::string name = concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name);
-      const std::string own = of_replica(parts_.position.replica, name);
-      // A replica that was not there begins with the first one's.
-      tensors.push_back(
-          {.name = manifest.tensors.contains(own) ? own : name, .value = buffer.value});
-    }
-  }
-  return tensors;
-}
-
-SavedState::Restored SavedState::restore(const std::filesystem::path& checkpoint,
-                                         const config::JobSpec& job) {
-  std::optional<CheckpointReader> source;
-  std::vector<Named> tensors;
-  LossLog::History history;
-  std::string taken, as_begun;
-  std::size_t next = 0;
-  Optimizer::Access state(parts_.optimizer);
-  const auto piece = [&] {
-    if (!source) {
-      source.emplace(checkpoint);
-      tensors = wanted(source->manifest());
-      history = {.losses = source->numbers<float>(kLosses),
-                 .means = source->numbers<double>(kMeans)};
-      source->require_steps(history.means.size());
-    }
-    if (next == tensors.size()) return false;
-    const Named& one = tensors[next++];
-    const auto read = [&](const at::Tensor& value) {
-      try {
-        source->read(one.name, value);
-      } catch (const InputError&) {
-        if (!is_frozen(one) ||
-            !read_as_begun(job, parts_.stage, parts_.stage.parameters()[one.parameter], *source,
-                           one.name, value))
-          throw;
-        as_begun += one.name + '\n';
-      }
-    };
-    if (one.value.defined()) {
-      read(one.value);
-    } else {
-      state.change(one.parameter, one.part, read);
-    }
-    taken += one.name + '\n';
-    return true;
-  };
-  comm::work_in_rounds(parts_.channel, piece, "reading of a checkpoint");
-
-  source->require_nothing_left(gathered_names(parts_.channel, taken, "tensors of a checkpoint"));
-  parts_.losses.resume_after(std::move(history));
-  parts_.optimizer.resume_after(source->manifest().step);
-  Restored restored{
-      .steps = source->manifest().step,
-      .as_begun = gathered_names(parts_.channel, as_begun, "frozen weights read again")};
-  restored.as_begun.erase("");  // behind the last line end
-  return restored;
 }
 
 }  // namespace trireme::runtime

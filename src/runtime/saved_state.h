@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "built_buffers.h"
 #include "loss_log.h"
 
 #include "trireme/checkpoint/background_files.h"
 #include "trireme/checkpoint/manifest.h"
 #include "trireme/checkpoint/tensor_file.h"
 #include "trireme/comm/channel.h"
+#include "trireme/core/text.h"
 #include "trireme/runtime/optimizer.h"
 #include "trireme/runtime/reducer.h"
 #include "trireme/runtime/stage.h"
@@ -27,6 +29,13 @@
 
 namespace trireme::runtime {
 
+/// Names of tensors with all losses of micro-batches, and of steps.
+inline constexpr const char *kLosses = "losses", *kMeans = "step_losses";
+/// A buffer's name in a checkpoint, by that of the first replica's.
+inline std::string of_replica(int replica, const std::string& name) {
+  return replica == 0 ? name : concat("replica ", replica, '/', name);
+}
+
 /// Parameters and moments under their names in the chain, a tied weight once; buffers (batch-norm
 /// statistics) of every replica; all losses. Everything else of a run follows from its job and the
 /// number of steps done.
@@ -40,7 +49,9 @@ class SavedState {
     Reducer& reducer;
     LossLog& losses;
   };
-  SavedState(const Parts& parts, const Checkpointing& into) : parts_(parts), into_(into) {}
+  /// Of a stage that has just been built.
+  SavedState(const Parts& parts, const Checkpointing& into)
+      : parts_(parts), into_(into), built_(parts.stage) {}
   /// A checkpoint that was begun and not finished is removed.
   ~SavedState();
   SavedState(const SavedState&) = delete;
@@ -49,16 +60,18 @@ class SavedState {
   enum class Writing { kAtOnce, kBesideSteps };
   /// Every rank, after `step` steps, while no other checkpoint is unfinished: writes what this rank
   /// has of one, or takes a copy of it, which is then written beside what follows. All losses must
-  /// have been exchanged. Throws on every rank what failed on one; earlier checkpoints are
-  /// untouched then.
+  /// have been exchanged. Throws on every rank what failed on one, and where a value is no number;
+  /// earlier checkpoints are untouched then.
   void begin_save(std::int64_t step, Writing writing);
   /// The same on every rank.
   bool is_saving() const { return unfinished_.has_value(); }
   /// Every rank: whether all of them have written what they have of it.
   bool is_written() const;
-  /// Every rank: waits for that, makes the checkpoint appear and removes old ones. Throws as
-  /// begin_save() does.
-  SavedCheckpoint finish_save();
+  /// Every rank: waits for that, calls `settle` on rank 0, makes the checkpoint appear and removes
+  /// old ones. Throws as begin_save() does.
+  SavedCheckpoint finish_save(const std::function<void()>& settle);
+  /// lost_value() of a buffer of this rank after `step` steps; empty where there is none.
+  std::string lost_buffer(std::int64_t step);
 
   /// What was taken up.
   struct Restored {
@@ -75,7 +88,8 @@ class SavedState {
   /// A tensor under its name in a checkpoint.
   struct Named {
     std::string name;
-    at::Tensor value;  ///< of what is no parameter's
+    at::Tensor value;          ///< of what is no parameter's
+    bool is_constant = false;  ///< of a buffer, as in checkpoint::Spec
     std::size_t parameter = 0;
     Optimizer::Part part{};
     std::optional<Row> row = std::nullopt;  ///< of a parameter's numbers, where they are not all
@@ -102,6 +116,8 @@ class SavedState {
   /// where there is one.
   checkpoint::Manifest write(const std::filesystem::path& folder,
                              checkpoint::BackgroundFiles* later);
+  /// Makes of a value that is no number the error of a run that has diverged.
+  void or_diverged(const std::function<void()>& work) const;
   /// Every rank. What `work` throws ends the checkpoint.
   void or_discard(const std::function<void()>& work);
   /// Gives the file of the checkpoint before this one a name here, too; false where that cannot be
@@ -129,6 +145,7 @@ class SavedState {
 
   Parts parts_;
   const Checkpointing& into_;
+  BuiltBuffers built_;
   Frozen frozen_;
   checkpoint::BackgroundFiles later_;
   std::optional<Unfinished> unfinished_;

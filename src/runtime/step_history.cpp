@@ -55,7 +55,17 @@ void refuse_to_go_on(const std::string& lost) {
                      " is no number: the run has diverged, and no later checkpoint is written; go "
                      "on from an earlier one, or begin anew, with a smaller "
                      "train.optimizer.learning_rate, more train.schedule.warmup_steps or a smaller "
-                     "train.clip_norm"));
+                     "train.clip_norm (0 clips nothing)"));
+}
+
+std::string lost_value(const std::string& tensor, std::int64_t step, const std::string& found) {
+  return concat("a value of ", tensor, " after step ", step, " (", found, ")");
+}
+
+void refuse_lost_values(comm::Channel& channel, const std::string& mine) {
+  for (const std::string& lost :
+       comm::all_gather(channel, comm::everyone(channel), mine, "values that are no numbers"))
+    if (!lost.empty()) refuse_to_go_on(lost);
 }
 
 }  // namespace trireme::runtime

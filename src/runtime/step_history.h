@@ -6,6 +6,7 @@
 #include "trireme/runtime/trainer.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,5 +35,10 @@ std::optional<std::string> first_lost(const std::vector<StepRecord>& steps);
 
 /// Throws Error: that of a run in which `lost` is no number any more.
 [[noreturn]] void refuse_to_go_on(const std::string& lost);
+
+/// "a value of parameters/head/weight after step 3 (nan at place 17)".
+std::string lost_value(const std::string& tensor, std::int64_t step, const std::string& found);
+/// Every rank: the same where a rank has a lost_value(), or whatever is lost; empty: it has none.
+void refuse_lost_values(comm::Channel& channel, const std::string& mine);
 
 }  // namespace trireme::runtime

@@ -30,6 +30,12 @@ at::ScalarType type_named(const std::string& name, const std::string& tensor) {
   throw InputError(concat(tensor, " has the type ", name, ", must be one of ", join(known, ", ")));
 }
 
+bool may_overflow(at::ScalarType from, at::ScalarType to) {
+  if (from == to || !at::isFloatingType(from)) return false;
+  if (from == at::kHalf || to == at::kDouble) return false;  // the least and the greatest range
+  return from != at::kBFloat16 || to == at::kHalf;
+}
+
 std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes) {
   std::vector<std::string> texts;
   for (const std::int64_t size : sizes) texts.push_back(concat(size));

@@ -15,6 +15,9 @@ std::string type_name(at::ScalarType type);
 /// Throws InputError for a name of none of LibTorch's types, which says what `tensor` has it.
 at::ScalarType type_named(const std::string& name, const std::string& tensor);
 
+/// Whether a finite value may be infinite once it is rounded to the other type.
+bool may_overflow(at::ScalarType from, at::ScalarType to);
+
 /// "F32 [2, 3]"; without a type "[2, 3]".
 std::string shape_text(const std::string& type, const std::vector<std::int64_t>& sizes);
 

@@ -321,7 +321,9 @@ void Trainer::Impl::save(Observer* observer, bool stops) {
 
 void Trainer::Impl::finish_save(Observer* observer) {
   if (!state->is_saving()) return;
-  const SavedCheckpoint saved = state->finish_save();
+  const SavedCheckpoint saved = state->finish_save([observer] {
+    if (observer != nullptr) observer->saving();
+  });
   if (observer != nullptr) observer->saved(saved);
 }
 
@@ -335,7 +337,12 @@ bool Trainer::Impl::is_asked_to_stop() {
 }
 
 Outcome Trainer::Impl::outcome() {
-  const std::string digest = parameters_digest(setup.channel, position, stage, reducer, *optimizer);
+  const ParametersDigest parameters =
+      parameters_digest(setup.channel, position, stage, reducer, *optimizer);
+  refuse_lost_values(setup.channel,
+                     parameters.lost.empty()
+                         ? state->lost_buffer(steps_done)
+                         : lost_value(parameters.lost, steps_done, parameters.found));
   const auto require_same = [&](const std::vector<int>& group, const std::string& mine) {
     for (const std::string& other :
          comm::all_gather(setup.channel, group, mine, "digests of the replicas"))
@@ -344,7 +351,7 @@ Outcome Trainer::Impl::outcome() {
             "the replicas' parameters differ at the end of the run: a defect of Trireme or of this "
             "machine");
   };
-  require_same(comm::everyone(setup.channel), digest);
+  require_same(comm::everyone(setup.channel), parameters.whole);
   // What shards make up is the same by its making; what each replica computes with is its own.
   if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
   const std::optional<TypicalSteps> typical =
@@ -357,7 +364,7 @@ Outcome Trainer::Impl::outcome() {
                   .train_loss_steps = averaged,
                   .validation_loss = validation_loss,
                   .step = typical ? Seconds(step_seconds[typical->median]) : Seconds(0),
-                  .parameters_digest = digest,
+                  .parameters_digest = parameters.whole,
                   .losses_digest = losses.digest(),
                   .ranks = gather_figures(typical ? times[typical->median] : Times{})};
   if (typical) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights_reader.h"
 
+#include "built_buffers.h"
 #include "tensor_types.h"
 
 #include "trireme/checkpoint/tensor_file.h"
@@ -63,16 +64,24 @@ std::string WeightsReader::name_of(const std::string& layer, const std::string& 
 }
 
 std::string WeightsReader::read(const std::string& layer, const std::string& name,
-                                const at::Tensor& value) const {
+                                const at::Tensor& value, bool is_constant) const {
   const at::NoGradGuard no_grad;
-  const auto [place, entry, type] = find(layer, name, value.sizes());
-  std::vector<std::byte> bytes(static_cast<std::size_t>(entry->size.count()));
-  checkpoint::read_tensor(set_.folder, place.name, *entry, bytes);
-  at::Tensor source = at::from_blob(bytes.data(), entry->sizes, type);
+  const auto [place, found, type] = find(layer, name, value.sizes());
+  checkpoint::Entry entry = *found;
+  entry.is_constant = is_constant;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.size.count()));
+  checkpoint::read_tensor(set_.folder, place.name, entry, bytes);
+  at::Tensor source = at::from_blob(bytes.data(), entry.sizes, type);
   if (place.is_transposed) source = source.t();
   if (place.may_have_more) source = source.narrow(0, 0, value.size(0));
   if (!value.is_cpu()) source = source.to(value.scalar_type());
   value.copy_(source);
+  if (!may_overflow(type, value.scalar_type())) return place.name;
+  const std::string lost = no_number_in(value.is_cpu() ? value : source, is_constant);
+  if (!lost.empty())
+    throw InputError(concat(place_, ": tensor '", place.name, "' has ", lost,
+                            " once it is rounded from ", entry.type, " to ",
+                            type_name(value.scalar_type()), ": name weights that fit that type"));
   return place.name;
 }
 

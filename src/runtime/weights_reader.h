@@ -26,9 +26,10 @@ class WeightsReader {
   std::string name_of(const std::string& layer, const std::string& name,
                       at::IntArrayRef sizes) const;
   /// Tensor `name` of layer `layer` into `value`, on whatever device, whatever floating type it has
-  /// there; returns its name there. Throws InputError where it is missing or of other sizes.
-  std::string read(const std::string& layer, const std::string& name,
-                   const at::Tensor& value) const;
+  /// there; returns its name there. Throws InputError where it is missing, of other sizes, or holds
+  /// what is no number; infinities may be in a constant (checkpoint::Entry).
+  std::string read(const std::string& layer, const std::string& name, const at::Tensor& value,
+                   bool is_constant = false) const;
   /// Throws InputError for a tensor that nobody took up.
   void require_nothing_left(const std::set<std::string>& taken) const;
 

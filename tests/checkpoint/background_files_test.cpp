@@ -3,6 +3,7 @@
 
 #include "support/temporary_folder.h"
 
+#include "trireme/checkpoint/numbers.h"
 #include "trireme/core/error.h"
 
 #include <gmock/gmock.h>
@@ -40,6 +41,15 @@ TEST(BackgroundFiles, AreWhatWasThereWhenTheyWereBegun) {
     read_tensor(folder.path(), "b", manifest.tensors.at("b"), read);
     EXPECT_THAT(read, ElementsAre(std::byte{3}, std::byte{4}, std::byte{5}));
   }
+}
+
+TEST(BackgroundFiles, TakeNoValueThatIsNoNumber) {
+  const TemporaryFolder folder;
+  BackgroundFiles files;
+  files.begin_file(folder / "one", {{.name = "w", .type = "BF16", .sizes = {1}, .size = Bytes(2)}});
+  files.append(std::vector{std::byte{0x80}, std::byte{0xff}});  // -inf
+  files.start();
+  EXPECT_THROW(files.finish(), NoNumberError);
 }
 
 // Losses of further steps make it a little longer.

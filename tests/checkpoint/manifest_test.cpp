@@ -3,6 +3,7 @@
 
 #include "support/input_error.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@ using testing::HasSubstr;
 Manifest sample() {
   return {.step = 300,
           .data = "d",
+          .job = "89ab",
           .threads = 3,
           .device = "cpu",
           .vectors = "AVX2",
@@ -34,7 +36,8 @@ Manifest sample() {
                         .sizes = {},
                         .offset = {},
                         .size = Bytes(4),
-                        .digest = "4567"}}}};
+                        .digest = "4567",
+                        .is_constant = true}}}};
 }
 
 TEST(Manifest, ReadsBackAsWritten) {
@@ -107,13 +110,37 @@ TEST(Manifest, RefusesWhatItDoesNotMean) {
 }
 
 TEST(Manifest, ThatWasChangedIsRefusedUnlessItHasNoDigest) {
-  std::string text = to_json(sample());
+  Manifest earlier = sample();
+  earlier.job.clear();  // which came after the digest of all
+  std::string text = to_json(earlier);
   text.replace(text.find("300"), 3, "301");
   EXPECT_THAT(input_error([&] { read_manifest(io::parse(text, "manifest")); }),
               HasSubstr("digest is not that of what stands before it: the file was changed"));
   const std::size_t digest = text.rfind(",\n \"digest\"");
   text.erase(digest, text.rfind('}') - digest);
   EXPECT_EQ(read_manifest(io::parse(text, "manifest")).step, 301);
+
+  std::string later = to_json(sample());
+  later.erase(later.rfind(",\n \"digest\""), later.rfind('}') - later.rfind(",\n \"digest\""));
+  EXPECT_THAT(input_error([&] { read_manifest(io::parse(later, "manifest")); }),
+              HasSubstr("digest is missing"));
+}
+
+// By any bit: spaces between its values may change, as nobody reads these.
+TEST(Manifest, WithAChangedBitIsRefusedOrTheSame) {
+  const Manifest manifest = sample();
+  const std::string text = to_json(manifest);
+  int refused = 0;
+  for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {
+    std::string changed = text;
+    changed[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    try {
+      ASSERT_EQ(read_manifest(io::parse(changed, "manifest")), manifest) << bit;
+    } catch (const InputError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(7 * text.size()));
 }
 
 }  // namespace

@@ -57,6 +57,38 @@ TEST(Store, GivesBackWhatWasPublished) {
   EXPECT_EQ(io::read_file(job_file(newest)), "train: {}\n");
 }
 
+TEST(Store, GivesBackTheJobThatWasPublishedAndNoOther) {
+  const TemporaryFolder folder;
+  const Store store(folder.path());
+  save(store, 9);
+  const auto place = store.complete().back().folder;
+  const Manifest manifest = load_manifest(place);
+  EXPECT_TRUE(load_job(place, manifest).find("train").has_value());
+
+  const std::string job = io::read_file(job_file(place));
+  for (std::size_t bit = 0; bit < 8 * job.size(); ++bit) {
+    std::string changed = job;
+    changed[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    io::write_file(job_file(place), changed);
+    EXPECT_THAT(input_error([&] { load_job(place, manifest); }),
+                HasSubstr("job.yaml: is not the job that the checkpoint was saved by"));
+  }
+  // One of an earlier version.
+  Manifest earlier = manifest;
+  earlier.job.clear();
+  io::write_file(job_file(place), "train: 3\n");
+  EXPECT_EQ(load_job(place, earlier).find("train")->text(), "3");
+}
+
+TEST(Store, KnowsACheckpointUnderTheNameOfAnotherStep) {
+  const TemporaryFolder folder;
+  const Store store(folder.path());
+  save(store, 9);
+  std::filesystem::rename(store.place(9), store.place(8));
+  EXPECT_THAT(input_error([&] { load_manifest(store.complete().back()); }),
+              HasSubstr("manifest.json: step is 9, must be 8, as in the folder's name"));
+}
+
 TEST(Store, ShowsNoDraftAndRemovesOldOnes) {
   const TemporaryFolder folder;
   const Store store(folder.path());

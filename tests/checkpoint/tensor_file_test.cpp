@@ -4,6 +4,7 @@
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/checkpoint/numbers.h"
 #include "trireme/io/file.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace trireme::checkpoint {
 namespace {
@@ -124,6 +127,51 @@ TEST(TensorFile, WithAnyBitChangedOrAnEndMissingIsRefused) {
   EXPECT_THAT(reading(), HasSubstr("a.safetensors: ends at byte"));
   std::filesystem::remove(folder / "a.safetensors");
   EXPECT_THAT(reading(), HasSubstr("a.safetensors: cannot be read"));
+}
+
+/// A file of one tensor with such a value.
+Manifest write_value(const std::filesystem::path& file, float value, bool is_constant) {
+  std::filesystem::remove(file);
+  const std::vector<float> values{1, 2, value};
+  TensorFile out(
+      file,
+      {{.name = "w", .type = "F32", .sizes = {3}, .size = Bytes(12), .is_constant = is_constant}});
+  out.append(std::as_bytes(std::span(values)));
+  return out.finish();
+}
+
+TEST(TensorFile, TakesNoValueThatIsNoNumber) {
+  const TemporaryFolder folder;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const auto& [value, is_constant] :
+       {std::pair{kNan, false}, {kNan, true}, {kInfinity, false}, {-kInfinity, false}}) {
+    try {
+      write_value(folder / "a", value, is_constant);
+      FAIL() << value << " was written";
+    } catch (const NoNumberError& error) {
+      EXPECT_EQ(error.tensor, "w");
+      EXPECT_EQ(error.found.place, 2);
+      EXPECT_THAT(error.what(), HasSubstr("tensor 'w' would hold "));
+    }
+  }
+}
+
+// A mask of attention. Whether there are any is told to whoever reads it.
+TEST(TensorFile, TakesInfinitiesThatAModelIsBuiltWith) {
+  const TemporaryFolder folder;
+  std::vector<float> values(3);
+  Entry entry =
+      write_value(folder / "a", -std::numeric_limits<float>::infinity(), true).tensors.at("w");
+  EXPECT_TRUE(entry.is_constant);
+  read_tensor(folder.path(), "w", entry, std::as_writable_bytes(std::span(values)));
+  EXPECT_EQ(values[2], -std::numeric_limits<float>::infinity());
+  entry.is_constant = false;
+  EXPECT_THAT(input_error([&] {
+                read_tensor(folder.path(), "w", entry, std::as_writable_bytes(std::span(values)));
+              }),
+              HasSubstr("a: tensor 'w' holds -inf at place 2: the run had diverged"));
+  EXPECT_FALSE(write_value(folder / "a", 3, true).tensors.at("w").is_constant);
 }
 
 }  // namespace

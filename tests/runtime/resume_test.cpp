@@ -189,6 +189,44 @@ TEST_F(Unfit, OptimizerWithOtherMomentsIsRefused) {
               HasSubstr("has no tensor 'first_moments/"));
 }
 
+/// Looks at the folder of checkpoints when it is told that one is about to appear.
+class Settling final : public Observer {
+ public:
+  explicit Settling(const TemporaryFolder& folder) : folder_(folder) {}
+  void step(const StepRecord& record) override { told_ = record.step; }
+  void saving() override {
+    const int step = kBreak * ++count;
+    EXPECT_GE(told_, step);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / concat("step-", step)));
+  }
+  void saved(const SavedCheckpoint& checkpoint) override {
+    EXPECT_EQ(checkpoint.step, kBreak * count);
+  }
+  void started(Seconds /*since_start*/) override {}
+  void interval_ended() override {}
+  void validation(std::int64_t /*step*/, double /*loss*/) override {}
+
+  int count = 0;
+
+ private:
+  const TemporaryFolder& folder_;
+  std::int64_t told_ = 0;
+};
+
+// So that what was told can be on disk before it: nobody tells it again.
+TEST(Saving, IsSaidAfterItsStepsAndBeforeItsCheckpoint) {
+  for (const bool in_background : {false, true}) {
+    const TemporaryFolder folder;
+    Checkpointing checkpoints;
+    checkpoints.folder = folder.path();
+    checkpoints.every = kBreak;
+    checkpoints.in_background = in_background;
+    Settling observer(folder);
+    run_small(job_of(small_gpt()), {.cut = {3}}, {}, device::cpu(), checkpoints, &observer);
+    EXPECT_EQ(observer.count, 2);
+  }
+}
+
 TEST(Saving, WhereThereCanBeNoFolderEndsEveryRankWithTheReason) {
   const TemporaryFolder folder;
   io::write_file(folder / "file", "");

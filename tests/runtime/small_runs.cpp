@@ -34,7 +34,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
   const model::ChainModel model = model::make_model(job.model);
   plan::Plan plan = plan_of(model, job, split);
   plan.lean_tapes = job.memory.tapes == "lean";
-  const DataSource data = random_data(model, job);
+  const DataSource data = random_data(model, job, std::min(2, job.train.validation_batches));
   const int ranks = split.replicas * plan::ranks_of(plan);
   const auto store = [&](Bytes room) {
     return tier::OuterStoreOptions{.host = split.to_file ? Bytes(0) : room,

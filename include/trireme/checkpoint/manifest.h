@@ -31,6 +31,9 @@ struct Entry {
   Bytes size;
   std::string digest;  ///< of its bytes, trireme::digest(); empty: not known
   std::optional<PartOf> part_of = std::nullopt;  ///< a part has one size, that of its numbers
+  /// It holds what the model was built with, which no step has changed: infinities may be meant, as
+  /// in a mask of attention. Written where there are some.
+  bool is_constant = false;
 
   bool operator==(const Entry&) const = default;
 };
@@ -38,6 +41,7 @@ struct Entry {
 struct Manifest {
   std::int64_t step = 0;  ///< steps done
   std::string data;       ///< digest of the data set
+  std::string job;        ///< digest of the job's file; empty: not known (earlier versions)
   int threads = 1;        ///< per rank, which last bits depend on, as on the two below
   std::string device;     ///< as in the job; empty: not known
   std::string vectors;    ///< that LibTorch computes with on the CPU: "AVX2"; empty: not known
@@ -56,6 +60,7 @@ struct Joined {
   std::string type;
   std::vector<std::int64_t> sizes;
   std::vector<std::string> entries;
+  bool is_constant = false;  ///< as in Entry
 };
 /// By the whole tensors' names. Throws InputError where parts do not make a whole.
 std::map<std::string, Joined> joined(const Manifest& manifest);

@@ -37,7 +37,8 @@ class Store {
   /// The same, and makes an empty draft. Throws Error, also where the folder around the store's
   /// own, which is the run's, is gone.
   void begin(std::int64_t step) const;
-  /// Writes manifest and job into the draft and gives it its name; one that has it already is
+  /// Writes the job and the manifest, which says the job's digest, into the draft and gives it its
+  /// name; one that has it already is
   /// replaced. Throws Error where a file of the manifest is not there as a whole: then ranks do not
   /// see the same folder.
   void publish(const Manifest& manifest, const std::string& job) const;
@@ -63,7 +64,12 @@ std::optional<std::filesystem::path> incomplete_file(const Manifest& manifest,
 std::filesystem::path manifest_file(const std::filesystem::path& folder);
 /// Throws InputError.
 Manifest load_manifest(const std::filesystem::path& folder);
+/// The same; throws InputError also where it is of another step than the folder's name says.
+Manifest load_manifest(const Found& found);
 /// The job that it was saved by, resolved, as YAML.
 std::filesystem::path job_file(const std::filesystem::path& folder);
+/// What stands in it. Throws InputError where that is not what was saved, as far as the manifest
+/// says that.
+io::Node load_job(const std::filesystem::path& folder, const Manifest& manifest);
 
 }  // namespace trireme::checkpoint

@@ -28,6 +28,7 @@ struct Spec {
   std::vector<std::int64_t> sizes;
   Bytes size;
   std::optional<PartOf> part_of = std::nullopt;
+  bool is_constant = false;  ///< as in Entry
 };
 
 /// Eight bytes with the length of a head in JSON, the head, and the tensors' bytes without gaps.
@@ -36,7 +37,8 @@ class TensorFile {
   /// Creates the file and writes its head. Throws Error.
   TensorFile(std::filesystem::path file, std::vector<Spec> tensors);
 
-  /// All bytes of the next tensor.
+  /// All bytes of the next tensor. Throws NoNumberError where a value is not finite, but for
+  /// infinities of a constant one; Error where they cannot be written.
   void append(std::span<const std::byte> tensor);
   /// After the last one: flushes, closes, and says where each tensor is.
   Manifest finish();
@@ -59,7 +61,8 @@ class TensorSink {
  public:
   virtual ~TensorSink() = default;
   virtual void begin_file(std::filesystem::path file, std::vector<Spec> tensors) = 0;
-  /// All bytes of the file's next tensor.
+  /// All bytes of the file's next tensor. What they hold is looked at here, or in end_file(), or by
+  /// whoever writes them later.
   virtual void append(std::span<const std::byte> tensor) = 0;
   /// After the last one: where each is, as far as that is known by now.
   virtual Manifest end_file() = 0;
@@ -77,7 +80,8 @@ class TensorFiles final : public TensorSink {
 };
 
 /// Fills `into` with a tensor of the checkpoint in `folder`. Throws InputError where the file is
-/// missing, too short, or its bytes are not those that were written.
+/// missing, too short, its bytes are not those that were written, or hold what is no number (see
+/// Entry::is_constant).
 void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,
                  std::span<std::byte> into);
 

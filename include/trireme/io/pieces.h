@@ -54,6 +54,10 @@ class InputFile {
   std::unique_ptr<Impl> impl_;
 };
 
+/// All that was written to the file so far, by whoever, is on disk, and so is its name. Throws
+/// Error.
+void flush_file(const std::filesystem::path& file);
+
 /// Gives a folder its final name: whoever looks sees all of it there or nothing, also after a
 /// crash, if its files had been flushed. Throws Error.
 void publish_folder(const std::filesystem::path& draft, const std::filesystem::path& name);

@@ -29,6 +29,8 @@ class EventFile {
   /// A point for every value, its curve named as the value, flushed. TensorBoard keeps float
   /// precision. Throws Error.
   void append(const StepMetrics& metrics, Seconds wall_time);
+  /// All points so far are on disk. Throws Error.
+  void flush() const;
 
   const std::filesystem::path& file() const { return file_; }
 

@@ -37,6 +37,8 @@ class MetricsFile {
 
   /// One line, handed to the system before this returns. Throws Error.
   void append(const StepMetrics& metrics);
+  /// All lines so far are on disk. Throws Error.
+  void flush() const;
 
   /// Whether what is appended can be found under the file's name: not if that was removed, renamed
   /// or replaced since, alone or with its folder.

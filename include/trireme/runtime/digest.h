@@ -11,10 +11,17 @@
 
 namespace trireme::runtime {
 
-/// Every rank: 32 hex digits over names and values of all parameters in chain order,
-/// a tied weight once.
-std::string parameters_digest(comm::Channel& channel, const Position& position, const Stage& stage,
-                              Reducer& reducer, Optimizer& optimizer);
+struct ParametersDigest {
+  /// 32 hex digits over names and values of all parameters in chain order, a tied weight once.
+  std::string whole;
+  /// Of this rank's, the first with a value that is not finite, by its name in a checkpoint, and
+  /// that value ("nan at place 17"); empty: none. A frozen one may be built with infinities.
+  std::string lost, found;
+};
+
+/// Every rank.
+ParametersDigest parameters_digest(comm::Channel& channel, const Position& position,
+                                   const Stage& stage, Reducer& reducer, Optimizer& optimizer);
 
 /// Of what this rank's layers compute with.
 std::string weights_digest(Stage& stage);

@@ -76,6 +76,9 @@ class Observer {
   virtual void step(const StepRecord& record) = 0;
   virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
+  /// Before a checkpoint appears: what was told of its steps outlives the machine from now on, for
+  /// a run that goes on from there tells nothing of them again.
+  virtual void saving() {}
   virtual void saved(const SavedCheckpoint& checkpoint) = 0;
 };
 
