@@ -112,6 +112,7 @@ void RunFolder::step(const runtime::StepRecord& record) {
   if (record.gradient_norm) metrics.values.push_back({"gradient_norm", *record.gradient_norm});
   append(metrics);
   last_ = record;
+  step_times_.push_back(record.time);
 }
 
 void RunFolder::interval_ended() {

@@ -142,9 +142,9 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is
   out << run.model.name << ": " << run.model.length() << " layers on " << ranks
       << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages on "
       << plan::ranks_of(plan) << (plan::ranks_of(plan) == 1 ? " rank x " : " ranks x ")
-      << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each, "
-      << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
-      << run.job.train.micro_batch.value();
+      << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each ("
+      << context.why_threads << "), " << plan.schedule << ", " << plan.micro_batches
+      << " micro-batches of " << run.job.train.micro_batch.value();
   if (plan.group > 1) out << " in groups of " << plan.group;
   out << ", " << plan.solver << ")\n";
   if (!context.device.place().device().is_cpu())
@@ -242,7 +242,8 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
   if (!speaks) return;
   folder->close();
   const record::Summary summary = folder->summary_of(outcome, unigram_of(run), process_age());
-  out << record::closing_text(summary) << "run folder: " << run.job.report.directory << "\n";
+  out << record::closing_text(summary) << folder->scatter_note(context.threads)
+      << "run folder: " << run.job.report.directory << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
   folder->draw(outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
   folder->finish(summary);

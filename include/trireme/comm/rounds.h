@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/channel.h"
-#include "trireme/core/error.h"
 
 #include <functional>
 #include <string_view>
@@ -11,17 +11,17 @@
 namespace trireme::comm {
 
 /// What one rank failed for and all of them have been told.
-class ToldError : public Error {
+class ToldError : public EndingError {
  public:
-  using Error::Error;
+  using EndingError::EndingError;
 };
 
 /// Every rank: calls `piece`, which does some of the work (seconds at most) and says whether there
 /// is more, until no rank has more. The ranks meet every second, so that none waits longer for the
 /// others than for one piece of theirs. What a rank's piece throws it throws on every rank, as an
-/// InputError or ToldError, with its message, and its place where that is another machine: nobody
-/// goes on alone. (Interrupted stays what it is on its own rank.) Where several ranks fail in one
-/// second, the first of them by number is heard.
+/// InputError, Interrupted or ToldError, with its message, its ending, and its place where that is
+/// another machine: nobody goes on alone. Where several ranks fail in one second, the first of them
+/// by number is heard.
 void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what);
 
 /// The same for work that cannot be cut into pieces: runs it on this thread, while another one
