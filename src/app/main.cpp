@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
 
+#include "trireme/core/cores.h"
 #include "trireme/core/visible.h"
 #include "trireme/io/terminal.h"
 
@@ -11,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,23 +44,36 @@ bool needs_runtime(int argc, char** argv) {
          std::filesystem::exists(runtime_file(), none);
 }
 
+/// From this share of the time on, somebody waits for a core: none is left to spin on.
+constexpr double kTaken = 0.2;
+
 /// LibTorch's threads spin some 4 ms for more work before they sleep, which keeps cores from those
 /// that they wait for where other processes want them, too; a fifteenth of it bridges the gaps
-/// between operators. OpenMP reads it when it is loaded, so it must be there before.
+/// between operators, and where cores are taken as the run begins they sleep at once. OpenMP reads
+/// it when it is loaded, so it must be there before (docs/decisions/0010-waiting-threads.md).
 void wait_less_busily() {
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "20000", /*overwrite=*/0);
+  for (const char* const by_user : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"})
+    if (std::getenv(by_user) != nullptr) return;
+  std::ostringstream pressure;
+  pressure << std::ifstream("/proc/pressure/cpu").rdbuf();
+  if (trireme::cpu_pressure(pressure.str()).value_or(0) >= kTaken) {
+    setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+  } else {
+    setenv("GOMP_SPINCOUNT", "20000", /*overwrite=*/0);
+  }
 }
 
-/// SIGUSR1 asks `train` for a checkpoint, but would end a process that does not expect it yet, and
-/// LibTorch takes its time to load: until watch_signals() of the runtime the signal waits. The
-/// runtime has the mask of this process. Where it ends before that, after a wrong option, nobody is
-/// left whom the signal could reach. Other commands have nothing to save.
-void hold_save_signal(const std::string_view command) {
-  if (command != "train") return;
-  sigset_t saving;
-  sigemptyset(&saving);
-  sigaddset(&saving, SIGUSR1);
-  sigprocmask(SIG_BLOCK, &saving, nullptr);
+/// SIGINT and SIGTERM ask for an end with exit code 130, SIGUSR1 asks `train` for a checkpoint.
+/// They would kill a process that does not expect them yet, and LibTorch takes its time to load:
+/// until watch_signals() of the runtime, which has the mask of this process, they wait. `generate`
+/// has nothing to close or save.
+void hold_signals(const std::string_view command) {
+  if (command == "generate") return;
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&held, signal);
+  if (command == "train") sigaddset(&held, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &held, nullptr);
 }
 
 /// The option that a script has given a variable that is not set; null where there is none. What
@@ -74,7 +90,7 @@ const char* option_without_value(int argc, char** argv) {
 /// Replaces this process; returns only when that failed.
 int become_runtime(char** argv) {
   wait_less_busily();
-  hold_save_signal(argv[1]);
+  hold_signals(argv[1]);
   const std::filesystem::path runtime = runtime_file();
   execv(runtime.c_str(), argv);
   std::cerr << "trireme: cannot start " << trireme::visible(runtime.string()) << ": "

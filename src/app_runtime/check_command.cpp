@@ -64,7 +64,7 @@ void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& mo
   RankContext context{.channel = device->channel(),
                       .device = *device,
                       .stages = stages_for(job, ranks),
-                      .threads = threads_per_rank(job, ranks),
+                      .threads = threads_per_rank(job, ranks).count,
                       .ranks_on_host = ranks};
   const SettledJob settled = with_shape(job, model, context, ranks, std::cerr);
   context.stages = stages_for(settled.job, ranks);

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "trireme/core/error.h"
+#include "trireme/comm/cause.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::app {
 
 class RankDevice;
 
-class DoesNotFit : public Error {
+class DoesNotFit : public comm::EndingError {
  public:
   /// Of bytes that a job names as plans count them.
   explicit DoesNotFit(plan::Infeasible infeasible);

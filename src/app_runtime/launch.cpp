@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.h"
 
-#include "does_not_fit.h"
 #include "mpi_launch.h"
 #include "signals.h"
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
 #include "trireme/core/out_of_memory.h"
@@ -12,44 +12,45 @@
 #include "trireme/core/visible.h"
 
 #include <c10/util/Exception.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <new>
 #include <optional>
-#include <thread>
+#include <vector>
 
 namespace trireme::app {
 namespace {
 
-/// Cores that this process may use.
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0)
-    return static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, CPU_COUNT(&set));
+constexpr int kFailed = 1;
+
+/// All of `ranks` ranks where this process has them as threads.
+std::vector<comm::RankCores> cores_of(int ranks) {
+  return {static_cast<std::size_t>(std::max(1, ranks)), comm::own_cores()};
 }
 
 int launch_local(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
   try {
+    require_not_stopped();
     const int stages = job.pipeline.stages.value_or(1);
     const int ranks = stages * job.pipeline.replicas.value_or(1);
-    const int threads = threads_per_rank(job, ranks);
-    comm::run_local(ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
-                    [&](comm::Channel& control) {
-                      const auto device = open_rank_device(job, control, stages);
-                      body({.channel = device->channel(),
-                            .device = *device,
-                            .stages = stages,
-                            .threads = threads,
-                            .ranks_on_host = ranks,
-                            .owns_process = ranks == 1,
-                            .shares_cores = ranks * threads > usable_cores()});
-                      device->close();
-                    });
+    const std::vector<comm::RankCores> cores = cores_of(ranks);
+    const comm::RankThreads threads = comm::threads_of_ranks(job.threads, cores);
+    comm::run_local(
+        ranks, {.timeout = job.pipeline.timeout, .stop_requested = stop_requested},
+        [&](comm::Channel& control) {
+          const auto device = open_rank_device(job, control, stages);
+          body({.channel = device->channel(),
+                .device = *device,
+                .stages = stages,
+                .threads = threads.count,
+                .why_threads = threads.why,
+                .ranks_on_host = ranks,
+                .owns_process = ranks == 1,
+                .shares_cores = comm::is_crowded(cores, control.rank(), threads.count)});
+          device->close();
+        });
     return 0;
   } catch (...) {
     return exit_code_of_current_exception(true, "");
@@ -77,11 +78,8 @@ int stages_for(const config::JobSpec& job, int ranks) {
   return stages;
 }
 
-int threads_per_rank(const config::JobSpec& job, int ranks_on_host) {
-  if (job.threads) return *job.threads;
-  const int cores = usable_cores();
-  const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
-  return bound ? cores : std::max(1, cores / std::max(1, ranks_on_host));
+comm::RankThreads threads_per_rank(const config::JobSpec& job, int ranks) {
+  return comm::threads_of_ranks(job.threads, cores_of(ranks));
 }
 
 bool is_speaker() {
@@ -103,15 +101,20 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
     const auto in_world = [&](comm::Channel& control, int ranks_on_host) {
       const int stages = stages_for(job, control.size());
       const auto device = open_rank_device(job, control, stages);
-      const int threads = threads_per_rank(job, ranks_on_host);
-      const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+      std::vector<comm::RankCores> cores;
+      for (const std::string& text :
+           comm::all_gather(control, comm::everyone(control), comm::to_text(comm::own_cores()),
+                            "cores of the ranks"))
+        cores.push_back(comm::read_cores(text));
+      const comm::RankThreads threads = comm::threads_of_ranks(job.threads, cores);
       body({.channel = device->channel(),
             .device = *device,
             .stages = stages,
-            .threads = threads,
+            .threads = threads.count,
+            .why_threads = threads.why,
             .ranks_on_host = ranks_on_host,
             .owns_process = true,
-            .shares_cores = ranks_on_host * threads > cores});
+            .shares_cores = comm::is_crowded(cores, control.rank(), threads.count)});
       device->close();
     };
     return launch_mpi(job, in_world);
@@ -134,27 +137,15 @@ int exit_code_of_current_exception(bool speak, const std::string& prefix) {
   };
   try {
     throw;
-  } catch (const InputError& error) {
-    say(shown_words(error));
-    return 2;
-  } catch (const DoesNotFit& error) {
-    say(shown_words(error));
-    return 3;
-  } catch (const Interrupted& error) {
-    say(shown_words(error));
-    return 130;
-  } catch (const c10::OutOfMemoryError& error) {
-    say(shown_words(error));
-    return 1;
   } catch (const c10::Error& error) {
     say(shown_words(error));
-    return 1;
+    return kFailed;
   } catch (const std::bad_alloc&) {
     say(kOutOfMemory);
-    return 1;
+    return kFailed;
   } catch (const std::exception& error) {
     say(shown_words(error));
-    return 1;
+    return static_cast<int>(comm::ending_of(error));
   }
 }
 

@@ -5,9 +5,11 @@
 #include "rank_device.h"
 
 #include "trireme/comm/channel.h"
+#include "trireme/comm/cores.h"
 #include "trireme/config/job.h"
 
 #include <functional>
+#include <string>
 
 namespace trireme::app {
 
@@ -15,11 +17,12 @@ namespace trireme::app {
 struct RankContext {
   comm::Channel& channel;  ///< the device's
   RankDevice& device;
-  int stages = 1;             ///< ranks per pipeline; where the shape is open, not yet
-  int threads = 1;            ///< of this rank's operators
-  int ranks_on_host = 1;      ///< this one included
-  bool owns_process = true;   ///< no other rank in this process
-  bool shares_cores = false;  ///< this host has fewer cores than its ranks have threads
+  int stages = 1;                ///< ranks per pipeline; where the shape is open, not yet
+  int threads = 1;               ///< of every rank's operators
+  std::string why_threads = {};  ///< as comm::RankThreads says it
+  int ranks_on_host = 1;         ///< this one included
+  bool owns_process = true;      ///< no other rank in this process
+  bool shares_cores = false;     ///< this host has fewer cores than its ranks have threads
 };
 
 /// Runs `body` on every rank of the job: ranks of mpirun, or threads of this process. Returns the
@@ -31,9 +34,8 @@ int launch(const config::JobSpec& job, const std::function<void(const RankContex
 /// InputError where stages x replicas cannot be that many.
 int stages_for(const config::JobSpec& job, int ranks);
 
-/// Threads of one rank's operators where `ranks_on_host` ranks share this host: the job's, else an
-/// equal share of the cores. Ranks that mpirun bound to cores of their own see these alone.
-int threads_per_rank(const config::JobSpec& job, int ranks_on_host);
+/// Threads of every rank's operators where `ranks` ranks share the cores that this process may use.
+comm::RankThreads threads_per_rank(const config::JobSpec& job, int ranks);
 
 /// Whether this process is the one that prints: rank 0 of a launcher, or not under one. Needs no
 /// MPI.

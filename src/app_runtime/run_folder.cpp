@@ -121,6 +121,7 @@ void RunFolder::step(const runtime::StepRecord& record) {
   append(metrics);
   tokens_ += record.tokens;
   last_ = record;
+  step_times_.push_back(record.time);
 }
 
 void RunFolder::interval_ended() {

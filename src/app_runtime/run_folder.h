@@ -10,6 +10,7 @@
 #include "trireme/record/events.h"
 #include "trireme/record/metrics.h"
 #include "trireme/record/progress.h"
+#include "trireme/record/scatter.h"
 #include "trireme/record/summary.h"
 #include "trireme/report/run_page.h"
 #include "trireme/runtime/trainer.h"
@@ -21,6 +22,7 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace trireme::app {
 
@@ -50,6 +52,8 @@ class RunFolder final : public runtime::Observer {
 
   /// Ends the progress line; on every way out.
   void close() { progress_->close(); }
+  /// Of this start's steps, on ranks of `threads` threads.
+  std::string scatter_note(int threads) const { return record::scatter_note(step_times_, threads); }
   record::Summary summary_of(const runtime::Outcome& outcome,
                              const std::optional<data::UnigramLoss>& unigram, Seconds total) const;
 
@@ -77,6 +81,7 @@ class RunFolder final : public runtime::Observer {
   std::optional<record::EventFile> events_;
   std::optional<record::Progress> progress_;
   std::optional<runtime::StepRecord> last_;
+  std::vector<Seconds> step_times_;
   record::ProgressOptions progress_options_;
   std::ostream& out_;
   std::int64_t tokens_ = 0;  ///< of the steps since the start

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signals.h"
 
+#include "trireme/core/error.h"
+
 #include <unistd.h>
 
 #include <atomic>
@@ -37,10 +39,10 @@ void watch_signals() {
   sigaction(SIGUSR1, &action, nullptr);
   // Blocked since this process was `trireme` (src/app/main.cpp): one that came meanwhile is
   // delivered now.
-  sigset_t saving;
-  sigemptyset(&saving);
-  sigaddset(&saving, SIGUSR1);
-  pthread_sigmask(SIG_UNBLOCK, &saving, nullptr);
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&held, signal);
+  pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
   // A file over the limit of its size is an error of the write, which says so.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
@@ -48,6 +50,10 @@ void watch_signals() {
 
 bool stop_requested() {
   return signals_seen.load(std::memory_order_relaxed) > 0;
+}
+
+void require_not_stopped() {
+  if (stop_requested()) throw Interrupted("stopped on request before the job began");
 }
 
 bool save_and_stop_requested() {

@@ -5,10 +5,12 @@
 
 namespace trireme::app {
 
-/// From now on SIGINT and SIGTERM raise the first flag, SIGUSR1 the second; also a SIGUSR1 that
-/// came before, where it was blocked. Called by the main thread before there are others.
+/// From now on SIGINT and SIGTERM raise the first flag, SIGUSR1 the second; also one that came
+/// before, where it was blocked. Called by the main thread before there are others.
 void watch_signals();
 bool stop_requested();
+/// Throws Interrupted where a stop was requested before there was anything to close.
+void require_not_stopped();
 bool save_and_stop_requested();
 
 }  // namespace trireme::app

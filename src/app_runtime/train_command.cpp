@@ -149,9 +149,9 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is
   out << run.model.name << ": " << run.model.length() << " layers on " << ranks
       << (ranks == 1 ? " rank" : " ranks") << " (" << plan.stages.size() << " stages on "
       << plan::ranks_of(plan) << (plan::ranks_of(plan) == 1 ? " rank x " : " ranks x ")
-      << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each, "
-      << plan.schedule << ", " << plan.micro_batches << " micro-batches of "
-      << run.job.train.micro_batch.value();
+      << run.job.pipeline.replicas.value() << " replicas, " << context.threads << " threads each ("
+      << context.why_threads << "), " << plan.schedule << ", " << plan.micro_batches
+      << " micro-batches of " << run.job.train.micro_batch.value();
   if (plan.group > 1) out << " in groups of " << plan.group;
   out << ", " << plan.solver << ")\n";
   if (!context.device.place().device().is_cpu())
@@ -205,10 +205,10 @@ std::unique_ptr<RunFolder> begun_folder(const Run& run, const RunFolder::Parts& 
 }
 
 /// Says how the run went, and leaves all of it in its folder.
-void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outcome) {
+void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outcome, int threads) {
   folder.close();
   const record::Summary summary = folder.summary_of(outcome, unigram_of(run), process_age());
-  words_of(run) << record::closing_text(summary)
+  words_of(run) << record::closing_text(summary) << folder.scatter_note(threads)
                 << "run folder: " << visible(run.job.report.directory) << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
   folder.draw(summary, outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
@@ -264,7 +264,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
   comm::work_beside_rounds(context.channel, begin, "begin of the run's folder");
   const runtime::Outcome outcome = trainer.run(folder.get());
   const auto end = [&] {
-    if (speaks) end_folder(run, *folder, outcome);
+    if (speaks) end_folder(run, *folder, outcome, context.threads);
   };
   comm::work_beside_rounds(context.channel, end, "end of the run's folder");
 }

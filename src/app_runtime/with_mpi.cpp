@@ -1,40 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "does_not_fit.h"
 #include "launch.h"
 #include "mpi_launch.h"
 #include "signals.h"
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/rounds.h"
 #include "trireme/comm_mpi/world.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <exception>
+#include <iostream>
 
 namespace trireme::app {
 namespace {
 
-/// What is wrong with the input all ranks have been told: rank 0 says it for all. Everything else
-/// is each rank's own to say.
-bool has_own_message(int rank) {
-  try {
-    throw;
-  } catch (const InputError&) {
-    return rank == 0;
-  } catch (const comm::ToldError&) {
-    return rank == 0;
-  } catch (const DoesNotFit&) {
-    return rank == 0;
-  } catch (const Interrupted&) {
-    return rank == 0;
-  } catch (...) {
-    return true;
-  }
-}
-
 /// Every rank, first of all. Throws on every rank what one of them could not begin for.
 void meet(comm::Channel& channel, const std::exception_ptr& failure) {
   const auto fail = [&] {
+    require_not_stopped();
     if (!failure) return;
     try {
       std::rethrow_exception(failure);
@@ -55,15 +39,14 @@ int in_world(const comm::ChannelOptions& options,
     body(channel, world.ranks_on_this_host());
     world.close();
     return 0;
-  } catch (...) {
-    const bool speaks = has_own_message(channel.rank());
-    const int code = exit_code_of_current_exception(speaks, "");
-    try {
-      throw;
-    } catch (const std::exception& error) {
-      channel.abandon(words_of(error));
-    }
-    world.kill_job(code);
+  } catch (const std::exception& error) {
+    world.end_job(error, [&](const comm::Cause& cause) {
+      if (cause.rank == channel.rank()) {
+        exit_code_of_current_exception(true, "");
+      } else {
+        std::cerr << "trireme: " << comm::RankFailed(cause).what() << std::endl;  // NOLINT: flushed
+      }
+    });
   }
 }
 

@@ -42,7 +42,8 @@ bool Exchange::ended(const LocalMessage& message) {
   const std::lock_guard lock(mutex_);
   if (message.state == State::kDone || message.state == State::kFailed) return true;
   return message.state == State::kWaiting &&
-         (failure_ || ranks_[static_cast<std::size_t>(message.peer)].part != Part::kWorking);
+         (outcome_.cause() ||
+          ranks_[static_cast<std::size_t>(message.peer)].part != Part::kWorking);
 }
 
 void Exchange::wait(const LocalMessage& message, std::string_view what) {
@@ -51,14 +52,14 @@ void Exchange::wait(const LocalMessage& message, std::string_view what) {
   const Rank& peer = ranks_[static_cast<std::size_t>(message.peer)];
   self.state = {RankState::Kind::kWaiting, message.peer, std::string(what)};
   const WaitEnd end = wait_until(lock, self.changed, options_, [&] {
-    if (message.state == State::kWaiting) return failure_ || peer.part != Part::kWorking;
+    if (message.state == State::kWaiting) return outcome_.cause() || peer.part != Part::kWorking;
     return message.state != State::kCopying;
   });
   self.state = {RankState::Kind::kBusy, 0, ""};
   if (message.state == State::kDone) return;
   if (message.state == State::kFailed)
-    throw CommError(concat("rank ", message.rank, ": ", message.problem, ": ", what));
-  if (failure_) throw failed(failure_->rank, failure_->reason);
+    throw_transfer_failed(message.rank, message.peer, message.problem, what);
+  if (outcome_.cause()) throw RankFailed(*outcome_.cause());
   if (end == WaitEnd::kEnded)
     throw CommError(concat("rank ", message.rank, ": rank ", message.peer,
                            " has ended, nobody answers any more: ", what));
@@ -82,15 +83,15 @@ void Exchange::withdraw(const std::shared_ptr<LocalMessage>& message) {
   give_up(lane);
 }
 
-void Exchange::fail(int rank, std::string_view reason) {
+void Exchange::fail(const Cause& cause) {
   const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = Failure{rank, std::string(reason)};
+  outcome_.report(cause);
   notify_all();
 }
 
-std::optional<int> Exchange::failed_rank() {
+std::optional<Cause> Exchange::cause() {
   const std::lock_guard lock(mutex_);
-  return failure_ ? std::optional(failure_->rank) : std::nullopt;
+  return outcome_.cause();
 }
 
 void Exchange::close(int rank) {
@@ -100,9 +101,10 @@ void Exchange::close(int rank) {
   self.part = Part::kClosed;
   self.state.kind = RankState::Kind::kEnded;
   notify_all();
-  const WaitEnd end = wait_until(lock, self.changed, options_,
-                                 [&] { return failure_ || all_closed() || left_unclosed(); });
-  if (failure_) throw failed(failure_->rank, failure_->reason);
+  const WaitEnd end = wait_until(lock, self.changed, options_, [&] {
+    return outcome_.cause() || all_closed() || left_unclosed();
+  });
+  if (outcome_.cause()) throw RankFailed(*outcome_.cause());
   if (all_closed()) return;
   if (end == WaitEnd::kEnded)
     throw CommError(

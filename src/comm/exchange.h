@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/waits.h"
 
 #include <condition_variable>
@@ -43,19 +44,16 @@ class Exchange {
   void wait(const LocalMessage& message, std::string_view what);
   /// Returns when the message's buffer is no longer used.
   void withdraw(const std::shared_ptr<LocalMessage>& message);
-  /// The first call counts.
-  void fail(int rank, std::string_view reason);
-  std::optional<int> failed_rank();
+  /// A rank gives up; the waits of all end.
+  void fail(const Cause& cause);
+  /// As far as ranks have given up.
+  std::optional<Cause> cause();
   void close(int rank);
   /// The rank's body has returned or thrown.
   void leave(int rank);
 
  private:
   enum class Part { kWorking, kClosed, kLeft };
-  struct Failure {
-    int rank = 0;
-    std::string reason;
-  };
   struct Rank {
     std::condition_variable changed;
     RankState state{RankState::Kind::kBusy, 0, ""};
@@ -84,7 +82,7 @@ class Exchange {
   std::mutex mutex_;  // guards all below, and the states of messages
   std::deque<Rank> ranks_;
   std::vector<Lane> lanes_;
-  std::optional<Failure> failure_;
+  Outcome outcome_;
 };
 
 }  // namespace trireme::comm

@@ -49,7 +49,7 @@ class LocalChannel final : public Channel {
   }
   void abandon(std::string_view reason) noexcept override {
     try {
-      exchange_->fail(rank_, reason);
+      exchange_->fail({.rank = rank_, .reason = std::string(reason)});
     } catch (const std::exception&) {
       // No memory for the reason: the others run into their timeout.
     }
@@ -69,10 +69,9 @@ class LocalChannel final : public Channel {
   int rank_;
 };
 
-/// The error that the run ends with: the one of the rank that gave up first, so not one that only
-/// tells of it; nothing after a good run.
-std::exception_ptr first_error(const std::vector<std::exception_ptr>& errors,
-                               std::optional<int> failed_rank);
+/// The error that the run ends with, which is the cause of the others; nothing after a good run.
+std::exception_ptr error_of(const std::vector<std::exception_ptr>& errors,
+                            const std::optional<Cause>& cause);
 
 }  // namespace
 
@@ -81,18 +80,18 @@ void run_local(int ranks, const ChannelOptions& options,
   ensure(ranks > 0, "a transport has at least one rank");
   const auto exchange = std::make_shared<Exchange>(ranks, options);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  const auto give_up = [&](int rank, const std::string& reason) {
-    errors[static_cast<std::size_t>(rank)] = std::current_exception();
-    exchange->fail(rank, reason);
+  const auto give_up = [&](const Cause& cause) {
+    errors[static_cast<std::size_t>(cause.rank)] = std::current_exception();
+    exchange->fail(cause);
   };
   const auto run_rank = [&](int rank) {
     try {
       LocalChannel channel(exchange, rank);
       body(channel);
     } catch (const std::exception& error) {
-      give_up(rank, words_of(error));
+      give_up(cause_of(rank, error));
     } catch (...) {
-      give_up(rank, "an exception of unknown type");
+      give_up({.rank = rank, .reason = "an exception of unknown type"});
     }
     exchange->leave(rank);
   };
@@ -102,19 +101,18 @@ void run_local(int ranks, const ChannelOptions& options,
       for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
       run_rank(0);
     } catch (const std::exception& error) {
-      give_up(0, words_of(error));  // no thread to be had; those that run end at their next wait
+      give_up(cause_of(0, error));  // no thread to be had; those that run end at their next wait
     }
   }
-  if (const auto error = first_error(errors, exchange->failed_rank()))
-    std::rethrow_exception(error);
+  if (const auto error = error_of(errors, exchange->cause())) std::rethrow_exception(error);
 }
 
 namespace {
 
-std::exception_ptr first_error(const std::vector<std::exception_ptr>& errors,
-                               std::optional<int> failed_rank) {
-  if (failed_rank && errors[static_cast<std::size_t>(*failed_rank)])
-    return errors[static_cast<std::size_t>(*failed_rank)];
+std::exception_ptr error_of(const std::vector<std::exception_ptr>& errors,
+                            const std::optional<Cause>& cause) {
+  if (cause && errors[static_cast<std::size_t>(cause->rank)])
+    return errors[static_cast<std::size_t>(cause->rank)];
   const auto found = std::find_if(errors.begin(), errors.end(),
                                   [](const auto& error) { return error != nullptr; });
   return found == errors.end() ? nullptr : *found;

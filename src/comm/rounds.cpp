@@ -18,19 +18,26 @@ namespace {
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::milliseconds kLook{20};
 
-// What a rank tells the others of its round: one of these, and behind the last two its machine and
-// the message.
-constexpr char kMore = 'm', kDone = 'd', kInputError = 'i', kError = 'e', kBehindHost = '\n';
+// What a rank tells the others of its round: one of these, and after the last the exit code, its
+// machine and the message, each on a line of its own.
+constexpr char kMore = 'm', kDone = 'd', kFailed = 'f', kLineEnd = '\n';
 
-std::string failed(char kind, const std::exception& error) {
-  return concat(kind, host_name(), kBehindHost, error.what());
+std::string failed(const std::exception& error) {
+  return concat(kFailed, static_cast<int>(ending_of(error)), kLineEnd, host_name(), kLineEnd,
+                error.what());
 }
 
-// With the rank's place where that is another machine.
-std::string heard(const std::string& told, std::size_t rank) {
-  const std::size_t end = told.find(kBehindHost);
-  const std::string host = told.substr(1, end - 1), words = told.substr(end + 1);
-  return host == host_name() ? words : concat("rank ", rank, " on ", host, ": ", words);
+/// What `rank` has told, with its place where that is another machine.
+[[noreturn]] void throw_heard(const std::string& told, std::size_t rank) {
+  const std::size_t code_end = told.find(kLineEnd), host_end = told.find(kLineEnd, code_end + 1);
+  const auto ending = static_cast<Ending>(std::stoi(told.substr(1, code_end - 1)));
+  const std::string host = told.substr(code_end + 1, host_end - code_end - 1);
+  const std::string words = told.substr(host_end + 1);
+  const std::string text =
+      host == host_name() ? words : concat("rank ", rank, " on ", host, ": ", words);
+  if (ending == Ending::kWrongInput) throw InputError(text);
+  if (ending == Ending::kStopped) throw Interrupted(text);
+  throw ToldError(ending, text);
 }
 
 // Meets the other ranks until none has more; `look` says whether this one has, or throws.
@@ -44,22 +51,16 @@ void meet(Channel& channel, const std::function<bool()>& look, std::string_view 
       const auto end = std::chrono::steady_clock::now() + kRound;
       while (has_more && std::chrono::steady_clock::now() < end) has_more = look();
       mine = has_more ? kMore : kDone;
-    } catch (const InputError& error) {
-      failure = std::current_exception();
-      mine = failed(kInputError, error);
-    } catch (const Interrupted& error) {
-      failure = std::current_exception();
-      mine = failed(kError, error);
     } catch (const Error& error) {
-      mine = failed(kError, error);
+      // Of what is no more than a failure, all ranks know the same.
+      if (ending_of(error) != Ending::kFailed) failure = std::current_exception();
+      mine = failed(error);
     }
     const std::vector<std::string> told = all_gather(channel, all, mine, what);
     for (std::size_t rank = 0; rank < told.size(); ++rank) {
-      const std::string& text = told[rank];
-      if (text.front() != kInputError && text.front() != kError) continue;
+      if (told[rank].front() != kFailed) continue;
       if (failure && static_cast<int>(rank) == channel.rank()) std::rethrow_exception(failure);
-      if (text.front() == kInputError) throw InputError(heard(text, rank));
-      throw ToldError(heard(text, rank));
+      throw_heard(told[rank], rank);
     }
     if (std::all_of(told.begin(), told.end(), [](const auto& text) { return text[0] == kDone; }))
       return;

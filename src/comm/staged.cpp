@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/staged.h"
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/waits.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -196,7 +197,7 @@ void StagedChannel::withdraw(const StagedPtr& message) noexcept {
 }
 
 void StagedChannel::require_lane(const Lane& lane) const {
-  if (given_up_.contains(lane)) throw CommError(stream_given_up(lane.peer));
+  if (given_up_.contains(lane)) throw GivenUpError(stream_given_up(lane.peer));
 }
 
 void StagedChannel::hand_on(const StagedPtr& message) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/waits.h"
 
+#include "trireme/comm/cause.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
@@ -70,10 +71,6 @@ CommError closed_in_vain(int rank, Seconds timeout, std::span<const int> missing
                           ": close"));
 }
 
-CommError failed(int rank, std::string_view reason) {
-  return CommError(concat("rank ", rank, " failed: ", reason));
-}
-
 Interrupted stopped(int rank, int peer, std::string_view what) {
   return Interrupted(
       concat("rank ", rank, ": stopped on request while waiting for rank ", peer, ": ", what));
@@ -89,6 +86,12 @@ std::string sizes_differ_at_sender(int receiver, std::size_t sent, std::size_t e
 
 std::string stream_given_up(int peer) {
   return concat("an earlier transfer of this stream with rank ", peer, " was given up");
+}
+
+void throw_transfer_failed(int rank, int peer, const std::string& problem, std::string_view what) {
+  const std::string text = concat("rank ", rank, ": ", problem, ": ", what);
+  if (problem == stream_given_up(peer)) throw GivenUpError(text);
+  throw CommError(text);
 }
 
 namespace {

@@ -16,11 +16,12 @@ struct ControlMessage {
     kReady,     ///< the receive `sequence` of `stream` was started, for `bytes`
     kComing,    ///< the send `sequence` of `stream` is moving
     kMismatch,  ///< the send `sequence` of `stream` has `bytes`, not what was announced
-    kFailed,    ///< `rank` gives up because of `text`; passed on by those who heard of it
+    kFailed,    ///< a Cause: `rank`, ending `state`, weight `sequence`, `text`; passed on by those
+                ///< who heard of it
     kAsk,       ///< what do you wait for? question number `sequence`
     kAnswer,    ///< to question `sequence`: `state`, `rank`, `text` as in RankState
     kClosing,   ///< the sender has ended its part of a good run
-    kLeaving,   ///< the sender has told its user of the failure and is about to exit
+    kLeaving,   ///< the sender has said why it gives up and is about to exit
   };
 
   Kind kind{};

@@ -18,8 +18,8 @@ using Kind = ControlMessage::Kind;
 
 /// How long a question may take; a running progress thread answers within 20 ms.
 constexpr Seconds kAnswerPatience{1.0};
-/// How long kill_job() lets the others say what they know.
-constexpr Seconds kKillGrace{2.0};
+/// How long end_job() lets the others say what they know.
+constexpr Seconds kSettleGrace{2.0};
 /// How long MPI_Abort may take to end all ranks.
 constexpr std::chrono::seconds kAbortPatience{5};
 
@@ -29,6 +29,15 @@ std::size_t stream_number(int peer, Stream stream, bool outgoing) {
 }
 
 }  // namespace
+
+ControlMessage word_of(const Cause& cause) {
+  ControlMessage word{Kind::kFailed};
+  word.rank = cause.rank;
+  word.state = static_cast<int>(cause.ending);
+  word.sequence = static_cast<std::uint64_t>(cause.weight);
+  word.text = cause.reason;
+  return word;
+}
 
 Endpoint::Endpoint(const Communicators& world, ChannelOptions options, std::size_t piece)
     : world_(world),
@@ -78,7 +87,7 @@ MessagePtr Endpoint::start(Message message) {
 
 bool Endpoint::ended(const Message& message) {
   const std::lock_guard lock(mutex_);
-  return message.state != State::kUnderWay || failure_ || broken_;
+  return message.state != State::kUnderWay || outcome_.cause() || broken_;
 }
 
 void Endpoint::wait(const Message& message, std::string_view what) {
@@ -89,7 +98,7 @@ void Endpoint::wait(const Message& message, std::string_view what) {
   const ProgressThread::Attention attention(thread_);
   lock.lock();
   const WaitEnd end = wait_until(lock, changed_, options_, [&] {
-    return message.state != State::kUnderWay || failure_ || broken_;
+    return message.state != State::kUnderWay || outcome_.cause() || broken_;
   });
   std::string why;
   if (end == WaitEnd::kTimedOut) {
@@ -102,12 +111,12 @@ void Endpoint::wait(const Message& message, std::string_view what) {
   if (message.state == State::kDone) return;
   try {
     if (message.state == State::kFailed)
-      throw CommError(concat("rank ", rank(), ": ", message.problem, ": ", what));
+      throw_transfer_failed(rank(), message.peer, message.problem, what);
     throw_if_failed();
     if (end == WaitEnd::kStopped) throw stopped(rank(), message.peer, what);
     throw waited_in_vain(rank(), options_.timeout, message.peer, what, why);
   } catch (const Error& error) {
-    last_error_ = error.what();
+    last_error_ = cause_of(rank(), error);
     throw;
   }
 }
@@ -119,13 +128,12 @@ void Endpoint::withdraw(const MessagePtr& message) {
   changed_.wait(lock, [&] { return message->state != State::kUnderWay || broken_; });
 }
 
-void Endpoint::abandon(std::string_view reason) {
-  ControlMessage word{Kind::kFailed};
+void Endpoint::abandon(const Cause& own) {
+  ControlMessage word;
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = Failure{rank(), std::string(reason)};
-    word.rank = failure_->rank;
-    word.text = failure_->reason;
+    outcome_.report(own);
+    word = word_of(*outcome_.cause());
   }
   thread_.post([this, word] { mailbox_.send_to_others(word); });
   wait_on_progress([this] { return mailbox_.unsent() == 0; }, kAbandonPatience);
@@ -142,7 +150,7 @@ void Endpoint::close() {
   const ProgressThread::Attention attention(thread_);
   std::unique_lock lock(mutex_);
   const WaitEnd end = wait_until(lock, changed_, options_, [this] {
-    return all_said(Farewell::kClosing) || failure_ || broken_;
+    return all_said(Farewell::kClosing) || outcome_.cause() || broken_;
   });
   throw_if_failed();
   std::vector<int> missing;
@@ -165,24 +173,31 @@ void Endpoint::stop() {
   broken_ = "it was closed";
 }
 
-void Endpoint::kill_job(int exit_code) {
-  const int aborting_rank = first_to_leave();
-  std::fflush(nullptr);
+void Endpoint::end_job(const Cause& own, const std::function<void(const Cause&)>& say) {
+  const Cause cause = settle(own);
   // Several aborts at once garble each other's words; the others step in if the first one hangs.
-  if (aborting_rank != rank()) std::this_thread::sleep_for(kAbortPatience);
+  if (cause.rank != rank()) std::this_thread::sleep_for(kAbortPatience);
+  say(cause);
+  std::fflush(nullptr);
+  const int exit_code = static_cast<int>(cause.ending);
   thread_.post_last([exit_code] { MPI_Abort(MPI_COMM_WORLD, exit_code); });
   std::this_thread::sleep_for(kAbortPatience);
   std::_Exit(exit_code);  // MPI itself hangs
 }
 
-int Endpoint::first_to_leave() {
+Cause Endpoint::settle(const Cause& own) {
+  abandon(own);
   thread_.post([this] { mailbox_.send_to_others({Kind::kLeaving}); });
   const ProgressThread::Attention attention(thread_);
   std::unique_lock lock(mutex_);
   farewells_[static_cast<std::size_t>(rank())] = Farewell::kLeaving;
-  wait_until(lock, changed_, {kKillGrace, {}}, [this] { return all_said(Farewell::kLeaving); });
-  const auto first = std::find(farewells_.begin(), farewells_.end(), Farewell::kLeaving);
-  return static_cast<int>(first - farewells_.begin());
+  const auto all_leave = [this] { return all_said(Farewell::kLeaving); };
+  wait_until(lock, changed_, {kSettleGrace, {}}, all_leave);
+  // What follows from something else ends no job while the rank that knows better may still say so.
+  wait_until(lock, changed_, {options_.timeout, {}}, [&] {
+    return outcome_.cause()->weight != Cause::Weight::kConsequence || broken_ || all_leave();
+  });
+  return *outcome_.cause();
 }
 
 RankState Endpoint::state_of(int peer) {
@@ -205,7 +220,7 @@ std::string Endpoint::why_waiting(int peer) {
 }
 
 void Endpoint::throw_if_failed() {
-  if (failure_) throw failed(failure_->rank, failure_->reason);
+  if (outcome_.cause()) throw RankFailed(*outcome_.cause());
   if (broken_) throw CommError(concat("rank ", rank(), ": the transport failed: ", *broken_));
 }
 

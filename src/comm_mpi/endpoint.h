@@ -9,6 +9,7 @@
 #include "progress_thread.h"
 #include "requests.h"
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/waits.h"
 
 #include <condition_variable>
@@ -26,6 +27,9 @@ namespace trireme::comm {
 /// How long a rank that gives up takes at most to get its word out to the others.
 inline constexpr Seconds kAbandonPatience{0.2};
 
+/// A cause as it is told.
+ControlMessage word_of(const Cause& cause);
+
 class Endpoint {
  public:
   Endpoint(const Communicators& world, ChannelOptions options, std::size_t piece);
@@ -39,24 +43,21 @@ class Endpoint {
   void wait(const Message& message, std::string_view what);
   /// Returns when MPI no longer uses the message's buffer.
   void withdraw(const MessagePtr& message);
-  void abandon(std::string_view reason);
+  /// Tells the others the cause that this rank knows, `own` if there is no other.
+  void abandon(const Cause& own);
   /// Every rank; no MPI request is left afterwards.
   void close();
   /// No MPI call is made from here on.
   void stop();
-  /// MPI_Abort, once the others have had the chance to say what they know.
-  [[noreturn]] void kill_job(int exit_code);
+  /// As MpiWorld::end_job().
+  [[noreturn]] void end_job(const Cause& own, const std::function<void(const Cause&)>& say);
 
  private:
-  struct Failure {
-    int rank = 0;
-    std::string reason;
-  };
   enum class Farewell { kNone, kClosing, kLeaving };
 
   // On the own thread.
-  /// The lowest of the ranks that are about to exit, once all are or their time is over.
-  int first_to_leave();
+  /// The cause that all ranks agree on once each of them has given up, or their time is over.
+  Cause settle(const Cause& own);
   RankState state_of(int peer);
   std::string why_waiting(int peer);
   void throw_if_failed();  ///< under the lock
@@ -83,9 +84,9 @@ class Endpoint {
   std::mutex mutex_;  // guards what follows, and the state of messages
   std::condition_variable changed_;
   RankState own_state_{RankState::Kind::kBusy, 0, ""};
-  std::optional<Failure> failure_;     ///< a rank, this one too, gave up
+  Outcome outcome_;                    ///< of the ranks, this one too, that gave up
   std::optional<std::string> broken_;  ///< no MPI call is made any more, because of this
-  std::string last_error_;             ///< of the own thread's last wait
+  std::optional<Cause> last_error_;    ///< of the own thread's last wait
   std::vector<bool> given_up_;         ///< streams, per peer and direction
   std::vector<Farewell> farewells_;    ///< of every rank
   std::map<std::uint64_t, RankState> answers_;

@@ -53,7 +53,11 @@ void Endpoint::hear(int from, const ControlMessage& message) {
       break;
   }
   const std::lock_guard lock(mutex_);
-  if (message.kind == Kind::kFailed && !failure_) failure_ = Failure{message.rank, message.text};
+  if (message.kind == Kind::kFailed)
+    outcome_.hear({.rank = message.rank,
+                   .ending = static_cast<Ending>(message.state),
+                   .weight = static_cast<Cause::Weight>(message.sequence),
+                   .reason = message.text});
   if (message.kind == Kind::kAnswer)
     answers_[message.sequence] = {static_cast<RankState::Kind>(message.state), message.rank,
                                   message.text};
@@ -74,14 +78,14 @@ void Endpoint::end(Message& message, State state, std::string problem) {
 /// The memory of an unfinished transfer is about to go, and its peer does not move: the only way to
 /// keep MPI's hands off it is to make no MPI call any more. The others are told before.
 void Endpoint::give_up_overdue() {
-  ControlMessage word{Kind::kFailed};
+  ControlMessage word;
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_)
-      failure_ = Failure{rank(),
-                         last_error_.empty() ? "gave up in the middle of a transfer" : last_error_};
-    word.rank = failure_->rank;
-    word.text = failure_->reason;
+    if (!outcome_.cause())
+      outcome_.report(last_error_.value_or(Cause{.rank = rank(),
+                                                 .weight = Cause::Weight::kConsequence,
+                                                 .reason = "gave up in the middle of a transfer"}));
+    word = word_of(*outcome_.cause());
   }
   mailbox_.send_to_others(word);
   using Clock = std::chrono::steady_clock;

@@ -46,7 +46,7 @@ std::unique_ptr<Transfer> MpiChannel::receive(MutableBytes data, int from, Strea
 
 void MpiChannel::abandon(std::string_view reason) noexcept {
   try {
-    endpoint_.abandon(reason);
+    endpoint_.abandon({.rank = rank(), .reason = std::string(reason)});
   } catch (const std::exception&) {
     // No memory for the reason: the others run into their timeout.
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm_mpi/world.h"
 
+#include "all_ranks_watch.h"
 #include "endpoint.h"
 #include "mpi_calls.h"
 #include "mpi_channel.h"
@@ -27,18 +28,21 @@ struct MpiWorld::Impl {
       : world(duplicate_world()),
         ranks_on_this_host(count_ranks_on_this_host()),
         endpoint(world, options, static_cast<std::size_t>(piece.count())),
-        channel(endpoint) {}
+        channel(endpoint),
+        end_patience(start_patience(options.timeout)) {}
 
   Communicators world;
   int ranks_on_this_host;
   Endpoint endpoint;
   MpiChannel channel;
+  Seconds end_patience{60};
   bool closed = false;
 };
 
 MpiWorld MpiWorld::start(const ChannelOptions& options, Bytes piece) {
   ensure(piece.count() > 0 && piece.count() <= kLargestPiece.count(),
          "a piece of a message has an MPI count");
+  const AllRanksWatch watch({start_patience(options.timeout), options.stop_requested}, "to start");
   begin_mpi();
   return MpiWorld(std::make_unique<Impl>(options, piece));
 }
@@ -64,13 +68,16 @@ void MpiWorld::close() {
   impl_->channel.close();
   impl_->endpoint.stop();
   impl_->closed = true;
+  const AllRanksWatch watch({impl_->end_patience, {}}, "to end, after all was done");
   check(MPI_Finalize(), "MPI_Finalize");
 }
 
-void MpiWorld::kill_job(int exit_code) {
-  if (!impl_->closed) impl_->endpoint.kill_job(exit_code);
+void MpiWorld::end_job(const std::exception& error, const std::function<void(const Cause&)>& say) {
+  const Cause own = cause_of(impl_->world.rank, error);
+  if (!impl_->closed) impl_->endpoint.end_job(own, say);
+  say(own);
   std::fflush(nullptr);
-  std::_Exit(exit_code);  // MPI has ended: there is nobody to end but this rank
+  std::_Exit(static_cast<int>(own.ending));  // MPI has ended: there is nobody to end but this rank
 }
 
 }  // namespace trireme::comm

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "at_once.h"
 
+#include "trireme/core/cores.h"
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <future>
-#include <thread>
 #include <vector>
 
 namespace trireme::partition {
@@ -28,8 +29,9 @@ void each_at_once(std::size_t count, const std::function<void(std::size_t)>& ask
       }
     }
   };
-  const auto cores = std::clamp(std::thread::hardware_concurrency(), 1U, kMostAtOnce);
-  const std::size_t at_once = std::min<std::size_t>(cores, count);
+  const auto cores =
+      std::min<std::size_t>(static_cast<std::size_t>(usable_processors()), kMostAtOnce);
+  const std::size_t at_once = std::min(cores, count);
   std::vector<std::future<void>> others;
   for (std::size_t k = 1; k < at_once; ++k) others.push_back(std::async(std::launch::async, work));
   work();

@@ -3,6 +3,7 @@
 
 #include "tensor_bytes.h"
 
+#include "trireme/core/cores.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <future>
 #include <span>
-#include <thread>
 
 namespace trireme::runtime {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using Layers = std::vector<std::unique_ptr<model::Layer>>;
 
 std::size_t host_cores() {
-  return std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<std::size_t>(usable_processors());
 }
 
 const model::LayerRecipe& recipe_of(const model::ChainModel& model, int number) {

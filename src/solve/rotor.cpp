@@ -8,6 +8,7 @@
 #include "solvers.h"
 #include "step_column.h"
 
+#include "trireme/core/cores.h"
 #include "trireme/core/error.h"
 #include "trireme/solve/tables.h"
 
@@ -15,7 +16,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace trireme::solve {
@@ -104,7 +104,7 @@ std::optional<Solution> in_slots(const Problem& problem, Freedom freedom, int sl
   const Slots available = beside_input.count() / unit.count();
   const int top = static_cast<int>(available + worth_trying(problem, unit, available));
   const double work = std::pow(layers, 3) / 6 * top;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = usable_processors();
   const Tables tables(*problem.chain, problem.first_layer, problem.last_layer,
                       {.freedom = freedom,
                        .unit = unit,

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_levels.h"
 
+#include "trireme/core/cores.h"
 #include "trireme/core/error.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <thread>
 
 namespace trireme::solve {
 namespace {
@@ -61,7 +61,7 @@ StageTables& StageLevels::of(int layers, int in_flight) {
   const int band = band_of(layers), level = level_of(band, in_flight);
   auto& tables = tables_[{band, level}];
   if (tables) return *tables;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = usable_processors();
   const bool several = additions(band, level) > kWorthThreads;
   int least = 2;  // in flight of all that read these tables
   while (least < in_flight && level_of(band, least) != level) ++least;

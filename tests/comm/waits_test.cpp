@@ -47,7 +47,6 @@ TEST(WaitErrors, NameTheRanksTheWaitAndTheSeconds) {
                "rank 1: waited 60 s for rank 2: 3:receive_input 4 (why)");
   EXPECT_STREQ(closed_in_vain(0, Seconds(2.5), std::vector<int>{2, 3}).what(),
                "rank 0: waited 2.5 s for rank 2, rank 3: close");
-  EXPECT_STREQ(failed(2, "out of memory").what(), "rank 2 failed: out of memory");
   EXPECT_STREQ(stopped(1, 2, "3:receive_input 4").what(),
                "rank 1: stopped on request while waiting for rank 2: 3:receive_input 4");
 }

@@ -1,7 +1,8 @@
 // How a job ends when a rank fails: each mode is one way, run as a whole job of three ranks by
-// expect_ending.cmake. Ranks print what they were told and end the job with status 3.
+// expect_ending.cmake. Ranks print what they were told and end the job with the cause's exit code.
 //   mpirun -n 3 comm_mpi_endings MODE
 // SPDX-License-Identifier: Apache-2.0
+#include "trireme/comm/cause.h"
 #include "trireme/comm_mpi/world.h"
 #include "trireme/core/error.h"
 
@@ -23,7 +24,7 @@ using trireme::comm::Channel;
 using trireme::comm::Stream;
 using Buffer = std::vector<std::byte>;
 
-constexpr int kStatus = 3;
+constexpr int kLeft = 3;
 
 void receive_one(Channel& channel, int from, std::string_view what) {
   Buffer buffer(1 << 16);
@@ -79,6 +80,39 @@ void give_up(Channel& channel) {
   wait_for_rank_two(channel, [] { throw trireme::DeviceError("out of memory: asked for 5 GiB"); });
 }
 
+/// Others wait for rank 2 alone, or for nobody: who hears of what first is chance.
+void fail_with(Channel& channel, const std::function<void()>& fail) {
+  start(channel);
+  if (channel.rank() == 2) {
+    // Withdrawn on the way out, before the others hear why.
+    Buffer buffer(1 << 16);
+    const auto transfer = channel.send(buffer, 1, Stream::kGradients);
+    fail();
+  }
+  receive_one(channel, channel.rank() + 1, "3:receive_gradient 4");
+}
+
+void not_fit(Channel& channel) {
+  fail_with(channel, [] {
+    throw trireme::comm::EndingError(trireme::comm::Ending::kDoesNotFit, "needs 5 GiB");
+  });
+}
+
+void be_interrupted(Channel& channel) {
+  fail_with(channel, [] { throw trireme::Interrupted("stopped on request"); });
+}
+
+/// Rank 2 says why when others have waited in vain.
+void say_it_late(Channel& channel) {
+  start(channel);
+  try {
+    receive_one(channel, (channel.rank() + 1) % 3, "3:receive_gradient 4");
+  } catch (const trireme::CommError&) {
+    if (channel.rank() == 2) throw trireme::InputError("job.yaml:3: no such key");
+    throw;
+  }
+}
+
 void wait_in_a_circle(Channel& channel) {
   start(channel);
   receive_one(channel, (channel.rank() + 1) % channel.size(), "1:receive_input 2");
@@ -107,6 +141,9 @@ const std::map<std::string_view, void (*)(Channel&)>& modes() {
       {"stopped", be_stopped},
       {"stopped_in_a_transfer", be_stopped_in_a_transfer},
       {"gives_up", give_up},
+      {"does_not_fit", not_fit},
+      {"is_interrupted", be_interrupted},
+      {"says_it_late", say_it_late},
       {"circle", wait_in_a_circle},
       {"computes", compute_for_ever},
       {"close", close_without_rank_two},
@@ -120,10 +157,11 @@ int run(std::string_view mode) {
     modes().at(mode)(world.channel());
   } catch (const trireme::Error& error) {
     std::fprintf(stderr, "rank %d says: %s\n", world.channel().rank(), error.what());
-    world.channel().abandon(error.what());
-    world.kill_job(kStatus);
+    world.end_job(error, [](const trireme::comm::Cause& cause) {
+      std::fprintf(stderr, "the cause: rank %d: %s\n", cause.rank, cause.reason.c_str());
+    });
   } catch (const std::string&) {
-    return kStatus;
+    return kLeft;
   }
   world.close();
   return 0;

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm_mpi/mpi_world.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <gtest/gtest.h>
@@ -49,8 +50,7 @@ int run_all(int argc, char** argv) {
     listeners.Append(new FailurePrinter(rank));
   }
   if (RUN_ALL_TESTS() != 0) {
-    world()->channel().abandon("its tests failed");
-    world()->kill_job(1);
+    world()->end_job(Error("its tests failed"), [](const Cause&) {});
   }
   world()->close();
   return 0;

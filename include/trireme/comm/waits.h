@@ -47,9 +47,6 @@ CommError waited_in_vain(int rank, Seconds timeout, int peer, std::string_view w
 /// The same for a close(): "rank 1: waited 60 s for rank 2, rank 3: close".
 CommError closed_in_vain(int rank, Seconds timeout, std::span<const int> missing);
 
-/// "rank 2 failed: REASON".
-CommError failed(int rank, std::string_view reason);
-
 /// "rank 1: stopped while waiting for rank 2: WHAT".
 Interrupted stopped(int rank, int peer, std::string_view what);
 
@@ -60,5 +57,9 @@ std::string sizes_differ_at_sender(int receiver, std::size_t sent, std::size_t e
 
 /// What later transfers of a stream say after one of it was withdrawn.
 std::string stream_given_up(int peer);
+
+/// "rank 1: PROBLEM: WHAT", a GivenUpError where the problem is that of stream_given_up().
+[[noreturn]] void throw_transfer_failed(int rank, int peer, const std::string& problem,
+                                        std::string_view what);
 
 }  // namespace trireme::comm

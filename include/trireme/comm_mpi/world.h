@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/comm/cause.h"
 #include "trireme/comm/channel.h"
 #include "trireme/core/units.h"
 
+#include <exception>
+#include <functional>
 #include <memory>
 
 namespace trireme::comm {
@@ -23,7 +26,9 @@ class MpiWorld {
  public:
   /// MPI_Init_thread, one duplicate of the world communicator per Stream in their order and one
   /// for what the ranks tell each other, the progress thread. Larger messages than `piece` travel
-  /// in several (the same on every rank; tests make it small).
+  /// in several (the same on every rank; tests make it small). Ranks that do not come within four
+  /// timeouts, 10 s at least, end this process with exit code 1, a stop request with 130: MPI_Init
+  /// itself waits without end.
   static MpiWorld start(const ChannelOptions& options, Bytes piece = kLargestPiece);
   MpiWorld(MpiWorld&&) noexcept;
   MpiWorld& operator=(MpiWorld&&) noexcept;
@@ -35,11 +40,14 @@ class MpiWorld {
   int ranks_on_this_host() const;
   /// Replaces timeout and stop flag (the job is read after MPI is up).
   void set_options(const ChannelOptions& options);
-  /// Every rank: channel().close(), then MPI_Finalize.
+  /// Every rank: channel().close(), then MPI_Finalize, whose waiting is limited in the same way.
   void close();
-  /// Ends all ranks of the job with this exit code, after Channel::abandon. Waits up to two seconds
-  /// for the other ranks to call it too, so that each can print its own message first.
-  [[noreturn]] void kill_job(int exit_code);
+  /// Ends all ranks of the job because this one has failed with `error`. Tells the others and hears
+  /// them for up to two seconds, longer where all that is known follows from what another rank has
+  /// yet to say. The rank whose error is the cause calls `say`, which prints it, and ends the job
+  /// with its exit code; another one does so only where that one hangs.
+  [[noreturn]] void end_job(const std::exception& error,
+                            const std::function<void(const Cause&)>& say);
 
  private:
   struct Impl;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "all_ranks_watch.h"
+
+#include "trireme/comm/cause.h"
+#include "trireme/comm/waits.h"
+#include "trireme/core/text.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+namespace trireme::comm {
+namespace {
+
+constexpr Seconds kLeastStartPatience{10};
+constexpr double kStartTimeouts = 4;
+/// Rank 0 speaks for all where it can.
+constexpr Seconds kAfterRankZero{1};
+
+/// As the launcher says it: MPI does not yet. 0 where it does not either.
+int launched_rank();
+
+[[noreturn]] void end_process(Ending ending, const std::string& text);
+
+}  // namespace
+
+Seconds start_patience(Seconds timeout) {
+  return std::max(kLeastStartPatience, Seconds(timeout.count() * kStartTimeouts));
+}
+
+AllRanksWatch::AllRanksWatch(ChannelOptions options, std::string what)
+    : options_(std::move(options)), what_(std::move(what)) {
+  // Signals are for the rank's own threads: the new thread inherits a mask that blocks all.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { watch(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+AllRanksWatch::~AllRanksWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void AllRanksWatch::watch() {
+  const int rank = launched_rank();
+  ChannelOptions options = options_;
+  if (rank > 0) options.timeout = options.timeout + kAfterRankZero;
+  std::unique_lock lock(mutex_);
+  const WaitEnd end = wait_until(lock, changed_, options, [this] { return ended_; });
+  if (end == WaitEnd::kStopped)
+    end_process(
+        Ending::kStopped,
+        concat("rank ", rank, ": stopped on request while waiting for the other ranks ", what_));
+  if (end == WaitEnd::kTimedOut)
+    end_process(Ending::kFailed,
+                concat("rank ", rank, ": waited ", options_.timeout.count(),
+                       " s for the other ranks ", what_,
+                       ": one of them is stuck, stopped (state T of ps), or slower; where machines "
+                       "take longer, set a longer pipeline.timeout"));
+}
+
+namespace {
+
+int launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const char* const text = std::getenv(name)) return std::atoi(text);
+  return 0;
+}
+
+void end_process(Ending ending, const std::string& text) {
+  const std::string line = concat("trireme: ", text, "\n");
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+  _exit(static_cast<int>(ending));
+}
+
+}  // namespace
+}  // namespace trireme::comm
