@@ -24,4 +24,11 @@ class DoesNotFit : public Error {
   plan::Infeasible infeasible_;
 };
 
+/// Layers took more than when they were measured, so that a plan within the budget went over it:
+/// exit code 3.
+class Outgrown : public Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace trireme::app

@@ -139,6 +139,9 @@ int exit_code_of_current_exception(bool speak, const std::string& prefix) {
   } catch (const DoesNotFit& error) {
     say(error.what());
     return 3;
+  } catch (const Outgrown& error) {
+    say(error.what());
+    return 3;
   } catch (const Interrupted& error) {
     say(error.what());
     return 130;
