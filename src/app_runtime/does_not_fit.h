@@ -5,6 +5,8 @@
 #include "trireme/comm/cause.h"
 #include "trireme/plan/plan.h"
 
+#include <string>
+
 namespace trireme::app {
 
 class RankDevice;
@@ -22,6 +24,13 @@ class DoesNotFit : public comm::EndingError {
   DoesNotFit(plan::Infeasible infeasible, Bytes least);
 
   plan::Infeasible infeasible_;
+};
+
+/// Layers took more than when they were measured, so that a plan within the budget went over it:
+/// exit code 3.
+class Outgrown : public comm::EndingError {
+ public:
+  explicit Outgrown(const std::string& text) : EndingError(comm::Ending::kDoesNotFit, text) {}
 };
 
 }  // namespace trireme::app

@@ -22,6 +22,7 @@
 #include <iostream>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace trireme::app {
 namespace {
@@ -40,6 +41,8 @@ struct Speaker {
 Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistry& own) {
   if (is_saved_run(arguments.model)) {
     const SavedRun run = find_saved_run(arguments.model, arguments.step, own);
+    if (std::holds_alternative<config::TorchScriptSpec>(run.job.model))
+      throw InputError(concat(arguments.model, ": ", model::kNoLogits));
     const model::ChainModel chain = model::make_model(run.job.model, own);
     const std::string& data = run.job.data.kind;
     return {.model = runtime::LanguageModel::of_checkpoint(chain, run.checkpoint),

@@ -13,6 +13,7 @@
 #include "trireme/profile/stored.h"
 
 #include <algorithm>
+#include <iostream>
 #include <optional>
 #include <utility>
 
@@ -62,10 +63,14 @@ std::filesystem::path profiles_folder(const config::JobSpec& job) {
 
 profile::MeasureOptions measure_options(const RankContext& context) {
   const device::Place& place = context.device.place();
-  return {.threads = context.threads,
-          .stop_requested = stop_requested,
-          .place = place,
-          .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
+  profile::MeasureOptions options{
+      .threads = context.threads,
+      .stop_requested = stop_requested,
+      .place = place,
+      .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
+  if (context.channel.rank() == 0)
+    options.note = [](const std::string& text) { std::cerr << "note: " << text << std::endl; };
+  return options;
 }
 
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,

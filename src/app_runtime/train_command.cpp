@@ -2,6 +2,7 @@
 #include "train_command.h"
 
 #include "auto_shape.h"
+#include "does_not_fit.h"
 #include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
@@ -28,6 +29,7 @@
 #include "trireme/runtime/weights.h"
 #include "trireme/tier/memory.h"
 
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +37,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <variant>
 
 namespace trireme::app {
 namespace {
@@ -215,6 +218,27 @@ void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outco
   folder.finish(summary);
 }
 
+/// Runs the job; where layers whose sizes may vary have outgrown the plan, says so.
+runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const Run& run,
+                             const TrainPlan& plan, const RankContext& context) {
+  try {
+    return trainer.run(folder);
+  } catch (const c10::OutOfMemoryError& error) {
+    const auto varies = [](const model::LayerRecipe& layer) { return layer.may_vary; };
+    if (!plan.has_forecast() ||
+        std::none_of(run.model.layers.begin(), run.model.layers.end(), varies))
+      throw;
+    const std::vector<Bytes>& peaks = plan.predicted_peaks;
+    const Bytes predicted = peaks[static_cast<std::size_t>(context.channel.rank()) % peaks.size()];
+    throw Outgrown(concat(
+        error.what_without_backtrace(), "; as the layers were measured, this rank takes ",
+        to_text(predicted),
+        " at most: some layer's tensors are larger now. Predictions hold for layers whose sizes do "
+        "not depend on values (docs/models.md): give such layers a fixed size, or a greater "
+        "memory.device_budget"));
+  }
+}
+
 /// Trains a job without an open shape and leaves everything in the run's folder.
 void train_settled(const Run& run, const RankContext& context, Costs costs,
                    const std::optional<Resumption>& resumed) {
@@ -262,7 +286,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                                   .steps_done = resumed ? resumed->step : 0});
   };
   comm::work_beside_rounds(context.channel, begin, "begin of the run's folder");
-  const runtime::Outcome outcome = trainer.run(folder.get());
+  const runtime::Outcome outcome = run_planned(trainer, folder.get(), run, plan, context);
   const auto end = [&] {
     if (speaks) end_folder(run, *folder, outcome, context.threads);
   };
@@ -361,6 +385,10 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
 }
 
 model::ChainModel make_job_model(const config::JobSpec& job, const model::ModelRegistry& own) {
+  if (std::holds_alternative<config::TorchScriptSpec>(job.model) && is_speaker())
+    std::cerr << "note: model.files are programs, which run with your rights: take them only from "
+                 "people whom you trust"
+              << std::endl;  // NOLINT: before they run
   model::ChainModel model = model::make_model(job.model, own);
   const int stages = job.pipeline.stages.value_or(1);
   if (stages > model.length())

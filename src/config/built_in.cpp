@@ -31,6 +31,8 @@ std::vector<std::string> data_kinds_of(const ModelSpec& model) {
     return {"text", "tokens", "documents", "synthetic"};
   if (is<MlpSpec>(model)) return {"synthetic"};
   if (const auto* script = std::get_if<TorchScriptSpec>(&model)) {
+    if (script->takes == "tokens" && script->masked_targets)
+      return {"text", "tokens", "documents", "synthetic"};
     if (script->takes == "tokens") return {"text", "tokens", "synthetic"};
     if (script->takes == "vectors") return {"synthetic"};
   }

@@ -61,12 +61,22 @@ void check_name(const JobSpec& job) {
     job.fail("name", "holds a control character, must be a word without any");
 }
 
+/// What layers from files, whose losses nobody knows, need for documents.
+const char* hint_for_masks(const ModelSpec& model) {
+  const auto* const script = std::get_if<TorchScriptSpec>(&model);
+  return script != nullptr && script->takes == "tokens"
+             ? " (with model.masked_targets: true, which says that the last layer's loss is the "
+               "mean over targets that are not -100, documents, too)"
+             : "";
+}
+
 void check_data(const JobSpec& job) {
   const DataSpec& data = job.data;
   const std::vector<std::string> kinds = data_kinds_of(job.model);
   if (std::find(kinds.begin(), kinds.end(), data.kind) == kinds.end())
-    job.fail("data.kind", concat("is ", data.kind, ", must be ", join(kinds, " or "),
-                                 " for model.kind ", kind_of(job.model)));
+    job.fail("data.kind",
+             concat("is ", data.kind, ", must be ", join(kinds, " or "), " for model.kind ",
+                    kind_of(job.model), data.kind == "documents" ? hint_for_masks(job.model) : ""));
   if (data.kind != "synthetic" && data.files.empty())
     job.fail("data.files",
              concat("is missing, must be a list of files for data.kind ", data.kind, ", e.g. [\"",

@@ -5,6 +5,7 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <set>
 
 namespace trireme::config {
 namespace {
@@ -68,6 +69,16 @@ void check_spec(const JobSpec& job, const TorchScriptSpec& spec) {
     job.fail("model.files",
              "is missing, must be a list of modules saved by torch.jit, e.g. [\"layers/*.pt\"]");
   if (spec.takes == "tokens") require_vocabulary(job, spec.classes);
+  std::set<std::string> named;
+  for (const std::vector<std::string>& places : spec.tied) {
+    if (places.size() < 2)
+      job.fail("model.tied", concat("has a list of ", places.size(),
+                                    " places, must have lists of at least two that are one "
+                                    "weight, e.g. [[0/weight, 5/weight]]"));
+    for (const std::string& place : places)
+      if (!named.insert(place).second)
+        job.fail("model.tied", concat("names '", place, "' twice: a weight is in one list"));
+  }
 }
 
 void require_multiple(const JobSpec& job, std::string_view key, int value,

@@ -73,6 +73,16 @@ void FieldReader::operator()(std::string_view key, std::vector<std::string>& val
   for (const io::Node& element : node->list()) value.push_back(element.text());
 }
 
+void FieldReader::operator()(std::string_view key, std::vector<std::vector<std::string>>& value) {
+  const auto node = find(key);
+  if (!node) return;
+  value.clear();
+  for (const io::Node& element : node->list()) {
+    std::vector<std::string>& texts = value.emplace_back();
+    for (const io::Node& text : element.list()) texts.push_back(text.text());
+  }
+}
+
 void FieldReader::operator()(std::string_view key, std::vector<int>& value, Range range) {
   if (const auto node = find(key)) value = integers(*node, range);
 }

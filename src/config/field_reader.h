@@ -29,6 +29,7 @@ class FieldReader {
   void operator()(std::string_view key, std::string& value, const OneOf& choices);
   void operator()(std::string_view key, int& value, const OneOf& choices);
   void operator()(std::string_view key, std::vector<std::string>& value);
+  void operator()(std::string_view key, std::vector<std::vector<std::string>>& value);
   void operator()(std::string_view key, std::vector<int>& value, Range range);
   /// `[first, second]`.
   void operator()(std::string_view key, double& first, double& second, Range range);

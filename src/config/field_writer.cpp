@@ -9,6 +9,7 @@
 namespace trireme::config {
 namespace {
 
+std::vector<std::string> quoted(const std::vector<std::string>& texts);
 std::string list_text(const std::vector<std::string>& texts);
 std::string list_text(const std::vector<int>& numbers);
 std::string size_text(const MemorySize& size);
@@ -48,9 +49,14 @@ void FieldWriter::operator()(std::string_view key, int value, const OneOf&) {
 }
 
 void FieldWriter::operator()(std::string_view key, const std::vector<std::string>& value) {
-  std::vector<std::string> texts;
-  for (const std::string& text : value) texts.push_back(io::yaml_text(text));
-  line(key, list_text(texts));
+  line(key, list_text(quoted(value)));
+}
+
+void FieldWriter::operator()(std::string_view key,
+                             const std::vector<std::vector<std::string>>& value) {
+  std::vector<std::string> lists;
+  for (const std::vector<std::string>& texts : value) lists.push_back(list_text(quoted(texts)));
+  line(key, list_text(lists));
 }
 
 void FieldWriter::operator()(std::string_view key, const std::vector<int>& value, Range) {
@@ -94,6 +100,12 @@ void FieldWriter::line(std::string_view key, std::string_view value) {
 }
 
 namespace {
+
+std::vector<std::string> quoted(const std::vector<std::string>& texts) {
+  std::vector<std::string> result;
+  for (const std::string& text : texts) result.push_back(io::yaml_text(text));
+  return result;
+}
 
 std::string list_text(const std::vector<std::string>& texts) {
   return concat("[", join(texts, ", "), "]");

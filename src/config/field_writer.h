@@ -27,6 +27,7 @@ class FieldWriter {
   void operator()(std::string_view key, const std::string& value, const OneOf&);
   void operator()(std::string_view key, int value, const OneOf&);
   void operator()(std::string_view key, const std::vector<std::string>& value);
+  void operator()(std::string_view key, const std::vector<std::vector<std::string>>& value);
   void operator()(std::string_view key, const std::vector<int>& value, Range);
   void operator()(std::string_view key, double first, double second, Range);
   void operator()(std::string_view key, const std::optional<int>& value, Range);

@@ -90,6 +90,15 @@ WeightNames::WeightNames(const ModelSpec& model) : kind_(kind_of(model)) {
         if constexpr (requires { spec.tied_head; }) is_tied_ = spec.tied_head;
       },
       model);
+  const auto* const script = std::get_if<TorchScriptSpec>(&model);
+  if (script == nullptr) return;
+  const auto place_in_file = [](std::string place) {
+    return place.replace(place.find('/'), 1, ".");
+  };
+  for (const std::vector<std::string>& uses : script->tied)
+    for (const std::string& use : uses)
+      if (use.find('/') != std::string::npos)
+        tied_.emplace(place_in_file(use), place_in_file(uses.front()));
 }
 
 std::vector<std::pair<std::string, std::string>> linear_modules(const ModelSpec& model) {
@@ -109,6 +118,7 @@ std::string WeightNames::place_of(std::string_view layer, std::string_view name)
   // A fine layer "block3.mlp.up" is a part of "block3.mlp", where its parameters have their names.
   const bool is_part = is_fine_ && layer.starts_with("block");
   const std::string place = concat(is_part ? layer.substr(0, layer.rfind('.')) : layer, ".", name);
+  if (const auto first = tied_.find(place); first != tied_.end()) return first->second;
   return is_tied_ && place == "head.output.weight" ? "embedding.token.weight" : place;
 }
 

@@ -121,6 +121,8 @@ void walk(Fields& field, TorchScriptSpec& spec) {
     field("channels", spec.channels, Range{1, kMostChannels});
   }
   field(spec.takes == "tokens" ? "vocabulary" : "classes", spec.classes, Range{2, 1e8});
+  field("tied", spec.tied);
+  if (spec.takes == "tokens") field("masked_targets", spec.masked_targets);
 }
 
 template <class Fields>

@@ -44,7 +44,8 @@ ChainModel make_gpt(const config::GptSpec& spec) {
                    .input = InputKind::kTokens,
                    .input_size = spec.context,
                    .classes = spec.vocabulary,
-                   .takes_masked_targets = true};
+                   .takes_masked_targets = true,
+                   .gives_logits = true};
   model.layers.push_back(
       layer_of("embedding", "embedding", 8 * T * C,
                [spec](const PartBuilder& build) { return embedding(build, spec); }));

@@ -58,6 +58,11 @@ void GradientSum::complete() {
 
 void GradientSum::add(const at::Tensor& gradient) {
   const bool is_first = !std::exchange(is_begun_, true);
+  if (gradient.is_sparse()) {  // of an embedding that asks for such
+    if (is_first) value_.zero_();
+    value_.add_(gradient);
+    return;
+  }
   if (device_accumulate(value_, gradient, is_first)) return;
   is_first ? value_.copy_(gradient) : value_.add_(gradient);
 }

@@ -72,7 +72,8 @@ ChainModel make_llama(const LlamaSpec& spec) {
                    .input = InputKind::kTokens,
                    .input_size = spec.context,
                    .classes = spec.vocabulary,
-                   .takes_masked_targets = true};
+                   .takes_masked_targets = true,
+                   .gives_logits = true};
   model.layers.push_back(
       layer_of("embedding", "embedding", 4 * T * C,
                [spec](const PartBuilder& build) { return embedding(build, spec); }));

@@ -5,6 +5,7 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/given.h"
 #include "trireme/model/gradient_sums.h"
 
 #include <ATen/ATen.h>
@@ -127,10 +128,10 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
   } catch (const FillingScope::Filled&) {
     return tape;
   }
-  throw Error(concat("a layer that was run again saved ", scope.filled(), " tensors instead of ",
-                     outline.places.size(),
-                     ": what it does must not depend on anything but its input, its parameters and "
-                     "the context"));
+  throw InputError(concat("forward was run again and saved ", scope.filled(),
+                          " tensors instead of ", outline.places.size(),
+                          ": what it does must not depend on anything but its input, its "
+                          "parameters and the context"));
 }
 
 SplitBackward backward_input(Tape tape, const Values& gradients,
@@ -179,15 +180,15 @@ Values run(Layer& layer, const Values& input, const Context& context, Precision 
   Values output = layer.forward(lowered(input, precision), context);
   for (std::size_t i = 0; i < input.size(); ++i) {
     if (input[i]._version() != versions[i]) {
-      throw Error(concat("a layer changed member ", i,
-                         " of its input in place; others still need it: write the result to a new "
-                         "tensor"));
+      throw InputError(concat("forward changed member ", i,
+                              " of its input in place; others still need it: write the result to "
+                              "a new tensor"));
     }
   }
+  require_output(output, context);
   const Values held = held_by(layer, context);
   for (at::Tensor& value : output) {
-    if (value.defined() && (shares_storage(value, input) || shares_storage(value, held)))
-      value = value.clone();
+    if (shares_storage(value, input) || shares_storage(value, held)) value = value.clone();
   }
   return output;
 }

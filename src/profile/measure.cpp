@@ -3,11 +3,13 @@
 
 #include "cold_caches.h"
 #include "layer_cost.h"
+#include "other_inputs.h"
 #include "static_bytes.h"
 #include "update_time.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/given.h"
 #include "trireme/model/gradient_sums.h"
 #include "trireme/tier/memory.h"
 
@@ -44,6 +46,8 @@ class Walk {
   /// Builds the next layer and puts what it holds into `cost`.
   Static build(chain::LayerCost& cost) const;
   chain::LayerCost measure_layer();
+  /// Raises the bytes of a layer whose tensors are larger for other inputs of the same sizes.
+  void leave_room(const Subject& subject, chain::LayerCost& cost) const;
   void require_no_stop() const;
   const model::LayerRecipe& recipe() const {
     return model_.layers[static_cast<std::size_t>(number_ - 1)];
@@ -145,9 +149,9 @@ chain::LayerCost Walk::measure_layer() {
                         .context = context,
                         .precision = precision_,
                         .input_gradient = model::input_gradient(model_, number_)};
-  model::Values output = measure_bytes(subject, memory_, cost);
-  if (output.empty())
-    throw LogicError(concat("layer ", number_, " (", cost.name, ") gives no value"));
+  model::Values output = model::in_layer(number_, cost.name, *held.layer,
+                                         [&] { return measure_bytes(subject, memory_, cost); });
+  if (recipe().may_vary) leave_room(subject, cost);
   const Bytes touched =
       model_.length() * std::min(ColdCaches::kMost, cost.parameters + cost.gradients + cost.tape);
   if (turn_++ % options_.shares == options_.share) {
@@ -161,6 +165,17 @@ chain::LayerCost Walk::measure_layer() {
   }
   x_ = std::move(output);
   return cost;
+}
+
+void Walk::leave_room(const Subject& subject, chain::LayerCost& cost) const {
+  const Bytes before = cost.tape;
+  if (!raise_to_others(subject, memory_, cost) || !options_.note) return;
+  options_.note(concat(
+      "layer ", number_, " (", cost.name,
+      ") makes tensors as large as the values of its input say: ", to_text(before), " to ",
+      to_text(cost.tape),
+      " are kept of a micro-batch, and other values may ask for more. Predicted peaks hold for "
+      "layers whose sizes do not depend on values (docs/models.md)"));
 }
 
 Walk::Static Walk::build(chain::LayerCost& cost) const {

@@ -22,7 +22,7 @@ using program::Action;
 using program::Op;
 
 /// A shape on its way: count, then per tensor its type, number of dimensions and sizes.
-constexpr std::size_t kShapeWords = 128;
+constexpr std::size_t kShapeWords = 1024;
 using ShapeMessage = std::array<std::int64_t, kShapeWords>;
 
 ShapeMessage encode(const ValuesShape& shape);
@@ -77,9 +77,9 @@ void Boundary::send(const Action& action, model::Values values) {
       // The first gradient's receive: a peer that is ahead may send two before this rank asks.
       post_next({key.first, comm::Stream::kGradients});
     } else if (known->second != shape) {
-      throw Error(concat(to_text(action), ": layer ", action.layer,
-                         " gave values of another shape or type than for earlier micro-batches; a "
-                         "layer's output must be alike for all"));
+      throw InputError(concat(to_text(action), ": layer ", action.layer,
+                              " gave values of another shape or type than for earlier "
+                              "micro-batches; a layer's output must be alike for all"));
     }
   } else {
     ensure(shape == shape_of_message(action), "a gradient has the shape of its output");
@@ -210,7 +210,10 @@ ShapeMessage encode(const ValuesShape& shape) {
     words.push_back(static_cast<std::int64_t>(one.sizes.size()));
     words.insert(words.end(), one.sizes.begin(), one.sizes.end());
   }
-  ensure(words.size() <= kShapeWords, "a boundary's values have few tensors of few dimensions");
+  if (words.size() > kShapeWords)
+    throw InputError(concat("a layer gave ", shape.tensors.size(),
+                            " tensors, more than go from one stage to the next: stack them, or "
+                            "cut the chain elsewhere (pipeline.cut)"));
   ShapeMessage message{};
   std::copy(words.begin(), words.end(), message.begin());
   return message;

@@ -4,6 +4,7 @@
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/model/given.h"
 #include "trireme/model/taped.h"
 #include "trireme/program/needs.h"
 #include "trireme/runtime/clip.h"
@@ -253,22 +254,27 @@ void Executor::offload(const Action& action) {
   parts_.copies->offload(value, values_.storages(value));
 }
 
+template <class Run>
+auto Executor::in_layer_of(const Action& action, const Run& run) {
+  return model::in_layer(action.layer, parts_.stage.layer_name(action.layer),
+                         parts_.stage.layer(action.layer), run);
+}
+
 void Executor::forward(const Action& action, Taping taping) {
   const ValueStore::Key key{action.layer, action.micro_batch};
   const bool repeated = ran_.contains(key);
   const Stopwatch watch(clock_, repeated ? result_.times.recompute : result_.times.forward);
   const BufferGuard buffers(parts_.stage.layer(action.layer), repeated);
-  switch (taping) {
-    case Taping::kUntaped:
-      untaped(action, repeated);
-      break;
-    case Taping::kTaped:
-      taped(action);
-      break;
-    case Taping::kRetaped:
-      retaped(action);
-      break;
-  }
+  in_layer_of(action, [&] {
+    switch (taping) {
+      case Taping::kUntaped:
+        return untaped(action, repeated);
+      case Taping::kTaped:
+        return taped(action);
+      case Taping::kRetaped:
+        return retaped(action);
+    }
+  });
   ran_.insert(key);
 }
 
@@ -286,7 +292,6 @@ void Executor::untaped(const Action& action, bool repeated) {
     output =
         model::untaped_forward(layer, input_of(action), context_of(action), options_.precision);
   }
-  require_value(action, output);
   values_.put_output(key, std::move(output));
 }
 
@@ -297,7 +302,6 @@ void Executor::taped(const Action& action) {
       parts_.stage.layer(action.layer), input_of(action), context_of(action), options_.precision,
       parts_.stage.input_gradient(action.layer),
       moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
-  require_value(action, tape.outputs);
   values_.drop_output(key);  // the tape's own output takes its place
   values_.put_tape(key, std::move(tape));
 }
@@ -316,7 +320,8 @@ void Executor::backward(const Action& action) {
   const tier::TagScope tag(tier::Tag::kWorking);
   const ValueStore::Key key{action.layer, action.micro_batch};
   const model::Values gradients = values_.take_gradient(key);
-  model::Values input_gradients = model::backward(values_.take_tape(key), gradients);
+  model::Values input_gradients =
+      in_layer_of(action, [&] { return model::backward(values_.take_tape(key), gradients); });
   end_backward(action, std::move(input_gradients));
 }
 
@@ -328,7 +333,8 @@ void Executor::backward_input(const Action& action) {
   if (auto* const streamed = parts_.stage.streamed_gradients(action.layer))
     sums.push_back(streamed);
   const model::Values gradients = values_.take_gradient(key);
-  model::SplitBackward parts = model::backward_input(values_.take_tape(key), gradients, sums);
+  model::SplitBackward parts = in_layer_of(
+      action, [&] { return model::backward_input(values_.take_tape(key), gradients, sums); });
   pending_.insert_or_assign(key, std::move(parts.pending));
   end_backward(action, std::move(parts.input_gradients));
 }
@@ -366,11 +372,6 @@ void Executor::clip() {
   if (options_.clip_norm <= 0) return;
   const Stopwatch watch(clock_, result_.times.wait);
   divisor_ = clip_divisor(parts_.reducer, parts_.stage, options_.clip_norm, norm_);
-}
-
-void Executor::require_value(const Action& action, const model::Values& output) const {
-  ensure(!output.empty(), concat("layer ", action.layer, " (",
-                                 parts_.stage.layer_name(action.layer), ") gives a value"));
 }
 
 model::Context Executor::context_of(const Action& action) {

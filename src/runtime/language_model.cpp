@@ -31,6 +31,7 @@ void for_each_parameter(const std::vector<std::unique_ptr<model::Layer>>& layers
 LanguageModel::LanguageModel(const model::ChainModel& model) : context_(model.input_size) {
   if (model.input != model::InputKind::kTokens)
     throw InputError(concat(model.name, " is no model of tokens: there is no text to go on with"));
+  if (!model.gives_logits) throw InputError(concat(model.name, ": ", model::kNoLogits));
   for (int number = 1; number <= model.length(); ++number) {
     const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
     names_.push_back(recipe.name);

@@ -18,6 +18,15 @@ Held take(std::map<ValueStore::Key, Held>& from, ValueStore::Key key, const char
   return std::move(node.mapped());
 }
 
+/// Of an output that was made again or comes back; layers of a user's may break it.
+void require_as_before(bool is_alike, int layer) {
+  if (is_alike) return;
+  throw InputError(concat(
+      "layer ", layer,
+      ": forward was run again and gave values of other sizes, types or strides than before: what "
+      "it does must not depend on anything but its input, its parameters and the context"));
+}
+
 void free_owner(void* context) {
   delete static_cast<c10::Storage*>(context);
 }
@@ -105,14 +114,16 @@ void ValueStore::connect(Key key, const model::Values& output) {
   const auto above = tapes_.find({key.layer + 1, key.micro_batch});
   if (above == tapes_.end()) return;
   const model::Values& seen = above->second.inputs;
-  ensure(seen.size() == output.size(), "an output that comes back has the members that it had");
+  require_as_before(seen.size() == output.size(), key.layer);
   for (std::size_t member = 0; member < seen.size(); ++member) {
     const at::Tensor& view = seen[member];
     const at::Tensor& value = output[member];
     if (view.storage().data() != nullptr) continue;
-    ensure(view.strides() == value.strides() && view.storage_offset() == value.storage_offset() &&
-               view.sizes() == value.sizes() && view.scalar_type() == value.scalar_type(),
-           "an output that comes back lies as it lay");
+    require_as_before(
+        view.strides() == value.strides() && view.storage_offset() == value.storage_offset() &&
+            view.sizes() == value.sizes() && view.scalar_type() == value.scalar_type() &&
+            view.storage().nbytes() == value.storage().nbytes(),
+        key.layer);
     stand_on(view.storage(), value.storage());
   }
 }

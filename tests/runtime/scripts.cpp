@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <functional>
 
@@ -31,6 +32,7 @@ def forward(self, x, before, target):
     return torch.cross_entropy_loss(torch.linear(x + before, self.weight, self.bias), target)
 )";
 
+void add_constants(torch::jit::Graph& graph, const std::vector<at::Tensor>& constants);
 /// With what `change` makes of layers 0, 1 and 3.
 config::TorchScriptSpec save_scripts(const std::filesystem::path& folder,
                                      const std::function<void(Script&)>& change);
@@ -45,6 +47,7 @@ void save_script(const Script& script, const std::filesystem::path& file) {
                               false);
   for (const auto& [name, value] : script.buffers) module.register_buffer(name, value);
   module.define(script.code);
+  add_constants(*module.get_method("forward").graph(), script.constants);
   module.save(file.string());
 }
 
@@ -64,6 +67,15 @@ config::TorchScriptSpec save_constant_scripts(const std::filesystem::path& folde
 }
 
 namespace {
+
+void add_constants(torch::jit::Graph& graph, const std::vector<at::Tensor>& constants) {
+  const torch::jit::WithInsertPoint before_end(graph.return_node());
+  for (const at::Tensor& constant : constants) {
+    torch::jit::Value* const value = graph.insertConstant(constant);
+    torch::jit::Value* const sum = graph.insert(c10::aten::add, {graph.outputs()[0], value});
+    graph.return_node()->replaceInput(0, sum);
+  }
+}
 
 config::TorchScriptSpec save_scripts(const std::filesystem::path& folder,
                                      const std::function<void(Script&)>& change) {

@@ -17,6 +17,8 @@ struct Script {
   std::string code;  ///< of the method forward
   std::vector<std::pair<std::string, at::Tensor>> parameters, buffers = {};
   bool is_frozen = false;  ///< no parameter needs a gradient
+  /// Added to the only output, as tensors that stand in the code: a trace writes numbers so.
+  std::vector<at::Tensor> constants = {};
 };
 
 void save_script(const Script& script, const std::filesystem::path& file);

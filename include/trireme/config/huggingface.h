@@ -7,6 +7,8 @@
 #include "trireme/config/job.h"
 #include "trireme/io/node.h"
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +67,7 @@ class WeightNames {
  private:
   std::string kind_;
   bool is_fine_ = false, is_tied_ = false;
+  std::map<std::string, std::string, std::less<>> tied_;  ///< other uses: where the first one is
 };
 
 }  // namespace trireme::config

@@ -144,6 +144,10 @@ struct TorchScriptSpec {
   int image_size = 32;             ///< images: pixels of a side
   int channels = 3;                ///< images
   int classes = 256;               ///< in a job of tokens: vocabulary
+  /// Weights that are one: of each its places "LAYER/PARAMETER", in the order of the layers.
+  std::vector<std::vector<std::string>> tied;
+  /// Tokens: the loss is the mean over the targets that are not -100, as cross_entropy gives it.
+  bool masked_targets = false;
 };
 
 /// A kind that the program's own author registered; read by that author's factory.

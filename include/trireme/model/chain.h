@@ -47,6 +47,9 @@ struct LayerRecipe {
   std::string kind = {};
   bool has_frozen = false;     ///< some of its parameters may be frozen
   bool ends_backward = false;  ///< nothing before it in the chain is trained
+  /// Its tensors may be as large as values say, whatever its documentation asks for: profiling
+  /// looks at several inputs.
+  bool may_vary = false;
 };
 
 /// What the first layer takes and the last one compares with, for B examples.
@@ -77,6 +80,9 @@ struct ChainModel {
   bool has_batch_norm = false;
   /// The loss heeds a mask (Context::target); data that have one are refused otherwise.
   bool takes_masked_targets = false;
+  /// Without a target the last layer gives logits [B, T, V], so that the model can go on with a
+  /// text.
+  bool gives_logits = false;
 
   int length() const { return static_cast<int>(layers.size()); }
   /// Sizes of one example's input, without the B in front.
@@ -84,6 +90,10 @@ struct ChainModel {
   /// What tokens/s counts: T for tokens, 1 for vectors and images.
   std::int64_t tokens_per_example() const { return input == InputKind::kTokens ? input_size : 1; }
 };
+
+/// Of one whose last layer has nothing else.
+inline constexpr const char* kNoLogits =
+    "the last layer gives a loss, no logits, so that the model cannot go on with a text";
 
 /// Builds chains of the user's own kind from the job's `model` section.
 using ModelFactory = std::function<ChainModel(const io::Node& section)>;

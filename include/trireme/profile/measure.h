@@ -10,6 +10,7 @@
 #include "trireme/tier/device_memory.h"
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct MeasureOptions {
   /// Told after layer `number` of 1..L; `measured` is false where an equal layer's costs were
   /// taken.
   std::function<void(int number, const chain::LayerCost& cost, bool measured)> progress = {};
+  /// Told of what a reader of the costs should know.
+  std::function<void(const std::string& text)> note = {};
 };
 
 /// Costs of every layer at the job's micro-batch size and precision, on made-up input.
@@ -43,7 +46,9 @@ struct MeasureOptions {
 /// the target with the last layer's tape and, since it is loaded earlier, with its parameters, too.
 ///
 /// Times are medians; `forward` is a taped one. Layers of one kind (LayerRecipe::kind) with inputs
-/// of one shape are measured once. Holds one layer, its input, its output and its tape at a time.
+/// of one shape are measured once. A layer from a file (LayerRecipe::may_vary) also runs on inputs
+/// of equal values; where its tensors are larger then, these bytes count. Holds one layer, its
+/// input, its output and its tape at a time.
 ///
 /// Installs the counting allocator. Throws Interrupted when asked to stop.
 chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,

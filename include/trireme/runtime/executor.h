@@ -133,7 +133,9 @@ class Executor {
   void send(const Action& action, model::Values values);
   void receive(const Action& action);
   void clip();
-  void require_value(const Action& action, const model::Values& output) const;
+  /// What `run` gives; errors that are the layer's name it.
+  template <class Run>
+  auto in_layer_of(const Action& action, const Run& run);
   model::Context context_of(const Action& action);
   const model::Values& input_of(const Action& action) const {
     return values_.output({action.layer - 1, action.micro_batch});

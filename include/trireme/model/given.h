@@ -1,0 +1,44 @@
+// What layers gave, looked at before anybody works with it: layers are written by users.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/model/layer.h"
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+namespace trireme::model {
+
+/// Throws InputError unless `output` is what a forward may give: one dense tensor of real numbers
+/// or several; with a target, which the last layer has, one floating number, the loss.
+void require_output(const Values& output, const Context& context);
+
+/// "Float [2, 8], Long [2]".
+std::string types_text(const Values& values);
+
+/// Whether the layer's code came from a file, and not with the program.
+bool is_from_file(const Layer& layer);
+
+/// What `run`, a forward or backward of the layer, gives. An InputError that it throws names the
+/// layer; an error of LibTorch in a layer from a file is one, too.
+template <class Run>
+auto in_layer(int number, const std::string& name, const Layer& layer, const Run& run) {
+  const auto named = [&](const char* words) {
+    return InputError(concat("layer ", number, " (", name, "): ", words));
+  };
+  try {
+    return run();
+  } catch (const InputError& error) {
+    throw named(error.what());
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    if (!is_from_file(layer)) throw;
+    throw named(error.what_without_backtrace());
+  }
+}
+
+}  // namespace trireme::model
