@@ -1,4 +1,4 @@
-// The machine that this process runs on.
+// The machine that this process runs on, and the process on it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,5 +8,8 @@ namespace trireme::app {
 
 /// All of its memory, or what this process's container may have of it.
 Bytes machine_memory();
+
+/// Time since the kernel started this process; 0 where the kernel does not say.
+Seconds process_age();
 
 }  // namespace trireme::app

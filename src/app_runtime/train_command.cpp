@@ -3,6 +3,7 @@
 
 #include "auto_shape.h"
 #include "does_not_fit.h"
+#include "host.h"
 #include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
@@ -33,31 +34,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <variant>
 
 namespace trireme::app {
 namespace {
-
-/// Since the kernel started this process; 0 where the kernel does not say.
-Seconds process_age() {
-  std::ifstream stat("/proc/self/stat");
-  std::string text;
-  std::getline(stat, text);
-  const std::size_t name_end = text.rfind(") ");
-  if (name_end == std::string::npos) return Seconds(0);
-  std::istringstream fields(text.substr(name_end + 2));
-  std::string field;
-  for (int i = 3; i <= 22 && fields >> field; ++i) {  // field 22 is the start time in clock ticks
-  }
-  std::ifstream uptime("/proc/uptime");
-  double up = 0;
-  uptime >> up;
-  return Seconds(up - std::atof(field.c_str()) / static_cast<double>(sysconf(_SC_CLK_TCK)));
-}
 
 /// Micro-batches per replica of one validation: no more than the validation part fills once.
 int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {

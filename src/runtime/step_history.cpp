@@ -12,11 +12,12 @@
 
 namespace trireme::runtime {
 
-double mean_of_last(const std::vector<double>& values, int count) {
+Mean mean_of_last(const std::vector<double>& values, int count) {
   const std::size_t used = std::min(values.size(), static_cast<std::size_t>(std::max(1, count)));
   double sum = 0;
   for (std::size_t i = values.size() - used; i < values.size(); ++i) sum += values[i];
-  return used == 0 ? 0 : sum / static_cast<double>(used);
+  if (used == 0) return {};
+  return {.value = sum / static_cast<double>(used), .count = static_cast<std::int64_t>(used)};
 }
 
 std::optional<TypicalSteps> typical_steps(comm::Channel& channel,

@@ -7,14 +7,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace trireme::runtime {
 
-/// Of the last `count` values, at least one of them; 0 where there is none.
-double mean_of_last(const std::vector<double>& values, int count);
+/// A mean, and of how many values it is.
+struct Mean {
+  double value = 0;
+  std::int64_t count = 0;
+};
+
+/// The mean of the last `count` values, of all where there are fewer; 0 where there is none.
+Mean mean_of_last(const std::vector<double>& values, int count);
 
 /// Places of steps among those of a run.
 struct TypicalSteps {

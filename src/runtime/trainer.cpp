@@ -356,12 +356,10 @@ Outcome Trainer::Impl::outcome() {
   if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
   const std::optional<TypicalSteps> typical =
       typical_steps(setup.channel, step_seconds, samples.places());
-  const std::vector<double>& means = losses.history().means;
-  const auto averaged = static_cast<int>(
-      std::min(means.size(), static_cast<std::size_t>(setup.job.report.log_every)));
+  const Mean train_loss = mean_of_last(losses.history().means, setup.job.report.log_every);
   Outcome outcome{.steps = steps_done,
-                  .train_loss = mean_of_last(means, averaged),
-                  .train_loss_steps = averaged,
+                  .train_loss = train_loss.value,
+                  .train_loss_steps = train_loss.count,
                   .validation_loss = validation_loss,
                   .step = typical ? Seconds(step_seconds[typical->median]) : Seconds(0),
                   .parameters_digest = parameters.whole,
