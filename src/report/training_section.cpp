@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ constexpr std::size_t kManySteps = 200, kBlocks = 100;
 struct Series {
   std::string_view name;    ///< at the curve's end; empty: none
   std::string_view colour;  ///< class
-  const Points& points;
+  const Points* points;
   bool has_dots = false;
 };
 
@@ -91,14 +92,14 @@ std::vector<Chart> charts_of(const TrainingCurves& training) {
       {{"loss",
         220,
         false,
-        {{"train", "s6", training.train_loss, false},
-         {"validation", "s1", training.validation_loss, true}}},
-       {training.unit + " per second", 80, true, {{"", "s9", training.throughput, false}}},
-       {"gradient norm, before clipping", 80, true, {{"", "s8", training.gradient_norm, false}}},
-       {"learning rate", 80, true, {{"", "s4", training.learning_rate, false}}}}};
+        {{"train", "s6", &training.train_loss, false},
+         {"validation", "s1", &training.validation_loss, true}}},
+       {training.unit + " per second", 80, true, {{"", "s9", &training.throughput, false}}},
+       {"gradient norm, before clipping", 80, true, {{"", "s8", &training.gradient_norm, false}}},
+       {"learning rate", 80, true, {{"", "s4", &training.learning_rate, false}}}}};
   std::vector<Chart> charts;
   for (Chart chart : all) {
-    std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });
+    std::erase_if(chart.series, [](const Series& series) { return series.points->empty(); });
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
   return charts;
@@ -112,8 +113,8 @@ Scale step_scale(const std::vector<Chart>& charts) {
   auto first = std::numeric_limits<std::int64_t>::max(), last = std::int64_t{0};
   for (const Chart& chart : charts) {
     for (const Series& series : chart.series) {
-      first = std::min(first, series.points.front().step);
-      last = std::max(last, series.points.back().step);
+      first = std::min(first, series.points->front().step);
+      last = std::max(last, series.points->back().step);
     }
   }
   if (first == last) --first;
@@ -123,7 +124,7 @@ Scale step_scale(const std::vector<Chart>& charts) {
 Scale value_scale(const Chart& chart, double top) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   for (const Series& series : chart.series) {
-    for (const CurvePoint& point : series.points) {
+    for (const CurvePoint& point : *series.points) {
       if (!std::isfinite(point.value)) continue;
       least = std::min(least, point.value);
       most = std::max(most, point.value);
@@ -153,15 +154,15 @@ std::string draw(const Chart& chart, const Scale& steps, double top) {
 }
 
 std::string curve(const Series& series, const Scale& steps, const Scale& values) {
-  const std::size_t block = block_of(series.points);
-  const CurvePoint& last = series.points.back();
+  const std::size_t block = block_of(*series.points);
+  const CurvePoint& last = series.points->back();
   const std::string told = title(concat(series.name, series.name.empty() ? "" : ": ",
                                         digits(last.value), " after step ", last.step));
   const std::string how = concat("curve ", series.colour);
   std::string out =
-      path(outline(series.points, steps, values), block > 1 ? concat(how, " pale") : how, told);
-  if (block > 1) out += path(outline(block_means(series.points, block), steps, values), how, told);
-  if (series.has_dots || series.points.size() == 1) out += dots(series, steps, values);
+      path(outline(*series.points, steps, values), block > 1 ? concat(how, " pale") : how, told);
+  if (block > 1) out += path(outline(block_means(*series.points, block), steps, values), how, told);
+  if (series.has_dots || series.points->size() == 1) out += dots(series, steps, values);
   return out;
 }
 
@@ -213,7 +214,7 @@ Points block_means(const Points& points, std::size_t block) {
 
 std::string dots(const Series& series, const Scale& steps, const Scale& values) {
   std::string out;
-  for (const CurvePoint& point : thinned(series.points, steps)) {
+  for (const CurvePoint& point : thinned(*series.points, steps)) {
     if (!std::isfinite(point.value)) continue;
     out += element("circle",
                    {{"cx", pixels(steps.at(static_cast<double>(point.step)))},
@@ -229,7 +230,7 @@ std::string dots(const Series& series, const Scale& steps, const Scale& values) 
 std::string end_notes(const Chart& chart, const Scale& values) {
   std::vector<std::pair<double, std::string>> notes;
   for (const Series& series : chart.series) {
-    const double last = series.points.back().value;
+    const double last = series.points->back().value;
     const double y = std::isfinite(last) ? values.at(last) : values.end;
     const std::string number = std::isfinite(last) ? digits(last) : "no number";
     notes.emplace_back(y + 4, series.name.empty() ? number : concat(series.name, " ", number));

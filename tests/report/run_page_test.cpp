@@ -256,7 +256,7 @@ TEST(RunPage, DrawsAPointForEveryStep) {
       {.name = "points", .plan = run.plan, .chain = run.chain, .training = falling_loss(3)});
 
   const std::size_t begin = page.find("<path d=\"M");
-  std::istringstream path(page.substr(begin + 10, page.find('"', begin + 10) - begin - 10));
+  std::istringstream path(page.substr(begin + 9, page.find('"', begin + 9) - begin - 9));
   std::vector<double> numbers;
   for (char command; path >> command;) {
     double x = 0, y = 0;
