@@ -180,10 +180,10 @@ io::Node load_job(const fs::path& folder, const Manifest& manifest) {
   const fs::path file = job_file(folder);
   const std::string text = io::read_file(file, kMostJob);
   if (!manifest.job.empty() && digest(text) != manifest.job)
-    throw InputError(concat(file.string(),
-                            ": is not the job that the checkpoint was saved by (its digest is ",
-                            digest(text), ", manifest.json has ", manifest.job,
-                            "): the file was changed or is damaged"));
+    throw InputError(
+        concat(file.string(), ": is not the job that the checkpoint was saved by (its digest is ",
+               digest(text), ", manifest.json has ", manifest.job,
+               "): the file was changed or is damaged; put it back, or take another checkpoint"));
   return io::parse(text, file.string());
 }
 

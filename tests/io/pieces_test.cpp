@@ -50,6 +50,19 @@ TEST(InputFile, IsReadAtAnyPlaceUpToItsEnd) {
   EXPECT_THAT(input_error([&] { InputFile(folder / "none"); }), HasSubstr("none: cannot be read"));
 }
 
+TEST(FlushFile, LeavesItAsItIsAndSaysThatItIsGone) {
+  const TemporaryFolder folder;
+  write_file(folder / "there", "old");
+  flush_file(folder / "there");
+  EXPECT_EQ(read_file(folder / "there"), "old");
+  try {
+    flush_file(folder / "gone");
+    FAIL() << "was flushed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("gone: cannot be written: No such file"));
+  }
+}
+
 TEST(PublishFolder, GivesAFolderItsName) {
   const TemporaryFolder folder;
   write_file(folder / "draft" / "a", "1");

@@ -113,11 +113,10 @@ TEST(TiedScripts, AreExportedOnceAndBegunWithAgain) {
 
 TEST(TiedScripts, StandInTheJob) {
   const auto read = [](const std::string& tied) {
-    return config::read_job(
-        io::parse(concat("model: {kind: torchscript, files: [a.pt], tied: ", tied, "}\n",
-                         "data: {kind: text, files: [t]}\n"),
-                  "job.yaml"),
-        {});
+    return config::read_job(io::parse(concat("model: {kind: torchscript, files: [a.pt], tied: ",
+                                             tied, "}\n", "data: {kind: text, files: [t]}\n"),
+                                      "job.yaml"),
+                            {});
   };
   const std::string written = config::to_yaml(read("[[a/w, b/w], [a/v, c/v]]"));
   EXPECT_THAT(written, HasSubstr("  tied: [[a/w, b/w], [a/v, c/v]]\n"));
