@@ -77,7 +77,10 @@ void write_file(const fs::path& file, std::string_view content) {
 
 void write_own_file(const fs::path& file, std::string_view content) {
   std::error_code ignored;
-  require_no_folder(file, fs::symlink_status(file, ignored));
+  const fs::file_status status = fs::symlink_status(file, ignored);
+  require_no_folder(file, status);
+  if (fs::is_character_file(status) || fs::is_block_file(status))
+    throw Error(concat(file.string(), ": cannot be written: it is a device"));
   create_folder_of(file);
   replace_file(file, content);
   flush_folder(file.parent_path());

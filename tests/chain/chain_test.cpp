@@ -100,8 +100,8 @@ Chain random_chain(std::mt19937_64& random) {
   const auto size = [&] {
     return Bytes(static_cast<std::int64_t>(random() >> (10 + random() % 50)));
   };
-  const std::vector<std::string> names{"block.attention", "a b", "12",     "true",
-                                       "x: {y",           "",    "\"'\\\n"};
+  const std::vector<std::string> names{"block.attention", "a b", "12",          "true",
+                                       "x: {y",           "",    "\"'\\ \u5c42"};
   Chain chain{.name = names[random() % names.size()], .input = size(), .layers = {}};
   for (std::size_t n = 1 + random() % 20; n > 0; --n) {
     chain.layers.push_back({names[random() % names.size()], time(), time(), size(), size(), size(),

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -291,6 +292,15 @@ TEST(WriteOwnFile, ReplacesALinkAndLeavesWhatItNamesAlone) {
   EXPECT_FALSE(fs::is_symlink(folder / "job.yaml"));
   EXPECT_EQ(read_file(folder / "job.yaml"), "ours");
   EXPECT_EQ(read_file(folder / "of-the-user"), "precious");
+}
+
+TEST(WriteOwnFile, LeavesDevicesAlone) {
+  const TemporaryFolder folder;
+  const fs::path device = folder / "null";
+  if (::mknod(device.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0)
+    GTEST_SKIP() << "this user makes no devices";
+  EXPECT_THROW(write_own_file(device, "x"), Error);
+  EXPECT_TRUE(fs::is_character_file(device));
 }
 
 TEST(WriteOwnFile, TakesAFolderThatIsALink) {

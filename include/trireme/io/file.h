@@ -27,7 +27,7 @@ std::string read_file(const std::filesystem::path& file, Bytes most = Bytes(std:
 void write_file(const std::filesystem::path& file, std::string_view content);
 
 /// The same for a file that is our own, in a folder of ours: a symbolic link of that name is
-/// replaced, not followed, and so is a pipe.
+/// replaced, not followed, and so is a pipe. Throws Error, also for a device.
 void write_own_file(const std::filesystem::path& file, std::string_view content);
 /// Throws Error; not where there is none. Of a symbolic link, removes the link.
 void remove_own_file(const std::filesystem::path& file);
