@@ -6,8 +6,11 @@
 
 #include "trireme/config/huggingface.h"
 #include "trireme/config/job.h"
+#include "trireme/config/sight.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/device/cuda_library.h"
+#include "trireme/io/node.h"
 #include "trireme/io/terminal.h"
 #include "trireme/runtime/weights.h"
 
@@ -16,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -23,6 +27,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace trireme::app {
 namespace {
@@ -58,15 +63,22 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
                             ": is neither a run's folder nor one with weights and their ",
                             config::kHuggingFaceFile));
   }
-  const config::JobSpec job =
+  config::JobSpec job =
       config::read_job(io::parse(concat("model: {weights: ", io::json_text(arguments.model),
                                         "}\ndata: {kind: synthetic}\n"),
                                  arguments.model),
                        {});
+  const config::Sight sight =
+      config::read_sight(io::load(fs::path(arguments.model) / config::kHuggingFaceFile));
+  // Rotary positions go on as far as the model was trained to see; training has its own context.
+  if (auto* const llama = std::get_if<config::LlamaSpec>(&job.model))
+    llama->context = static_cast<int>(sight.tokens);
   const model::ChainModel chain = model::make_model(job.model);
-  return {.model = runtime::LanguageModel::of_weights(chain, job.model, job.weights),
-          .vocabulary = chain.classes,
-          .bytes_are_tokens = chain.classes == kBytes};
+  Speaker speaker{.model = runtime::LanguageModel::of_weights(chain, job.model, job.weights),
+                  .vocabulary = chain.classes,
+                  .bytes_are_tokens = chain.classes == kBytes};
+  speaker.model.set_windows(sight.windows);
+  return speaker;
 }
 
 /// Digits with an optional minus, behind spaces: "010" means 8 to some programs and 10 to others.
@@ -106,26 +118,66 @@ std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Sp
   return tokens;
 }
 
-void print(const GenerateArguments& arguments, const Speaker& speaker) {
-  std::vector<std::int64_t> tokens = prompt_of(arguments, speaker);
-  const bool as_text = speaker.bytes_are_tokens && !arguments.prompt_tokens;
-  // To a file or a program, bytes go as they are; what a model makes up must not steer a terminal.
-  const bool is_watched = ::isatty(STDOUT_FILENO) != 0;
-  const auto say = [&](std::int64_t token, bool is_first) {
+/// Writes tokens as they come: a text's bytes, or numbers. To a file or a program bytes go as they
+/// are; what a model makes up must not steer a terminal.
+class Output {
+ public:
+  explicit Output(bool is_text) : is_text_(is_text), is_watched_(::isatty(STDOUT_FILENO) != 0) {}
+
+  void say(std::int64_t token) {
     const char byte = static_cast<char>(token);
-    if (as_text && !is_watched)
+    if (is_text_ && !is_watched_)
       io::write_as_is(std::cout, {&byte, 1});
-    else if (as_text)
+    else if (is_text_)
       std::cout << byte;
     else
-      std::cout << (is_first ? "" : ",") << token;
-  };
-  for (std::size_t i = 0; i < tokens.size(); ++i) say(tokens[i], i == 0);
+      std::cout << (std::exchange(is_first_, false) ? "" : ",") << token;
+    // Whoever reads along gets whole characters of UTF-8.
+    if (!is_text_ || ends_character(static_cast<unsigned char>(token))) std::cout << std::flush;
+  }
+
+ private:
+  /// By the bits in front of a byte; what is no UTF-8 ends at once.
+  bool ends_character(unsigned char byte) {
+    const int ones = std::countl_one(byte);
+    if (ones == 1)
+      missing_ = std::max(0, missing_ - 1);
+    else
+      missing_ = ones >= 2 && ones <= 4 ? ones - 1 : 0;
+    return missing_ == 0;
+  }
+
+  bool is_text_, is_watched_, is_first_ = true;
+  int missing_ = 0;  ///< bytes of the character that has begun
+};
+
+/// Says to standard error how much of a text that will be longer than the context is seen.
+void note_what_is_seen(const Speaker& speaker, const runtime::GrowingText& text,
+                       std::int64_t prompt, std::int64_t tokens) {
+  const std::int64_t context = speaker.model.context();
+  if (prompt > context)
+    std::cerr << "note: the model sees at most " << context << " tokens: of the prompt's " << prompt
+              << " the first " << prompt - context << " are dropped\n";
+  // The last token is not gone on from.
+  if (tokens > 1 && prompt + tokens - 1 > context)
+    std::cerr << "note: of a text of more than " << context << " tokens the model sees the newest "
+              << (text.least_seen() < context ? concat(text.least_seen(), " to ") : "") << context
+              << "\n";
+}
+
+void print(const GenerateArguments& arguments, const Speaker& speaker) {
+  std::vector<std::int64_t> tokens = prompt_of(arguments, speaker);
+  const auto prompt = static_cast<std::int64_t>(tokens.size());
+  runtime::GrowingText text(speaker.model, prompt + arguments.tokens);
+  note_what_is_seen(speaker, text, prompt, arguments.tokens);
+  Output output(speaker.bytes_are_tokens && !arguments.prompt_tokens);
+  for (const std::int64_t token : tokens) output.say(token);
   at::Generator generator =
       at::detail::createCPUGenerator(static_cast<std::uint64_t>(arguments.seed));
   const runtime::Sampling sampling{.temperature = arguments.temperature, .top_k = arguments.top_k};
-  for (int i = 0; i < arguments.tokens; ++i) {
-    at::Tensor logits_V = speaker.model.next(tokens);
+  // Where nobody reads any more, there is nothing to go on for.
+  for (int i = 0; i < arguments.tokens && std::cout; ++i) {
+    at::Tensor logits_V = text.next(tokens);
     if (!at::isfinite(logits_V).all().item<bool>())
       throw Error(concat(arguments.model, ": the model gives no finite values for the token after ",
                          tokens.size(),
@@ -134,8 +186,7 @@ void print(const GenerateArguments& arguments, const Speaker& speaker) {
     if (speaker.bytes_are_tokens) logits_V = logits_V.narrow(0, 0, kBytes);
     tokens.push_back(runtime::draw(logits_V, sampling, generator));
     if (tokens.back() == arguments.until) break;
-    say(tokens.back(), false);
-    std::cout << std::flush;
+    output.say(tokens.back());
   }
   std::cout << "\n";
 }
@@ -147,10 +198,11 @@ int generate(const GenerateArguments& arguments, const model::ModelRegistry& own
     // No range of the command line refuses it: it is neither below one nor above.
     if (std::isnan(arguments.temperature))
       throw InputError("--temperature: is nan, must be a number from 0 to 1000");
-    const Speaker speaker = speaker_of(arguments, own);
+    Speaker speaker = speaker_of(arguments, own);
     if (arguments.until && *arguments.until >= speaker.vocabulary)
       throw InputError(concat("--until: ", *arguments.until,
                               " is none of the model's tokens, 0 to ", speaker.vocabulary - 1));
+    if (arguments.device == "cuda") speaker.model.move_to(device::open_cuda().device());
     print(arguments, speaker);
     return 0;
   } catch (...) {

@@ -23,6 +23,7 @@ struct GenerateArguments {
   double temperature = 1;
   int top_k = 0;
   std::int64_t seed = 1;
+  std::string device = "cpu";  ///< cpu | cuda
 };
 
 /// Returns the exit code; errors are printed. Prints the prompt and what follows it, token by

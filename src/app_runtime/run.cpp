@@ -204,10 +204,13 @@ void add_generate(CLI::App& app, GenerateArguments& arguments) {
   command.add_option("--seed", arguments.seed, "The same seed, the same text")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->capture_default_str();
+  command.add_option("--device", arguments.device, "Where it computes, in float32: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   add_step(command, arguments.step);
   command.footer(
       "Example:\n  trireme generate runs/quickstart --prompt 'This License' --temperature 0.8\n"
-      "The whole text runs through the model for every token: to try a model, not to serve it.");
+      "One text at a time: to try a model, not to serve it.");
 }
 
 int delivered(int code) {

@@ -20,9 +20,10 @@ Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
   const at::Tensor token = add_token_embedding(build, spec.vocabulary, spec.width, spec.tied_head);
   const at::Tensor position =
       build.normal("position.weight", {spec.context, spec.width}, kDeviation);
-  return [token, position, spec](Values input, const Context& context) -> Values {
-    const at::Tensor x_BTC = embed(token, input[0]) + position.narrow(0, 0, input[0].size(1));
-    return {dropout(x_BTC, spec.dropout, context)};
+  return [token, position, spec](Values input, const Surroundings& around) -> Values {
+    const std::int64_t first = around.past == nullptr ? 0 : around.past->tokens();
+    const at::Tensor x_BTC = embed(token, input[0]) + position.narrow(0, first, input[0].size(1));
+    return {dropout(x_BTC, spec.dropout, around)};
   };
 }
 
@@ -30,8 +31,10 @@ Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
 Part head(const PartBuilder& build, const config::GptSpec& spec) {
   const Norm norm = add_norm(build, "norm", spec.width, spec.norm_epsilon);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
-  return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
-    return {next_token_loss(norm(input[0], context), weight, context, chunks)};
+  return [norm, weight, chunks = spec.loss_chunks](Values input,
+                                                   const Surroundings& around) -> Values {
+    const at::Tensor x_BTC = tokens_for_head(input[0], around);
+    return {next_token_loss(norm(x_BTC, around), weight, around, chunks)};
   };
 }
 

@@ -29,6 +29,10 @@ at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, 
   return add_weight(build, "output.weight", vocabulary, width, is_tied);
 }
 
+at::Tensor tokens_for_head(const at::Tensor& x_BTC, const Surroundings& around) {
+  return around.past == nullptr ? x_BTC : x_BTC.narrow(1, x_BTC.size(1) - 1, 1);
+}
+
 at::Tensor next_token_loss(const at::Tensor& x_BTC, const at::Tensor& output_weight,
                            const Context& context, int chunks) {
   if (context.target.empty()) return at::linear(x_BTC, output_weight);

@@ -13,6 +13,9 @@ at::Tensor add_token_embedding(const PartBuilder& build, std::int64_t vocabulary
 at::Tensor add_output_weight(const PartBuilder& build, std::int64_t vocabulary, std::int64_t width,
                              bool is_tied);
 
+/// Of a text by pieces the last token, [B, 1, C], the only one whose logits are wanted; else x.
+at::Tensor tokens_for_head(const at::Tensor& x_BTC, const Surroundings& around);
+
 /// Mean cross-entropy of the next token by x_BTC times the output's weight (of masked targets as
 /// Context::target says), all logits at once or in `chunks` parts. Without a target the logits
 /// themselves, [B, T, vocabulary].

@@ -58,8 +58,10 @@ Part embedding(const PartBuilder& build, const LlamaSpec& spec) {
 Part head(const PartBuilder& build, const LlamaSpec& spec) {
   const Norm norm = add_norm(build, spec);
   const at::Tensor weight = add_output_weight(build, spec.vocabulary, spec.width, spec.tied_head);
-  return [norm, weight, chunks = spec.loss_chunks](Values input, const Context& context) -> Values {
-    return {next_token_loss(norm(input[0], context), weight, context, chunks)};
+  return [norm, weight, chunks = spec.loss_chunks](Values input,
+                                                   const Surroundings& around) -> Values {
+    const at::Tensor x_BTC = tokens_for_head(input[0], around);
+    return {next_token_loss(norm(x_BTC, around), weight, around, chunks)};
   };
 }
 
@@ -129,14 +131,16 @@ at::Tensor speeds(const LlamaSpec& spec, const at::TensorOptions& options) {
   return kept * speed + (1 - kept) * slowed;
 }
 
-/// Cosine and sine of position x speed.
+/// Cosine and sine of position x speed, of `tokens` positions from `first` on.
 struct Angles {
   at::Tensor cos_T1I, sin_T1I;
 };
 
-Angles angles(std::int64_t tokens, const LlamaSpec& spec, const at::TensorOptions& options) {
+Angles angles(std::int64_t first, std::int64_t tokens, const LlamaSpec& spec,
+              const at::TensorOptions& options) {
   const at::TensorOptions exact = options.dtype(at::kDouble);
-  const at::Tensor angle = at::outer(at::arange(tokens, exact), speeds(spec, exact)).unsqueeze(1);
+  const at::Tensor angle =
+      at::outer(at::arange(first, first + tokens, exact), speeds(spec, exact)).unsqueeze(1);
   return {.cos_T1I = at::cos(angle).to(options), .sin_T1I = at::sin(angle).to(options)};
 }
 
@@ -159,23 +163,25 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   const Linear q = add(build, "q", C, C, kDeviation, lora_of(spec));
   const Linear k = add(build, "k", C, G * D, kDeviation, lora_of(spec));
   const Linear v = add(build, "v", C, G * D, kDeviation, lora_of(spec));
-  return [norm, q, k, v, spec, D, G](Values input, const Context& context) -> Values {
-    Values qkvx = norm.into({&q, &k, &v}, take(input, 0), context);
+  return [norm, q, k, v, spec, D, G](Values input, const Surroundings& around) -> Values {
+    Values qkvx = norm.into({&q, &k, &v}, take(input, 0), around);
     const at::Tensor x_BTC = take(qkvx, 3);
     // Angles are at least float32; what is turned keeps its own type.
     const at::ScalarType of_weights = q.weight.scalar_type();
     const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
-    const Angles by = angles(x_BTC.size(1), spec, x_BTC.options().dtype(type));
+    const std::int64_t first = around.past == nullptr ? 0 : around.past->tokens();
+    const Angles by = angles(first, x_BTC.size(1), spec, x_BTC.options().dtype(type));
     return {turned(take(qkvx, 0), spec.heads, by), turned(take(qkvx, 1), G, by), take(qkvx, 2),
             x_BTC};
   };
 }
 
 Part core(const LlamaSpec& spec) {
-  return [G = std::int64_t{spec.key_value_heads()}](Values input, const Context&) -> Values {
+  return [G = std::int64_t{spec.key_value_heads()}](Values input,
+                                                    const Surroundings& around) -> Values {
     const at::Tensor q_BTHD = take(input, 0), k_BTGD = take(input, 1);
     const at::Tensor v_BTGD = take(input, 2).unflatten(2, at::IntArrayRef{G, q_BTHD.size(3)});
-    return {attention(q_BTHD, k_BTGD, v_BTGD, /*is_causal=*/true), take(input, 3)};
+    return {causal_attention(q_BTHD, k_BTGD, v_BTGD, around), take(input, 3)};
   };
 }
 

@@ -29,7 +29,16 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 
 Values PartsLayer::forward(const Values& input, const Context& context) {
   Values values = input;
-  for (const Part& part : parts_) values = part(std::move(values), context);
+  for (const Part& part : parts_) values = part(std::move(values), {.context = context});
+  return values;
+}
+
+Values PartsLayer::forward_piece(const Values& input, const Context& context, Past& past) {
+  const std::int64_t tokens = input[0].size(1);
+  Values values = input;
+  for (const Part& part : parts_)
+    values = part(std::move(values), {.context = context, .past = &past});
+  past.advance(tokens);
   return values;
 }
 

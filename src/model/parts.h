@@ -6,6 +6,7 @@
 #include "device_functions.h"
 
 #include "trireme/model/chain.h"
+#include "trireme/model/past.h"
 
 #include <functional>
 #include <string>
@@ -13,8 +14,17 @@
 
 namespace trireme::model {
 
+/// What a part's forward is given beside its input; parts to which all texts are whole take the
+/// Context alone.
+struct Surroundings {
+  const Context& context;
+  Past* past = nullptr;  ///< of a text that comes by pieces: the layer's
+
+  operator const Context&() const { return context; }  // NOLINT(google-explicit-constructor)
+};
+
 /// What a part does. Takes its input over: a tensor that it has used up can go at once.
-using Part = std::function<Values(Values input, const Context& context)>;
+using Part = std::function<Values(Values input, const Surroundings& around)>;
 
 /// Moves a member out, for good or until the end of the expression.
 inline at::Tensor take(Values& values, std::size_t i) {
@@ -22,7 +32,7 @@ inline at::Tensor take(Values& values, std::size_t i) {
 }
 
 /// Parts one after the other.
-class PartsLayer final : public Layer {
+class PartsLayer final : public Layer, public ForwardByPieces {
  public:
   using Layer::add_buffer;
   using Layer::add_float32_parameter;
@@ -30,6 +40,7 @@ class PartsLayer final : public Layer {
 
   void append(Part part) { parts_.push_back(std::move(part)); }
   Values forward(const Values& input, const Context& context) override;
+  Values forward_piece(const Values& input, const Context& context, Past& past) override;
 
  private:
   std::vector<Part> parts_;

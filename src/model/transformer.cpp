@@ -73,6 +73,25 @@ at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD, const a
   return attended_BHTD.transpose(1, 2).flatten(2);
 }
 
+at::Tensor causal_attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD,
+                            const at::Tensor& v_BTGD, const Surroundings& around) {
+  if (around.past == nullptr) return attention(q_BTHD, k_BTGD, v_BTGD, /*is_causal=*/true);
+  Past& past = *around.past;
+  const std::int64_t T = q_BTHD.size(1), G = k_BTGD.size(2);
+  const Past::Seen seen = past.see(k_BTGD, v_BTGD);
+  if (past.tokens() == 0 && past.sees_all(T))
+    return attention(q_BTHD, k_BTGD, v_BTGD, /*is_causal=*/true);
+  // Queries of R heads that share keys stand one after the other, as if they were R x T tokens.
+  const at::Tensor q_BGND =
+      q_BTHD.unflatten(2, at::IntArrayRef{G, -1}).permute({0, 2, 3, 1, 4}).flatten(2, 3);
+  std::optional<at::Tensor> mask_NS;  // none for one token, which sees all that it is given
+  if (T > 1)
+    mask_NS = past.mask(T, seen.k_BGSD.size(2), q_BTHD.device()).repeat({q_BGND.size(2) / T, 1});
+  const at::Tensor attended_BGND =
+      at::scaled_dot_product_attention(q_BGND, seen.k_BGSD, seen.v_BGSD, mask_NS);
+  return attended_BGND.unflatten(2, at::IntArrayRef{-1, T}).permute({0, 3, 1, 2, 4}).flatten(2);
+}
+
 namespace {
 
 Part qkv(const PartBuilder& build, const BlockShape& shape) {
@@ -84,9 +103,12 @@ Part qkv(const PartBuilder& build, const BlockShape& shape) {
 }
 
 Part core(const BlockShape& shape) {
-  return [shape](Values input, const Context&) -> Values {
+  return [shape](Values input, const Surroundings& around) -> Values {
     const auto each_BTHD = queries_keys_values(take(input, 0), shape.heads);
-    return {attention(each_BTHD[0], each_BTHD[1], each_BTHD[2], shape.is_causal), take(input, 1)};
+    const at::Tensor &q_BTHD = each_BTHD[0], &k_BTHD = each_BTHD[1], &v_BTHD = each_BTHD[2];
+    return {shape.is_causal ? causal_attention(q_BTHD, k_BTHD, v_BTHD, around)
+                            : attention(q_BTHD, k_BTHD, v_BTHD, /*is_causal=*/false),
+            take(input, 1)};
   };
 }
 

@@ -34,4 +34,9 @@ void add_transformer_blocks(ChainModel& model, const BlockShape& shape, const st
 at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD, const at::Tensor& v_BTGD,
                      bool is_causal);
 
+/// The same, each token seeing those before it and itself; of a text by pieces those of the pieces
+/// before, too, as far as its window goes.
+at::Tensor causal_attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD,
+                            const at::Tensor& v_BTGD, const Surroundings& around);
+
 }  // namespace trireme::model

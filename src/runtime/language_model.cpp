@@ -8,15 +8,25 @@
 #include "trireme/runtime/weights.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace trireme::runtime {
 namespace {
+
+/// Of a context, what a text that has outgrown it loses at a time.
+constexpr std::int64_t kDroppedPart = 4;
+/// Tokens that pass the layers together: a long prompt's activations stay small.
+constexpr std::int64_t kMostAtOnce = 512;
+
+const model::Context kInference{.generator = {}, .training = false, .target = {}};
 
 /// Calls `read(layer, parameter)` for all parameters of a chain.
 template <class Read>
@@ -37,6 +47,8 @@ LanguageModel::LanguageModel(const model::ChainModel& model) : context_(model.in
     names_.push_back(recipe.name);
     layers_.push_back(recipe.build(model::Seeds(0, number)));
   }
+  windows_.resize(layers_.size());
+  share_ties();
 }
 
 LanguageModel LanguageModel::of_checkpoint(const model::ChainModel& model,
@@ -69,15 +81,85 @@ LanguageModel LanguageModel::of_weights(const model::ChainModel& model,
   return made;
 }
 
+void LanguageModel::share_ties() {
+  std::map<std::string, at::Tensor> first_uses;
+  for_each_parameter(layers_, names_, [&](const std::string&, const model::Parameter& parameter) {
+    if (parameter.tie.empty()) return;
+    const auto [first, is_first] = first_uses.try_emplace(parameter.tie, parameter.value);
+    if (!is_first) at::Tensor(parameter.value).set_data(first->second.variable_data());
+  });
+}
+
+void LanguageModel::move_to(c10::Device device) {
+  for (const auto& layer : layers_) model::move_to(device, *layer);
+  share_ties();
+  device_ = device;
+}
+
+void LanguageModel::set_windows(const std::vector<std::optional<int>>& windows) {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    constexpr std::string_view kBlock = "block";
+    std::string_view name = names_[i];
+    if (!name.starts_with(kBlock)) continue;
+    name.remove_prefix(kBlock.size());
+    std::size_t block = 0;
+    std::from_chars(name.data(), name.data() + name.size(), block);
+    windows_[i] = windows.at(block);
+  }
+}
+
+model::Values LanguageModel::on_device(std::span<const std::int64_t> tokens) const {
+  const at::ArrayRef<std::int64_t> values(tokens.data(), tokens.size());
+  return {at::tensor(values).unsqueeze(0).to(device_)};
+}
+
 at::Tensor LanguageModel::next(std::span<const std::int64_t> tokens) const {
   ensure(!tokens.empty(), "there is a token to go on from");
-  const at::NoGradGuard no_grad;
-  const std::size_t count = std::min(tokens.size(), static_cast<std::size_t>(context_));
-  const std::span<const std::int64_t> seen = tokens.last(count);
-  model::Values values{at::tensor(at::ArrayRef<std::int64_t>(seen.data(), count)).unsqueeze(0)};
-  const model::Context context{.generator = {}, .training = false, .target = {}};
-  for (const auto& layer : layers_) values = layer->forward(values, context);
-  return values[0][0][-1];
+  const c10::InferenceMode no_tape;
+  model::Values values =
+      on_device(tokens.last(std::min(tokens.size(), static_cast<std::size_t>(context_))));
+  for (const auto& layer : layers_) values = layer->forward(values, kInference);
+  return values[0][0][-1].cpu();
+}
+
+GrowingText::GrowingText(const LanguageModel& model, std::int64_t most_tokens)
+    : model_(model), least_seen_(model.context_ - model.context_ / kDroppedPart) {
+  for (std::size_t i = 0; i < model.layers_.size(); ++i) {
+    auto* const layer = dynamic_cast<model::ForwardByPieces*>(model.layers_[i].get());
+    if (layer == nullptr) {
+      layers_.clear();
+      least_seen_ = model.context_;
+      return;
+    }
+    layers_.push_back(layer);
+    pasts_.emplace_back(std::min(model.context_, most_tokens), model.windows_[i]);
+  }
+}
+
+at::Tensor GrowingText::next(std::span<const std::int64_t> text) {
+  const auto size = static_cast<std::int64_t>(text.size());
+  ensure(size > end_, "the text has grown");
+  if (layers_.empty()) return model_.next(text);
+  const c10::InferenceMode no_tape;
+  if (size - begin_ > model_.context_) {
+    begin_ = size - (end_ == 0 ? model_.context_ : least_seen_);
+    end_ = begin_;
+    for (model::Past& past : pasts_) past.clear();
+  }
+  at::Tensor logits_V;
+  while (end_ < size) {
+    const std::int64_t piece = std::min(kMostAtOnce, size - end_);
+    logits_V = pass(text.subspan(static_cast<std::size_t>(end_), static_cast<std::size_t>(piece)));
+    end_ += piece;
+  }
+  return logits_V;
+}
+
+at::Tensor GrowingText::pass(std::span<const std::int64_t> piece) {
+  model::Values values = model_.on_device(piece);
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    values = layers_[i]->forward_piece(values, kInference, pasts_[i]);
+  return values[0][0][-1].cpu();
 }
 
 std::int64_t draw(const at::Tensor& logits_V, const Sampling& sampling, at::Generator& generator) {

@@ -361,6 +361,30 @@ TEST(Generate, GoesOnWithATextOfBytes) {
   EXPECT_EQ(said.out, std::string(16, 'a') + "\n");
 }
 
+TEST_F(SavedRun, SaysHowMuchItSeesOfATextBeyondItsContext) {
+  const int context = nlohmann::json::parse([&] {
+    EXPECT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
+    return text_of(out_ + "/config.json");
+  }())["n_positions"];
+  const auto errors = [&](int prompt, int tokens) {
+    std::string numbers = "1";
+    for (int i = 1; i < prompt; ++i) numbers += ",1";
+    const CommandResult said = trireme("generate " + run() + " --prompt-tokens " + numbers +
+                                       " --tokens " + std::to_string(tokens));
+    EXPECT_EQ(said.exit_code, 0) << said.errors;
+    return said.errors;
+  };
+  EXPECT_EQ(errors(context - 3, 4), "");
+  const std::string newest = "note: of a text of more than " + std::to_string(context) +
+                             " tokens the model sees the newest " +
+                             std::to_string(context - context / 4) + " to " +
+                             std::to_string(context) + "\n";
+  EXPECT_EQ(errors(context - 3, 5), newest);
+  EXPECT_EQ(errors(context + 3, 4), "note: the model sees at most " + std::to_string(context) +
+                                        " tokens: of the prompt's " + std::to_string(context + 3) +
+                                        " the first 3 are dropped\n" + newest);
+}
+
 TEST(Generate, OfWhatIsNoModelSaysWhatIsMissing) {
   const TemporaryFolder folder;
   const CommandResult said = trireme("generate " + folder.path().string() + " --prompt a");

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-# Prints the logits that weights_test.cpp expects: Hugging Face's transformers (4.57 and 5.23 print the same) on models of
+# Prints the logits that weights_test.cpp, and the most likely tokens that growing_text_test.cpp expects: Hugging Face's transformers (4.57 and 5.23 print the same) on models of
 # made-up weights, and peft (0.21) on adapters beside them. Needs Python's torch, transformers and peft; the test itself needs none.
 import math
 
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 SIZES = dict(vocab_size=16)
 LLAMA = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, max_position_embeddings=32, **SIZES)
@@ -30,6 +30,12 @@ MODELS = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(num_key_value_heads=1, rms_norm_eps=1e-6, **rope(200.0), **LLAMA)),
 }
 
+WITH_WINDOWS = {
+    "mistral": lambda: MistralForCausalLM(MistralConfig(num_key_value_heads=1, rms_norm_eps=1e-5, sliding_window=5, **rope(100.0), **LLAMA)),
+    "qwen2_windows": lambda: Qwen2ForCausalLM(Qwen2Config(num_key_value_heads=1, rms_norm_eps=1e-6, use_sliding_window=True, sliding_window=4,
+                                                          max_window_layers=1, **rope(200.0), **LLAMA)),
+}
+
 ADAPTERS = {
     "gpt2": LoraConfig(r=3, lora_alpha=6, target_modules=["attn.c_attn", "mlp.c_proj"], fan_in_fan_out=True),
     "llama": LoraConfig(r=2, lora_alpha=5, target_modules=["q_proj", "v_proj", "o_proj", "down_proj"]),
@@ -49,7 +55,17 @@ def say(name, model):
     print(name, [round(x, 5) for x in model(tokens).logits[0, -1].tolist()])
 
 
+def go_on(name, model):
+    tokens = torch.tensor([[(7 * i + 3) % 16 for i in range(12)]])
+    found = model.generate(tokens, attention_mask=torch.ones_like(tokens), do_sample=False, max_new_tokens=16, eos_token_id=None, pad_token_id=0)
+    print(name, "goes on with", found[0, 12:].tolist())
+
+
 with torch.no_grad():
+    for name, make in (MODELS | WITH_WINDOWS).items():
+        model = make().eval().double()
+        make_up(model.named_parameters())
+        go_on(name, model)
     for name, make in MODELS.items():
         model = make().eval().double()
         make_up(model.named_parameters())

@@ -6,6 +6,7 @@
 #include "trireme/config/job.h"
 #include "trireme/core/units.h"
 #include "trireme/model/chain.h"
+#include "trireme/model/past.h"
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,7 +41,8 @@ Bytes export_adapters(const std::filesystem::path& checkpoint, const config::Mod
 /// does not end there.
 void require_weights(const model::ChainModel& model, const config::JobSpec& job);
 
-/// A chain of tokens, whole, on this process's CPU, in float32.
+/// A chain of tokens, whole, in float32, on this process's CPU or a device. What two layers tie is
+/// in memory once.
 class LanguageModel {
  public:
   /// With the parameters of a checkpoint, or with weights as `model.weights` takes them. Throws
@@ -49,16 +52,59 @@ class LanguageModel {
   static LanguageModel of_weights(const model::ChainModel& model, const config::ModelSpec& spec,
                                   const std::filesystem::path& weights);
 
-  /// Logits [vocabulary] of the token after `tokens`, of which the last ones count that the context
-  /// has room for. At least one token.
+  /// From now on it computes there.
+  void move_to(c10::Device device);
+  /// Of each block, how many tokens a token sees, itself included; nothing: all before it. For
+  /// texts by pieces alone (GrowingText).
+  void set_windows(const std::vector<std::optional<int>>& windows);
+
+  /// The most tokens that it sees.
+  std::int64_t context() const { return context_; }
+  /// Logits [vocabulary], on the CPU, of the token after `tokens`, of which the last ones count
+  /// that the context has room for. At least one token. All of them pass the layers.
   at::Tensor next(std::span<const std::int64_t> tokens) const;
 
  private:
+  friend class GrowingText;
+
   explicit LanguageModel(const model::ChainModel& model);
+  void share_ties();
+  model::Values on_device(std::span<const std::int64_t> tokens) const;
 
   std::int64_t context_;
+  c10::Device device_{c10::kCPU};
   std::vector<std::string> names_;  ///< of the layers
   std::vector<std::unique_ptr<model::Layer>> layers_;
+  std::vector<std::optional<std::int64_t>> windows_;  ///< of the layers
+};
+
+/// A text that grows at its end. Each token passes the model once: keys and values of those before
+/// are kept in memory, as many as the text may have.
+///
+/// Beyond the model's context the oldest tokens are dropped, a quarter of the context at a time,
+/// and the rest passes the model once more: it sees the newest `least_seen()` to `context` tokens.
+class GrowingText {
+ public:
+  /// Of at most `most_tokens`. The model must outlive it.
+  GrowingText(const LanguageModel& model, std::int64_t most_tokens);
+
+  /// LanguageModel::next() of the text so far, to rounding, in which what the last call was given
+  /// has not changed. Longer than then.
+  at::Tensor next(std::span<const std::int64_t> text);
+
+  /// Of texts beyond the context.
+  std::int64_t least_seen() const { return least_seen_; }
+
+ private:
+  /// Logits after the next tokens.
+  at::Tensor pass(std::span<const std::int64_t> piece);
+
+  const LanguageModel& model_;
+  std::int64_t least_seen_;
+  std::int64_t begin_ = 0;  ///< in the text, of what is seen
+  std::int64_t end_ = 0;
+  std::vector<model::ForwardByPieces*> layers_;  ///< empty: the model has others, too
+  std::vector<model::Past> pasts_;               ///< of the layers
 };
 
 /// How a token is chosen among those that may come next.
