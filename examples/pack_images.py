@@ -3,33 +3,28 @@
 
     pack_images.py FOLDER SIDE OUTPUT
 
-FOLDER has one folder of images per class. Needs numpy and Pillow.
+FOLDER has one folder of images per class. The same as `trireme pack-images 'FOLDER/*/*' --side SIDE -o OUTPUT`, which does it, so that pixels and
+classes are those that training has from the images themselves. TRIREME may name the program, else it is the one that ./launch/build has made.
 """
 # SPDX-License-Identifier: Apache-2.0
+import glob
+import os
 import pathlib
-import struct
 import sys
-
-import numpy
-from PIL import Image, ImageOps
 
 
 def main(folder, side, output):
-    side = int(side)
-    classes = sorted(path for path in pathlib.Path(folder).iterdir() if path.is_dir())
-    files = [(file, label) for label, path in enumerate(classes)
-             for file in sorted(path.iterdir()) if file.is_file()]
-    with open(output, "wb") as packed:
-        packed.write(b"trireme-images/1" + struct.pack("<4Q", len(files), 3, side, side) + bytes(16))
-        for file, _ in files:
-            image = ImageOps.exif_transpose(Image.open(file)).convert("RGB")
-            pixels = numpy.asarray(ImageOps.fit(image, (side, side), Image.BILINEAR))
-            packed.write(pixels.transpose(2, 0, 1).tobytes())
-        packed.write(numpy.array([label for _, label in files], dtype="<u4").tobytes())
-    print(f"{len(files)} images of {len(classes)} classes in {output}")
+    built = pathlib.Path(__file__).resolve().parents[1] / "build/release/bin/trireme"
+    trireme = os.environ.get("TRIREME") or (str(built) if built.exists() else "trireme")
+    try:
+        os.execvp(trireme, [trireme, "pack-images", f"--side={side}", f"--output={output}", "--", f"{glob.escape(folder)}/*/*"])
+    except OSError as error:
+        print(f"pack_images.py: {trireme}: {error.strerror}: run ./launch/build, or say in TRIREME where the program is", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 4:
-        sys.exit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     main(*sys.argv[1:])

@@ -65,6 +65,8 @@ int run_pure(int argc, const char* const* argv) {
                      "Write what a run has learned for other programs (see trireme export --help)");
   app.add_subcommand("generate",
                      "Let a model of tokens go on with a text (see trireme generate --help)");
+  app.add_subcommand("pack-images",
+                     "Write image files as one that is mapped (see trireme pack-images --help)");
   PlanArguments plan_arguments;
   SimulateArguments simulate_arguments;
   CheckArguments check_arguments;

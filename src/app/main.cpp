@@ -35,7 +35,7 @@ std::filesystem::path runtime_file() {
 bool needs_runtime(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view command = argv[1];
-  for (const char* each : {"train", "profile", "export", "generate"})
+  for (const char* each : {"train", "profile", "export", "generate", "pack-images"})
     if (command == each) return true;
   if (command == "plan") return argc > 2 && argv[2][0] != '-';
   std::error_code none;

@@ -4,6 +4,7 @@
 #include "check_command.h"
 #include "export_command.h"
 #include "generate_command.h"
+#include "pack_command.h"
 #include "profile_command.h"
 #include "train_command.h"
 
@@ -35,6 +36,7 @@ void add_profile(CLI::App& app, ProfileArguments& arguments);
 void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arguments);
 void add_export(CLI::App& app, ExportArguments& arguments);
 void add_generate(CLI::App& app, GenerateArguments& arguments);
+void add_pack(CLI::App& app, PackArguments& arguments);
 /// Throws where two of these options name one file: the one that is written last would be all of
 /// it.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
@@ -70,6 +72,8 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   add_export(app, export_arguments);
   GenerateArguments generate_arguments;
   add_generate(app, generate_arguments);
+  PackArguments pack_arguments;
+  add_pack(app, pack_arguments);
   check_paths(app);
   try {
     app.parse(argc, argv);
@@ -78,11 +82,12 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
   }
   forecast_arguments.opens_inputs = app.got_subcommand("check");
   const bool forecasts = app.got_subcommand("check") || app.got_subcommand("plan");
-  return delivered(app.got_subcommand("profile")    ? profile(profile_arguments, own)
-                   : forecasts                      ? forecast(forecast_arguments, own)
-                   : app.got_subcommand("export")   ? export_run(export_arguments, own)
-                   : app.got_subcommand("generate") ? generate(generate_arguments, own)
-                                                    : train(train_arguments, own));
+  return delivered(app.got_subcommand("profile")       ? profile(profile_arguments, own)
+                   : forecasts                         ? forecast(forecast_arguments, own)
+                   : app.got_subcommand("export")      ? export_run(export_arguments, own)
+                   : app.got_subcommand("generate")    ? generate(generate_arguments, own)
+                   : app.got_subcommand("pack-images") ? pack(pack_arguments)
+                                                       : train(train_arguments, own));
 }
 
 namespace {
@@ -211,6 +216,23 @@ void add_generate(CLI::App& app, GenerateArguments& arguments) {
   command.footer(
       "Example:\n  trireme generate runs/quickstart --prompt 'This License' --temperature 0.8\n"
       "One text at a time: to try a model, not to serve it.");
+}
+
+void add_pack(CLI::App& app, PackArguments& arguments) {
+  CLI::App& command = *app.add_subcommand(
+      "pack-images", "Write image files as one file that is mapped instead of decoded");
+  command
+      .add_option("files", arguments.files,
+                  "Images or patterns, as in data.files: a file's folder is its class")
+      ->required();
+  command.add_option("--side", arguments.side, "Pixels of a side: the model's image_size")
+      ->check(CLI::Range(1, 65536))
+      ->required();
+  command.add_option("--channels", arguments.channels, "1: gray, 3: colour")
+      ->check(CLI::IsMember({1, 3}))
+      ->capture_default_str();
+  command.add_option("-o,--output", arguments.output, "The packed file")->required();
+  command.footer("Example:\n  trireme pack-images 'photos/*/*' --side 64 -o photos.packed");
 }
 
 int delivered(int code) {

@@ -20,6 +20,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// Takes the pages that were read out of this process's memory; they come again when touched.
+  void let_go() const;
 
  private:
   const std::byte* data_ = nullptr;

@@ -1,4 +1,5 @@
-// Files of encoded tokens, mapped: of a large corpus only the windows that are used are read.
+// Files of encoded tokens, mapped. They are looked through once, when they are opened; from then on
+// only the windows that are used are read.
 // SPDX-License-Identifier: Apache-2.0
 #include "file_list.h"
 #include "mapped_file.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 namespace trireme::data {
@@ -36,16 +38,34 @@ class TokenFiles final : public TokenSource {
   void copy(std::int64_t first, std::int64_t count, std::int64_t* out) const override;
   std::string digest() const override;
   std::string describe() const override {
-    return concat("tokens, ", files_.size(), files_.size() == 1 ? " file" : " files");
+    std::string text = concat("tokens, ", files_.size(), files_.size() == 1 ? " file" : " files");
+    if (vocabulary_ > kMostNumbers)
+      text += concat(" of ", sizeof(Token), " bytes per token (data.token_bytes), which name ",
+                     kMostNumbers, " of the vocabulary's ", vocabulary_);
+    return text;
   }
 
  private:
+  /// How many numbers a token's bytes can name.
+  static constexpr std::int64_t kMostNumbers = std::int64_t{1} << (8 * sizeof(Token));
+
+  static std::span<const Token> tokens_of(const File& file) {
+    // A mapping starts at a page, so its tokens are aligned.
+    return {reinterpret_cast<const Token*>(file.map.bytes().data()),
+            static_cast<std::size_t>(file.count)};
+  }
+  /// Throws InputError unless every token is below the vocabulary.
+  void require_tokens(const File& file) const;
   [[noreturn]] void fail_at(const File& file, std::int64_t token) const;
 
   std::vector<File> files_;
   std::int64_t size_ = 0;
   std::int64_t vocabulary_;
 };
+
+/// Throws InputError if the file seems to hold tokens of 4 bytes: read in pairs, all of it are
+/// numbers below the vocabulary. A text of 2-byte tokens ends that after a few pairs.
+void require_no_wide_tokens(const File& file, std::int64_t vocabulary);
 
 }  // namespace
 
@@ -72,6 +92,26 @@ TokenFiles<Token>::TokenFiles(const std::vector<std::filesystem::path>& names,
     const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(Token));
     files_.push_back({.name = name, .map = std::move(map), .first = size_, .count = count});
     size_ += count;
+    if (sizeof(Token) == 2) require_no_wide_tokens(files_.back(), vocabulary);
+    require_tokens(files_.back());
+  }
+}
+
+template <class Token>
+void TokenFiles<Token>::require_tokens(const File& file) const {
+  if (vocabulary_ >= kMostNumbers) return;
+  constexpr std::size_t kStretch = std::size_t{1} << 22;
+  const std::span<const Token> tokens = tokens_of(file);
+  for (std::size_t start = 0; start < tokens.size(); start += kStretch) {
+    const auto part = tokens.subspan(start, std::min(kStretch, tokens.size() - start));
+    Token most = 0;
+    for (const Token token : part) most = std::max(most, token);
+    if (most >= vocabulary_) {
+      const auto wrong = std::find_if(part.begin(), part.end(),
+                                      [this](Token token) { return token >= vocabulary_; });
+      fail_at(file, static_cast<std::int64_t>(start) + (wrong - part.begin()));
+    }
+    file.map.let_go();
   }
 }
 
@@ -81,9 +121,8 @@ void TokenFiles<Token>::copy(std::int64_t first, std::int64_t count, std::int64_
   while (count > 0) {
     const std::int64_t skip = first - file->first;
     const std::int64_t part = std::min(count, file->count - skip);
-    // A mapping starts at a page, so its tokens are aligned.
-    const auto* from = reinterpret_cast<const Token*>(file->map.bytes().data()) + skip;
-    Token most = 0;
+    const Token* from = tokens_of(*file).data() + skip;
+    Token most = 0;  // the file may have been written over since it was opened
     for (std::int64_t i = 0; i < part; ++i) {
       most = std::max(most, from[i]);
       out[i] = from[i];
@@ -98,9 +137,9 @@ void TokenFiles<Token>::copy(std::int64_t first, std::int64_t count, std::int64_
 
 template <class Token>
 void TokenFiles<Token>::fail_at(const File& file, std::int64_t token) const {
-  const auto* tokens = reinterpret_cast<const Token*>(file.map.bytes().data());
-  throw InputError(concat(file.name.string(), ": the token at byte ",
-                          token * static_cast<std::int64_t>(sizeof(Token)), " is ", tokens[token],
+  throw InputError(concat(file.name.string(), ": token ", token, " (the token at byte ",
+                          token * static_cast<std::int64_t>(sizeof(Token)), ") is ",
+                          tokens_of(file)[static_cast<std::size_t>(token)],
                           ", must be below the model's vocabulary = ", vocabulary_,
                           " (or data.token_bytes is not ", sizeof(Token), ")"));
 }
@@ -110,6 +149,28 @@ std::string TokenFiles<Token>::digest() const {
   std::string parts = to_text(Bytes(sizeof(Token)));
   for (const File& file : files_) parts += sampled_digest(file.map.bytes());
   return trireme::digest(parts);
+}
+
+void require_no_wide_tokens(const File& file, std::int64_t vocabulary) {
+  constexpr std::size_t kWide = sizeof(std::uint32_t);
+  constexpr std::size_t kFewest = 16;  // fewer may well be pairs by chance
+  const std::span<const std::byte> bytes = file.map.bytes();
+  if (bytes.size() % kWide != 0 || bytes.size() < kFewest * kWide) return;
+  const std::span<const std::uint32_t> pairs{reinterpret_cast<const std::uint32_t*>(bytes.data()),
+                                             bytes.size() / kWide};
+  const auto is_zero = [](std::uint32_t pair) { return pair == 0; };
+  const auto is_token = [vocabulary](std::uint32_t pair) { return pair < vocabulary; };
+  if (!std::all_of(pairs.begin(), pairs.end(), is_token) ||
+      std::all_of(pairs.begin(), pairs.end(), is_zero))
+    return;
+  throw InputError(concat(file.name.string(),
+                          ": seems to hold tokens of 4 bytes, all below the "
+                          "model's vocabulary = ",
+                          vocabulary,
+                          "; with data.token_bytes: 2 every "
+                          "second token would be ",
+                          vocabulary > (1 << 16) ? "a small number" : "0",
+                          ": say data.token_bytes: 4"));
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST(DocumentsOfBytes, AreNotWrittenOverWhatIsRead) {
   const std::string lines = folder.file("a.jsonl", "{\"text\": \"a\"}\n");
   const std::string tokens = "python3 " TRIREME_SOURCE_DIR "/examples/tokens.py documents bytes ";
   for (const std::string& forgotten : {tokens + lines, tokens + lines + " " + lines}) {
-    EXPECT_EQ(run_command(forgotten).exit_code, 1);
+    EXPECT_EQ(run_command(forgotten).exit_code, 2);
     EXPECT_EQ(text_of(lines), "{\"text\": \"a\"}\n");
   }
 }
@@ -143,7 +143,7 @@ TEST(DocumentsOfBytes, ThatAreNoJsonAreRefusedWithTheirLine) {
   const std::string output = (folder.path() / "out").string();
   const CommandResult refused = run_command(
       "python3 " TRIREME_SOURCE_DIR "/examples/tokens.py documents bytes " + output + " " + lines);
-  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.errors, HasSubstr("a.jsonl:2: has neither"));
   EXPECT_FALSE(std::filesystem::exists(output));
 }

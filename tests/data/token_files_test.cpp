@@ -73,12 +73,12 @@ TEST(TokenFiles, SayWhereATokenOutsideTheVocabularyStands) {
   io::write_file(folder / "b.bin", rising(0, 3, 2) + rising(50'000, 1, 2) + rising(0, 3, 2));
   ExampleShape shape = kShape;
   shape.classes = 100;
-  const auto dataset = open_dataset(spec_of(folder / "*.bin", 2), shape, 1);
 
   const std::string message =
-      input_error([&] { dataset->train(0, 20 * dataset->train_examples()); });
+      input_error([&] { open_dataset(spec_of(folder / "*.bin", 2), shape, 1); });
 
-  EXPECT_THAT(message, HasSubstr((folder / "b.bin").string() + ": the token at byte 6 is 50000"));
+  EXPECT_THAT(message,
+              HasSubstr((folder / "b.bin").string() + ": token 3 (the token at byte 6) is 50000"));
   EXPECT_THAT(message, HasSubstr("vocabulary = 100"));
 }
 
@@ -100,6 +100,38 @@ TEST(TokenFiles, MustHoldWholeTokens) {
               HasSubstr("a.bin: the size is 42 bytes, must be a multiple of data.token_bytes = 4"));
 }
 
+TEST(TokenFiles, AreLookedThroughToTheirLastTokenWhenOpened) {
+  const TemporaryFolder folder;
+  ExampleShape shape = kShape;
+  shape.classes = 1 << 16;
+  const std::string good = rising(0, 1 << 16, 4);
+  std::string all;
+  for (int i = 0; i < 65; ++i) all += good;  // more than is looked at in one go
+  io::write_file(folder / "a.bin", all + rising(1 << 16, 1, 4));
+
+  EXPECT_THAT(input_error([&] { open_dataset(spec_of(folder / "a.bin", 4), shape, 1); }),
+              HasSubstr("a.bin: token 4259840 (the token at byte 17039360) is 65536"));
+}
+
+TEST(TokenFiles, OfFourBytesAreNotReadAsTwo) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "a.bin", rising(70'000, 100, 4));
+  io::write_file(folder / "b.bin", rising(1, 100, 4));
+
+  for (const std::string name : {"a.bin", "b.bin"})
+    EXPECT_THAT(input_error([&] { open_dataset(spec_of(folder / name, 2), kShape, 1); }),
+                HasSubstr("say data.token_bytes: 4"));
+}
+
+TEST(TokenFiles, OfTwoBytesSayWhatTheyCannotName) {
+  const TemporaryFolder folder;
+  io::write_file(folder / "a.bin", rising(1, 100, 2));
+
+  EXPECT_THAT(open_dataset(spec_of(folder / "a.bin", 2), kShape, 1)->describe(),
+              HasSubstr("2 bytes per token (data.token_bytes), which name 65536 of the "
+                        "vocabulary's 100000"));
+}
+
 TEST(TokenFiles, MustNotBeEmpty) {
   const TemporaryFolder folder;
   io::write_file(folder / "a.bin", "");
@@ -115,7 +147,9 @@ TEST(TokenFiles, DigestSeesWidthSizeAndContent) {
   io::write_file(folder / "other", rising(1, 1 << 20, 4));
   io::write_file(folder / "copy", rising(0, 1 << 20, 4));
   const auto digest = [&](const std::string& name, int bytes) {
-    return open_dataset(spec_of(folder / name, bytes), kShape, 1)->digest();
+    ExampleShape shape = kShape;
+    shape.classes = bytes == 2 ? 1 << 16 : 1 << 21;
+    return open_dataset(spec_of(folder / name, bytes), shape, 1)->digest();
   };
 
   EXPECT_EQ(digest("copy", 4), digest("a", 4));

@@ -101,8 +101,8 @@ class Dataset {
 /// - text: the files' bytes are the tokens. Patterns are expanded; of several names of one file
 ///   (symbolic links) the file's own name counts, else the first; files follow each other sorted by
 ///   name, each ending with a newline (added where the file has none). Held in memory.
-/// - tokens: the same, but raw little-endian uint16 or uint32, mapped, not read; nothing in
-///   between.
+/// - tokens: the same, but raw little-endian uint16 or uint32, mapped, and looked
+///   through for tokens that the vocabulary does not have; nothing in between.
 /// - documents: files of texts of any length that say which of their tokens are to be learned
 ///   (docs/models.md says what is in them), mapped. An example of T inputs holds the first T + 1
 ///   tokens of one document, or with `packed` several whole ones behind each other. Targets that
