@@ -11,6 +11,7 @@
 
 #include "trireme/comm/local.h"
 #include "trireme/config/job.h"
+#include "trireme/config/weights_notes.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
@@ -40,6 +41,8 @@ int forecast(const ForecastArguments& arguments, const model::ModelRegistry& own
       open_data(job, model);
       model::require_trained(model, job);
       if (!job.weights.empty()) runtime::require_weights(model, job);
+      for (const std::string& note : config::weights_notes(job))
+        std::cerr << "note: " << note << "\n";
     }
     const int asked = job.pipeline.stages.value_or(1) * job.pipeline.replicas.value_or(1);
     const int ranks = arguments.ranks > 0 ? arguments.ranks : asked;

@@ -18,6 +18,7 @@
 #include "trireme/comm/host.h"
 #include "trireme/comm/rounds.h"
 #include "trireme/config/job.h"
+#include "trireme/config/weights_notes.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -327,7 +328,9 @@ void train_rank(const Run& run, const RankContext& context) {
     if (context.channel.rank() != 0) return;
     if (!resumed) require_takeable(run.job.report.directory);
     model::require_trained(run.model, run.job);
-    if (!run.job.weights.empty() && !resumed) runtime::require_weights(run.model, run.job);
+    if (run.job.weights.empty() || resumed) return;
+    runtime::require_weights(run.model, run.job);
+    for (const std::string& note : config::weights_notes(run.job)) out << "note: " << note << "\n";
   };
   comm::work_beside_rounds(context.channel, look, "look at the run's folder and model");
   const SettledJob settled = settled_job(run, context, resumed);

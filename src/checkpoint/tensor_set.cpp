@@ -43,8 +43,8 @@ Entry entry_of(const io::Node& tensor, const std::string& file, const Head& head
 void add_file(TensorSet& set, const std::string& file);
 /// Throws InputError unless the tensors of a head have every byte behind it, and each one tensor.
 void require_covered(const Head& head, const fs::path& file);
-/// Files that an index names.
-std::set<std::string> files_of(const fs::path& index);
+/// Adds the files that an index names. Throws InputError where one has not what the index says.
+void add_files(TensorSet& set, const fs::path& index);
 
 }  // namespace
 
@@ -59,7 +59,7 @@ TensorSet find_tensors(const fs::path& place) {
   if (fs::exists(place / kOneFile, none)) {
     add_file(set, kOneFile);
   } else if (fs::exists(place / kIndex, none)) {
-    for (const std::string& file : files_of(place / kIndex)) add_file(set, file);
+    add_files(set, place / kIndex);
   } else {
     throw InputError(concat(place.string(), ": has neither ", kOneFile, " nor ", kIndex,
                             ": name a folder of weights in safetensors, or one such file"));
@@ -69,15 +69,20 @@ TensorSet find_tensors(const fs::path& place) {
 
 namespace {
 
-std::set<std::string> files_of(const fs::path& index) {
+void add_files(TensorSet& set, const fs::path& index) {
   io::MapReader map(io::load(index));
   map.optional("metadata");
+  const auto said = map.required("weight_map").entries();
   std::set<std::string> files;
-  for (const auto& [name, file] : map.required("weight_map").entries()) {
+  for (const auto& [name, file] : said) {
     if (file.text().find('/') != std::string::npos) file.fail("must be a file in the same folder");
     files.insert(file.text());
   }
-  return files;
+  for (const std::string& file : files) add_file(set, file);
+  for (const auto& [name, file] : said)
+    if (const auto found = set.tensors.find(name);
+        found == set.tensors.end() || found->second.file != file.text())
+      file.fail(concat("is ", file.text(), ", which has no such tensor: the folder is not whole"));
 }
 
 void add_file(TensorSet& set, const std::string& file) {

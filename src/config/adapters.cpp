@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/config/adapters.h"
 
+#include "adapter_targets.h"
 #include "foreign_config.h"
 
 #include "trireme/config/huggingface.h"
@@ -9,6 +10,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 #include <variant>
@@ -17,22 +19,29 @@ namespace trireme::config {
 namespace {
 
 constexpr const char *kRank = "r", *kAlpha = "lora_alpha", *kTargets = "target_modules",
-                     *kInitial = "init_lora_weights";
+                     *kInitial = "init_lora_weights", *kRootScale = "use_rslora",
+                     *kDropout = "lora_dropout";
 /// Keys of an adapter_config.json that are read, and those that say nothing about what its values
 /// mean. What else is set is an option that we do not know.
-const std::set<std::string, std::less<>> kRead{"peft_type", "bias",   kRank,
-                                               kAlpha,      kTargets, kInitial};
+const std::set<std::string, std::less<>> kRead{"peft_type",
+                                               "bias",
+                                               kRank,
+                                               kAlpha,
+                                               kTargets,
+                                               "exclude_modules",
+                                               "layers_to_transform",
+                                               kInitial,
+                                               "layers_pattern",
+                                               kRootScale,
+                                               kDropout};
 const std::set<std::string, std::less<>> kWithoutMeaning{
     "auto_mapping",      "base_model_name_or_path",
     "corda_config",      "eva_config",
     "fan_in_fan_out",    "inference_mode",
-    "layers_pattern",    "loftq_config",
-    "lora_dropout",      "lora_ga_config",
+    "loftq_config",      "lora_ga_config",
     "megatron_core",     "peft_version",
     "qalora_group_size", "revision",
     "runtime_config",    "task_type"};
-
-using Modules = std::vector<std::pair<std::string, std::string>>;
 
 /// Neither null, false, zero, nor empty.
 bool is_set(const io::Node& node) {
@@ -47,33 +56,6 @@ bool is_set(const io::Node& node) {
       return node.text() != "false" && node.text() != "0" && !node.text().empty();
   }
   return true;
-}
-
-/// Whether a module "attn.c_proj" is meant by "attn.c_proj", or by "c_proj".
-bool is_meant(const std::string& module, const std::string& name) {
-  return module == name || module.ends_with("." + name);
-}
-
-std::vector<std::string> targets_of(const io::Node& names, const Modules& modules) {
-  std::vector<std::string> known;
-  for (const auto& [ours, theirs] : modules) known.push_back(theirs);
-  if (names.kind() != io::Node::Kind::kList)
-    names.fail(concat("is ", names.found(), ", must be a list of ", join(known, ", ")));
-  std::set<std::string> targets;
-  for (const io::Node& name : names.list()) {
-    bool is_known = false;
-    for (const auto& [ours, theirs] : modules) {
-      if (!is_meant(theirs, name.text())) continue;
-      is_known = true;
-      targets.insert(ours);
-    }
-    if (!is_known)
-      name.fail(concat("is ", name.text(), ", but adapters here stand beside ", join(known, ", ")));
-  }
-  std::vector<std::string> in_order;
-  for (const auto& [ours, theirs] : modules)
-    if (targets.contains(ours)) in_order.push_back(ours);
-  return in_order;
 }
 
 }  // namespace
@@ -117,11 +99,14 @@ Adapters read_adapters(const io::Node& node, const ModelSpec& model) {
           "is set, which these adapters do not know: their values would mean something else");
   const auto rank = config.whole(kRank);
   if (!rank) config.fail(kRank, "is missing: the adapters' rank");
-  const auto targets = config.find(kTargets);
-  if (!targets) config.fail(kTargets, "is missing: the modules that the adapters stand beside");
-  return {.rank = *rank,
-          .alpha = config.number(kAlpha, 8),
-          .targets = targets_of(*targets, linear_modules(model))};
+  double alpha = config.number(kAlpha, 8);
+  // Values are scaled by alpha / rank here, by alpha / sqrt(rank) there (Kalajdzievski 2023).
+  if (config.flag(kRootScale, false)) alpha *= std::sqrt(*rank);
+  return {.rank = *rank, .alpha = alpha, .targets = adapter_targets(node, model)};
+}
+
+double adapters_dropout(const io::Node& config) {
+  return ForeignConfig(config).number(kDropout, 0);
 }
 
 std::string adapters_config(const ModelSpec& model, const std::string& base) {
@@ -136,7 +121,7 @@ std::string adapters_config(const ModelSpec& model, const std::string& base) {
                   {kRank, concat(adapters.rank)},
                   {kAlpha, to_text(adapters.alpha)},
                   {kTargets, concat("[", join(modules, ", "), "]")},
-                  {"lora_dropout", "0.0"},
+                  {kDropout, "0.0"},
                   {"bias", "\"none\""},
                   {"fan_in_fan_out", flag_text(std::holds_alternative<GptSpec>(model))},
                   {"inference_mode", "true"}},

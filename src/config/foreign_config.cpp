@@ -23,6 +23,11 @@ std::optional<int> ForeignConfig::whole(std::string_view key) const {
   return static_cast<int>(found->integer(1, kMost));
 }
 
+int ForeignConfig::count(std::string_view key, int fallback) const {
+  const auto found = find(key);
+  return found ? static_cast<int>(found->integer(0, kMost)) : fallback;
+}
+
 double ForeignConfig::number(std::string_view key, double fallback) const {
   const auto found = find(key);
   return found ? found->number(0, 1e12) : fallback;

@@ -24,6 +24,8 @@ class ForeignConfig {
   bool has(std::string_view key) const { return node_.find(key).has_value(); }
   std::optional<int> whole(std::string_view key) const;
   int whole(std::string_view key, int fallback) const { return whole(key).value_or(fallback); }
+  /// A whole number that may be 0.
+  int count(std::string_view key, int fallback) const;
   double number(std::string_view key, double fallback) const;
   bool flag(std::string_view key, bool fallback) const;
   /// Throws InputError unless the key is one of `known`, the first of which stands for none.

@@ -20,13 +20,33 @@ constexpr const char* kWithBiases = "qwen2";
 constexpr const char* kPositions = "max_position_embeddings";
 /// Of what a llama was trained with, unless the job says more: activations grow with it.
 constexpr int kDefaultContext = 1024;
-constexpr int kMistralWindow = 4096;
+/// Of Mistral and Qwen2, where config.json says nothing of it.
+constexpr int kDefaultWindow = 4096;
+constexpr const char *kWindow = "sliding_window", *kKvHeads = "num_key_value_heads",
+                     *kOriginal = "original_max_position_embeddings",
+                     *kPartial = "partial_rotary_factor";
+
+/// What transformers' LlamaConfig, MistralConfig, and Qwen2Config take for a key that is missing.
+struct LlamaDefaults {
+  int hidden, positions, vocabulary;
+  std::optional<int> kv_heads;  ///< nothing: as many as heads
+};
 
 GptSpec read_gpt(const ForeignConfig& config);
 LlamaSpec read_llama(const ForeignConfig& config);
+LlamaDefaults defaults_of(const std::string& model_type);
+/// Throws InputError for settings of any model that change what its weights mean.
+void require_plain(const ForeignConfig& config);
+/// A number that config.json may give by either of two names.
+int either(const ForeignConfig& config, const char* key, const char* alias, int fallback);
 void read_rope(const ForeignConfig& config, LlamaSpec& into);
+void read_scaling(const ForeignConfig& rope, const std::string& kind, LlamaSpec& into);
+/// Throws InputError unless all of a head is turned.
+void require_whole_heads(const ForeignConfig& config);
 /// How many tokens a token of a llama sees, itself included; nothing: all.
 std::optional<int> window_of(const ForeignConfig& config);
+/// Whether a Qwen2 with use_sliding_window has a layer with a window.
+bool has_sliding_layer(const ForeignConfig& config);
 
 JsonEntries entries_of(const GptSpec& spec);
 JsonEntries entries_of(const LlamaSpec& spec);
@@ -46,6 +66,7 @@ ModelSpec read_huggingface(const io::Node& node) {
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
     type->fail(concat("is ", kind, ", must be one of ", join(kinds, ", "),
                       ": other architectures cannot be started from"));
+  require_plain(config);
   if (kind == "gpt2") return read_gpt(config);
   return read_llama(config);
 }
@@ -71,10 +92,10 @@ namespace {
 
 GptSpec read_gpt(const ForeignConfig& config) {
   GptSpec spec;
-  spec.blocks = config.whole("n_layer", 12);
-  spec.width = config.whole("n_embd", 768);
-  spec.heads = config.whole("n_head", 12);
-  spec.context = config.whole("n_positions", 1024);
+  spec.blocks = either(config, "n_layer", "num_hidden_layers", 12);
+  spec.width = either(config, "n_embd", "hidden_size", 768);
+  spec.heads = either(config, "n_head", "num_attention_heads", 12);
+  spec.context = either(config, "n_positions", kPositions, 1024);
   spec.vocabulary = config.whole("vocab_size", 50257);
   spec.tied_head = config.flag("tie_word_embeddings", true);
   spec.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
@@ -82,24 +103,57 @@ GptSpec read_gpt(const ForeignConfig& config) {
   config.require("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
   config.require("scale_attn_weights", {"true"});
   config.require("scale_attn_by_inverse_layer_idx", {"false"});
-  config.require("add_cross_attention", {"false"});
   return spec;
+}
+
+void require_plain(const ForeignConfig& config) {
+  for (const char* const key : {"quantization_config", "compression_config"})
+    if (config.find(key))
+      config.fail(key,
+                  "is set, but quantized weights are not taken: name a folder with weights in "
+                  "a floating type");
+  for (const char* const key : {"add_cross_attention", "is_encoder_decoder"})
+    config.require(key, {"false"});
+  const auto pruned = config.find("pruned_heads");
+  if (pruned && !pruned->entries().empty())
+    pruned->fail(
+        "is set, but the model here has all its heads: these weights would not mean the "
+        "same");
+}
+
+int either(const ForeignConfig& config, const char* key, const char* alias, int fallback) {
+  const auto value = config.whole(key), other = config.whole(alias);
+  if (value && other && *value != *other)
+    config.fail(alias, concat("is ", *other, ", but ", key, ", which means the same, is ", *value,
+                              ": leave one of them out"));
+  return value ? *value : other.value_or(fallback);
+}
+
+LlamaDefaults defaults_of(const std::string& model_type) {
+  if (model_type == "mistral")
+    return {.hidden = 14336, .positions = 131072, .vocabulary = 32000, .kv_heads = 8};
+  if (model_type == kWithBiases)
+    return {.hidden = 22016, .positions = 32768, .vocabulary = 151936, .kv_heads = 32};
+  return {.hidden = 11008, .positions = 2048, .vocabulary = 32000, .kv_heads = std::nullopt};
 }
 
 LlamaSpec read_llama(const ForeignConfig& config) {
   LlamaSpec spec;
+  const LlamaDefaults defaults = defaults_of(config.find("model_type")->text());
   spec.blocks = config.whole("num_hidden_layers", 32);
   spec.width = config.whole("hidden_size", 4096);
   spec.heads = config.whole("num_attention_heads", 32);
-  spec.kv_heads = config.whole("num_key_value_heads", spec.heads);
-  spec.hidden = config.whole("intermediate_size", 11008);
-  spec.context = std::min(kDefaultContext, config.whole(kPositions, 2048));
-  spec.vocabulary = config.whole("vocab_size", 32000);
+  // One that is null is that of the heads, one that is missing has a default of its own.
+  spec.kv_heads = config.has(kKvHeads) ? config.whole(kKvHeads, spec.heads)
+                                       : defaults.kv_heads.value_or(spec.heads);
+  spec.hidden = config.whole("intermediate_size", defaults.hidden);
+  spec.context = std::min(kDefaultContext, config.whole(kPositions, defaults.positions));
+  spec.vocabulary = config.whole("vocab_size", defaults.vocabulary);
   spec.tied_head = config.flag("tie_word_embeddings", false);
   spec.norm_epsilon = config.number("rms_norm_eps", 1e-6);
   read_rope(config, spec);
   config.require_whole("head_dim", spec.width / spec.heads);
-  config.require("hidden_act", {"silu"});
+  config.require("hidden_act", {"silu", "swish"});
   spec.qkv_bias = config.find("model_type")->text() == kWithBiases;
   config.require("attention_bias", {"false"});
   config.require("mlp_bias", {"false"});
@@ -111,10 +165,21 @@ LlamaSpec read_llama(const ForeignConfig& config) {
 std::optional<int> window_of(const ForeignConfig& config) {
   const auto type = config.find("model_type");
   const bool is_mistral = type && type->text() == "mistral";
-  // What is not there has transformers' default; null stands for none.
-  if (is_mistral && !config.has("sliding_window")) return kMistralWindow;
-  const bool has_window = config.flag("use_sliding_window", is_mistral);
-  return has_window ? config.whole("sliding_window") : std::nullopt;
+  const bool is_qwen = type && type->text() == kWithBiases;
+  if (is_mistral ||
+      (is_qwen && config.flag("use_sliding_window", false) && has_sliding_layer(config)))
+    // What is not there has transformers' default; null stands for none.
+    return config.has(kWindow) ? config.whole(kWindow) : kDefaultWindow;
+  return std::nullopt;
+}
+
+bool has_sliding_layer(const ForeignConfig& config) {
+  const auto types = config.find("layer_types");
+  if (!types) return config.whole("num_hidden_layers", 32) > config.count("max_window_layers", 28);
+  bool has_one = false;
+  for (const io::Node& type : types->list())
+    has_one |= type.choice({"full_attention", "sliding_attention"}) == "sliding_attention";
+  return has_one;
 }
 
 void read_rope(const ForeignConfig& config, LlamaSpec& into) {
@@ -125,25 +190,43 @@ void read_rope(const ForeignConfig& config, LlamaSpec& into) {
                 "stands beside rope_parameters, which say another thing: leave one of them out");
   const auto node = newer ? newer : older;
   into.rope_base = config.number("rope_theta", 10'000);
+  require_whole_heads(config);
   if (!node) return;
+  for (const auto& [key, value] : node->entries())
+    if (value.kind() == io::Node::Kind::kMap || value.kind() == io::Node::Kind::kList)
+      value.fail(concat("is ", value.found(),
+                        ", but the model here has one scaling for all its "
+                        "layers: these weights would not mean the same"));
   const ForeignConfig rope(*node);
+  require_whole_heads(rope);
   into.rope_base = rope.number("rope_theta", into.rope_base);
   const std::string key = rope.find("rope_type") ? "rope_type" : "type";
   rope.require(key, {"default", "linear", "llama3"});
   const std::string kind = rope.find(key) ? rope.find(key)->text() : "default";
   if (kind == "default") return;
+  read_scaling(rope, kind, into);
+  // transformers 5 prefer the one beside the scaling.
+  if (kind == "llama3") config.require_whole(kOriginal, into.rope_original_context);
+}
+
+void read_scaling(const ForeignConfig& rope, const std::string& kind, LlamaSpec& into) {
   into.rope_scaling = kind;
   const std::vector<std::string> needed =
-      kind == "linear" ? std::vector<std::string>{"factor"}
-                       : std::vector<std::string>{"factor", "low_freq_factor", "high_freq_factor",
-                                                  "original_max_position_embeddings"};
+      kind == "linear"
+          ? std::vector<std::string>{"factor"}
+          : std::vector<std::string>{"factor", "low_freq_factor", "high_freq_factor", kOriginal};
   for (const std::string& each : needed)
     if (!rope.find(each)) rope.fail(each, concat("is missing, but scaling is ", kind));
   into.rope_factor = rope.number("factor", into.rope_factor);
   into.rope_low_turns = rope.number("low_freq_factor", into.rope_low_turns);
   into.rope_high_turns = rope.number("high_freq_factor", into.rope_high_turns);
-  into.rope_original_context =
-      rope.whole("original_max_position_embeddings", into.rope_original_context);
+  into.rope_original_context = rope.whole(kOriginal, into.rope_original_context);
+}
+
+void require_whole_heads(const ForeignConfig& config) {
+  if (config.number(kPartial, 1) != 1)
+    config.fail(kPartial, concat("is ", config.find(kPartial)->text(),
+                                 ", must be 1: all of a head is turned here"));
 }
 
 JsonEntries entries_of(const GptSpec& spec) {

@@ -43,9 +43,29 @@ constexpr Renaming kLlama[] = {
     {"head.output.", "lm_head."},
 };
 constexpr std::string_view kOutput = "lm_head.weight";
-/// Tensors that older files hold beside the parameters.
-constexpr std::string_view kNoParameters[] = {".attn.bias", ".attn.masked_bias",
-                                              ".rotary_emb.inv_freq"};
+/// Tensors that older files hold beside the parameters. "#" stands for a block's number.
+struct ExtraName {
+  std::string_view kind, name;
+  Extra extra;
+};
+constexpr ExtraName kExtras[] = {
+    {"gpt", "transformer.h.#.attn.bias", Extra::kCausalMask},
+    {"gpt", "transformer.h.#.attn.masked_bias", Extra::kMaskedScore},
+    {"llama", "model.layers.#.self_attn.rotary_emb.inv_freq", Extra::kAngles},
+    {"llama", "model.rotary_emb.inv_freq", Extra::kAngles},
+};
+
+/// Whether `name` is `pattern` with a number where "#" stands.
+bool is_numbered(std::string_view name, std::string_view pattern) {
+  const std::size_t place = pattern.find('#');
+  if (place == std::string_view::npos) return name == pattern;
+  const std::string_view begin = pattern.substr(0, place), end = pattern.substr(place + 1);
+  if (!name.starts_with(begin) || !name.ends_with(end) || name.size() < pattern.size())
+    return false;
+  const std::string_view number =
+      name.substr(begin.size(), name.size() - begin.size() - end.size());
+  return number.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 /// "block12.mlp.up.weight" with its number apart: "12" and "block#.mlp.up.weight".
 struct Numbered {
@@ -114,6 +134,19 @@ std::vector<std::pair<std::string, std::string>> linear_modules(const ModelSpec&
   return modules;
 }
 
+std::string module_of_block(const ModelSpec& model, int block) {
+  return concat(std::holds_alternative<GptSpec>(model) ? "transformer.h." : "model.layers.", block,
+                ".");
+}
+
+std::vector<std::string> other_modules(const ModelSpec& model) {
+  std::vector<std::string> modules;
+  for (const Renaming& entry : table_of(kind_of(model)))
+    if (entry.theirs.find('#') == std::string_view::npos)
+      modules.emplace_back(entry.theirs.substr(0, entry.theirs.size() - 1));
+  return modules;
+}
+
 std::string WeightNames::place_of(std::string_view layer, std::string_view name) const {
   // A fine layer "block3.mlp.up" is a part of "block3.mlp", where its parameters have their names.
   const bool is_part = is_fine_ && layer.starts_with("block");
@@ -133,11 +166,11 @@ std::string WeightNames::with_head(std::string_view name) const {
   return name.starts_with(body) ? std::string(name) : concat(body, name);
 }
 
-bool WeightNames::is_redundant(std::string_view name) const {
-  if (is_tied_ && name == kOutput) return true;
-  for (const std::string_view end : kNoParameters)
-    if (name.ends_with(end)) return true;
-  return false;
+Extra WeightNames::extra(std::string_view name) const {
+  if (is_tied_ && name == kOutput) return Extra::kTiedHead;
+  for (const ExtraName& each : kExtras)
+    if (each.kind == kind_ && is_numbered(name, each.name)) return each.extra;
+  return Extra::kNone;
 }
 
 }  // namespace trireme::config

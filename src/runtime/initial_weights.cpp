@@ -37,6 +37,9 @@ class Sources {
     weights_.require_nothing_left(taken);
     if (adapters_) adapters_->require_nothing_left(taken);
   }
+  void require_nothing_new(const config::ModelSpec& model) const {
+    weights_.require_nothing_new(model);
+  }
 
  private:
   WeightsReader weights_;
@@ -96,6 +99,10 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimiz
   comm::work_in_rounds(channel, piece, "reading of weights");
 
   sources->require_nothing_left(gathered_names(channel, taken, "tensors of weights"));
+  const auto look = [&] {
+    if (channel.rank() == 0) sources->require_nothing_new(job.model);
+  };
+  comm::work_beside_rounds(channel, look, "look at tensors beside the weights");
 }
 
 void require_weights(const model::ChainModel& model, const config::JobSpec& job) {
@@ -119,6 +126,7 @@ void require_weights(const model::ChainModel& model, const config::JobSpec& job)
       if (const WeightsReader* const source = sources.of(name))
         taken.insert(source->name_of(model.layers[i].name, name, sizes));
   sources.require_nothing_left(taken);
+  sources.require_nothing_new(job.model);
 }
 
 }  // namespace trireme::runtime

@@ -78,6 +78,7 @@ LanguageModel LanguageModel::of_weights(const model::ChainModel& model,
                        taken.insert(source.read(layer, parameter.name, parameter.value));
                      });
   source.require_nothing_left(taken);
+  source.require_nothing_new(spec);
   return made;
 }
 

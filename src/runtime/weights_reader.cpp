@@ -2,6 +2,7 @@
 #include "weights_reader.h"
 
 #include "built_buffers.h"
+#include "extra_tensors.h"
 #include "tensor_types.h"
 
 #include "trireme/checkpoint/tensor_file.h"
@@ -24,8 +25,13 @@ WeightsReader::WeightsReader(const std::filesystem::path& place, const config::M
     : names_(model), are_adapters_(are_adapters), place_(place.string()) {
   checkpoint::TensorSet found = checkpoint::find_tensors(place);
   set_.folder = found.folder;
-  for (auto& [name, entry] : found.tensors)
-    set_.tensors.emplace(are_adapters ? name : names_.with_head(name), std::move(entry));
+  for (auto& [name, entry] : found.tensors) {
+    const std::string whole = are_adapters ? name : names_.with_head(name);
+    if (!set_.tensors.emplace(whole, std::move(entry)).second)
+      throw InputError(concat(place_, ": has tensor '", whole,
+                              "' twice, with and without what its name begins with: take one of "
+                              "them out"));
+  }
 }
 
 WeightsReader::WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model)
@@ -53,9 +59,12 @@ WeightsReader::Found WeightsReader::find(const std::string& layer, const std::st
         concat(place_, ": tensor '", place.name, "' is ", shape_text(entry.type, entry.sizes),
                ", this job's ", layer, '/', name, " is ", shape_text("", sizes.vec()),
                place.is_transposed ? " (transposed)" : "", ": name weights of this model"));
-  return {.place = place,
-          .entry = &entry,
-          .type = type_named(entry.type, concat(place_, ": tensor '", place.name, "'"))};
+  const std::string tensor = concat(place_, ": tensor '", place.name, "'");
+  const at::ScalarType type = type_named(entry.type, tensor);
+  if (!at::isFloatingType(type))
+    throw InputError(concat(tensor, " is of whole numbers (", entry.type,
+                            "), must be of a floating type: quantized weights are not taken"));
+  return {.place = place, .entry = &entry, .type = type};
 }
 
 std::string WeightsReader::name_of(const std::string& layer, const std::string& name,
@@ -88,11 +97,16 @@ std::string WeightsReader::read(const std::string& layer, const std::string& nam
 void WeightsReader::require_nothing_left(const std::set<std::string>& taken) const {
   std::vector<std::string> left;
   for (const auto& [name, entry] : set_.tensors)
-    if (!taken.contains(name) && !names_.is_redundant(name)) left.push_back(name);
+    if (!taken.contains(name) && (are_adapters_ || names_.extra(name) == config::Extra::kNone))
+      left.push_back(name);
   if (left.empty()) return;
   throw InputError(concat(place_, ": has '", left.front(), "' and ", left.size() - 1,
                           " more tensors that this job's model has not: name weights of this "
                           "model"));
+}
+
+void WeightsReader::require_nothing_new(const config::ModelSpec& model) const {
+  if (!are_adapters_) runtime::require_nothing_new(set_, model, place_);
 }
 
 }  // namespace trireme::runtime

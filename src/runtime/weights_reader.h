@@ -32,6 +32,9 @@ class WeightsReader {
                    bool is_constant = false) const;
   /// Throws InputError for a tensor that nobody took up.
   void require_nothing_left(const std::set<std::string>& taken) const;
+  /// Reads the tensors beside the parameters. Throws InputError for one that would change `model`,
+  /// e.g. a tied head with values of its own (extra_tensors.h).
+  void require_nothing_new(const config::ModelSpec& model) const;
 
  private:
   WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model,

@@ -7,6 +7,7 @@
 #include "support/temporary_folder.h"
 
 #include "trireme/config/huggingface.h"
+#include "trireme/config/weights_notes.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
@@ -70,8 +71,10 @@ TEST(Adapters, OfWhichThereAreOtherKindsAreRefused) {
   EXPECT_THAT(refusal(R"("peft_type": "IA3")"),
               HasSubstr("a/adapter_config.json:6: peft_type is IA3"));
   for (const char* const key :
-       {R"("use_bdlora": {"a": 1})", R"("use_rslora": true)", R"("modules_to_save": ["lm_head"])",
-        R"("rank_pattern": {"q_proj": 4})", R"("layers_to_transform": [1])", R"("of_tomorrow": 1)"})
+       {R"("use_bdlora": {"a": 1})", R"("modules_to_save": ["lm_head"])",
+        R"("rank_pattern": {"q_proj": 4})", R"("layer_replication": [[0, 1]])",
+        R"("target_parameters": ["a"])", R"("trainable_token_indices": [0])",
+        R"("megatron_config": {"a": 1})", R"("of_tomorrow": 1)"})
     EXPECT_THAT(refusal(concat(kUsual, beside, ", ", key)),
                 HasSubstr("their values would mean something else"))
         << key;
@@ -84,8 +87,72 @@ TEST(Adapters, OfWhichThereAreOtherKindsAreRefused) {
   EXPECT_THAT(
       refusal(kUsual + R"(, "target_modules": ["q_proj", "lm_head"])"),
       HasSubstr("target_modules[1] is lm_head, but adapters here stand beside self_attn.q_proj"));
-  EXPECT_THAT(refusal(kUsual + R"(, "target_modules": ".*q_proj")"),
-              HasSubstr("must be a list of"));
+  EXPECT_THAT(refusal(kUsual + R"(, "target_modules": "(?<x>q_proj")"),
+              HasSubstr("a pattern that is not understood"));
+}
+
+// What peft 0.21 chooses in check_target_module_exists.
+TEST(Adapters, StandBesideTheModulesThatPeftChooses) {
+  LlamaSpec llama;
+  llama.blocks = 2;
+  const auto targets = [&](const std::string& keys, const ModelSpec& model) {
+    return read_adapters(described(kUsual + ", " + keys), model).targets;
+  };
+  EXPECT_THAT(targets(R"("target_modules": "all-linear")", llama),
+              ElementsAre("q", "k", "v", "projection", "gate", "up", "down"));
+  EXPECT_THAT(targets(R"("target_modules": ["model.layers.0.self_attn.q_proj",
+      "model.layers.1.self_attn.q_proj", "layers.0.mlp.up_proj", "layers.1.mlp.up_proj"])",
+                      llama),
+              ElementsAre("q", "up"));
+  EXPECT_THAT(targets(R"("target_modules": ".*\\.(q|v)_proj")", llama), ElementsAre("q", "v"));
+  EXPECT_THAT(
+      targets(R"("target_modules": ["q_proj", "up_proj"], "exclude_modules": ["mlp.up_proj"])",
+              llama),
+      ElementsAre("q"));
+  EXPECT_THAT(targets(R"("target_modules": ["q_proj"], "layers_to_transform": [0, 1],
+                         "layers_pattern": "layers")",
+                      llama),
+              ElementsAre("q"));
+  GptSpec gpt;
+  gpt.blocks = 1;
+  EXPECT_THAT(targets(R"("target_modules": ["transformer.h.0.attn.c_proj"])", gpt),
+              ElementsAre("projection"));
+  EXPECT_THAT(targets(R"("target_modules": ["c_attn"], "layers_to_transform": 0)", gpt),
+              ElementsAre("qkv"));
+}
+
+TEST(Adapters, OfSomeBlocksAloneAreRefused) {
+  LlamaSpec llama;
+  llama.blocks = 2;
+  const auto refusal = [&](const std::string& keys) {
+    return input_error([&] { read_adapters(described(kUsual + ", " + keys), llama); });
+  };
+  EXPECT_THAT(refusal(R"("target_modules": ["model.layers.1.self_attn.q_proj"])"),
+              HasSubstr("target_modules mean self_attn.q_proj in block 1, but not in block 0"));
+  EXPECT_THAT(refusal(R"("target_modules": ["q_proj"], "layers_to_transform": 0)"),
+              HasSubstr("mean self_attn.q_proj in block 0, but not in block 1"));
+  EXPECT_THAT(refusal(R"("target_modules": ["model.layers.2.self_attn.q_proj"])"),
+              HasSubstr("target_modules[0] is model.layers.2.self_attn.q_proj"));
+  EXPECT_THAT(refusal(R"("target_modules": ".*(q_proj|lm_head)$")"), HasSubstr("mean lm_head, too"));
+  EXPECT_THAT(refusal(R"("target_modules": "nothing")"), HasSubstr("mean none of the modules"));
+  EXPECT_THAT(refusal(R"("target_modules": ["q_proj"], "layers_to_transform": [0, 1],
+                         "layers_pattern": ["blocks"])"),
+              HasSubstr("layers_pattern[0] is blocks, must be layers"));
+}
+
+// peft scales by alpha / sqrt(r) with use_rslora, 16 / sqrt(4) = 8 = 32 / 4.
+TEST(Adapters, OfRankStabilisedScalesHaveAnotherAlpha) {
+  const Adapters adapters =
+      read_adapters(described(R"("peft_type": "LORA", "r": 4, "lora_alpha": 16, "use_rslora": true,
+                   "target_modules": ["c_attn"])"),
+                    GptSpec{});
+  EXPECT_EQ(adapters.alpha, 32);
+  GptSpec gpt;
+  gpt.lora_rank = 4;
+  gpt.lora_alpha = adapters.alpha;
+  const io::Node written = io::parse(adapters_config(gpt, "base"), "c.json");
+  EXPECT_EQ(written.find("lora_alpha")->number(0, 99), 32);
+  EXPECT_FALSE(written.find("use_rslora").has_value());
 }
 
 TEST(Adapters, AreDescribedAsTheyAreRead) {
@@ -129,6 +196,11 @@ TEST_F(JobWithAdapters, TakesThemUp) {
   const JobSpec back = read(to_yaml(job));
   EXPECT_EQ(to_yaml(back), to_yaml(job));
   EXPECT_EQ(back.adapters, job.adapters);
+}
+
+TEST_F(JobWithAdapters, SaysThatTheyTrainWithoutDropout) {
+  EXPECT_THAT(weights_notes(job_with("")),
+              ElementsAre(HasSubstr("was made with lora_dropout: 0.05; adapters here train")));
 }
 
 TEST_F(JobWithAdapters, IsReadFromARunsOwnFileWithoutThem) {

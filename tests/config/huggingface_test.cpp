@@ -103,6 +103,50 @@ TEST(HuggingFace, BoundsTheContextByTheWindow) {
               HasSubstr("\"max_position_embeddings\": 512,"));
 }
 
+// As Qwen2Config.__post_init__ of transformers 5 chooses layer_types.
+TEST(HuggingFace, KnowsWhichLayersOfAQwen2HaveAWindow) {
+  const auto window_of = [](const std::string& more) {
+    return spec_of<LlamaSpec>(R"({"model_type": "qwen2", "num_hidden_layers": 4,
+                                  "use_sliding_window": true)" +
+                              more + "}")
+        .window;
+  };
+  EXPECT_EQ(window_of(""), std::nullopt);  // max_window_layers is 28
+  EXPECT_EQ(window_of(R"(, "max_window_layers": 4, "sliding_window": 9)"), std::nullopt);
+  EXPECT_EQ(window_of(R"(, "max_window_layers": 3, "sliding_window": 9)"), 9);
+  EXPECT_EQ(window_of(R"(, "max_window_layers": 0)"), 4096);
+  EXPECT_EQ(window_of(R"(, "max_window_layers": 0, "sliding_window": null)"), std::nullopt);
+  EXPECT_EQ(window_of(R"(, "sliding_window": 9, "layer_types": ["sliding_attention"])"), 9);
+  EXPECT_EQ(window_of(R"(, "max_window_layers": 0, "layer_types": ["full_attention"])"),
+            std::nullopt);
+}
+
+// Of LlamaConfig, MistralConfig, and Qwen2Config of transformers 5.
+TEST(HuggingFace, TakesTheDefaultsOfItsKind) {
+  const auto of = [](const std::string& kind, const std::string& more = "") {
+    return spec_of<LlamaSpec>(R"({"model_type": ")" + kind + "\"" + more + "}");
+  };
+  EXPECT_EQ(of("llama").key_value_heads(), 32);
+  EXPECT_EQ(of("llama").hidden_width(), 11008);
+  EXPECT_EQ(of("mistral").key_value_heads(), 8);
+  EXPECT_EQ(of("mistral").hidden_width(), 14336);
+  EXPECT_EQ(of("mistral", R"(, "num_key_value_heads": null)").key_value_heads(), 32);
+  EXPECT_EQ(of("qwen2").hidden_width(), 22016);
+  EXPECT_EQ(of("qwen2").vocabulary, 151936);
+  EXPECT_EQ(of("qwen2", R"(, "num_attention_heads": 64)").key_value_heads(), 32);
+}
+
+// GPT2Config.attribute_map.
+TEST(HuggingFace, ReadsAGpt2ByTheNamesOfOtherModels) {
+  const auto spec = spec_of<GptSpec>(
+      R"({"model_type": "gpt2", "hidden_size": 64, "num_attention_heads": 4,
+          "num_hidden_layers": 3, "max_position_embeddings": 32, "n_layer": 3})");
+  EXPECT_EQ(spec.width, 64);
+  EXPECT_EQ(spec.heads, 4);
+  EXPECT_EQ(spec.blocks, 3);
+  EXPECT_EQ(spec.context, 32);
+}
+
 TEST(HuggingFace, ReadsItsOwnWords) {
   GptSpec gpt{.blocks = 2, .width = 64, .heads = 4, .context = 32, .vocabulary = 300};
   gpt.tied_head = false;
@@ -157,7 +201,7 @@ class NotOurModel : public testing::TestWithParam<Refused> {};
 TEST_P(NotOurModel, IsRefusedWithTheKey) {
   const io::Node config = io::parse(GetParam().config, "w/config.json");
   const std::string message = input_error([&] { read_huggingface(config); });
-  EXPECT_THAT(message, HasSubstr("w/config.json:1"));
+  EXPECT_THAT(message, HasSubstr("w/config.json:"));
   EXPECT_THAT(message, HasSubstr(GetParam().message));
 }
 
@@ -172,6 +216,31 @@ INSTANTIATE_TEST_SUITE_P(
                 "n_inner is 128, must be 256"},
         Refused{"scaled", R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
                 "scale_attn_by_inverse_layer_idx is true"},
+        Refused{"two_names", R"({"model_type": "gpt2", "n_head": 4, "num_attention_heads": 8})",
+                "num_attention_heads is 8, but n_head, which means the same, is 4"},
+        Refused{"quantized",
+                R"({"model_type": "llama", "quantization_config": {"quant_method": "fp8"}})",
+                "quantization_config is set, but quantized weights are not taken"},
+        Refused{"pruned", R"({"model_type": "gpt2", "pruned_heads": {"0": [1]}})",
+                "pruned_heads is set"},
+        Refused{"cross", R"({"model_type": "gpt2", "add_cross_attention": true})",
+                "add_cross_attention is true"},
+        Refused{"partial", R"({"model_type": "llama", "partial_rotary_factor": 0.5})",
+                "partial_rotary_factor is 0.5, must be 1"},
+        Refused{"partial_in_rope",
+                R"({"model_type": "llama", "rope_parameters": {"partial_rotary_factor": 0.5}})",
+                "rope_parameters.partial_rotary_factor is 0.5, must be 1"},
+        Refused{"rope_by_layer",
+                R"({"model_type": "qwen2", "rope_parameters": {"full_attention": {}}})",
+                "rope_parameters.full_attention is"},
+        Refused{"original",
+                R"({"model_type": "llama", "original_max_position_embeddings": 64,
+                    "rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 1,
+                    "high_freq_factor": 4, "original_max_position_embeddings": 32}})",
+                "original_max_position_embeddings is 64, must be 32"},
+        Refused{"layer_types",
+                R"({"model_type": "qwen2", "use_sliding_window": true, "layer_types": ["x"]})",
+                "layer_types[0] is"},
         Refused{"bias", R"({"model_type": "llama", "attention_bias": true})", "attention_bias"},
         Refused{"heads", R"({"model_type": "llama", "head_dim": 256})",
                 "head_dim is 256, must be 128"},
@@ -235,9 +304,9 @@ TEST(WeightNames, OfATiedHeadAreTheEmbeddings) {
   tied.tied_head = true;
   loose.tied_head = false;
   EXPECT_EQ(WeightNames(tied).of("head", "output.weight").name, "transformer.wte.weight");
-  EXPECT_TRUE(WeightNames(tied).is_redundant("lm_head.weight"));
+  EXPECT_EQ(WeightNames(tied).extra("lm_head.weight"), Extra::kTiedHead);
   EXPECT_EQ(WeightNames(loose).of("head", "output.weight").name, "lm_head.weight");
-  EXPECT_FALSE(WeightNames(loose).is_redundant("lm_head.weight"));
+  EXPECT_EQ(WeightNames(loose).extra("lm_head.weight"), Extra::kNone);
 }
 
 TEST(WeightNames, AreCompletedWhereAFileIsOfAModelWithoutItsHead) {
@@ -248,11 +317,18 @@ TEST(WeightNames, AreCompletedWhereAFileIsOfAModelWithoutItsHead) {
   EXPECT_EQ(WeightNames(MlpSpec{}).with_head("hidden0.weight"), "hidden0.weight");
 }
 
-TEST(WeightNames, LeaveMasksAndTablesAlone) {
-  EXPECT_TRUE(WeightNames(GptSpec{}).is_redundant("h.0.attn.bias"));
-  EXPECT_FALSE(WeightNames(GptSpec{}).is_redundant("h.0.attn.c_attn.bias"));
-  EXPECT_TRUE(
-      WeightNames(LlamaSpec{}).is_redundant("model.layers.0.self_attn.rotary_emb.inv_freq"));
+TEST(WeightNames, KnowMasksAndTablesBesideTheParameters) {
+  const WeightNames gpt{GptSpec{}}, llama{LlamaSpec{}};
+  EXPECT_EQ(gpt.extra("transformer.h.10.attn.bias"), Extra::kCausalMask);
+  EXPECT_EQ(gpt.extra("transformer.h.0.attn.masked_bias"), Extra::kMaskedScore);
+  EXPECT_EQ(llama.extra("model.layers.0.self_attn.rotary_emb.inv_freq"), Extra::kAngles);
+  EXPECT_EQ(llama.extra("model.rotary_emb.inv_freq"), Extra::kAngles);
+  for (const std::string name :
+       {"transformer.h.0.attn.c_attn.bias", "transformer.h..attn.bias", "transformer.h.x.attn.bias",
+        "other.attn.bias", "model.layers.0.self_attn.rotary_emb.inv_freq"})
+    EXPECT_EQ(gpt.extra(name), Extra::kNone) << name;
+  EXPECT_EQ(llama.extra("transformer.h.0.attn.bias"), Extra::kNone);
+  EXPECT_EQ(WeightNames(VitSpec{}).extra("block1.attn.bias"), Extra::kNone);
 }
 
 TEST(WeightNames, OfOtherKindsAreLayerAndName) {

@@ -35,10 +35,13 @@ struct Adapters {
 
 /// Those of a model; nothing for a model without.
 std::optional<Adapters> adapters_of(const ModelSpec& model);
-/// Of an `adapter_config.json` for this model. Throws InputError with line and key where it is not
-/// of low rank, stands beside other weights than those of blocks, or asks for what changes the
-/// meaning of its values: ranks that differ, other scales, further weights.
+/// Reads an `adapter_config.json` for this model; `alpha` is the one that scales by alpha / rank,
+/// whatever its `use_rslora` says. Throws InputError with line and key where it is not of low rank,
+/// stands beside other weights than those of blocks or not beside the same of every block, or asks
+/// for what changes the meaning of its values: ranks that differ, further weights.
 Adapters read_adapters(const io::Node& config, const ModelSpec& model);
+/// The share of an adapter's inputs that peft zeroes in training, and training here does not.
+double adapters_dropout(const io::Node& config);
 /// The `adapter_config.json` of a model that has adapters, beside the weights in `base`.
 std::string adapters_config(const ModelSpec& model, const std::string& base);
 

@@ -44,6 +44,21 @@ struct WeightPlace {
 /// nothing for other chains than gpt and llama.
 std::vector<std::pair<std::string, std::string>> linear_modules(const ModelSpec& model);
 
+/// What the modules of a block are called in transformers before their names within it:
+/// "transformer.h.3." of a gpt, "model.layers.3." of a llama.
+std::string module_of_block(const ModelSpec& model, int block);
+/// Modules with parameters outside the blocks: "lm_head", "model.embed_tokens", "model.norm".
+std::vector<std::string> other_modules(const ModelSpec& model);
+
+/// A tensor that a file may hold beside the parameters, if its values say nothing new.
+enum class Extra {
+  kNone,         ///< it may not
+  kCausalMask,   ///< "attn.bias" of a GPT-2, [1, 1, n, n]: ones up to the diagonal
+  kMaskedScore,  ///< "attn.masked_bias" of a GPT-2: the score of what is masked, -10000 or less
+  kAngles,       ///< "rotary_emb.inv_freq" of a llama: radians per position of each pair, [D/2]
+  kTiedHead,     ///< "lm_head.weight" of a model with a tied head: the embedding
+};
+
 /// Names of a chain's parameters and buffers in files of weights, whatever its grain.
 class WeightNames {
  public:
@@ -60,9 +75,8 @@ class WeightNames {
   /// Of a tensor in a file: the same, or what it is called where the model has its head:
   /// "h.0.ln_1.bias" is "transformer.h.0.ln_1.bias".
   std::string with_head(std::string_view name) const;
-  /// Whether it says nothing that the model would have to take up: masks, tables of angles, a tied
-  /// weight a second time.
-  bool is_redundant(std::string_view name) const;
+  /// Which tensor beside the parameters has this (completed) name.
+  Extra extra(std::string_view name) const;
 
  private:
   std::string kind_;
