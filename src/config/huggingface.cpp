@@ -175,7 +175,11 @@ std::optional<int> window_of(const ForeignConfig& config) {
 
 bool has_sliding_layer(const ForeignConfig& config) {
   const auto types = config.find("layer_types");
-  if (!types) return config.whole("num_hidden_layers", 32) > config.count("max_window_layers", 28);
+  const auto blocks = config.whole("num_hidden_layers", 32);
+  if (!types) return blocks > config.count("max_window_layers", 28);
+  if (!std::cmp_equal(types->list().size(), blocks))
+    config.fail("layer_types", concat("has ", types->list().size(), " entries, but the model has ",
+                                      blocks, " blocks: must have one for each"));
   bool has_one = false;
   for (const io::Node& type : types->list())
     has_one |= type.choice({"full_attention", "sliding_attention"}) == "sliding_attention";

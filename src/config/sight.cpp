@@ -4,7 +4,6 @@
 #include "foreign_config.h"
 
 #include "trireme/config/huggingface.h"
-#include "trireme/core/text.h"
 
 #include <string>
 #include <variant>
@@ -26,9 +25,6 @@ std::vector<bool> windowed_blocks(const ForeignConfig& config, int blocks) {
   std::vector<bool> all(static_cast<std::size_t>(blocks), true);
   if (config.find("model_type")->text() != "qwen2") return all;
   const auto types = config.find("layer_types");
-  if (types && types->list().size() != all.size())
-    config.fail("layer_types", concat("has ", types->list().size(), " entries, but the model has ",
-                                      blocks, " blocks: must have one for each"));
   const auto first = config.find("max_window_layers");
   const std::int64_t full = first ? first->integer(0, kMostBlocks) : kFullQwenBlocks;
   for (std::size_t block = 0; block < all.size(); ++block)

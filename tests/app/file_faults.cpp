@@ -1,5 +1,6 @@
-// Preloaded before a program: the n-th call on files under a folder fails, or kills the process there, as a crash or a full disk
-// would. Calls are counted over all threads: opening, reading, writing, flushing, renaming, linking, removing, making folders.
+// Preloaded before a program: the n-th call on files under a folder fails, or kills the process
+// there, as a crash or a full disk would. Calls are counted over all threads: opening, reading,
+// writing, flushing, renaming, linking, removing, making folders.
 //
 //   FILE_FAULTS_UNDER  the folder, an absolute path
 //   FILE_FAULTS_AT     which call, from 1; 0 or unset: none
@@ -48,7 +49,8 @@ bool fails() {
 
 bool is_under(const char* path) {
   const char* const folder = faults().under;
-  return folder != nullptr && path != nullptr && std::strncmp(path, folder, std::strlen(folder)) == 0;
+  return folder != nullptr && path != nullptr &&
+         std::strncmp(path, folder, std::strlen(folder)) == 0;
 }
 
 bool is_under(int descriptor) {
@@ -77,20 +79,27 @@ __attribute__((destructor)) void write_count() {
 }  // namespace
 
 // A call of the C library by the same name and arguments, unless it is the one that fails.
-#define FAULTY(result, name, where, parameters, arguments)              \
-  extern "C" result name parameters {                                   \
-    static auto* const call = real<result parameters>(#name);           \
-    if (is_under(where) && fails()) return static_cast<result>(-1);     \
-    return call arguments;                                              \
+#define FAULTY(result, name, where, parameters, arguments)          \
+  extern "C" result name parameters {                               \
+    static auto* const call = real<result parameters>(#name);       \
+    if (is_under(where) && fails()) return static_cast<result>(-1); \
+    return call arguments;                                          \
   }
 
-FAULTY(ssize_t, read, descriptor, (int descriptor, void* bytes, size_t size), (descriptor, bytes, size))
-FAULTY(ssize_t, pread, descriptor, (int descriptor, void* bytes, size_t size, off_t at), (descriptor, bytes, size, at))
-FAULTY(ssize_t, pread64, descriptor, (int descriptor, void* bytes, size_t size, off64_t at), (descriptor, bytes, size, at))
-FAULTY(ssize_t, write, descriptor, (int descriptor, const void* bytes, size_t size), (descriptor, bytes, size))
-FAULTY(ssize_t, pwrite, descriptor, (int descriptor, const void* bytes, size_t size, off_t at), (descriptor, bytes, size, at))
-FAULTY(ssize_t, pwrite64, descriptor, (int descriptor, const void* bytes, size_t size, off64_t at), (descriptor, bytes, size, at))
-FAULTY(ssize_t, writev, descriptor, (int descriptor, const iovec* parts, int count), (descriptor, parts, count))
+FAULTY(ssize_t, read, descriptor, (int descriptor, void* bytes, size_t size),
+       (descriptor, bytes, size))
+FAULTY(ssize_t, pread, descriptor, (int descriptor, void* bytes, size_t size, off_t at),
+       (descriptor, bytes, size, at))
+FAULTY(ssize_t, pread64, descriptor, (int descriptor, void* bytes, size_t size, off64_t at),
+       (descriptor, bytes, size, at))
+FAULTY(ssize_t, write, descriptor, (int descriptor, const void* bytes, size_t size),
+       (descriptor, bytes, size))
+FAULTY(ssize_t, pwrite, descriptor, (int descriptor, const void* bytes, size_t size, off_t at),
+       (descriptor, bytes, size, at))
+FAULTY(ssize_t, pwrite64, descriptor, (int descriptor, const void* bytes, size_t size, off64_t at),
+       (descriptor, bytes, size, at))
+FAULTY(ssize_t, writev, descriptor, (int descriptor, const iovec* parts, int count),
+       (descriptor, parts, count))
 FAULTY(int, fsync, descriptor, (int descriptor), (descriptor))
 FAULTY(int, fdatasync, descriptor, (int descriptor), (descriptor))
 FAULTY(int, ftruncate, descriptor, (int descriptor, off_t size), (descriptor, size))
@@ -115,11 +124,11 @@ FAULTY(int, mkdir, path, (const char* path, mode_t mode), (path, mode))
 FAULTY_OPEN(open)
 FAULTY_OPEN(open64)
 
-#define FAULTY_FOPEN(name)                                                        \
-  extern "C" std::FILE* name(const char* path, const char* mode) {                \
-    static auto* const call = real<std::FILE*(const char*, const char*)>(#name);  \
-    if (is_under(path) && fails()) return nullptr;                                \
-    return call(path, mode);                                                      \
+#define FAULTY_FOPEN(name)                                                       \
+  extern "C" std::FILE* name(const char* path, const char* mode) {               \
+    static auto* const call = real<std::FILE*(const char*, const char*)>(#name); \
+    if (is_under(path) && fails()) return nullptr;                               \
+    return call(path, mode);                                                     \
   }
 FAULTY_FOPEN(fopen)
 FAULTY_FOPEN(fopen64)

@@ -32,11 +32,12 @@ class SlowDisk : public testing::TestWithParam<const char*> {};
 
 TEST_P(SlowDisk, EndsNoJob) {
   const TemporaryFolder folder;
-  const CommandResult run = run_command(
-      concat("ASAN_OPTIONS=verify_asan_link_order=0 SLOW_FSYNC=", GetParam(), " SLOW_SECONDS=7 LD_PRELOAD=", SLOW_FSYNC_LIBRARY, " ",
-             train(folder,
-                   "--set pipeline.stages=2 --set pipeline.timeout=5s "
-                   "--set checkpoint.every=3 --set checkpoint.background=false")));
+  const CommandResult run =
+      run_command(concat("ASAN_OPTIONS=verify_asan_link_order=0 SLOW_FSYNC=", GetParam(),
+                         " SLOW_SECONDS=7 LD_PRELOAD=", SLOW_FSYNC_LIBRARY, " ",
+                         train(folder,
+                               "--set pipeline.stages=2 --set pipeline.timeout=5s "
+                               "--set checkpoint.every=3 --set checkpoint.background=false")));
 
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_TRUE(fs::exists(small_run(folder) / "checkpoints/step-3/manifest.json"));

@@ -133,7 +133,8 @@ TEST(Adapters, OfSomeBlocksAloneAreRefused) {
               HasSubstr("mean self_attn.q_proj in block 0, but not in block 1"));
   EXPECT_THAT(refusal(R"("target_modules": ["model.layers.2.self_attn.q_proj"])"),
               HasSubstr("target_modules[0] is model.layers.2.self_attn.q_proj"));
-  EXPECT_THAT(refusal(R"("target_modules": ".*(q_proj|lm_head)$")"), HasSubstr("mean lm_head, too"));
+  EXPECT_THAT(refusal(R"("target_modules": ".*(q_proj|lm_head)$")"),
+              HasSubstr("mean lm_head, too"));
   EXPECT_THAT(refusal(R"("target_modules": "nothing")"), HasSubstr("mean none of the modules"));
   EXPECT_THAT(refusal(R"("target_modules": ["q_proj"], "layers_to_transform": [0, 1],
                          "layers_pattern": ["blocks"])"),

@@ -116,9 +116,13 @@ TEST(HuggingFace, KnowsWhichLayersOfAQwen2HaveAWindow) {
   EXPECT_EQ(window_of(R"(, "max_window_layers": 3, "sliding_window": 9)"), 9);
   EXPECT_EQ(window_of(R"(, "max_window_layers": 0)"), 4096);
   EXPECT_EQ(window_of(R"(, "max_window_layers": 0, "sliding_window": null)"), std::nullopt);
-  EXPECT_EQ(window_of(R"(, "sliding_window": 9, "layer_types": ["sliding_attention"])"), 9);
-  EXPECT_EQ(window_of(R"(, "max_window_layers": 0, "layer_types": ["full_attention"])"),
-            std::nullopt);
+  const std::string full = R"("full_attention", "full_attention", "full_attention", )";
+  EXPECT_EQ(
+      window_of(R"(, "sliding_window": 9, "layer_types": [)" + full + R"("sliding_attention"])"),
+      9);
+  EXPECT_EQ(
+      window_of(R"(, "max_window_layers": 0, "layer_types": [)" + full + R"("full_attention"])"),
+      std::nullopt);
 }
 
 // Of LlamaConfig, MistralConfig, and Qwen2Config of transformers 5.
@@ -238,9 +242,14 @@ INSTANTIATE_TEST_SUITE_P(
                     "rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 1,
                     "high_freq_factor": 4, "original_max_position_embeddings": 32}})",
                 "original_max_position_embeddings is 64, must be 32"},
-        Refused{"layer_types",
-                R"({"model_type": "qwen2", "use_sliding_window": true, "layer_types": ["x"]})",
-                "layer_types[0] is"},
+        Refused{
+            "layer_types",
+            R"({"model_type": "qwen2", "use_sliding_window": true, "num_hidden_layers": 1, "layer_types": ["x"]})",
+            "layer_types[0] is"},
+        Refused{"too_few_layer_types",
+                R"({"model_type": "qwen2", "use_sliding_window": true, "num_hidden_layers": 2,
+                    "layer_types": ["full_attention"]})",
+                "layer_types has 1 entries, but the model has 2 blocks"},
         Refused{"bias", R"({"model_type": "llama", "attention_bias": true})", "attention_bias"},
         Refused{"heads", R"({"model_type": "llama", "head_dim": 256})",
                 "head_dim is 256, must be 128"},

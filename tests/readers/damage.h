@@ -8,15 +8,44 @@
 
 namespace trireme::readers {
 
-/// One to four changes of `text`, each at a random place: a flipped bit, another byte, a stretch that
-/// is removed, repeated or swapped with another, an end that is cut off, or a word put in that
+/// One to four changes of `text`, each at a random place: a flipped bit, another byte, a stretch
+/// that is removed, repeated or swapped with another, an end that is cut off, or a word put in that
 /// readers have stumbled over (numbers beyond every range, brackets, bytes that are no UTF-8).
 inline std::string damaged(std::string text, std::mt19937& random) {
-  static const std::string kWords[] = {
-      "-1", "0", "1e400", "nan", ".inf", "null", "~", "true", "[", "]", "{", "}", "\"", "'", ": ",
-      "- ", "\n", "\t", std::string(1, '\0'), "\xff", "\xc3\x28", "\x1b[2J", "18446744073709551616",
-      "-9223372036854775808", "9223372036854775807", "1e-400", "&a ", "*a ", "!!binary ", "<<: ",
-      "999999999999999999999999999999", "0x10", "1_000", "\xef\xbb\xbf"};
+  static const std::string kWords[] = {"-1",
+                                       "0",
+                                       "1e400",
+                                       "nan",
+                                       ".inf",
+                                       "null",
+                                       "~",
+                                       "true",
+                                       "[",
+                                       "]",
+                                       "{",
+                                       "}",
+                                       "\"",
+                                       "'",
+                                       ": ",
+                                       "- ",
+                                       "\n",
+                                       "\t",
+                                       std::string(1, '\0'),
+                                       "\xff",
+                                       "\xc3\x28",
+                                       "\x1b[2J",
+                                       "18446744073709551616",
+                                       "-9223372036854775808",
+                                       "9223372036854775807",
+                                       "1e-400",
+                                       "&a ",
+                                       "*a ",
+                                       "!!binary ",
+                                       "<<: ",
+                                       "999999999999999999999999999999",
+                                       "0x10",
+                                       "1_000",
+                                       "\xef\xbb\xbf"};
   const auto below = [&](std::size_t end) {
     return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
   };

@@ -1,8 +1,8 @@
-// Damaged files are read as what they say, or refused by an InputError: no other exception, no crash (the pure build runs this under
-// sanitizers), and what was read can be written and read again.
+// Damaged files are read as what they say, or refused by an InputError: no other exception, no
+// crash (the pure build runs this under sanitizers), and what was read can be written and read
+// again.
 // SPDX-License-Identifier: Apache-2.0
 #include "readers/damage.h"
-
 #include "support/temporary_folder.h"
 #include "support/trials.h"
 
@@ -120,7 +120,8 @@ TEST(DamagedFiles, OfManifestsAreRefused) {
   const std::string good = checkpoint::to_json(manifest);
   expect_read_or_refused(good, [&](const std::string& text) {
     // Its own digest stands in it: what is read is what was written.
-    EXPECT_EQ(checkpoint::to_json(checkpoint::read_manifest(io::parse(text, "manifest.json"))), good);
+    EXPECT_EQ(checkpoint::to_json(checkpoint::read_manifest(io::parse(text, "manifest.json"))),
+              good);
   });
 }
 
@@ -149,7 +150,8 @@ TEST(DamagedFiles, OfTensorsAreReadOrRefused) {
 TEST(DamagedFiles, OfModelsFromElsewhereAreReadOrRefused) {
   const std::string gpt = R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2",
  "vocab_size": 256, "n_positions": 32, "n_embd": 48, "n_layer": 2, "n_head": 3, "layer_norm_epsilon": 1e-05})";
-  const std::string llama = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32,
+  const std::string llama =
+      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32,
  "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
  "vocab_size": 128, "max_position_embeddings": 64, "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "hidden_act": "silu"})";
   for (const std::string& good : {gpt, llama})
