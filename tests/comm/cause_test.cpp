@@ -4,6 +4,7 @@
 #include "comm/transport.h"
 
 #include "trireme/comm/local.h"
+#include "trireme/core/out_of_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ const std::vector<RootError>& root_errors() {
       {[] { throw InputError("a file"); }, Ending::kWrongInput, "a file"},
       {[] { throw EndingError(Ending::kDoesNotFit, "a budget"); }, Ending::kDoesNotFit, "a budget"},
       {[] { throw DeviceError("a disk"); }, Ending::kFailed, "a disk"},
-      {[] { throw std::bad_alloc(); }, Ending::kFailed, std::bad_alloc().what()},
+      {[] { throw std::bad_alloc(); }, Ending::kFailed, kOutOfMemory},
       {[] { throw Interrupted("stopped"); }, Ending::kStopped, "stopped"},
       {[] { throw CommError("waited 3 s"); }, Ending::kFailed, "waited 3 s"}};
   return kErrors;

@@ -126,11 +126,12 @@ TEST(Retape, EndsWithTheLastTensorThatTheBackwardNeeds) {
   EXPECT_TRUE(tape.outputs.empty());
 }
 
-/// Hands on a parameter, the target and a buffer.
+/// Hands on a parameter and a buffer; as the last layer, the target as its loss.
 class Shows final : public Layer {
  public:
   Values forward(const Values& input, const Context& run) override {
-    return {input[0] + query_, query_.expand({2, 4}), run.target.at(0), state_};
+    if (!run.target.empty()) return {run.target[0]};
+    return {input[0] + query_, query_.expand({2, 4}), state_};
   }
   at::Tensor query_ = add_parameter("query", at::ones({4}));
   at::Tensor state_ = add_buffer("state", at::ones({4}));
@@ -138,14 +139,17 @@ class Shows final : public Layer {
 
 TEST(Outputs, NeverShareBytesWithWhatTheLayerOnlyShows) {
   Shows layer;
-  const Context run = context(true, {at::ones({2})});
-  const Tape tape = taped_forward(layer, {at::ones({2, 4})}, run, Precision::kFloat32,
-                                  InputGradient::kNeeded, TapeUse::kMayMove);
+  const auto tape_of = [&layer](const Context& run) {
+    return taped_forward(layer, {at::ones({2, 4})}, run, Precision::kFloat32,
+                         InputGradient::kNeeded, TapeUse::kMayMove);
+  };
+  const Tape tape = tape_of(context(true));
+  const Context last = context(true, {at::ones({})});
 
   EXPECT_FALSE(tape.outputs.at(1).storage().is_alias_of(layer.query_.storage()));
-  EXPECT_FALSE(tape.outputs.at(2).storage().is_alias_of(run.target[0].storage()));
-  EXPECT_FALSE(tape.outputs.at(3).storage().is_alias_of(layer.state_.storage()));
+  EXPECT_FALSE(tape.outputs.at(2).storage().is_alias_of(layer.state_.storage()));
   EXPECT_TRUE(at::equal(tape.outputs.at(1), at::ones({2, 4})));
+  EXPECT_FALSE(tape_of(last).outputs.at(0).storage().is_alias_of(last.target[0].storage()));
 }
 
 TEST(Outline, HoldsNeitherItsInputNorWhatTheForwardSaved) {
