@@ -260,14 +260,28 @@ void ScriptLayer::fail(const std::string& message) const {
 
 namespace {
 
+/// Where a line begins after `from` that names an error as the interpreter does ("RuntimeError:
+/// ..."): lines of the source may stand before it. `from` where there is none.
+std::size_t named_error(const std::string& words, std::size_t from) {
+  for (std::size_t line = from; line < words.size();) {
+    const std::size_t end = std::min(words.find('\n', line), words.size());
+    const std::string_view text = std::string_view(words).substr(line, end - line);
+    const std::string_view name = text.substr(0, text.find_first_of(": "));
+    if (name.ends_with("Error") || name.ends_with("Exception")) return line;
+    line = end + 1;
+  }
+  return from;
+}
+
 std::string reason_first(const std::string& words) {
   constexpr std::string_view kHere = "<--- HERE\n", kHead = "The following operation failed";
   const std::size_t here = words.rfind(kHere);
   if (words.rfind(kHead, 0) != 0 || here == std::string::npos) return words;
-  std::string reason = words.substr(here + kHere.size());
+  const std::size_t begin = named_error(words, here + kHere.size());
+  std::string reason = words.substr(begin);
   while (!reason.empty() && reason.back() == '\n') reason.pop_back();
   const std::size_t trace = words.find('\n') + 1;
-  return concat(reason, "\n", words.substr(trace, here + kHere.size() - 1 - trace));
+  return concat(reason, "\n", words.substr(trace, begin - 1 - trace));
 }
 
 bool is_of_memory(const std::string& words) {
