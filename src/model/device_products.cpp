@@ -76,13 +76,14 @@ Linears* linears_at(const torch::autograd::Edge& edge) {
 /// What a linear layer's backward gives; its edges are those of x, weight and bias, in this order.
 struct LinearNode : Linears {
   SavedVariable x, weight;
+  bool has_columns = false;  ///< x is a matrix whose columns lie one after the other
 
   variable_list apply(variable_list&& gradients) override {
     const at::Tensor& dy = gradients[0];
     if (!dy.defined()) return variable_list(3);
     at::Tensor of_x, of_weight, of_bias;
     PartSums sums;
-    if (task_should_compute_output(0)) of_x = at::matmul(dy, weight.unpack());
+    if (task_should_compute_output(0)) of_x = x_gradient(dy);
     if (task_should_compute_output(1))
       of_weight = gradient_by_product(next_edge(1), rows_of(dy), rows_of(x.unpack()),
                                       ProductTime::kMayWait);
@@ -95,6 +96,14 @@ struct LinearNode : Linears {
     x.reset_data();
     weight.reset_data();
     known = {};
+  }
+
+ private:
+  /// Multiplied as LibTorch does it, whose gradient lies as x does: on some processors the bits of
+  /// a product and of its transpose differ.
+  at::Tensor x_gradient(const at::Tensor& dy) {
+    const at::Tensor weight_OI = weight.unpack();
+    return has_columns ? at::mm(weight_OI.t(), dy.t()).t() : at::matmul(dy, weight_OI);
   }
 };
 
@@ -278,6 +287,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight_OI, const at::Te
     return at::linear(x, weight_OI, bias_O);
   const auto node = node_of<LinearNode>(x, weight_OI, bias_O);
   if (weight_OI.requires_grad()) node->x = SavedVariable(x, /*is_output=*/false);
+  node->has_columns = x.dim() == 2 && x.stride(0) == 1 && x.stride(1) == x.size(0);
   return result_of(node, x, weight_OI, bias_O);
 }
 
