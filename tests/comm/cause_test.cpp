@@ -142,7 +142,7 @@ TEST(RunLocal, EndsWithTheCauseThoughAConsequenceIsReportedFirst) {
       ADD_FAILURE() << "no error";
     } catch (const std::exception& thrown) {
       EXPECT_EQ(ending_of(thrown), error.ending) << thrown.what();
-      EXPECT_EQ(thrown.what(), error.text);
+      EXPECT_EQ(words_of(thrown), error.text);
     }
     EXPECT_EQ(first,
               "rank 3 failed: rank 3: an earlier transfer of this stream with rank 2 was given up: "
