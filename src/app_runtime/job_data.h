@@ -5,6 +5,7 @@
 #include "trireme/config/job.h"
 #include "trireme/data/dataset.h"
 #include "trireme/model/chain.h"
+#include "trireme/runtime/trainer.h"
 
 #include <memory>
 #include <string>
@@ -17,5 +18,9 @@ std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
 
 /// Of all examples, and of the files that the model's layers are read from where there are some.
 std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset);
+
+/// What a trainer loads in each step and validation. The data set must outlive it.
+runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,
+                              const data::Dataset& dataset);
 
 }  // namespace trireme::app

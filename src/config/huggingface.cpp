@@ -2,6 +2,7 @@
 #include "trireme/config/huggingface.h"
 
 #include "foreign_config.h"
+#include "llama_sight.h"
 
 #include "trireme/core/text.h"
 
@@ -43,10 +44,10 @@ void read_rope(const ForeignConfig& config, LlamaSpec& into);
 void read_scaling(const ForeignConfig& rope, const std::string& kind, LlamaSpec& into);
 /// Throws InputError unless all of a head is turned.
 void require_whole_heads(const ForeignConfig& config);
+/// Of a llama.
+int blocks_of(const ForeignConfig& config);
 /// How many tokens a token of a llama sees, itself included; nothing: all.
 std::optional<int> window_of(const ForeignConfig& config);
-/// Whether a Qwen2 with use_sliding_window has a layer with a window.
-bool has_sliding_layer(const ForeignConfig& config);
 
 JsonEntries entries_of(const GptSpec& spec);
 JsonEntries entries_of(const LlamaSpec& spec);
@@ -56,6 +57,30 @@ std::string rope_scaling_of(const LlamaSpec& spec);
 std::string token_ids(const std::optional<io::Node>& node);
 
 }  // namespace
+
+int most_positions(const ForeignConfig& config) {
+  return config.whole(kPositions, defaults_of(config.find("model_type")->text()).positions);
+}
+
+std::vector<bool> windowed_blocks(const ForeignConfig& config, int blocks) {
+  const auto type = config.find("model_type");
+  const bool is_mistral = type && type->text() == "mistral";
+  const bool is_qwen =
+      type && type->text() == kWithBiases && config.flag("use_sliding_window", false);
+  std::vector<bool> windowed(static_cast<std::size_t>(blocks), is_mistral);
+  if (!is_qwen) return windowed;
+  const auto types = config.find("layer_types");
+  if (types && types->list().size() != windowed.size())
+    config.fail("layer_types", concat("has ", types->list().size(), " entries, but the model has ",
+                                      blocks, " blocks: must have one for each"));
+  const int first = types ? 0 : config.count("max_window_layers", 28);
+  for (std::size_t block = 0; block < windowed.size(); ++block)
+    windowed[block] = types
+                          ? types->list()[block].choice({"full_attention", "sliding_attention"}) ==
+                                "sliding_attention"
+                          : std::cmp_greater_equal(block, first);
+  return windowed;
+}
 
 ModelSpec read_huggingface(const io::Node& node) {
   const ForeignConfig config(node);
@@ -140,14 +165,14 @@ LlamaDefaults defaults_of(const std::string& model_type) {
 LlamaSpec read_llama(const ForeignConfig& config) {
   LlamaSpec spec;
   const LlamaDefaults defaults = defaults_of(config.find("model_type")->text());
-  spec.blocks = config.whole("num_hidden_layers", 32);
+  spec.blocks = blocks_of(config);
   spec.width = config.whole("hidden_size", 4096);
   spec.heads = config.whole("num_attention_heads", 32);
   // One that is null is that of the heads, one that is missing has a default of its own.
   spec.kv_heads = config.has(kKvHeads) ? config.whole(kKvHeads, spec.heads)
                                        : defaults.kv_heads.value_or(spec.heads);
   spec.hidden = config.whole("intermediate_size", defaults.hidden);
-  spec.context = std::min(kDefaultContext, config.whole(kPositions, defaults.positions));
+  spec.context = std::min(kDefaultContext, most_positions(config));
   spec.vocabulary = config.whole("vocab_size", defaults.vocabulary);
   spec.tied_head = config.flag("tie_word_embeddings", false);
   spec.norm_epsilon = config.number("rms_norm_eps", 1e-6);
@@ -162,28 +187,15 @@ LlamaSpec read_llama(const ForeignConfig& config) {
   return spec;
 }
 
-std::optional<int> window_of(const ForeignConfig& config) {
-  const auto type = config.find("model_type");
-  const bool is_mistral = type && type->text() == "mistral";
-  const bool is_qwen = type && type->text() == kWithBiases;
-  if (is_mistral ||
-      (is_qwen && config.flag("use_sliding_window", false) && has_sliding_layer(config)))
-    // What is not there has transformers' default; null stands for none.
-    return config.has(kWindow) ? config.whole(kWindow) : kDefaultWindow;
-  return std::nullopt;
+int blocks_of(const ForeignConfig& config) {
+  return config.whole("num_hidden_layers", 32);
 }
 
-bool has_sliding_layer(const ForeignConfig& config) {
-  const auto types = config.find("layer_types");
-  const auto blocks = config.whole("num_hidden_layers", 32);
-  if (!types) return blocks > config.count("max_window_layers", 28);
-  if (!std::cmp_equal(types->list().size(), blocks))
-    config.fail("layer_types", concat("has ", types->list().size(), " entries, but the model has ",
-                                      blocks, " blocks: must have one for each"));
-  bool has_one = false;
-  for (const io::Node& type : types->list())
-    has_one |= type.choice({"full_attention", "sliding_attention"}) == "sliding_attention";
-  return has_one;
+std::optional<int> window_of(const ForeignConfig& config) {
+  const std::vector<bool> blocks = windowed_blocks(config, blocks_of(config));
+  if (std::find(blocks.begin(), blocks.end(), true) == blocks.end()) return std::nullopt;
+  // What is not there has transformers' default; null stands for none.
+  return config.has(kWindow) ? config.whole(kWindow) : kDefaultWindow;
 }
 
 void read_rope(const ForeignConfig& config, LlamaSpec& into) {

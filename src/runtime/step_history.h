@@ -22,6 +22,9 @@ struct Mean {
 /// The mean of the last `count` values, of all where there are fewer; 0 where there is none.
 Mean mean_of_last(const std::vector<double>& values, int count);
 
+/// 1 - what the ranks compute / (ranks x step), at least 0; 0 where no step was made.
+double bubble_of(const std::vector<RankFigures>& ranks, Seconds step);
+
 /// Places of steps among those of a run.
 struct TypicalSteps {
   std::size_t median = 0;    ///< took the median time

@@ -374,10 +374,7 @@ Outcome Trainer::Impl::outcome() {
     outcome.tokens_per_s =
         static_cast<double>(tokens) / static_cast<double>(made) / outcome.step.count();
   }
-  double compute = 0;
-  for (const RankFigures& rank : outcome.ranks) compute += rank.times.compute().count();
-  const double available = static_cast<double>(outcome.ranks.size()) * outcome.step.count();
-  outcome.bubble = available > 0 ? std::max(0.0, 1 - compute / available) : 0;
+  outcome.bubble = bubble_of(outcome.ranks, outcome.step);
   return outcome;
 }
 
