@@ -293,15 +293,23 @@ TEST_F(SavedRun, WhoseTrainingDivergedSaysSo) {
   ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
   const std::string file = out_ + "/model.safetensors";
   std::string bytes = text_of(file);
-  // All values become NaN; what says where they are stands before them.
-  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.rfind('}')) + 1, bytes.end(), '\xFF');
-  own_.file("model/model.safetensors", bytes);
+  // What says where the values are stands before them.
+  const auto fill = [&, begin = bytes.rfind('}') + 1](char byte) {
+    std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.end(), byte);
+    own_.file("model/model.safetensors", bytes);
+  };
+  fill('\x7F');  // all values are 3.4e38: finite, their products are not
   for (const char* const temperature : {"1", "0"}) {
     const CommandResult said =
         trireme("generate " + out_ + " --prompt-tokens 1 --temperature " + temperature);
     EXPECT_EQ(said.exit_code, 1);
     EXPECT_THAT(said.errors, HasSubstr(out_ + ": the model gives no finite values"));
   }
+  fill('\xFF');  // NaN
+  const CommandResult refused = trireme("generate " + out_ + " --prompt-tokens 1");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("model.safetensors: tensor '"));
+  EXPECT_THAT(refused.errors, HasSubstr("' holds nan at place "));
   const CommandResult said = trireme("generate " + run() + " --prompt-tokens 1 --temperature nan");
   EXPECT_EQ(said.exit_code, 2);
   EXPECT_THAT(said.errors, HasSubstr("--temperature: is nan, must be a number from 0 to 1000"));
