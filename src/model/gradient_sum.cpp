@@ -4,15 +4,19 @@
 #include "trireme/model/pending_products.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace trireme::model {
 namespace {
+
+constexpr std::int64_t kNumbersPerTask = 32768;
 
 /// Takes a weight's gradient as soon as the backward has it.
 class Hook final : public torch::autograd::PostAccumulateGradHook {
@@ -30,6 +34,30 @@ class Hook final : public torch::autograd::PostAccumulateGradHook {
  private:
   std::shared_ptr<GradientSum> sum_;
 };
+
+template <class Number>
+void add_numbers(const at::Tensor& sum, const at::Tensor& x) {
+  float* const to = sum.mutable_data_ptr<float>();
+  const Number* const from = x.const_data_ptr<Number>();
+  at::parallel_for(0, x.numel(), kNumbersPerTask, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] += static_cast<float>(from[i]);
+  });
+}
+
+/// sum += x with the bits of LibTorch's add_, which makes a float32 copy of a narrower x first: the
+/// later micro-batches of a step would take more memory than the first one. False where x is not of
+/// that kind.
+bool add_without_copy(const at::Tensor& sum, const at::Tensor& x) {
+  const bool lie_alike = sum.is_contiguous() && x.is_contiguous() && sum.sizes() == x.sizes();
+  if (!sum.is_cpu() || !x.is_cpu() || sum.scalar_type() != at::kFloat || !lie_alike) return false;
+  if (x.scalar_type() == at::kBFloat16)
+    add_numbers<at::BFloat16>(sum, x);
+  else if (x.scalar_type() == at::kHalf)
+    add_numbers<at::Half>(sum, x);
+  else
+    return false;
+  return true;
+}
 
 }  // namespace
 
@@ -64,7 +92,10 @@ void GradientSum::add(const at::Tensor& gradient) {
     return;
   }
   if (device_accumulate(value_, gradient, is_first)) return;
-  is_first ? value_.copy_(gradient) : value_.add_(gradient);
+  if (is_first)
+    value_.copy_(gradient);
+  else if (!add_without_copy(value_, gradient))
+    value_.add_(gradient);
 }
 
 void GradientSum::add_product(const at::Tensor& dy_NO, const at::Tensor& x_NI) {

@@ -57,6 +57,24 @@ TEST(GradientSums, OfBfloat16WeightsAreFloat32) {
   EXPECT_EQ(sums.of(0)[0].item<float>(), 1000);  // in bfloat16 it ends at 256
 }
 
+// Narrow gradients are added by our own loop, as long as they lie as their sum does.
+TEST(GradientSums, OfNarrowGradientsHaveTheBitsOfLibTorchsSum) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor w = weight({300, 500}, type);
+    GradientSums sums({w});
+    at::Tensor expected = at::zeros({300, 500});
+    for (int i = 0; i < 4; ++i) {
+      const bool is_crossed = i == 3;
+      const at::Tensor gradient =
+          is_crossed ? at::randn({500, 300}).to(type).t() : at::randn({300, 500}).to(type);
+      w.backward(gradient);
+      expected.add_(gradient);
+    }
+    EXPECT_TRUE(at::equal(sums.of(0), expected)) << type;
+    EXPECT_GT(sums.of(0).std().item<float>(), 1);
+  }
+}
+
 TEST(GradientSums, LetGoOfWeightsWhenTheyEnd) {
   const at::Tensor w = weight({4});
   { const GradientSums sums({w}); }
