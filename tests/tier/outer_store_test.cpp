@@ -38,8 +38,7 @@ TEST_P(AnyStore, GivesBackWhatItWasGiven) {
   std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
   for (std::uint32_t round = 0; round < 400; ++round) {
     const std::size_t size = random() % 3000;
-    if (store.used() + OuterStore::room_for(Bytes(static_cast<std::int64_t>(size))) <=
-        store.capacity()) {
+    if (store.used() + Bytes(static_cast<std::int64_t>(size)) <= store.capacity()) {
       OuterStore::Place place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
       std::vector<std::byte> bytes = random_bytes(size, round);
       store.write(place, bytes);
@@ -59,7 +58,32 @@ TEST_P(AnyStore, GivesBackWhatItWasGiven) {
 
 INSTANTIATE_TEST_SUITE_P(Tiers, AnyStore,
                          testing::Values(std::pair(16384, 0), std::pair(0, 16384),
-                                         std::pair(4096, 12288)));
+                                         std::pair(4096, 12288), std::pair(4001, 12347),
+                                         std::pair(1, 16001), std::pair(16001, 1)));
+
+TEST(OuterStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFileIs) {
+  // Odd sizes, small ones among them, and a border before every byte of the first ones.
+  std::vector<std::int64_t> sizes{1, 63, 65, 4, 1000, 12, 2048, 7, 127};
+  std::int64_t all = 0;
+  for (const std::int64_t size : sizes) all += size;
+  for (std::int64_t host = 0; host <= all; host += host < 260 ? 1 : 97) {
+    SCOPED_TRACE(host);
+    OuterStore store({.host = Bytes(host), .disk = Bytes(all - host), .checksums = true});
+    std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
+    for (const std::int64_t size : sizes) {
+      auto bytes = random_bytes(static_cast<std::size_t>(size), 3);
+      held.emplace_back(store.reserve(Bytes(size)), std::move(bytes));
+      store.write(held.back().first, held.back().second);
+    }
+    EXPECT_EQ(store.used(), store.capacity());
+    EXPECT_THROW(store.reserve(Bytes(1)), Error);
+    for (const auto& [place, bytes] : held) {
+      std::vector<std::byte> back(bytes.size());
+      store.read(place, back);
+      EXPECT_EQ(back, bytes);
+    }
+  }
+}
 
 TEST(OuterStore, UsesEveryByteHoweverItIsBroken) {
   OuterStore store({.host = Bytes(64 * 100), .disk = Bytes(0)});

@@ -102,6 +102,9 @@ struct Chain {
   std::string name;
   Bytes input;  ///< x[0]
   std::vector<LayerCost> layers;
+  /// Of the optimiser's state, some of which is away, what is cut off is a multiple of it, or ends
+  /// where a parameter does; 0: any number of bytes.
+  Bytes state_line = {};
 
   int length() const { return static_cast<int>(layers.size()); }
   /// Layer i of 1..length().
@@ -123,6 +126,10 @@ Bytes trained_weights(const LayerCost& layer);
 
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
+
+/// What `away` bytes of a rank's state take in the outer tier: a cut adds less than a line of the
+/// chain. `state` is all of the rank's, tied weights with each of their uses.
+Bytes state_room(const Chain& chain, Bytes state, Bytes away);
 
 /// What a rank holds of its layers' weights where these come and go, and those of `at_once` layers
 /// are there at a time: as much as any so many of them take with their gradients, and what leaves.
@@ -156,8 +163,8 @@ inline constexpr int kMaxLayers = 100'000;
 inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
-/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes and
-/// `update_s` are 0 by default; `frozen_bytes` or `trained_bytes`, at most `parameter_bytes`, 0 by
+/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes,
+/// `state_line_bytes` of the chain among them, and `update_s` are 0 by default; `frozen_bytes` or `trained_bytes`, at most `parameter_bytes`, 0 by
 /// default, with the latter `trained_gradient_bytes`, at most and by default `gradient_bytes`, and
 /// `retape_s` may be there, and with the latter `retape_bytes`,
 /// `retape_transient_bytes` and `retape_backward_transient_bytes`, by default those of the whole
