@@ -102,10 +102,10 @@ TEST(OuterStore, SaysWhatIsLeftWhenItIsFull) {
   OuterStore store({.host = Bytes(1024), .disk = Bytes(0)});
   store.reserve(Bytes(1000));
   try {
-    store.reserve(Bytes(1));
+    store.reserve(Bytes(25));
     FAIL() << "there is no room";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("full: asked for 1 B with 0 B free of 1.00 KiB"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("full: asked for 25 B with 24 B free of 1.00 KiB"));
   }
 }
 

@@ -13,7 +13,7 @@ TEST(Places, NeverGivesTheSameByteTwiceAndRefusesOnlyWhenTooLittleIsFree) {
   // Oracle: the owner of every byte, one by one.
   constexpr std::size_t kSize = 12'863;
   std::vector<int> owner(kSize, 0);
-  Places places(Bytes(kSize));
+  Places places{Bytes(kSize)};
   std::mt19937 random(5);
   std::vector<std::pair<int, std::vector<Places::Piece>>> held;
   std::size_t free = kSize;
