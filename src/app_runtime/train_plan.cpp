@@ -130,7 +130,8 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
       stores_of(job, result.platform.ranks[mine], result.forecast.ranks[mine].outer);
   const Bytes window = plan::update_windows(result.plan)[mine];
   result.optimizer_parts =
-      window > Bytes(0) ? chain::state_parts(window) : parts_between_steps(result, mine);
+      window > Bytes(0) ? chain::state_parts(result.chain, window)
+                        : parts_between_steps(result, mine);
   return result;
 }
 

@@ -125,9 +125,10 @@ Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
   return std::cmp_less(at_once, layers.size()) ? window + leaving : window;
 }
 
-StateParts state_parts(Bytes window) {
+StateParts state_parts(const Chain& chain, Bytes window) {
   const auto usual = static_cast<int>(kLargestStateWindow / kLargestStatePart);
-  const Bytes size = std::min(kLargestStatePart, window / usual);
+  const Bytes least = std::min(window, chain.state_line);
+  const Bytes size = std::min(kLargestStatePart, std::max(window / usual, least));
   return {size, size == Bytes(0) ? 0 : static_cast<int>(window / size)};
 }
 

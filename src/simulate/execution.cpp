@@ -115,7 +115,7 @@ ComingState Execution::state_of_updates() const {
   std::vector<std::pair<int, Bytes>> layers;
   for (const auto& [layer, parts] : setup_.updates.layers)
     layers.emplace_back(layer, state_away(layer));
-  return {layers, chain::state_parts(setup_.update_window)};
+  return {layers, chain::state_parts(chain_, setup_.update_window)};
 }
 
 // The actions of an update have equal shares of the parts that come; the last one has what stays.

@@ -193,7 +193,7 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
   const Bytes window = plan::update_windows(plan).front();
   const chain::StateParts parts =
       window > Bytes(0)
-          ? chain::state_parts(window)
+          ? chain::state_parts(chain_, window)
           : chain::StateParts{(points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3};
   PlannedRun run{.numbers = {},
                  .peak = {},

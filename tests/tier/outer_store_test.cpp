@@ -184,6 +184,17 @@ TEST(Rates, AreKnownForWhateverThereIs) {
   EXPECT_EQ(none.out, BytesPerSecond(0));
 }
 
+// However little it is, a plan may use it.
+TEST(Rates, AreThereOfAByte) {
+  for (const OuterStoreOptions& tiny :
+       {OuterStoreOptions{.host = Bytes(1), .disk = Bytes(0)},
+        OuterStoreOptions{.host = Bytes(0), .disk = Bytes(1)},
+        OuterStoreOptions{.host = Bytes(4095), .disk = Bytes(4095)}}) {
+    EXPECT_GT(measure_rates(tiny).out, BytesPerSecond(0));
+    EXPECT_GT(measure_rates(tiny).in, BytesPerSecond(0));
+  }
+}
+
 // What passes through the system's memory says nothing of a file that does not fit there.
 TEST(Rates, OfALargeFileAreNoMoreThanThoseOfItsDisk) {
   constexpr BytesPerSecond kAny{1e18};

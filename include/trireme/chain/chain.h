@@ -144,9 +144,10 @@ struct StateParts {
   /// Of these, the most that are on their way out.
   int leaving() const { return at_once / 2; }
 };
-/// Of layers that are updated among passes, within a window of bytes: some have come while others
-/// still leave.
-StateParts state_parts(Bytes window);
+/// Of layers of the chain that are updated among passes, within a window of bytes: some have come
+/// while others still leave. A part has a line at least, and a window kLeastParts of them.
+StateParts state_parts(const Chain& chain, Bytes window);
+inline constexpr int kLeastParts = 3;
 /// The largest part, for copies of more are hardly faster; and what a window holds of such.
 inline constexpr Bytes kLargestStatePart{std::int64_t{32} << 20};
 inline constexpr Bytes kLargestStateWindow = kLargestStatePart * 6;
