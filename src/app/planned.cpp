@@ -64,7 +64,7 @@ std::optional<plan::Infeasible> over_budget(const Planned& planned,
     const simulate::RankResult& result = simulation.ranks[rank];
     const chain::RankSpec& spec = planned.platform.ranks[rank];
     const bool device = spec.memory > Bytes(0) && result.peak.size > spec.memory;
-    if (device || result.outer_peak > spec.outer())
+    if (device || result.outer.all() > spec.outer())
       return overflow(planned, static_cast<int>(rank), result);
   }
   return std::nullopt;
@@ -178,7 +178,7 @@ plan::Infeasible overflow(const Planned& planned, int rank, const simulate::Rank
     if (result.peak.action) infeasible.where = concat("at ", program::to_text(*result.peak.action));
     return infeasible;
   }
-  infeasible.needed = infeasible.least_budget = result.outer_peak;
+  infeasible.needed = infeasible.least_budget = result.outer.all();
   infeasible.available = spec.outer();
   infeasible.where = "in its outer tier";
   return infeasible;

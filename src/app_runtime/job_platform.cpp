@@ -31,8 +31,15 @@ Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder)
 std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
                                      int ranks);
 
+struct TierSizes {
+  Bytes host, disk;
+};
+/// Every rank: of the ranks that are here, the least of each kind of machine, for a share of a disk
+/// is not the same at all times.
+std::vector<TierSizes> outer_sizes(const RankKinds& kinds, const RankContext& context,
+                                   const tier::OuterStoreOptions& outer);
 /// Every rank: of the ranks that are here, measured by the first one on each kind of machine.
-std::vector<tier::TierRates> outer_rates(const config::JobSpec& job, const RankContext& context,
+std::vector<tier::TierRates> outer_rates(const RankKinds& kinds, const RankContext& context,
                                          const tier::OuterStoreOptions& outer);
 
 /// Every rank: the link of its replicas, the slowest of all.
@@ -53,7 +60,9 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
   chain::Platform platform = chain::uniform_platform(stages, Bytes(0));
   platform.channel_buffers = kChannelBuffers;
   const tier::OuterStoreOptions outer = outer_store_of(job);
-  const std::vector<tier::TierRates> rates = outer_rates(job, context, outer);
+  const RankKinds kinds = rank_kinds(job, context);
+  const std::vector<TierSizes> sizes = outer_sizes(kinds, context, outer);
+  const std::vector<tier::TierRates> rates = outer_rates(kinds, context, outer);
   const std::vector<Bytes> plannable = plannable_budgets(job, context, stages * replicas);
   for (int stage = 0; stage < stages; ++stage) {
     chain::RankSpec& rank = platform.ranks[static_cast<std::size_t>(stage)];
@@ -61,12 +70,13 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
       const auto of_job = static_cast<std::size_t>(replica * stages + stage);
       const Bytes budget = plannable[of_job];
       if (rank.memory == Bytes(0) || budget < rank.memory) rank.memory = budget;
-      const tier::TierRates& mine = rates[of_job < rates.size() ? of_job : 0];
-      rank.out = replica == 0 ? mine.out : std::min(rank.out, mine.out);
-      rank.in = replica == 0 ? mine.in : std::min(rank.in, mine.in);
+      const std::size_t here = of_job < rates.size() ? of_job : 0;
+      const bool is_first = replica == 0;
+      rank.out = is_first ? rates[here].out : std::min(rank.out, rates[here].out);
+      rank.in = is_first ? rates[here].in : std::min(rank.in, rates[here].in);
+      rank.host = is_first ? sizes[here].host : std::min(rank.host, sizes[here].host);
+      rank.disk = is_first ? sizes[here].disk : std::min(rank.disk, sizes[here].disk);
     }
-    rank.host = outer.host;
-    rank.disk = outer.disk;
   }
   measure_links(context, platform);
   if (replicas > 1 && context.channel.size() == stages * replicas)
@@ -132,9 +142,25 @@ std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankConte
   return budgets;
 }
 
-std::vector<tier::TierRates> outer_rates(const config::JobSpec& job, const RankContext& context,
+std::vector<TierSizes> outer_sizes(const RankKinds& kinds, const RankContext& context,
+                                   const tier::OuterStoreOptions& outer) {
+  const auto all =
+      comm::all_gather(context.channel, comm::everyone(context.channel),
+                       std::vector{outer.host.count(), outer.disk.count()}, "outer tiers");
+  std::vector<TierSizes> sizes;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    TierSizes& least = sizes.emplace_back(TierSizes{Bytes(all[rank][0]), Bytes(all[rank][1])});
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      if (kinds.machine(other) != kinds.machine(rank)) continue;
+      least.host = std::min(least.host, Bytes(all[other][0]));
+      least.disk = std::min(least.disk, Bytes(all[other][1]));
+    }
+  }
+  return sizes;
+}
+
+std::vector<tier::TierRates> outer_rates(const RankKinds& kinds, const RankContext& context,
                                          const tier::OuterStoreOptions& outer) {
-  const RankKinds kinds = rank_kinds(job, context);
   const auto first_like = [&](std::size_t rank) {
     std::size_t first = 0;
     while (kinds.machine(first) != kinds.machine(rank)) ++first;

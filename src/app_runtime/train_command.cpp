@@ -139,7 +139,9 @@ std::optional<data::UnigramLoss> unigram_of(const Run& run) {
 std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const TrainPlan& plan,
                                                                           RankDevice& device) {
   return [&plan, &device](Bytes room) {
-    return device.copies_to(part_of(plan.optimizer_store, room))();
+    const tier::OuterStoreOptions& planned = plan.stores.optimizer;
+    ensure(room <= planned.host + planned.disk, "the optimizer's state has the room of the plan");
+    return device.copies_to(part_of(planned, room))();
   };
 }
 
@@ -205,10 +207,10 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                             .memory = context.device.memory(),
                             .place = context.device.place(),
                             .copy_points = plan.copies.before,
-                            .make_copies = context.device.copies_to(plan.outer_store),
+                            .make_copies = context.device.copies_to(plan.stores.values),
                             .optimizer_parts = plan.optimizer_parts,
                             .make_optimizer_copies = optimizer_copies(plan, context.device),
-                            .make_weight_copies = context.device.copies_to(plan.weights_store),
+                            .make_weight_copies = context.device.copies_to(plan.stores.weights),
                             .reserves = context.device.reserves(),
                             .checkpoints = checkpointing_of(run, resumed),
                             .threads = context.threads,

@@ -51,10 +51,12 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
 plan::Plan solved(const partition::Question& question, const RankContext& context,
                   std::ostream& out);
 /// Throws DoesNotFit where the forecast is over the budget of a rank or its outer tier.
-void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
-                     const std::vector<simulate::CopyPoints>& copies, const RankDevice& device);
-/// The stores are as large as they need to be. What the passes move has host memory first.
-void open_stores(const config::JobSpec& job, TrainPlan& plan);
+void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
+                     const RankDevice& device);
+/// Of a rank's outer tier, as much as the forecast says, to the byte. What the passes move has host
+/// memory first.
+OuterStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
+                      const simulate::OuterRoom& room);
 void say(const TrainPlan& plan, std::ostream& out);
 
 }  // namespace
@@ -81,7 +83,6 @@ TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& m
     const Asked asked{job, model, context, out};
     result = with_costs(tapes, profiled(tapes, asked), std::nullopt, asked);
   }
-  open_stores(job, result);
   if (context.channel.rank() == 0) {
     say(result, out);
     if (context.shares_cores)
@@ -121,15 +122,16 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
     copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
     result.predicted_peaks.push_back(copies.back().peak);
   }
-  require_budgets(result, setting, copies, context.device);
+  require_budgets(result, copies, context.device);
   const int rank = context.channel.rank() % context.stages;
   const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
-  result.streamed = plan::streamed_weights(result.plan, result.chain, rank);
-  result.state_away = setting.optimizer_away[mine];
+  result.stores =
+      stores_of(job, result.platform.ranks[mine], result.forecast.ranks[mine].outer);
   const Bytes window = plan::update_windows(result.plan)[mine];
   result.optimizer_parts =
-      window > Bytes(0) ? chain::state_parts(window) : parts_between_steps(result, mine);
+      window > Bytes(0) ? chain::state_parts(result.chain, window)
+                        : parts_between_steps(result, mine);
   return result;
 }
 
@@ -264,8 +266,8 @@ plan::Plan solved(const partition::Question& question, const RankContext& contex
   return plan::read_plan(document);
 }
 
-void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
-                     const std::vector<simulate::CopyPoints>& copies, const RankDevice& device) {
+void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
+                     const RankDevice& device) {
   for (const plan::StagePlan& stage : plan.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     const chain::RankSpec& spec = plan.platform.ranks[rank];
@@ -278,8 +280,7 @@ void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
       over.where = "this plan on the device";
       throw DoesNotFit(over, device);
     }
-    const Bytes outer = copies[rank].outer_peak + setting.optimizer_away[rank] +
-                        plan::streamed_weights(plan.plan, plan.chain, stage.rank);
+    const Bytes outer = plan.forecast.ranks[rank].outer.all();
     if (outer > spec.outer()) {
       over.needed = over.least_budget = outer;
       over.available = spec.outer();
@@ -289,35 +290,22 @@ void require_budgets(const TrainPlan& plan, const simulate::Setting& setting,
   }
 }
 
-tier::OuterStoreOptions without(tier::OuterStoreOptions whole,
-                                const tier::OuterStoreOptions& part) {
-  whole.host -= part.host;
-  whole.disk -= part.disk;
-  return whole;
-}
-
-/// For `bytes` in pieces, which are rounded up to whole cache lines; but what is to be `beside`
-/// them keeps its place.
-Bytes room_for(Bytes bytes, Bytes slack, const tier::OuterStoreOptions& store, Bytes beside) {
-  const Bytes rest = store.host + store.disk - beside - beside / 64;
-  return std::min(bytes + bytes / 32 + slack, std::max(bytes, rest));
-}
-
-void open_stores(const config::JobSpec& job, TrainPlan& plan) {
-  const tier::OuterStoreOptions whole = outer_store_of(job);
-  const program::Program program = plan::compile(plan.plan);
-  const bool has_copies =
-      std::any_of(program.ranks.begin(), program.ranks.end(), simulate::has_copies);
-  const Bytes moved = has_copies ? room_for(plan.copies.outer_peak, Bytes(1 << 20), whole,
-                                            plan.streamed + plan.state_away)
-                                 : Bytes(0);
-  plan.outer_store = part_of(whole, moved);
-  const tier::OuterStoreOptions rest = without(whole, plan.outer_store);
-  const Bytes weights = plan.streamed > Bytes(0)
-                            ? room_for(plan.streamed, Bytes(1 << 16), rest, plan.state_away)
-                            : Bytes(0);
-  plan.weights_store = part_of(rest, weights);
-  plan.optimizer_store = without(rest, plan.weights_store);
+OuterStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
+                      const simulate::OuterRoom& room) {
+  tier::OuterStoreOptions left = outer_store_of(job);
+  left.host = rank.host;
+  left.disk = rank.disk;
+  const auto next = [&left](Bytes size) {
+    const tier::OuterStoreOptions part = part_of(left, size);
+    left.host -= part.host;
+    left.disk -= part.disk;
+    return part;
+  };
+  OuterStores stores;
+  stores.values = next(room.values);
+  stores.weights = next(room.weights);
+  stores.optimizer = next(room.state);
+  return stores;
 }
 
 void say(const TrainPlan& plan, std::ostream& out) {

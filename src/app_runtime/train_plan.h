@@ -18,7 +18,12 @@
 
 namespace trireme::app {
 
-/// The same on every rank, but for `copies`, the stores and `optimizer_parts`.
+/// Where in a rank's outer tier is what: together simulate::RankResult::outer of the forecast.
+struct OuterStores {
+  tier::OuterStoreOptions values, weights, optimizer;
+};
+
+/// The same on every rank, but for `copies`, `stores` and `optimizer_parts`.
 struct TrainPlan {
   plan::Plan plan;
   chain::Chain chain;        ///< without layers: no costs were needed
@@ -27,14 +32,9 @@ struct TrainPlan {
   simulate::Simulation forecast;
   std::vector<Bytes> predicted_peaks;  ///< by stage, exactly as the runtime frees and takes bytes
   simulate::CopyPoints copies;         ///< this rank's
-  tier::OuterStoreOptions outer_store;
-  /// Of the weights that this rank streams: how many bytes, and where.
-  Bytes streamed;
-  tier::OuterStoreOptions weights_store;
-  /// Of the optimiser's state, where this rank has some away: how many bytes, most bytes that there
-  /// are for it, and what one of three parts may take on the device.
-  Bytes state_away;
-  tier::OuterStoreOptions optimizer_store;
+  OuterStores stores;                  ///< this rank's
+  /// Of the optimiser's state, where this rank has some away: what one of three parts may take on
+  /// the device.
   chain::StateParts optimizer_parts;
 
   bool has_forecast() const { return !forecast.ranks.empty(); }

@@ -33,6 +33,7 @@ constexpr std::array<SizeField, 6> kOptionalSizes{
      {"parameter_bytes", &LayerCost::parameters},
      {"gradient_bytes", &LayerCost::gradients},
      {"optimizer_bytes", &LayerCost::optimizer}}};
+constexpr std::string_view kStateLine = "state_line_bytes";
 constexpr TimeField kUpdate{"update_s", &LayerCost::update};
 constexpr std::string_view kFrozen = "frozen_bytes", kTrained = "trained_bytes",
                            kTrainedGradients = "trained_gradient_bytes";
@@ -106,6 +107,11 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last) {
   return sum;
 }
 
+Bytes state_room(const Chain& chain, Bytes state, Bytes away) {
+  if (away == Bytes(0)) return away;
+  return std::max(away, std::min(state, away + chain.state_line));
+}
+
 Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
   std::erase_if(layers, [](const OuterWeights& one) { return one.all() == Bytes(0); });
   const auto here = layers.begin() + std::min(std::ssize(layers), std::ptrdiff_t{at_once});
@@ -120,9 +126,10 @@ Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
   return std::cmp_less(at_once, layers.size()) ? window + leaving : window;
 }
 
-StateParts state_parts(Bytes window) {
+StateParts state_parts(const Chain& chain, Bytes window) {
   const auto usual = static_cast<int>(kLargestStateWindow / kLargestStatePart);
-  const Bytes size = std::min(kLargestStatePart, window / usual);
+  const Bytes least = std::min(window, chain.state_line);
+  const Bytes size = std::min(kLargestStatePart, std::max(window / usual, least));
   return {size, size == Bytes(0) ? 0 : static_cast<int>(window / size)};
 }
 
@@ -136,6 +143,7 @@ Chain read_chain(const io::Node& document) {
   Chain chain;
   chain.name = io::name_in(map.required("name"));
   chain.input = map.required("input_bytes").bytes();
+  const auto line = map.optional(kStateLine);
   const io::Node layers = map.required("layers");
   map.finish();
 
@@ -144,6 +152,7 @@ Chain read_chain(const io::Node& document) {
     layers.fail(concat("has ", nodes.size(), " layers, must have from 1 to ", kMaxLayers));
   chain.layers.reserve(nodes.size());
   Bytes sum = chain.input;
+  if (line) add(sum, chain.state_line = line->bytes(), *line);
   for (const io::Node& node : nodes)
     chain.layers.push_back(read_layer(node, chain.length() + 1, sum));
   return chain;
@@ -151,7 +160,9 @@ Chain read_chain(const io::Node& document) {
 
 std::string to_yaml(const Chain& chain) {
   std::string text = concat("format: ", kFormat, "\nname: ", io::yaml_text(chain.name),
-                            "\ninput_bytes: ", chain.input.count(), "\nlayers:\n");
+                            "\ninput_bytes: ", chain.input.count(), "\n");
+  if (chain.state_line > Bytes(0)) text += concat(kStateLine, ": ", chain.state_line.count(), "\n");
+  text += "layers:\n";
   for (const LayerCost& layer : chain.layers) text += layer_line(layer);
   return text;
 }

@@ -69,10 +69,13 @@ FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs
   if (runs.empty()) return {};
   const StreamedBytes streamed = streamed_bytes(question, streamed_of(question, rank, runs));
   const Bytes away = optimizer_away(question, rank, runs);
+  Bytes state;
+  for (const auto& [first, last] : runs)
+    state += chain::optimizer_bytes(question.chain, first, last);
   return {.held = static_bytes(question, runs) - away - streamed.saved +
                   update_window(question, rank, runs),
           .optimizer_away = away,
-          .outside = away + streamed.outside};
+          .outside = chain::state_room(question.chain, state, away) + streamed.outside};
 }
 
 simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
@@ -274,7 +277,7 @@ bool is_within(const Question& question, const simulate::Simulation& simulation)
   for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
     const chain::RankSpec& rank = question.platform.ranks[k];
     const simulate::RankResult& ran = simulation.ranks[k];
-    if (ran.outer_peak > rank.outer()) return false;
+    if (ran.outer.all() > rank.outer()) return false;
     if (rank.memory > Bytes(0) && needed(ran) > rank.memory) return false;
   }
   return true;

@@ -123,8 +123,8 @@ Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
   const std::vector<Bytes> state = plan::optimizer_away(plan);
   Bytes most;
   for (std::size_t rank = 0; rank < state.size(); ++rank)
-    most =
-        std::max(most, state[rank] + plan::streamed_weights(plan, chain, static_cast<int>(rank)));
+    most = std::max(most, chain::state_room(chain, kUnlimited, state[rank]) +
+                              plan::streamed_weights(plan, chain, static_cast<int>(rank)));
   return most;
 }
 
@@ -132,7 +132,7 @@ Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
 std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan) {
   const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
   Bytes all;
-  for (const simulate::RankResult& rank : simulation.ranks) all = std::max(all, rank.outer_peak);
+  for (const simulate::RankResult& rank : simulation.ranks) all = std::max(all, rank.outer.all());
   std::vector<Bytes> sizes;
   for (const Bytes size : {most_away(question.chain, with_room_used(question, plan)),
                            most_away(question.chain, plan), all})
@@ -258,8 +258,10 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) 
 Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside) {
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
-  // As with_margin() has it.
-  const Bytes room = std::max(Bytes(0), spec.outer() / 16 * 15 - beside);
+  // As with_margin() has it; and a cut adds less than a line.
+  const Bytes whole =
+      std::min(spec.outer() / 16 * 15, spec.outer() - question.chain.state_line);
+  const Bytes room = std::max(Bytes(0), whole - beside);
   const Bytes most = std::min(state, room);
   const double by_time = question.optimizer_copies->count() * copy_rate(spec).count();
   return by_time < static_cast<double>(most.count()) ? Bytes(static_cast<std::int64_t>(by_time))

@@ -35,7 +35,7 @@ plan::Plan with_room_used(const Question& question, plan::Plan plan);
 /// these means. 0 where `plan` finds none.
 Seconds unlimited_step(Question question, const Planner& plan);
 
-/// Room in an outer tier of which so much may be taken: pieces are rounded up.
+/// Room in an outer tier of which so much may be taken; the rest is left for values.
 Bytes with_margin(Bytes away);
 
 /// The optimiser's state of a rank with these runs, wherever it is.
@@ -48,8 +48,7 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs);
 /// tier.
 Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside);
 
-/// What a rank's outer tier has left for outputs and tapes beside so much of state and weights,
-/// which may stand in several pieces.
+/// What a rank's outer tier has left for outputs and tapes beside the room of state and weights.
 Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
 
 /// For a question that nothing answers, with rates of copies: so much host memory, an amount of at

@@ -56,7 +56,7 @@ std::optional<plan::Plan> PlanBuilder::within_budgets(const std::string& name,
   for (std::size_t k = 0; k < stages; ++k) {
     const chain::RankSpec& rank = question.platform.ranks[k];
     const simulate::RankResult& ran = result.simulation.ranks[k];
-    fits = fits && ran.outer_peak <= rank.outer();
+    fits = fits && ran.outer.all() <= rank.outer();
     if (rank.memory == Bytes(0) || needed(ran) <= rank.memory) continue;
     if (over != nullptr) (*over)[k] = needed(ran) - rank.memory;
     fits = false;

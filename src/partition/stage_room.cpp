@@ -96,12 +96,14 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
                       .in_flight = in_flight(question_, stage)};
   if (copies && rank.can_copy()) {
     // All micro-batches in flight share the outer tier.
+    const Bytes of_state =
+        chain::state_room(question_.chain, optimizer_[at(last)] - optimizer_[at(first - 1)],
+                          away(stage, first, last));
     asked.link = solve::HostLink{
         .out = rank.out / rank.speed,
         .in = rank.in / rank.speed,
-        .capacity =
-            outer_room(rank, away(stage, first, last) + streamed(stage, first, last).outside) /
-            asked.in_flight};
+        .capacity = outer_room(rank, of_state + streamed(stage, first, last).outside) /
+                    asked.in_flight};
   }
   return asked;
 }

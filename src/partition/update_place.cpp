@@ -48,6 +48,10 @@ void require_trained(const Question& question) {
                  "), whose weights may be streamed, is frozen; use 'at_end' or 'auto'"));
 }
 
+Bytes least_window(const chain::Chain& chain) {
+  return chain.state_line * chain::kLeastParts;
+}
+
 /// With less state on its way where nothing fits otherwise.
 Answer with_window_that_fits(const Question& question, const Planner& planner) {
   if (question.updates == UpdatePlace::kAtEnd || question.update_window) return planner(question);
@@ -55,7 +59,8 @@ Answer with_window_that_fits(const Question& question, const Planner& planner) {
   Answer answer = planner(asked);
   for (const int part : kSmallerWindows) {
     if (std::holds_alternative<plan::Plan>(answer)) break;
-    asked.update_window = update_window(question) / part;
+    asked.update_window =
+        std::max(least_window(question.chain), update_window(question) / part);
     answer = planner(asked);
   }
   return answer;
@@ -83,7 +88,8 @@ Bytes update_window(const Question& question) {
   Bytes largest;
   for (const int layer : all_to_stream(question.chain))
     largest = std::max(largest, question.chain.layer(layer).optimizer);
-  return std::min(chain::kLargestStateWindow, largest / kPartOfLayer);
+  return std::max(least_window(question.chain),
+                  std::min(chain::kLargestStateWindow, largest / kPartOfLayer));
 }
 
 Bytes update_window(const Question& question, int rank, const LayerRuns& runs) {

@@ -88,7 +88,10 @@ chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,
   tier::install_cpu_allocator();
   at::set_num_threads(options.threads);
   Walk walk(model, job, options);
-  chain::Chain chain{.name = model.name, .input = walk.input_bytes(), .layers = {}};
+  chain::Chain chain{.name = model.name,
+                     .input = walk.input_bytes(),
+                     .layers = {},
+                     .state_line = state_line(job.train)};
   for (int i = 1; i <= model.length(); ++i) chain.layers.push_back(walk.next());
   return chain;
 }

@@ -13,4 +13,7 @@ namespace trireme::profile {
 /// unless that is 0; the master of a weight that is not float32.
 Bytes optimizer_bytes(const at::Tensor& weight, const config::OptimizerSpec& optimizer);
 
+/// Of the state of numbers that are updated together, the most: chain::Chain::state_line.
+Bytes state_line(const config::TrainSpec& train);
+
 }  // namespace trireme::profile

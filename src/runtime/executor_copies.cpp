@@ -66,7 +66,7 @@ void Executor::finish_copies() {
     add(simulate::Lane::kWeights, spans.in);
     add(simulate::Lane::kWeightsOut, spans.out);
     totals.weights_moved = weights->take_moved();
-    totals.outer_peak = weights->bytes();
+    totals.outer.weights = weights->bytes();
   }
   if (parts_.copies != nullptr) {
     parts_.copies->drain();
@@ -74,12 +74,12 @@ void Executor::finish_copies() {
     add(simulate::Lane::kOut, spans.out);
     add(simulate::Lane::kIn, spans.in);
     totals.moved = parts_.copies->take_moved();
-    totals.outer_peak += parts_.copies->outer_peak();
+    totals.outer.values = parts_.copies->outer_peak();
   }
   // A run ends once nothing comes or goes.
   times.copy_wait += times.update_wait + since(asked);
   if (recorder_ == nullptr) return;
-  totals.outer_peak += parts_.optimizer.away_bytes();
+  totals.outer.state = parts_.optimizer.away_bytes();
   totals.busy = times.compute();
   totals.recompute = times.recompute;
   totals.wait_for_ranks = times.wait;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -35,6 +36,17 @@ double sum_of_squares(const float* data, std::int64_t count) {
   return sum;
 }
 
+/// Zeros. On CPU they are the runtime's own numbers, a few for each parameter, which no tensor
+/// counts: those of streamed layers are there from their backwards on, when bytes may be short.
+at::Tensor uncounted_zeros(std::int64_t count, c10::Device device) {
+  const auto options = at::TensorOptions(at::kDouble).device(device);
+  if (!device.is_cpu()) return at::zeros({count}, options);
+  auto numbers = std::make_unique<double[]>(static_cast<std::size_t>(count));
+  double* const data = numbers.get();
+  return at::from_blob(
+      data, {count}, [held = std::shared_ptr<double[]>(std::move(numbers))](void*) {}, options);
+}
+
 std::span<const double> numbers_of(const at::Tensor& doubles) {
   return {doubles.const_data_ptr<double>(), static_cast<std::size_t>(doubles.numel())};
 }
@@ -58,8 +70,7 @@ GradientNorm::Squares GradientNorm::squares(int group) {
   const bool on_cpu = stage_.device().is_cpu();
   Squares found;
   found.units = shards_.units(group, counts_, on_cpu ? kUnitOnCpu : kUnitElsewhere);
-  found.values =
-      at::zeros({std::ssize(found.units)}, at::TensorOptions(at::kDouble).device(stage_.device()));
+  found.values = uncounted_zeros(std::ssize(found.units), stage_.device());
   shards_.complete(group, found.units);
   const comm::Part mine = shards_.owned(group, found.units)[shards_.me()];
   if (mine.size > 0) on_cpu ? sum_on_cpu(found, mine) : sum_on_device(found, mine);

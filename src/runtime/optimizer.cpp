@@ -115,9 +115,9 @@ std::int64_t Optimizer::offset(const StateSlice& slice, Part part) const {
     case Part::kValue:
       return slice.offset;
     case Part::kFirst:
-      return slice.offset + slice.stride() * int{kinds.master};
+      return slice.offset + slice.count * int{kinds.master};
     case Part::kSecond:
-      return slice.offset + slice.stride() * (int{kinds.master} + int{kinds.first});
+      return slice.offset + slice.count * (int{kinds.master} + int{kinds.first});
   }
   throw LogicError("a part that there is not");
 }

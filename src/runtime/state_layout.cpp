@@ -2,7 +2,6 @@
 #include "trireme/runtime/state_layout.h"
 
 #include "trireme/model/update.h"
-#include "trireme/tier/outer_store.h"
 
 #include <ATen/ATen.h>
 
@@ -84,15 +83,14 @@ StateLayout lay_out_state(const config::OptimizerSpec& spec,
     for (std::int64_t begin = layout.away[i].begin; begin < end;) {
       const std::int64_t least = std::min(end - begin, Row::kAlignment);
       const auto room = [&] { return (most - layout.parts.back().numbers) / kinds; };
-      if (layout.parts.empty() || layout.parts.back().streamed_layer != layer ||
-          room() < Row::aligned(least))
+      if (layout.parts.empty() || layout.parts.back().streamed_layer != layer || room() < least)
         layout.parts.emplace_back().streamed_layer = layer;
       StatePart& into = layout.parts.back();
       const std::int64_t fits = room() / Row::kAlignment * Row::kAlignment;
       const std::int64_t count = std::min(end - begin, std::max(least, fits));
       into.slices.push_back(
           {.parameter = i, .begin = begin, .count = count, .offset = into.numbers});
-      into.numbers += kinds * into.slices.back().stride();
+      into.numbers += kinds * count;
       begin += count;
     }
   }
@@ -106,8 +104,7 @@ Row StateLayout::held(std::size_t parameter) const {
 
 Bytes StateLayout::room() const {
   Bytes sum;
-  for (const StatePart& part : parts)
-    sum += tier::OuterStore::room_for(Bytes(part.numbers * kNumber));
+  for (const StatePart& part : parts) sum += Bytes(part.numbers * kNumber);
   return sum;
 }
 

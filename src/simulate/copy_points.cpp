@@ -62,7 +62,6 @@ class Walk {
   /// Of the rank's action number `index`.
   CopyPoint step(const Action& action, std::size_t index);
   Bytes peak() const { return peak_; }
-  Bytes outer_peak() const { return outer_peak_; }
   /// Without a value of any pass: at the end, or while the update uses streamed weights.
   Bytes idle() const { return base_ - idle_unused_; }
 
@@ -85,11 +84,10 @@ class Walk {
   Bytes base_, budget_;
   LaneEvents compute_, out_, in_;
   std::deque<Pending> leaving_, coming_;
-  std::vector<Pending> arriving_;
   Bytes leaving_bytes_, coming_bytes_;
   Bytes during_;  ///< of the action at hand, for which every copy is instant; base inside
   Seconds now_;
-  Bytes peak_, outer_, outer_peak_;
+  Bytes peak_;
   Bytes idle_unused_;  ///< of the window for streamed weights, while the last action ran
 };
 
@@ -123,8 +121,6 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
     ensure(event != nullptr, "a copy out is in the timeline");
     leaving_.push_back({program::moved_value(action), during - after, event->end});
     leaving_bytes_ += during - after;
-    outer_ += during - after;
-    outer_peak_ = std::max(outer_peak_, outer_);
   } else if (program::is_copy_in(action.op)) {
     const Event* const event = in_.take();
     ensure(event != nullptr, "a copy in is in the timeline");
@@ -151,12 +147,6 @@ void Walk::begin_needed(const Action& action, CopyPoint& point) {
         release(point);
       begin(point);
     }
-    // Its place in the outer tier is free once the copy in has ended.
-    const auto here = std::find_if(arriving_.begin(), arriving_.end(),
-                                   [&](const Pending& copy) { return copy.key == key; });
-    if (here == arriving_.end()) return;
-    outer_ -= here->size;
-    arriving_.erase(here);
   });
 }
 
@@ -168,10 +158,8 @@ void Walk::release(CopyPoint& point) {
 }
 
 void Walk::begin(CopyPoint& point) {
-  const Pending copy = coming_.front();
+  coming_bytes_ -= coming_.front().size;
   coming_.pop_front();
-  coming_bytes_ -= copy.size;
-  arriving_.push_back(copy);
   ++point.begins;
 }
 
@@ -196,7 +184,7 @@ CopyPoints copy_points(const program::Program& program, const Setting& setting,
   for (std::size_t i = 0; i < actions.size(); ++i)
     points.before.push_back(walk.step(actions[i], i));
   points.peak = walk.peak();
-  points.outer_peak = walk.outer_peak();
+  points.outer_peak = timeline.ranks.at(static_cast<std::size_t>(rank)).outer.values;
   points.idle = walk.idle();
   return points;
 }

@@ -19,6 +19,7 @@ Execution::Execution(const chain::Chain& chain, const Setup& setup)
       ledger_(chain, setup.scope),
       lanes_(setup.lanes, base(), setup.record),
       coming_state_(state_of_updates()),
+      most_outer_(setup.outside),
       forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
 
 std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
@@ -42,7 +43,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   most_at_once_ = std::max(most_at_once_, at_once_);
   if (out) {
     lanes_.offload(key, during - after);
-    outer_peak_ = std::max(outer_peak_, ledger_.outer() + returning_bytes_);
+    most_outer_.values = std::max(most_outer_.values, ledger_.outer() + returning_bytes_);
   } else if (in) {
     const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
     if (returning_.emplace(key, size).second) returning_bytes_ += size;
@@ -114,7 +115,7 @@ ComingState Execution::state_of_updates() const {
   std::vector<std::pair<int, Bytes>> layers;
   for (const auto& [layer, parts] : setup_.updates.layers)
     layers.emplace_back(layer, state_away(layer));
-  return {layers, chain::state_parts(setup_.update_window)};
+  return {layers, chain::state_parts(chain_, setup_.update_window)};
 }
 
 // The actions of an update have equal shares of the parts that come; the last one has what stays.

@@ -12,6 +12,7 @@
 #include "trireme/program/action.h"
 #include "trireme/program/updates.h"
 #include "trireme/simulate/ledger.h"
+#include "trireme/simulate/simulate.h"
 
 #include <map>
 #include <optional>
@@ -34,7 +35,7 @@ class Execution {
     Seconds share{0};        ///< their updated weights are handed round
     Bytes optimizer{};       ///< state of the same layers
     Bytes optimizer_away{};  ///< of it, as in Setting
-    Bytes outside{};         ///< in the outer tier all the time
+    OuterRoom outside{};     ///< in the outer tier all the time
     RankWeights weights = {};
     program::LayerUpdates updates = {};
     Bytes update_window = {};  ///< of `base`, for state that comes for them
@@ -64,9 +65,10 @@ class Execution {
   Bytes at_once() const { return at_once_; }
   /// The most of it so far.
   Bytes most_at_once() const { return most_at_once_; }
-  Bytes outer_peak() const { return outer_peak_ + setup_.outside; }
   /// In the outer tier now: what comes back keeps its place there until an action needs it.
-  Bytes outer() const { return ledger_.outer() + returning_bytes_ + setup_.outside; }
+  Bytes outer() const { return ledger_.outer() + returning_bytes_ + setup_.outside.all(); }
+  /// The most of it so far.
+  const OuterRoom& most_outer() const { return most_outer_; }
   /// Of what comes for an update or a use and goes again.
   Bytes state_moved() const { return state_moved_; }
   Bytes weights_moved() const { return weights_moved_; }
@@ -109,7 +111,8 @@ class Execution {
   Seconds state_out_, state_in_, state_wait_, weights_wait_, replicas_wait_;
   Bytes state_moved_, weights_moved_;
   bool last_again_ = false;
-  Bytes at_once_, most_at_once_, outer_peak_, returning_bytes_;
+  Bytes at_once_, most_at_once_, returning_bytes_;
+  OuterRoom most_outer_;
   std::map<CopyKey, Bytes> returning_;  ///< named, and not needed yet
   Coverage forwards_;
   /// Of layers' weights and gradients (second) that have begun to come; when the last copy out of

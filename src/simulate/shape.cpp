@@ -136,11 +136,17 @@ Bytes update_window(const Setting& setting, const program::LayerUpdates& updates
   return has_state ? setting.update_window : Bytes(0);
 }
 
-Bytes always_outside(const Setting& setting, const Program& program, int rank) {
-  Bytes bytes = optimizer_away(setting, rank);
-  for (std::size_t i = 1; i < setting.streamed.size(); ++i)
-    if (program.rank_of_layer[i] == rank) bytes += setting.streamed[i].all();
-  return bytes;
+OuterRoom always_outside(const Setting& setting, const Program& program, int rank) {
+  OuterRoom room;
+  Bytes state;
+  for (int i = 1; i <= program.layers; ++i) {
+    if (program.rank_of_layer[static_cast<std::size_t>(i)] != rank) continue;
+    state += setting.chain->layer(i).optimizer;
+    if (!setting.streamed.empty())
+      room.weights += setting.streamed[static_cast<std::size_t>(i)].all();
+  }
+  room.state = chain::state_room(*setting.chain, state, optimizer_away(setting, rank));
+  return room;
 }
 
 namespace {
@@ -192,7 +198,8 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
     if (optimizer_away(setting, static_cast<int>(rank)) > Bytes(0) &&
         (spec.out.count() <= 0 || spec.in.count() <= 0))
       return concat("rank ", rank, " has optimizer state in the outer tier, but no copy lanes");
-    if (always_outside(setting, program, static_cast<int>(rank)) > Bytes(0) && spec.in.count() <= 0)
+    if (always_outside(setting, program, static_cast<int>(rank)).all() > Bytes(0) &&
+        spec.in.count() <= 0)
       return concat("rank ", rank, " has weights in the outer tier, but no copy lane from there");
     if (streams_trained(setting, program, static_cast<int>(rank)) && spec.out.count() <= 0)
       return concat("rank ", rank,

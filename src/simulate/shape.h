@@ -5,6 +5,7 @@
 
 #include "trireme/program/updates.h"
 #include "trireme/simulate/ledger.h"
+#include "trireme/simulate/simulate.h"
 #include "trireme/simulate/validate.h"
 
 #include <optional>
@@ -29,7 +30,7 @@ Ledger::Scope scope_of(const program::Program& program, int rank, bool trains);
 Bytes optimizer_away(const Setting& setting, int rank);
 
 /// What a rank's outer tier holds whatever its program does: optimiser state and streamed weights.
-Bytes always_outside(const Setting& setting, const program::Program& program, int rank);
+OuterRoom always_outside(const Setting& setting, const program::Program& program, int rank);
 
 /// Of what base_bytes() has for optimiser state on its way among passes.
 Bytes update_window(const Setting& setting, const program::LayerUpdates& updates, int rank);

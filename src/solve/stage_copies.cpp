@@ -200,7 +200,7 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
     throw LogicError("a stage with copies may not run: " + simulate::to_text(*result.fault));
   }
   const simulate::RankResult& first = result.ranks.front();
-  return Run{.step = first.end, .peak = first.peak.size, .outer = first.outer_peak};
+  return Run{.step = first.end, .peak = first.peak.size, .outer = first.outer.all()};
 }
 
 }  // namespace trireme::solve

@@ -15,10 +15,6 @@
 namespace trireme::tier {
 namespace {
 
-std::int64_t rounded_down(Bytes size) {
-  return size.count() / Places::kAlignment * Places::kAlignment;
-}
-
 /// Fowler, Noll and Vo's hash, eight bytes at a time: notices what a broken file would do.
 std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   std::uint64_t sum = 0xcbf29ce484222325ULL;
@@ -38,9 +34,9 @@ void OuterStore::Unmap::operator()(std::byte* data) const {
 }
 
 OuterStore::OuterStore(const OuterStoreOptions& options)
-    : host_size_(rounded_down(options.host)),
-      disk_size_(rounded_down(options.disk)),
-      places_(Bytes(host_size_ + disk_size_)),
+    : host_size_(options.host.count()),
+      disk_size_(options.disk.count()),
+      places_(options.host + options.disk),
       checks_(options.checksums) {
   if (host_size_ > 0) {
     void* const data = ::mmap(nullptr, static_cast<std::size_t>(host_size_), PROT_READ | PROT_WRITE,
@@ -136,10 +132,6 @@ void OuterStore::read_part(std::int64_t offset, std::span<std::byte> bytes) {
 
 int OuterStore::descriptor() const {
   return file_ ? file_->descriptor() : -1;
-}
-
-Bytes OuterStore::room_for(Bytes size) {
-  return Bytes(rounded_down(size + Bytes(Places::kAlignment - 1)));
 }
 
 }  // namespace trireme::tier

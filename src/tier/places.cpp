@@ -8,35 +8,56 @@
 
 namespace trireme::tier {
 
-Places::Places(Bytes capacity) : capacity_(capacity.count() / kAlignment * kAlignment) {
+Places::Places(Bytes capacity) : capacity_(capacity) {
   if (capacity_ > Bytes(0)) free_[0] = capacity_.count();
 }
 
 std::optional<std::vector<Places::Piece>> Places::take(Bytes size) {
-  std::int64_t left = (size.count() + kAlignment - 1) / kAlignment * kAlignment;
-  if (Bytes(left) > capacity_ - used_) return std::nullopt;
-  used_ += Bytes(left);
+  if (size > capacity_ - used_) return std::nullopt;
+  used_ += size;
   peak_ = std::max(peak_, used_);
   std::vector<Piece> pieces;
-  const auto whole = std::find_if(free_.begin(), free_.end(),
-                                  [left](const auto& free) { return free.second >= left; });
-  if (left > 0 && whole != free_.end()) {
-    cut(whole, left, pieces);
-    return pieces;
-  }
-  while (left > 0) {
-    cut(free_.begin(), std::min(left, free_.begin()->second), pieces);
-    left -= pieces.back().size;
-  }
+  if (size == Bytes(0)) return pieces;
+  std::optional<Piece> whole = first_whole(size.count(), kAlignment);
+  if (!whole) whole = first_whole(size.count(), 1);
+  pieces = whole ? std::vector{*whole} : largest(size.count());
+  for (const Piece& piece : pieces) take_out(piece);
   return pieces;
 }
 
-void Places::cut(std::map<std::int64_t, std::int64_t>::iterator free, std::int64_t size,
-                 std::vector<Piece>& pieces) {
-  const auto [offset, all] = *free;
-  free_.erase(free);
-  if (all > size) free_[offset + size] = all - size;
-  pieces.push_back({offset, size});
+std::optional<Places::Piece> Places::first_whole(std::int64_t size, std::int64_t alignment) const {
+  for (const auto& [offset, free] : free_) {
+    const std::int64_t gap = (alignment - offset % alignment) % alignment;
+    if (free - gap >= size) return Piece{offset + gap, size};
+  }
+  return std::nullopt;
+}
+
+std::vector<Places::Piece> Places::largest(std::int64_t size) const {
+  std::vector<Piece> pieces;
+  for (const auto& [offset, free] : free_) pieces.push_back({offset, free});
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.size > b.size; });
+  auto end = pieces.begin();
+  for (; size > 0; ++end) {
+    end->size = std::min(end->size, size);
+    size -= end->size;
+  }
+  pieces.erase(end, pieces.end());
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+  return pieces;
+}
+
+void Places::take_out(const Piece& piece) {
+  const auto free = std::prev(free_.upper_bound(piece.offset));
+  const auto [offset, size] = *free;
+  const std::int64_t before = piece.offset - offset, after = size - before - piece.size;
+  if (before > 0)
+    free->second = before;
+  else
+    free_.erase(free);
+  if (after > 0) free_[piece.offset + piece.size] = after;
 }
 
 void Places::give_back(std::span<const Piece> pieces) {

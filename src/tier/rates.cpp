@@ -17,6 +17,7 @@ namespace trireme::tier {
 namespace {
 
 constexpr std::int64_t kSample = std::int64_t{64} << 20;
+constexpr std::int64_t kLeastSample = 4096;
 constexpr std::int64_t kPiece = std::int64_t{4} << 20;
 constexpr int kRounds = 3;
 
@@ -75,13 +76,14 @@ bool is_cached(Bytes disk) {
 
 TierRates slower_rates(const OuterStoreOptions& options,
                        const std::function<TierRates(const OuterStoreOptions&)>& measure) {
-  const Bytes most(kSample);
   TierRates slower;
   for (const bool disk : {false, true}) {
+    const Bytes size = disk ? options.disk : options.host;
+    if (size == Bytes(0)) continue;
+    const Bytes sample = std::clamp(size, Bytes(kLeastSample), Bytes(kSample));
     OuterStoreOptions part = options;
-    part.host = disk ? Bytes(0) : std::min(options.host, most);
-    part.disk = disk ? std::min(options.disk, most) : Bytes(0);
-    if (part.host + part.disk < Bytes(4096)) continue;
+    part.host = disk ? Bytes(0) : sample;
+    part.disk = disk ? sample : Bytes(0);
     TierRates rates = measure(part);
     if (disk && !is_cached(options.disk)) {
       const TierRates bare = rates_of(part, Through::kDisk);

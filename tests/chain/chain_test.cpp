@@ -211,7 +211,8 @@ TEST(ReadChain, RefusesABrokenHead) {
       {kHead, "c.yaml:4: layers is empty, must be a list"},
       {kHead + "  []\n", "c.yaml:4: layers has 0 layers, must have from 1 to 100000"},
       {kHead + kLayer + "outputs: 5\n",
-       "c.yaml:6: outputs is not a key here (known: format, name, input_bytes, layers)"},
+       "c.yaml:6: outputs is not a key here (known: format, name, "
+       "input_bytes, state_line_bytes, layers)"},
       {kHead + kLayer + "layer: 5\n",
        "c.yaml:6: layer is not a key here (did you mean 'layers'?)"}};
   for (const auto& [text, message] : table) EXPECT_EQ(refusal(text), message);

@@ -54,7 +54,7 @@ class GpuCopiesTo : public GpuCopies, public testing::WithParamInterface<double>
  protected:
   static tier::OuterStoreOptions store_of(Bytes room) {
     const double share = static_cast<double>(room.count()) * GetParam();
-    const Bytes disk = tier::OuterStore::room_for(Bytes(static_cast<std::int64_t>(share)));
+    const Bytes disk(static_cast<std::int64_t>(share));
     return {.host = room - disk, .disk = disk, .checksums = true};
   }
 };
@@ -65,7 +65,7 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
   const int rounds = is_watched() ? 8 : 40;
   constexpr int kAway = 3;
   // Room for one more than what is away: every place is soon used again.
-  const Bytes room = tier::OuterStore::room_for(Bytes(elements * 4)) * (kAway + 1);
+  const Bytes room = Bytes(elements * 4) * (kAway + 1);
   const auto copies = cuda().make_copies(store_of(room));
   std::deque<std::pair<Key, at::Tensor>> away;
   int reused = 0;

@@ -316,7 +316,7 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
 
 void BudgetCases::expect_bits_and_peak(Subject& subject, const plan::Plan& plan, Bytes budget,
                                        const std::string& name) {
-  const PlannedRun run = subject.run(plan, budget, {.host = Bytes(16 << 20), .disk = Bytes(0)});
+  const PlannedRun run = subject.run(plan, budget);
 
   EXPECT_EQ(run.numbers.losses, subject.expected().losses);
   expect_equal(subject.expected().gradients, run.numbers.gradients, "gradient");

@@ -65,9 +65,8 @@ TEST(Budget, WeightsComeInTheBytesOfWhatHasLeft) {
   plan.stages.front().program = tapes_leave(layers, 6);
   for (int i = 3; i < layers; ++i) plan.stages.front().streamed.push_back(i);
   ASSERT_EQ(subject.fault(plan), "");
-  const tier::OuterStoreOptions store{.host = Bytes(64 << 20), .disk = Bytes(0)};
   for (const double speed : {4, 16, 32}) {
-    const PlannedRun free = subject.run(plan, Bytes(0), store, speed);
+    const PlannedRun free = subject.run(plan, Bytes(0), speed);
     EXPECT_LE(free.peak, free.predicted_peak + Bytes(8 << 10));
     EXPECT_EQ(free.numbers.losses, subject.expected().losses);
   }

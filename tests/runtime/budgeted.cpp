@@ -176,14 +176,13 @@ std::string Subject::fault(const plan::Plan& plan) const {
 std::unique_ptr<StreamedWeights> Subject::streamed(const plan::Plan& plan) {
   const std::vector<int>& layers = plan.stages.front().streamed;
   if (layers.empty()) return nullptr;
-  const Bytes room = plan::streamed_weights(plan, chain_, 0) + Bytes(1 << 16);
+  const Bytes room = plan::streamed_weights(plan, chain_, 0);
   return std::make_unique<StreamedWeights>(
       StreamedWeights::Layers{.numbers = layers, .at_once = plan.weights_at_once},
       machine_.make_copies({.host = room, .disk = Bytes(0)}));
 }
 
-PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store,
-                        double speed) {
+PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
   const program::Program program = plan::compile(plan);
   const partition::Question question = question_of(chain_, platform(budget, speed), model_, job_);
   const simulate::Simulation timeline =
@@ -193,13 +192,12 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
   const Bytes window = plan::update_windows(plan).front();
   const chain::StateParts parts =
       window > Bytes(0)
-          ? chain::state_parts(window)
+          ? chain::state_parts(chain_, window)
           : chain::StateParts{(points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3};
-  PlannedRun run{.numbers = {},
-                 .peak = {},
-                 .predicted_peak = points.peak,
-                 .outer_peak = {},
-                 .predicted_outer_peak = points.outer_peak};
+  const simulate::OuterRoom& outer = timeline.ranks.front().outer;
+  const tier::OuterStoreOptions of_values{.host = outer.values / 2,
+                                          .disk = outer.values - outer.values / 2};
+  PlannedRun run{.numbers = {}, .peak = {}, .predicted_peak = points.peak};
   comm::run_local(1, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
     machine_.begin();
     const auto memory = machine_.open_memory();
@@ -221,12 +219,13 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
           lay_out_state(job_.train.optimizer, stage.parameters(), away, parts.size);
       layout.parts_at_once = parts.at_once;
       EXPECT_EQ(layout.parts.empty(), away == Bytes(0));
+      EXPECT_LE(layout.room(), outer.state);
       auto of_state = layout.parts.empty()
                           ? nullptr
-                          : machine_.make_copies({.host = layout.room(), .disk = Bytes(0)});
+                          : machine_.make_copies({.host = outer.state, .disk = Bytes(0)});
       Optimizer optimizer(job_.train.optimizer, stage, std::move(layout), std::move(of_state));
       EXPECT_GE(optimizer.away_bytes(), away);
-      const auto copies = machine_.make_copies(store);
+      const auto copies = machine_.make_copies(of_values);
       Executor executor({stage, boundary, reducer, optimizer, copies.get(), place},
                         {.seed = job_.train.seed,
                          .precision = precision,
@@ -251,7 +250,6 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, const tier::OuterS
                                   result.losses.end());
       }
       if (run.peak == Bytes(0)) run.peak = memory->peak();
-      run.outer_peak = copies->outer_peak();
       EXPECT_EQ(copies->outer_used(), Bytes(0)) << "something was left in the outer tier";
       if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
       Optimizer::Access state(optimizer);
@@ -281,7 +279,7 @@ const Numbers& Subject::expected() {
   if (!expected_) {
     const auto keep_all = plan("keep_all", keep_all_budget());
     ensure(keep_all.has_value(), "everything fits where it all may stay");
-    expected_ = run(*keep_all, Bytes(0), {}).numbers;
+    expected_ = run(*keep_all, Bytes(0)).numbers;
   }
   return *expected_;
 }

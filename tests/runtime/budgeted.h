@@ -31,7 +31,6 @@ struct Numbers {
 struct PlannedRun {
   Numbers numbers;
   Bytes peak, predicted_peak;
-  Bytes outer_peak, predicted_outer_peak;
 };
 
 /// What a subject is measured and trained on.
@@ -68,10 +67,10 @@ class Subject {
   std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
   /// Why a plan may not run; empty: it may.
   std::string fault(const plan::Plan& plan) const;
-  /// With `budget` enforced by the allocator, where the machine can; 0 is none. Copies are
-  /// predicted to be so many times as fast as to take about as long as passes.
-  PlannedRun run(const plan::Plan& plan, Bytes budget, const tier::OuterStoreOptions& store,
-                 double speed = 1);
+  /// With `budget` enforced by the allocator, where the machine can; 0 is none. The outer tier has
+  /// the forecast's room, of values half in memory and half in a file. Copies are predicted to take
+  /// about as long as passes at speed 1.
+  PlannedRun run(const plan::Plan& plan, Bytes budget, double speed = 1);
 
   /// The bits that every run must have: keep_all without a budget.
   const Numbers& expected();

@@ -37,7 +37,7 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   EXPECT_DOUBLE_EQ(moved.ranks[0].wait_for_copies.count(), 10 - 2.4);
   EXPECT_DOUBLE_EQ(moved.ranks[0].copies_in.count(), 10);
   EXPECT_DOUBLE_EQ(moved.ranks[0].copies_out.count(), 4);
-  EXPECT_EQ(moved.ranks[0].outer_peak, Bytes(40));
+  EXPECT_EQ(moved.ranks[0].outer.all(), Bytes(40));
   EXPECT_EQ(moved.ranks[0].state_moved, Bytes(40));
   EXPECT_EQ(moved.ranks[0].moved, Bytes(0));
   expect_all_time_is_told(moved);

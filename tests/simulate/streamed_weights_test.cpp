@@ -42,7 +42,7 @@ TEST(SimulateStreams, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
   EXPECT_DOUBLE_EQ(slow.ranks[0].copies_in.count(), 4 * 5);
   EXPECT_EQ(slow.ranks[0].weights_moved, Bytes(4 * 10));
   EXPECT_DOUBLE_EQ(slow.ranks[0].copies_out.count(), 0);
-  EXPECT_EQ(slow.ranks[0].outer_peak, Bytes(40));
+  EXPECT_EQ(slow.ranks[0].outer.all(), Bytes(40));
   // A copy of a second is as long as a forward: the pipeline of copies and layers never waits.
   EXPECT_DOUBLE_EQ(streamed(10, 1).step.count(), 12);
   EXPECT_DOUBLE_EQ(streamed(10, 3).step.count(), 36);
@@ -119,7 +119,7 @@ TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), 3 + 1 + 2 + 2 + 1 + 1);
   EXPECT_EQ(result.ranks[0].weights_moved, Bytes(100));
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 2 + 4);
-  EXPECT_EQ(result.ranks[0].outer_peak, Bytes(80));
+  EXPECT_EQ(result.ranks[0].outer.all(), Bytes(80));
   // While B3 runs: 20 bytes each of layers 3 and 2, 10 of gradients of layer 4 that leave, three
   // tapes, the gradient of x[3] and that of x[2].
   EXPECT_EQ(result.ranks[0].peak.size, Bytes(20 + 20 + 10 + 3 + 1 + 1));

@@ -340,7 +340,7 @@ TEST(StageCopies, KeepTheOuterTierSmallEnough) {
     const StageSolution& solution = std::get<StageSolution>(result);
     if (solution.moved == Bytes(0)) continue;
     ++copied;
-    EXPECT_LE(in_a_pipeline(chain, problem, solution.program, 20).outer_peak,
+    EXPECT_LE(in_a_pipeline(chain, problem, solution.program, 20).outer.all(),
               problem.link->capacity);
   }
   EXPECT_GT(copied, 5);

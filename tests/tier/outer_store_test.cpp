@@ -38,8 +38,7 @@ TEST_P(AnyStore, GivesBackWhatItWasGiven) {
   std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
   for (std::uint32_t round = 0; round < 400; ++round) {
     const std::size_t size = random() % 3000;
-    if (store.used() + OuterStore::room_for(Bytes(static_cast<std::int64_t>(size))) <=
-        store.capacity()) {
+    if (store.used() + Bytes(static_cast<std::int64_t>(size)) <= store.capacity()) {
       OuterStore::Place place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
       std::vector<std::byte> bytes = random_bytes(size, round);
       store.write(place, bytes);
@@ -59,7 +58,32 @@ TEST_P(AnyStore, GivesBackWhatItWasGiven) {
 
 INSTANTIATE_TEST_SUITE_P(Tiers, AnyStore,
                          testing::Values(std::pair(16384, 0), std::pair(0, 16384),
-                                         std::pair(4096, 12288)));
+                                         std::pair(4096, 12288), std::pair(4001, 12347),
+                                         std::pair(1, 16001), std::pair(16001, 1)));
+
+TEST(OuterStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFileIs) {
+  // Odd sizes, small ones among them, and a border before every byte of the first ones.
+  std::vector<std::int64_t> sizes{1, 63, 65, 4, 1000, 12, 2048, 7, 127};
+  std::int64_t all = 0;
+  for (const std::int64_t size : sizes) all += size;
+  for (std::int64_t host = 0; host <= all; host += host < 260 ? 1 : 97) {
+    SCOPED_TRACE(host);
+    OuterStore store({.host = Bytes(host), .disk = Bytes(all - host), .checksums = true});
+    std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
+    for (const std::int64_t size : sizes) {
+      auto bytes = random_bytes(static_cast<std::size_t>(size), 3);
+      held.emplace_back(store.reserve(Bytes(size)), std::move(bytes));
+      store.write(held.back().first, held.back().second);
+    }
+    EXPECT_EQ(store.used(), store.capacity());
+    EXPECT_THROW(store.reserve(Bytes(1)), Error);
+    for (const auto& [place, bytes] : held) {
+      std::vector<std::byte> back(bytes.size());
+      store.read(place, back);
+      EXPECT_EQ(back, bytes);
+    }
+  }
+}
 
 TEST(OuterStore, UsesEveryByteHoweverItIsBroken) {
   OuterStore store({.host = Bytes(64 * 100), .disk = Bytes(0)});
@@ -78,10 +102,10 @@ TEST(OuterStore, SaysWhatIsLeftWhenItIsFull) {
   OuterStore store({.host = Bytes(1024), .disk = Bytes(0)});
   store.reserve(Bytes(1000));
   try {
-    store.reserve(Bytes(1));
+    store.reserve(Bytes(25));
     FAIL() << "there is no room";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("full: asked for 1 B with 0 B free of 1.00 KiB"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("full: asked for 25 B with 24 B free of 1.00 KiB"));
   }
 }
 
@@ -158,6 +182,17 @@ TEST(Rates, AreKnownForWhateverThereIs) {
   EXPECT_GT(disk.out, BytesPerSecond(0));
   EXPECT_GT(disk.in, BytesPerSecond(0));
   EXPECT_EQ(none.out, BytesPerSecond(0));
+}
+
+// However little it is, a plan may use it.
+TEST(Rates, AreThereOfAByte) {
+  for (const OuterStoreOptions& tiny :
+       {OuterStoreOptions{.host = Bytes(1), .disk = Bytes(0)},
+        OuterStoreOptions{.host = Bytes(0), .disk = Bytes(1)},
+        OuterStoreOptions{.host = Bytes(4095), .disk = Bytes(4095)}}) {
+    EXPECT_GT(measure_rates(tiny).out, BytesPerSecond(0));
+    EXPECT_GT(measure_rates(tiny).in, BytesPerSecond(0));
+  }
 }
 
 // What passes through the system's memory says nothing of a file that does not fit there.

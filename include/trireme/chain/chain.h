@@ -102,6 +102,9 @@ struct Chain {
   std::string name;
   Bytes input;  ///< x[0]
   std::vector<LayerCost> layers;
+  /// Of the optimiser's state, some of which is away, what is cut off is a multiple of it, or ends
+  /// where a parameter does; 0: any number of bytes.
+  Bytes state_line = {};
 
   int length() const { return static_cast<int>(layers.size()); }
   /// Layer i of 1..length().
@@ -124,6 +127,10 @@ Bytes trained_weights(const LayerCost& layer);
 /// Bytes of the optimiser's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
+/// What `away` bytes of a rank's state take in the outer tier: a cut adds less than a line of the
+/// chain. `state` is all of the rank's, tied weights with each of their uses.
+Bytes state_room(const Chain& chain, Bytes state, Bytes away);
+
 /// What a rank holds of its layers' weights where these come and go, and those of `at_once` layers
 /// are there at a time: as much as any so many of them take with their gradients, and what leaves.
 /// Layers without bytes do not count.
@@ -137,9 +144,10 @@ struct StateParts {
   /// Of these, the most that are on their way out.
   int leaving() const { return at_once / 2; }
 };
-/// Of layers that are updated among passes, within a window of bytes: some have come while others
-/// still leave.
-StateParts state_parts(Bytes window);
+/// Of layers of the chain that are updated among passes, within a window of bytes: some have come
+/// while others still leave. A part has a line at least, and a window kLeastParts of them.
+StateParts state_parts(const Chain& chain, Bytes window);
+inline constexpr int kLeastParts = 3;
 /// The largest part, for copies of more are hardly faster; and what a window holds of such.
 inline constexpr Bytes kLargestStatePart{std::int64_t{32} << 20};
 inline constexpr Bytes kLargestStateWindow = kLargestStatePart * 6;
@@ -156,8 +164,8 @@ inline constexpr int kMaxLayers = 100'000;
 inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
-/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes and
-/// `update_s` are 0 by default; `frozen_bytes` or `trained_bytes`, at most `parameter_bytes`, 0 by
+/// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes,
+/// `state_line_bytes` of the chain among them, and `update_s` are 0 by default; `frozen_bytes` or `trained_bytes`, at most `parameter_bytes`, 0 by
 /// default, with the latter `trained_gradient_bytes`, at most and by default `gradient_bytes`, and
 /// `retape_s` may be there, and with the latter `retape_bytes`,
 /// `retape_transient_bytes` and `retape_backward_transient_bytes`, by default those of the whole

@@ -12,6 +12,11 @@
 
 namespace trireme::model {
 
+/// What is updated apart from the rest of a parameter takes multiples of so many numbers: no kernel
+/// of LibTorch sees another remainder at the end of such numbers than at the end of the parameter,
+/// so that bits are the same.
+inline constexpr std::int64_t kUpdatedTogether = 64;
+
 /// A parameter, or a slice of one, with what an optimiser holds for it: as many numbers in each.
 struct Updated {
   at::Tensor master;         ///< float32; the weight itself where that is float32

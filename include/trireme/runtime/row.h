@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "trireme/model/update.h"
 #include "trireme/runtime/stage.h"
 
 #include <cstdint>
@@ -11,10 +12,8 @@ namespace trireme::runtime {
 
 /// Numbers [begin, begin + count) of a parameter, seen as a row.
 struct Row {
-  /// What is updated apart from the rest takes multiples of it: no kernel of LibTorch sees another
-  /// remainder at the end of such numbers than at the end of the parameter, so that bits are the
-  /// same.
-  static constexpr std::int64_t kAlignment = 64;
+  /// Rows begin at multiples of it.
+  static constexpr std::int64_t kAlignment = model::kUpdatedTogether;
   static std::int64_t aligned(std::int64_t numbers) {
     return (numbers + kAlignment - 1) / kAlignment * kAlignment;
   }

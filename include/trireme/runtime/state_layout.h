@@ -24,13 +24,11 @@ struct StateKinds {
 StateKinds state_kinds(const config::OptimizerSpec& spec, const StageParameter& parameter);
 
 /// Numbers [begin, begin + count) of a parameter, seen as a row, in a part: first their masters,
-/// then first moments, then second ones, as far as there are any, stride() numbers apart.
+/// then first moments, then second ones, as far as there are any, without gaps.
 struct StateSlice {
   std::size_t parameter = 0;  ///< of Stage::parameters()
   std::int64_t begin = 0, count = 0;
   std::int64_t offset = 0;  ///< in the part, in numbers
-
-  std::int64_t stride() const { return Row::aligned(count); }
 };
 
 struct StatePart {
@@ -48,14 +46,14 @@ struct StateLayout {
 
   /// Of a parameter's row, what stays on the device.
   Row held(std::size_t parameter) const;
-  /// What parts take in an outer store.
+  /// What parts take in an outer store: what is away, and nothing else.
   Bytes room() const;
 };
 
-/// State of `rows`, together `away` bytes and no more than what rounding to Row::kAlignment numbers
-/// adds, in parts of at most `part` bytes (or the least that a part can have): whole rows, large
-/// ones first, and the end of one more. A layer whose weights are streamed has parts of its own.
-/// Parameters that share a value, that are frozen or that do not lie in a row stay.
+/// State of `rows`, together `away` bytes and less than chain::Chain::state_line more, in parts of
+/// at most `part` bytes (or the least that a part can have): whole rows, large ones first, and the
+/// end of one more. A layer whose weights are streamed has parts of its own. Parameters that share a
+/// value, that are frozen or that do not lie in a row stay.
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
                           std::vector<Row> rows);

@@ -32,7 +32,7 @@ struct CopyPoint {
 struct CopyPoints {
   std::vector<CopyPoint> before;  ///< by action
   Bytes peak;        ///< most bytes held if copies happen so, static and channel inside
-  Bytes outer_peak;  ///< in the outer tier, until what came back was read
+  Bytes outer_peak;  ///< of values in the outer tier, as the timeline has it
   Bytes idle;        ///< held between the last action and the next step's first one
 };
 

@@ -50,6 +50,16 @@ struct Peak {
   std::vector<std::pair<std::string, Bytes>> contents;
 };
 
+/// What a rank's outer tier holds at most, and all that it needs to have room for.
+struct OuterRoom {
+  Bytes values;   ///< outputs and tapes, from their copies out until what came back is used
+  Bytes weights;  ///< streamed, with their gradients
+  Bytes state;    ///< of the optimiser: chain::state_room()
+
+  Bytes all() const { return values + weights + state; }
+  bool operator==(const OuterRoom&) const = default;
+};
+
 struct RankResult {
   Seconds busy;                   ///< compute
   Seconds recompute;              ///< of it, forwards beyond the first
@@ -63,7 +73,7 @@ struct RankResult {
   Peak peak;
   Bytes at_once;                   ///< most that an action needs if all copies are instant: what
                                    ///< no rate of copies can lessen, and validate() looks at
-  Bytes outer_peak;                ///< in the outer tier, optimiser state inside
+  OuterRoom outer;
   Bytes moved;                     ///< values offloaded in all, which come back
   Bytes state_moved;               ///< optimiser state that came, and left again
   Bytes weights_moved;             ///< streamed weights and gradients that came

@@ -37,8 +37,10 @@ struct OuterStoreOptions {
 };
 
 /// A fixed number of bytes, taken from the machine when it is made, handed out in places. A place
-/// may be in several pieces, so room is never lost to gaps. reserve() and release() belong to one
-/// thread; write() and read() of different places may run on others.
+/// may be in several pieces, which begin anywhere, so that nothing is lost to gaps, alignment or the
+/// border between memory and file: a store of n bytes has room for any values of together n bytes.
+/// reserve() and release() belong to one thread; write() and read() of different places may run on
+/// others.
 class OuterStore {
  public:
   /// Throws Error when the memory or the space on disk is not to be had: nothing fails later for
@@ -75,9 +77,6 @@ class OuterStore {
   Bytes peak() const { return places_.peak(); }
   /// The file's descriptor, -1 without one.
   int descriptor() const;
-
-  /// What a place of `size` bytes takes away from the capacity: pieces begin at multiples of 64.
-  static Bytes room_for(Bytes size);
 
  private:
   struct Unmap {

@@ -12,8 +12,9 @@
 
 namespace trireme::tier {
 
-/// A fixed number of bytes in pieces that begin at multiples of kAlignment. What is asked for lies
-/// in one piece where there is one, else in several, so room is never lost to gaps.
+/// A fixed number of bytes, handed out to the last one: as long as there are so many free bytes, any
+/// number of them can be had. What is asked for lies in one piece that begins at a multiple of
+/// kAlignment where there is room for it, else in one that begins anywhere, else in several.
 class Places {
  public:
   static constexpr std::int64_t kAlignment = 64;
@@ -24,10 +25,9 @@ class Places {
     bool operator==(const Piece&) const = default;
   };
 
-  /// Rounded down to kAlignment.
   explicit Places(Bytes capacity);
 
-  /// Pieces of together `size` bytes, rounded up to kAlignment; nothing if there is no room.
+  /// Pieces of together `size` bytes, ascending; nothing if less is free.
   std::optional<std::vector<Piece>> take(Bytes size);
   void give_back(std::span<const Piece> pieces);
 
@@ -36,12 +36,17 @@ class Places {
   Bytes peak() const { return peak_; }
 
  private:
-  void cut(std::map<std::int64_t, std::int64_t>::iterator free, std::int64_t size,
-           std::vector<Piece>& pieces);
+  using Free = std::map<std::int64_t, std::int64_t>;
+
+  /// Where the first piece that begins at a multiple of `alignment` could lie.
+  std::optional<Piece> first_whole(std::int64_t size, std::int64_t alignment) const;
+  /// As few free pieces as can be that have `size` bytes together, ascending.
+  std::vector<Piece> largest(std::int64_t size) const;
+  void take_out(const Piece& piece);
   void give_back(const Piece& piece);
 
   Bytes capacity_, used_, peak_;
-  std::map<std::int64_t, std::int64_t> free_;  ///< offset -> size; no two touch
+  Free free_;  ///< offset -> size; no two touch
 };
 
 }  // namespace trireme::tier

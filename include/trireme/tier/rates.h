@@ -23,7 +23,7 @@ TierRates measure_rates(const OuterStoreOptions& options);
 bool is_cached(Bytes disk);
 
 /// Of a tier that has host memory and disk the slower part's rates, 0 if it has neither. `measure`
-/// is given a tier with at most 64 MiB of one of them. Of a disk that is not cached, no more than
+/// is given a tier with 4 KiB to 64 MiB of one of them. Of a disk that is not cached, no more than
 /// those of its file past the system's memory, which takes seconds where the disk is slow.
 TierRates slower_rates(const OuterStoreOptions& options,
                        const std::function<TierRates(const OuterStoreOptions&)>& measure);
