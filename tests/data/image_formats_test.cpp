@@ -1,5 +1,6 @@
 // PNG and JPEG, written by the libraries that define them.
 // SPDX-License-Identifier: Apache-2.0
+#include "encoded.h"
 #include "pictures.h"
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
@@ -7,12 +8,6 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <png.h>
-
-#include <cstdio>
-#include <cstdlib>
-// Needs size_t and FILE.
-#include <jpeglib.h>
 
 namespace trireme::data {
 namespace {
@@ -36,43 +31,11 @@ std::string gradient(int channels) {
 }
 
 std::string png_of(const std::string& pixels, png_uint_32 format) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = image.height = kSide;
-  image.format = format;
-  std::string file(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
-  png_alloc_size_t size = file.size();
-  EXPECT_NE(png_image_write_to_memory(&image, file.data(), &size, 0, pixels.data(), 0, nullptr), 0);
-  file.resize(size);
-  return file;
+  return encoded_png(pixels, kSide, kSide, format);
 }
 
 std::string jpeg_of(const std::string& pixels, int channels) {
-  jpeg_compress_struct image{};
-  jpeg_error_mgr errors{};
-  image.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&image);
-  unsigned char* buffer = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&image, &buffer, &size);
-  image.image_width = image.image_height = kSide;
-  image.input_components = channels;
-  image.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
-  jpeg_set_defaults(&image);
-  jpeg_set_quality(&image, 100, TRUE);
-  jpeg_start_compress(&image, TRUE);
-  std::string copy = pixels;
-  while (image.next_scanline < image.image_height) {
-    auto* row =
-        reinterpret_cast<JSAMPROW>(copy.data()) +
-        static_cast<std::size_t>(image.next_scanline) * kSide * static_cast<std::size_t>(channels);
-    jpeg_write_scanlines(&image, &row, 1);
-  }
-  jpeg_finish_compress(&image);
-  std::string file(reinterpret_cast<const char*>(buffer), size);
-  std::free(buffer);
-  jpeg_destroy_compress(&image);
-  return file;
+  return encoded_jpeg(pixels, kSide, kSide, channels);
 }
 
 /// The largest difference of the file's image to the gradient, channel by channel up to its mean.
