@@ -73,17 +73,20 @@ def kinds():
     unigram = trainers.UnigramTrainer(vocab_size=150, special_tokens=SPECIAL, unk_token="<unk>")
     yield "unigram, NFKC, ends", trained(models.Unigram(), unigram, normalizers.NFKC(), pre_tokenizers.Metaspace(), around("$A </s>")), 0, 1
     pieces = trainers.WordPieceTrainer(vocab_size=200, special_tokens=SPECIAL)
-    yield "word pieces", trained(models.WordPiece(unk_token="<unk>"), pieces, normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(), around("<s> $A </s>")), 1, 1
+    yield "word pieces", trained(models.WordPiece(unk_token="<unk>"), pieces, normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(),
+                                 around("<s> $A </s>")), 1, 1
     between = processors.RobertaProcessing(sep=("</s>", END), cls=("<s>", BEGIN), trim_offsets=True, add_prefix_space=False)
     yield "bytes, roberta", bytes_of(False, between), 1, 1
     yield "bytes, llama 3", bytes_of(False, processors.Sequence([processors.ByteLevel(trim_offsets=False), around("<s> $A")]), LLAMA_3), 1, 0
     yield "bytes, qwen", bytes_of(False, processors.ByteLevel(trim_offsets=False), LLAMA_3, normalizers.NFC()), 0, 0
-    yield "word pieces, bert", trained(models.WordPiece(unk_token="<unk>"), trainers.WordPieceTrainer(vocab_size=200, special_tokens=SPECIAL), normalizers.Sequence(
-        [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]), pre_tokenizers.Whitespace(), processors.BertProcessing(("</s>", END), ("<s>", BEGIN))), 1, 1
-    yield "characters, clip", trained(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), trainers.BpeTrainer(
-        vocab_size=250, special_tokens=SPECIAL, end_of_word_suffix="</w>"), normalizers.Lowercase(), pre_tokenizers.WhitespaceSplit(), around("<s> $A </s>")), 1, 1
-    yield "whole words", trained(models.WordLevel(unk_token="<unk>"), trainers.WordLevelTrainer(special_tokens=SPECIAL), None, pre_tokenizers.Sequence(
-        [pre_tokenizers.Punctuation(), pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)])), 0, 0
+    bert = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()])
+    yield "word pieces, bert", trained(models.WordPiece(unk_token="<unk>"), pieces, bert, pre_tokenizers.Whitespace(),
+                                       processors.BertProcessing(("</s>", END), ("<s>", BEGIN))), 1, 1
+    suffixed = trainers.BpeTrainer(vocab_size=250, special_tokens=SPECIAL, end_of_word_suffix="</w>")
+    yield "characters, clip", trained(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), suffixed, normalizers.Lowercase(),
+                                      pre_tokenizers.WhitespaceSplit(), around("<s> $A </s>")), 1, 1
+    digits = pre_tokenizers.Sequence([pre_tokenizers.Punctuation(), pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)])
+    yield "whole words", trained(models.WordLevel(unk_token="<unk>"), trainers.WordLevelTrainer(special_tokens=SPECIAL), pre=digits), 0, 0
     added = sentence(normalizer=prepend)
     added.add_tokens([AddedToken("trireme", lstrip=True, rstrip=True), AddedToken("Par", single_word=True)])
     yield "added tokens", added, 1, 0
