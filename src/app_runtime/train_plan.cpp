@@ -30,9 +30,6 @@ struct Asked {
   std::ostream& out;
 };
 
-/// What an update takes beside them: a divisor and a count.
-constexpr Bytes kOfUpdate{1024};
-
 /// Of the optimiser's state when a step ends: of a rank, as much together as its passes take.
 chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank);
 /// Every rank.
@@ -126,19 +123,17 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
   const int rank = context.channel.rank() % context.stages;
   const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
-  result.stores =
-      stores_of(job, result.platform.ranks[mine], result.forecast.ranks[mine].outer);
+  result.stores = stores_of(job, result.platform.ranks[mine], result.forecast.ranks[mine].outer);
   const Bytes window = plan::update_windows(result.plan)[mine];
-  result.optimizer_parts =
-      window > Bytes(0) ? chain::state_parts(result.chain, window)
-                        : parts_between_steps(result, mine);
+  result.optimizer_parts = window > Bytes(0) ? chain::state_parts(result.chain, window)
+                                             : parts_between_steps(result, mine);
   return result;
 }
 
 chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank) {
   chain::StateParts parts;
   const Bytes passes = plan.predicted_peaks[rank] - plan.copies.idle;
-  parts.size = std::min(chain::kLargestStatePart, (passes - kOfUpdate) / parts.at_once);
+  parts.size = std::min(chain::kLargestStatePart, (passes - chain::kUpdateScratch) / parts.at_once);
   return parts;
 }
 

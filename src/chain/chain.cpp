@@ -112,6 +112,11 @@ Bytes state_room(const Chain& chain, Bytes state, Bytes away) {
   return std::max(away, std::min(state, away + chain.state_line));
 }
 
+Bytes step_room(const Chain& chain, Bytes away) {
+  if (away == Bytes(0) || chain.state_line == Bytes(0)) return Bytes(0);
+  return chain.state_line * kLeastParts + kUpdateScratch;
+}
+
 Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
   std::erase_if(layers, [](const OuterWeights& one) { return one.all() == Bytes(0); });
   const auto here = layers.begin() + std::min(std::ssize(layers), std::ptrdiff_t{at_once});

@@ -19,8 +19,8 @@ int in_flight(const Question& question, int stage);
 chain::Chain at_speed(const chain::Chain& chain, double speed);
 
 /// What a rank with these runs has whatever its programs: parameters, gradients and optimiser on
-/// the device; of the optimiser's state what is away; and the room that this takes in the outer tier
-/// with the weights that come and go.
+/// the device; of the optimiser's state what is away; and the room that this takes in the outer
+/// tier with the weights that come and go.
 struct FixedBytes {
   Bytes held{}, optimizer_away{}, outside{};
 };

@@ -259,8 +259,7 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
   const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
   // As with_margin() has it; and a cut adds less than a line.
-  const Bytes whole =
-      std::min(spec.outer() / 16 * 15, spec.outer() - question.chain.state_line);
+  const Bytes whole = std::min(spec.outer() / 16 * 15, spec.outer() - question.chain.state_line);
   const Bytes room = std::max(Bytes(0), whole - beside);
   const Bytes most = std::min(state, room);
   const double by_time = question.optimizer_copies->count() * copy_rate(spec).count();

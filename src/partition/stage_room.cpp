@@ -102,8 +102,8 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
     asked.link = solve::HostLink{
         .out = rank.out / rank.speed,
         .in = rank.in / rank.speed,
-        .capacity = outer_room(rank, of_state + streamed(stage, first, last).outside) /
-                    asked.in_flight};
+        .capacity =
+            outer_room(rank, of_state + streamed(stage, first, last).outside) / asked.in_flight};
   }
   return asked;
 }

@@ -59,8 +59,7 @@ Answer with_window_that_fits(const Question& question, const Planner& planner) {
   Answer answer = planner(asked);
   for (const int part : kSmallerWindows) {
     if (std::holds_alternative<plan::Plan>(answer)) break;
-    asked.update_window =
-        std::max(least_window(question.chain), update_window(question) / part);
+    asked.update_window = std::max(least_window(question.chain), update_window(question) / part);
     answer = planner(asked);
   }
   return answer;

@@ -49,7 +49,7 @@ class Walk {
  public:
   Walk(const program::Program& program, const Setting& setting, const Simulation& timeline,
        int rank)
-      : ledger_(*setting.chain, scope_of(program, rank, trains(program))),
+      : ledger_(*setting.chain, scope_of(setting, program, rank, trains(program))),
         weights_(setting, program, rank),
         updates_(program::layer_updates(program.ranks[static_cast<std::size_t>(rank)])),
         update_window_(update_window(setting, updates_, rank)),
@@ -183,9 +183,11 @@ CopyPoints copy_points(const program::Program& program, const Setting& setting,
   points.before.reserve(actions.size());
   for (std::size_t i = 0; i < actions.size(); ++i)
     points.before.push_back(walk.step(actions[i], i));
-  points.peak = walk.peak();
-  points.outer_peak = timeline.ranks.at(static_cast<std::size_t>(rank)).outer.values;
   points.idle = walk.idle();
+  // A step may use less of the window for streamed weights than the last action does.
+  points.peak =
+      std::max(walk.peak(), points.idle + scope_of(setting, program, rank, trains(program)).step);
+  points.outer_peak = timeline.ranks.at(static_cast<std::size_t>(rank)).outer.values;
   return points;
 }
 

@@ -41,7 +41,7 @@ Engine::Engine(const Program& program, const Setting& setting, Detail detail)
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
     const chain::RankSpec& spec = setting.platform->ranks[static_cast<std::size_t>(rank)];
     Execution::Setup setup;
-    setup.scope = scope_of(program, rank, training);
+    setup.scope = scope_of(setting, program, rank, training);
     setup.lanes = {spec.out, spec.in, {}};
     if (spec.memory > Bytes(0)) setup.lanes.budget = spec.memory;
     setup.base = base_bytes(setting, program, rank);

@@ -22,12 +22,16 @@ std::string output_name(int i) {
   return concat("x[", i, "]");
 }
 
+Ledger::Scope with_last_layer(Ledger::Scope scope, const chain::Chain& chain) {
+  if (scope.last_layer == 0) scope.last_layer = chain.length();
+  return scope;
+}
+
 }  // namespace
 
 Ledger::State::State(const chain::Chain& of, Scope within)
     : chain(of),
-      scope{within.first_layer, within.last_layer == 0 ? of.length() : within.last_layer,
-            within.trains},
+      scope(with_last_layer(within, of)),
       cells(scope.first_layer - 1, scope.last_layer) {
   ensure(1 <= scope.first_layer && scope.first_layer <= scope.last_layer &&
              scope.last_layer <= chain.length(),
@@ -74,10 +78,11 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return load_target(i);
     case Op::kReadLoss:
       return read_loss(i);
+    case Op::kStep:
+      return settle(held + scope.step, held);
     case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
-    case Op::kStep:
       return settle(held, held);
   }
   throw LogicError("an operation without a rule");

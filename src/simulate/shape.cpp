@@ -109,7 +109,7 @@ std::optional<ProgramFault> check_step_end(const Program& program) {
   return std::nullopt;
 }
 
-Ledger::Scope scope_of(const Program& program, int rank, bool trains) {
+Ledger::Scope scope_of(const Setting& setting, const Program& program, int rank, bool trains) {
   Ledger::Scope scope{0, 1, trains};
   for (int i = 1; i <= program.layers; ++i) {
     if (program.rank_of_layer[static_cast<std::size_t>(i)] != rank) continue;
@@ -117,6 +117,11 @@ Ledger::Scope scope_of(const Program& program, int rank, bool trains) {
     scope.last_layer = i;
   }
   scope.first_layer = std::max(scope.first_layer, 1);  // a rank without layers has no values either
+  const program::LayerUpdates updates =
+      program::layer_updates(program.ranks[static_cast<std::size_t>(rank)]);
+  // Parts that come among passes have their window in a step, too.
+  if (update_window(setting, updates, rank) == Bytes(0))
+    scope.step = chain::step_room(*setting.chain, optimizer_away(setting, rank));
   return scope;
 }
 

@@ -24,7 +24,8 @@ std::optional<ProgramFault> check_step_end(const program::Program& program);
 std::optional<ProgramFault> check_updates(const program::Program& program, const Setting& setting);
 
 /// The layers between the first and the last of a rank.
-Ledger::Scope scope_of(const program::Program& program, int rank, bool trains);
+Ledger::Scope scope_of(const Setting& setting, const program::Program& program, int rank,
+                       bool trains);
 
 /// Of a rank, 0 where the setting has none.
 Bytes optimizer_away(const Setting& setting, int rank);

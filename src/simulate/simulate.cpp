@@ -136,7 +136,7 @@ std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
                                                        const Setting& setting, int rank,
                                                        const LanesPeak& peak) {
   const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
-  Ledger ledger(*setting.chain, scope_of(program, rank, trains(program)));
+  Ledger ledger(*setting.chain, scope_of(setting, program, rank, trains(program)));
   RankWeights weights(setting, program, rank);
   for (std::size_t i = 0; i < peak.applied; ++i) {
     ledger.apply(actions[i]);

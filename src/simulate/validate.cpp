@@ -61,7 +61,7 @@ Proof::Proof(const Program& program, const Setting& setting)
       trains_(trains(program)),
       losses_(program.layers, program.layers) {
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
-    const Ledger::Scope scope = scope_of(program, rank, trains_);
+    const Ledger::Scope scope = scope_of(setting, program, rank, trains_);
     backwards_.emplace_back(scope.first_layer, scope.last_layer);
   }
 }

@@ -212,7 +212,8 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
       const Bytes away = plan.stages.front().optimizer_away;
       const std::unique_ptr<StreamedWeights> weights = streamed(plan);
       Stage stage(model_, layers, job_.train.seed, precision, place.device(),
-                  away > Bytes(0) ? Stage::Masters::kHost : Stage::Masters::kDevice, weights.get());
+                  away > Bytes(0) ? Stage::Masters::kDrawnAgain : Stage::Masters::kDevice,
+                  weights.get());
       Boundary boundary(channel, {0}, program.rank_of_layer, place.device());
       Reducer reducer(channel, Position::of(0, 1, 1), stage);
       StateLayout layout =

@@ -5,6 +5,7 @@
 
 #include "simulate/simulated.h"
 
+#include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/replay.h"
 
 #include <gmock/gmock.h>
@@ -48,6 +49,30 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   const Simulation stuck = simulate(program, setting);
   ASSERT_TRUE(stuck.fault);
   EXPECT_EQ(stuck.fault->reason, "rank 0 has optimizer state in the outer tier, but no copy lanes");
+}
+
+// Three parts of a line each are on the device while the first one is updated.
+TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsAway) {
+  chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
+  chain.layers[0].optimizer = Bytes(100'000);
+  chain.state_line = Bytes(768);
+  chain::Platform platform = free_platform(1);
+  platform.ranks[0].out = platform.ranks[0].in = BytesPerSecond(1000);
+  const Program program = one_layer_each(1, program::one_f_one_b({1, 1}));
+  Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(5000)}};
+  const Bytes of_passes = simulate(program, setting).ranks[0].peak.size;
+  EXPECT_LT(of_passes, Bytes(5100));
+
+  setting.optimizer_away = {Bytes(40'000)};
+  const Simulation moved = simulate(program, setting, Detail::kTimeline);
+  EXPECT_EQ(moved.ranks[0].peak.size, Bytes(5000 + 3 * 768 + 1024));
+  EXPECT_EQ(to_text(moved.ranks[0].peak.action.value()), "0:step 0");
+  EXPECT_EQ(moved.ranks[0].outer.state, Bytes(40'000 + 768)) << "a cut is at a line";
+  const CopyPoints points = copy_points(program, setting, moved, 0);
+  EXPECT_EQ(points.peak, moved.ranks[0].peak.size);
+
+  chain.layers[0].tape = Bytes(10'000);
+  EXPECT_GT(simulate(program, setting).ranks[0].peak.size, Bytes(15'000));
 }
 
 // Four replicas: 3/4 of 80 bytes of gradients there, and as much back or 3/4 of 40 of weights, at

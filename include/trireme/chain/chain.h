@@ -131,15 +131,23 @@ Bytes optimizer_bytes(const Chain& chain, int first, int last);
 /// chain. `state` is all of the rank's, tied weights with each of their uses.
 Bytes state_room(const Chain& chain, Bytes state, Bytes away);
 
+/// What the update at a step's end takes on the device at least, where `away` bytes of a rank's
+/// state come for it in parts: kLeastParts of a line each, and kUpdateScratch. 0 where none is.
+Bytes step_room(const Chain& chain, Bytes away);
+/// What an update takes beside the parts: a divisor and a count.
+inline constexpr Bytes kUpdateScratch{1024};
+/// As few parts as copies both ways and an update work on.
+inline constexpr int kLeastParts = 3;
+
 /// What a rank holds of its layers' weights where these come and go, and those of `at_once` layers
 /// are there at a time: as much as any so many of them take with their gradients, and what leaves.
 /// Layers without bytes do not count.
 Bytes weights_window(std::vector<OuterWeights> layers, int at_once);
 
-/// How the optimiser's state comes to the device: in parts, of which so many are there at a time.
+/// How the optimiser's state comes to the device: in parts, `at_once` of them at a time.
 struct StateParts {
   Bytes size;
-  int at_once = 3;  ///< as few as copies both ways and an update work on
+  int at_once = kLeastParts;
 
   /// Of these, the most that are on their way out.
   int leaving() const { return at_once / 2; }
@@ -147,7 +155,6 @@ struct StateParts {
 /// Of layers of the chain that are updated among passes, within a window of bytes: some have come
 /// while others still leave. A part has a line at least, and a window kLeastParts of them.
 StateParts state_parts(const Chain& chain, Bytes window);
-inline constexpr int kLeastParts = 3;
 /// The largest part, for copies of more are hardly faster; and what a window holds of such.
 inline constexpr Bytes kLargestStatePart{std::int64_t{32} << 20};
 inline constexpr Bytes kLargestStateWindow = kLargestStatePart * 6;
@@ -165,11 +172,12 @@ inline constexpr Bytes kMaxChainFile{std::int64_t{64} << 20};
 
 /// Reads `trireme-chain/1`. `name` and `input_bytes` of the chain and `name`, `forward_s`,
 /// `backward_s`, `output_bytes`, `tape_bytes` of a layer must be there, the other bytes,
-/// `state_line_bytes` of the chain among them, and `update_s` are 0 by default; `frozen_bytes` or `trained_bytes`, at most `parameter_bytes`, 0 by
-/// default, with the latter `trained_gradient_bytes`, at most and by default `gradient_bytes`, and
-/// `retape_s` may be there, and with the latter `retape_bytes`,
-/// `retape_transient_bytes` and `retape_backward_transient_bytes`, by default those of the whole
-/// tape. Units are read ("3MiB", "1.5ms").
+/// `state_line_bytes` of the chain among them, and `update_s` are 0 by default; `frozen_bytes` or
+/// `trained_bytes`, at most `parameter_bytes`, 0 by default, with the latter
+/// `trained_gradient_bytes`, at most and by default `gradient_bytes`, and `retape_s` may be there,
+/// and with the latter `retape_bytes`, `retape_transient_bytes` and
+/// `retape_backward_transient_bytes`, by default those of the whole tape. Units are read ("3MiB",
+/// "1.5ms").
 ///
 /// Throws InputError with file, line, layer and field: unknown key, negative or non-finite number,
 /// a retape that takes more than a whole taped forward (`capped`), no layers, more than kMaxLayers,

@@ -52,8 +52,8 @@ struct StateLayout {
 
 /// State of `rows`, together `away` bytes and less than chain::Chain::state_line more, in parts of
 /// at most `part` bytes (or the least that a part can have): whole rows, large ones first, and the
-/// end of one more. A layer whose weights are streamed has parts of its own. Parameters that share a
-/// value, that are frozen or that do not lie in a row stay.
+/// end of one more. A layer whose weights are streamed has parts of its own. Parameters that share
+/// a value, that are frozen or that do not lie in a row stay.
 StateLayout lay_out_state(const config::OptimizerSpec& spec,
                           const std::vector<StageParameter>& parameters, Bytes away, Bytes part,
                           std::vector<Row> rows);

@@ -56,6 +56,7 @@ class Ledger {
     int first_layer = 1;
     int last_layer = 0;  ///< 0: the chain's last
     bool trains = true;  ///< false: read_loss leaves no gradient (docs: program::trains)
+    Bytes step = {};     ///< what a step takes beside what is held
   };
 
   /// `chain` must outlive the ledger. Memory and set-up grow with the scope, not with the chain.

@@ -71,8 +71,8 @@ struct RankResult {
   Seconds end;                    ///< its last action; busy and both waits add up to it, and where
                                   ///< a step was measured, the host's own time
   Peak peak;
-  Bytes at_once;                   ///< most that an action needs if all copies are instant: what
-                                   ///< no rate of copies can lessen, and validate() looks at
+  Bytes at_once;  ///< most that an action needs if all copies are instant: what
+                  ///< no rate of copies can lessen, and validate() looks at
   OuterRoom outer;
   Bytes moved;                     ///< values offloaded in all, which come back
   Bytes state_moved;               ///< optimiser state that came, and left again

@@ -37,10 +37,10 @@ struct OuterStoreOptions {
 };
 
 /// A fixed number of bytes, taken from the machine when it is made, handed out in places. A place
-/// may be in several pieces, which begin anywhere, so that nothing is lost to gaps, alignment or the
-/// border between memory and file: a store of n bytes has room for any values of together n bytes.
-/// reserve() and release() belong to one thread; write() and read() of different places may run on
-/// others.
+/// may be in several pieces, which begin anywhere, so that nothing is lost to gaps, alignment or
+/// the border between memory and file: a store of n bytes has room for any values of together n
+/// bytes. reserve() and release() belong to one thread; write() and read() of different places may
+/// run on others.
 class OuterStore {
  public:
   /// Throws Error when the memory or the space on disk is not to be had: nothing fails later for

@@ -12,8 +12,8 @@
 
 namespace trireme::tier {
 
-/// A fixed number of bytes, handed out to the last one: as long as there are so many free bytes, any
-/// number of them can be had. What is asked for lies in one piece that begins at a multiple of
+/// A fixed number of bytes, handed out to the last one: as long as there are so many free bytes,
+/// any number of them can be had. What is asked for lies in one piece that begins at a multiple of
 /// kAlignment where there is room for it, else in one that begins anywhere, else in several.
 class Places {
  public:
