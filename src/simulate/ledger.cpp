@@ -62,7 +62,10 @@ Ledger::Outcome Ledger::apply(const Action& action) {
   const bool runs_layer = program::is_forward(action.op) || program::adds_gradients(action.op) ||
                           action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape ||
                           action.op == Op::kUpdate;
-  if (program::ends_step(action.op)) return {std::nullopt, {state_->held, state_->held}};
+  if (program::ends_step(action.op)) {
+    const Bytes held = state_->held;
+    return {std::nullopt, {action.op == program::Op::kStep ? held + scope.step : held, held}};
+  }
   const int lowest = runs_layer ? scope.first_layer : scope.first_layer - 1;
   if (action.layer < lowest || action.layer > scope.last_layer)
     return refuse(concat(runs_layer ? "layer " : "output ", action.layer, " is not of ", lowest,

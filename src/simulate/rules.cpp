@@ -78,11 +78,10 @@ Ledger::Outcome Ledger::State::run(const Action& action) {
       return load_target(i);
     case Op::kReadLoss:
       return read_loss(i);
-    case Op::kStep:
-      return settle(held + scope.step, held);
     case Op::kUpdate:
     case Op::kReduceGradients:
     case Op::kClip:
+    case Op::kStep:
       return settle(held, held);
   }
   throw LogicError("an operation without a rule");

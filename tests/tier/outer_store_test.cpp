@@ -105,7 +105,8 @@ TEST(OuterStore, SaysWhatIsLeftWhenItIsFull) {
     store.reserve(Bytes(25));
     FAIL() << "there is no room";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("full: asked for 25 B with 24 B free of 1.00 KiB"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("full: asked for 25 B with 24 B free of 1.00 KiB"));
   }
 }
 
