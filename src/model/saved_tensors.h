@@ -6,12 +6,14 @@
 #include "trireme/model/taped.h"
 
 #include <c10/core/Storage.h>
+#include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace trireme::model {
@@ -21,13 +23,22 @@ namespace trireme::model {
 class SavedTensor {
  public:
   void set(const at::Tensor& tensor);
-  /// Throws c10::Error if there is none, or if it was changed in place.
+  /// Takes note of the tensor's version, and holds none of its memory.
+  void note(const at::Tensor& tensor);
+  /// Whether what was set or noted was changed in place since.
+  bool is_changed() const;
+  /// Throws c10::Error if there is none, or if it was changed in place (told_change).
   const at::Tensor& get() const;
 
  private:
   at::Tensor tensor_;
+  c10::VariableVersion counter_;
   std::uint32_t version_ = 0;
 };
+
+/// What autograd or SavedTensor says of a tensor that was changed in place, in words for whoever
+/// wrote the layer; empty where `words` are of another error.
+std::string told_change(const std::string& words);
 
 /// While it lives, what autograd saves on this thread goes through its hooks. Makes the process's
 /// autograd engine one that asks for them, before the first backward of any thread.
@@ -92,6 +103,9 @@ class RemakingScope final : public SavingScope {
 class OutlineScope final : public SavingScope {
  public:
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
+  /// Once the forward has ended: throws InputError where it changed in place what the backward will
+  /// ask for. A repeated forward may end before the change, and would never tell.
+  void require_unchanged() const;
   std::vector<std::shared_ptr<SavedTensor>> take() { return std::move(places_); }
 
  private:

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -58,6 +59,43 @@ bool is_of_memory(const std::string& words);
 bool is_of_device(const std::string& words);
 
 }  // namespace
+
+/// Of a forward that puts other tensors into buffers' places: in Python a tape then keeps the old
+/// ones as they were. While this lives the module has copies, which the tape keeps, also where the
+/// forward is left by an exception.
+class ScriptLayer::LentBuffers {
+ public:
+  explicit LentBuffers(ScriptLayer& layer) : layer_(layer) {
+    for (Slot& slot : layer_.buffer_slots_) {
+      const auto known = std::find_if(lent_.begin(), lent_.end(), [&](const Lent& one) {
+        return one.value.is_same(slot.value);
+      });
+      if (known == lent_.end()) lent_.push_back({slot.value, slot.value.clone()});
+      slot.module.setattr(slot.attribute, copy_of(slot.value));
+    }
+  }
+  ~LentBuffers() {
+    for (Slot& slot : layer_.buffer_slots_) slot.module.setattr(slot.attribute, slot.value);
+  }
+  LentBuffers(const LentBuffers&) = delete;
+  LentBuffers& operator=(const LentBuffers&) = delete;
+
+  /// What forward has left goes into the buffers: by changes in place, then by what was set.
+  void take_back();
+
+ private:
+  struct Lent {
+    at::Tensor value, copy;
+  };
+  const at::Tensor& copy_of(const at::Tensor& value) const {
+    return std::find_if(lent_.begin(), lent_.end(),
+                        [&](const Lent& one) { return one.value.is_same(value); })
+        ->copy;
+  }
+
+  ScriptLayer& layer_;
+  std::vector<Lent> lent_;
+};
 
 ScriptLayer::ScriptLayer(std::filesystem::path file, ScriptOptions options)
     : file_(std::move(file)), options_(std::move(options)), module_(load_script(file_)) {
@@ -127,8 +165,9 @@ at::Tensor ScriptLayer::adopted_parameter(const std::string& name, const at::Ten
   return add_parameter(name, value.clone(), tie == options_.ties.end() ? "" : tie->second);
 }
 
-bool is_from_file(const Layer& layer) {
-  return dynamic_cast<const ScriptLayer*>(&layer) != nullptr;
+std::string file_of(const Layer& layer) {
+  const auto* const script = dynamic_cast<const ScriptLayer*>(&layer);
+  return script == nullptr ? "" : script->file().string();
 }
 
 ScriptContents contents_of_script(const std::filesystem::path& file) {
@@ -160,12 +199,14 @@ Values ScriptLayer::forward(const Values& input, const Context& context) {
   for (const Parameter& each : parameters()) watch.add("parameter " + each.name, each.value);
   for (const Slot& each : constants_) watch.add("tensor " + each.name, each.value);
   if (module_.is_training() != context.training) module_.train(context.training);
+  std::optional<LentBuffers> lent;
+  if (sets_buffers_) lent.emplace(*this);
   Values output = run(arguments, context);
   if (const std::string changed = watch.changed(); !changed.empty())
     fail(concat("changes its ", changed,
                 " in place, which other runs of the layer would see: give a new tensor instead, "
                 "and register as a buffer what the layer is to remember"));
-  if (sets_buffers_) take_back_buffers();
+  if (lent) lent->take_back();
   try {
     require_output(output, context);
   } catch (const InputError& error) {
@@ -235,17 +276,16 @@ void ScriptLayer::require_gradient(const Values& input, const Values& output) co
               "derivative, or freeze what is not to learn with requires_grad_(False)"));
 }
 
-void ScriptLayer::take_back_buffers() {
+void ScriptLayer::LentBuffers::take_back() {
   const at::NoGradGuard no_grad;
-  for (Slot& slot : buffer_slots_) {
+  for (const Lent& one : lent_) one.value.copy_(one.copy);
+  for (const Slot& slot : layer_.buffer_slots_) {
     const at::Tensor given = slot.module.attr(slot.attribute).toTensor();
-    if (given.is_same(slot.value)) continue;
+    if (given.is_same(copy_of(slot.value))) continue;
     if (given.sizes() != slot.value.sizes() || given.scalar_type() != slot.value.scalar_type())
-      fail(concat("sets its buffer ", slot.name, " to ", types_text({given}), ", must leave it ",
-                  types_text({slot.value})));
-    // Past the version counter: a tape may have saved the buffer without using its values.
-    slot.value.variable_data().copy_(given.detach());
-    slot.module.setattr(slot.attribute, slot.value);
+      layer_.fail(concat("sets its buffer ", slot.name, " to ", types_text({given}),
+                         ", must leave it ", types_text({slot.value})));
+    slot.value.copy_(given.detach());
   }
 }
 

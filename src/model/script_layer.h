@@ -36,6 +36,8 @@ class ScriptLayer final : public Layer {
   /// Throws InputError, which names the file, for whatever the module does that a layer must not.
   Values forward(const Values& input, const Context& context) override;
 
+  const std::filesystem::path& file() const { return file_; }
+
  private:
   /// A value of the module and what the layer has in its place.
   struct Adopted {
@@ -53,8 +55,7 @@ class ScriptLayer final : public Layer {
   Values run(const std::vector<c10::IValue>& arguments, const Context& context);
   c10::IValue call(const std::vector<c10::IValue>& arguments);
   void require_gradient(const Values& input, const Values& output) const;
-  /// Where forward put another tensor into a buffer's place: its values go into the buffer.
-  void take_back_buffers();
+  class LentBuffers;
   at::Tensor share_of_step(const at::Tensor& loss, const Values& target) const;
   [[noreturn]] void fail(const std::string& message) const;
 

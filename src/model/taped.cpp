@@ -29,6 +29,8 @@ Values leaves_of(const Values& input, InputGradient wanted);
 /// Where a backward begins.
 std::vector<torch::autograd::Edge> roots_of(const Values& outputs);
 Values detached(const Values& values);
+/// Throws InputError where the forward has changed in place what its backward needs.
+void run_backward(const std::vector<torch::autograd::Edge>& roots, const Values& gradients);
 /// Takes the memory away from a leaf of a graph, which asks for its sizes alone.
 void let_go_of_memory(const at::Tensor& leaf);
 /// Of what the forward saved and gave, that which the tape alone holds.
@@ -105,6 +107,7 @@ Outlined outlined_forward(Layer& layer, const Values& input, const Context& cont
   OutlineScope scope;
   const Values outputs = run(layer, outline.leaves, context, precision);
   outline.roots = roots_of(outputs);
+  scope.require_unchanged();
   outline.places = scope.take();
   for (const at::Tensor& leaf : outline.leaves) let_go_of_memory(leaf);
   return {.outputs = detached(outputs), .outline = std::move(outline)};
@@ -155,11 +158,7 @@ Values backward(Tape tape, const Values& gradients) {
     of_roots.push_back(gradients[i]);
   }
   tape.roots.clear();
-  if (!roots.empty()) {
-    torch::autograd::Engine::get_default_engine().execute(roots, of_roots, /*keep_graph=*/false,
-                                                          /*create_graph=*/false,
-                                                          /*accumulate_grad=*/true);
-  }
+  if (!roots.empty()) run_backward(roots, of_roots);
   Values input_gradients;
   for (const at::Tensor& leaf : tape.leaves) {
     const bool wants_zeros = tape.gives_zeros && leaf.is_floating_point();
@@ -221,6 +220,18 @@ std::vector<torch::autograd::Edge> roots_of(const Values& outputs) {
     }
   }
   return roots;
+}
+
+void run_backward(const std::vector<torch::autograd::Edge>& roots, const Values& gradients) {
+  try {
+    torch::autograd::Engine::get_default_engine().execute(roots, gradients, /*keep_graph=*/false,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true);
+  } catch (const c10::Error& error) {
+    if (const std::string told = told_change(error.what_without_backtrace()); !told.empty())
+      throw InputError(told);
+    throw;
+  }
 }
 
 Values detached(const Values& values) {

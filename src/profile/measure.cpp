@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/profile/measure.h"
 
+#include "changed_buffers.h"
 #include "cold_caches.h"
 #include "layer_cost.h"
 #include "other_inputs.h"
@@ -48,6 +49,7 @@ class Walk {
   chain::LayerCost measure_layer();
   /// Raises the bytes of a layer whose tensors are larger for other inputs of the same sizes.
   void leave_room(const Subject& subject, chain::LayerCost& cost) const;
+  void note_changed_buffers(const Subject& subject, const chain::LayerCost& cost) const;
   void require_no_stop() const;
   const model::LayerRecipe& recipe() const {
     return model_.layers[static_cast<std::size_t>(number_ - 1)];
@@ -154,7 +156,10 @@ chain::LayerCost Walk::measure_layer() {
                         .input_gradient = model::input_gradient(model_, number_)};
   model::Values output = model::in_layer(number_, cost.name, *held.layer,
                                          [&] { return measure_bytes(subject, memory_, cost); });
-  if (recipe().may_vary) leave_room(subject, cost);
+  if (recipe().may_vary) {
+    leave_room(subject, cost);
+    note_changed_buffers(subject, cost);
+  }
   const Bytes touched =
       model_.length() * std::min(ColdCaches::kMost, cost.parameters + cost.gradients + cost.tape);
   if (turn_++ % options_.shares == options_.share) {
@@ -179,6 +184,19 @@ void Walk::leave_room(const Subject& subject, chain::LayerCost& cost) const {
       to_text(cost.tape),
       " are kept of a micro-batch, and other values may ask for more. Predicted peaks hold for "
       "layers whose sizes do not depend on values (docs/models.md)"));
+}
+
+void Walk::note_changed_buffers(const Subject& subject, const chain::LayerCost& cost) const {
+  const bool gives_it = model::in_layer(number_, cost.name, subject.layer, [&] {
+    return options_.note && gives_what_it_has_changed(subject);
+  });
+  if (!gives_it) return;
+  options_.note(concat(
+      "layer ", number_, " (", cost.name,
+      ") gives in training what depends on a buffer that its forward changes: where it is run "
+      "again, or micro-batches overlap, it finds what later ones have left there, so that another "
+      "plan gives other numbers. Use what a forward changes outside of training alone "
+      "(docs/models.md)"));
 }
 
 Walk::Static Walk::build(chain::LayerCost& cost) const {

@@ -63,6 +63,14 @@ const Mistake kMistakes[] = {
      "forward failed: RuntimeError: mat1 and mat2 shapes cannot be multiplied"},
     {"WrongType", 2, "return torch.linear(x.long(), self.w), before",
      "(it was given Float [2, 32], Float [2, 32])"},
+    {"ChangedResult", 2,
+     "y = torch.exp(torch.linear(x, self.w))\n    y.add_(1)\n    return y, before",
+     "layer2.pt: forward needs a value ([CPUFloatType [2, 32]], which is output 0 of ExpBackward0) "
+     "for its backward and changes it in place afterwards"},
+    {"ChangedOperand", 4,
+     "h = torch.linear(x, self.w)\n    loss = torch.cross_entropy_loss(h * h, target)\n    "
+     "h.mul_(2)\n    return loss + h.mean()",
+     "layer4.pt: forward needs a value ("},
     {"Raised", 2, "assert x.size(0) == 77, \"rows, please\"\n    return x * self.w[0], before",
      "rows, please"},
 };
@@ -118,6 +126,38 @@ TEST(ScriptMistakes, AreSeenByTheProfileToo) {
               HasSubstr("layer 5 (layer4): "));
 }
 
+/// Of a chain whose third layer changes a value in place from its second forward on, which a
+/// profile has not seen.
+config::JobSpec later_change(const TemporaryFolder& folder, const std::string& value) {
+  const config::JobSpec job = small_job(save_scripts(folder.path()));
+  save_script({.code = "def forward(self, x, before):\n"
+                       "    h = torch.tanh(torch.linear(x, self.w))\n"
+                       "    y = torch.linear(h.clone(), self.w)\n"
+                       "    if bool(self.runs > 0):\n        " +
+                       value +
+                       ".mul_(0.5)\n"
+                       "    if self.training:\n        self.runs.add_(1)\n"
+                       "    return y + h.detach(), before\n",
+               .parameters = {{"w", at::eye(32)}},
+               .buffers = {{"runs", at::zeros({1})}}},
+              folder / "layer2.pt");
+  return job;
+}
+
+TEST(ScriptMistakes, ThatNoProfileSawAreToldInEveryProgram) {
+  for (const bool recompute : {false, true})
+    for (const std::vector<int>& cut : {std::vector<int>{}, {2}}) {
+      const TemporaryFolder folder;
+      const config::JobSpec job = later_change(folder, "h");
+      EXPECT_THAT(input_error([&] { run_small(job, {.cut = cut, .recompute = recompute}); }),
+                  AllOf(HasSubstr("layer 3 (layer2): "), HasSubstr("layer2.pt: "),
+                        HasSubstr("changes it in place afterwards")))
+          << recompute;
+      const TemporaryFolder other;
+      EXPECT_NO_THROW(run_small(later_change(other, "y"), {.cut = cut, .recompute = recompute}));
+    }
+}
+
 TEST(ScriptMistakes, AreModulesWithoutAForward) {
   const TemporaryFolder folder;
   const config::TorchScriptSpec spec = save_scripts(folder.path());
@@ -154,6 +194,35 @@ TEST(VaryingSizes, AreNotedByTheProfileAndGivenRoom) {
   EXPECT_GE(tape(), Bytes(std::int64_t{2} * 32 * 64 * 4));
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_THAT(notes[0], HasSubstr("layer 3 (layer2) makes tensors as large as the values"));
+}
+
+TEST(ChangedBuffers, ThatTheOutputDependsOnAreNotedByTheProfile) {
+  const auto notes_of = [](const std::string& body) {
+    const TemporaryFolder folder;
+    config::JobSpec job = small_job(save_scripts(folder.path()));
+    save_script({.code = "def forward(self, x, before):\n    " + body + ", before\n",
+                 .parameters = {{"w", at::eye(32)}},
+                 .buffers = {{"mean", at::full({32}, 0.5)}}},
+                folder / "layer2.pt");
+    std::vector<std::string> notes;
+    profile::measure(model::make_model(job.model), job,
+                     {.least_time = Seconds(0), .least_runs = 1, .note = [&](const auto& note) {
+                        notes.push_back(note);
+                      }});
+    return notes;
+  };
+  const std::string update = "self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))\n    ";
+  const auto noted = testing::ElementsAre(
+      HasSubstr("layer 3 (layer2) gives in training what depends on a buffer"));
+  EXPECT_THAT(notes_of(update + "return torch.linear(x - self.mean, self.w)"), noted);
+  EXPECT_THAT(notes_of("y = torch.linear(x - self.mean, self.w)\n    " + update + "return y"),
+              noted);
+  EXPECT_THAT(notes_of("y = x - self.mean\n    self.mean = self.mean + 1\n    "
+                       "return torch.linear(y, self.w)"),
+              noted);
+  EXPECT_THAT(notes_of(update + "return torch.dropout(torch.linear(x, self.w), 0.5, True)"),
+              testing::IsEmpty());
+  EXPECT_THAT(notes_of("return torch.linear(x - self.mean, self.w)"), testing::IsEmpty());
 }
 
 // The interpreter would make a plain error of it, behind a trace.

@@ -143,5 +143,31 @@ TEST(TorchScriptTensors, ThatForwardPutsIntoABuffersPlaceAreItsValues) {
   EXPECT_EQ(losses_of(anew, true), reference);
 }
 
+// Python's tape has the old tensor, as it was.
+TEST(TorchScriptTensors, ThatLeaveABuffersPlaceStayAsTheTapeSawThem) {
+  const auto weights_of = [](const std::string& body, bool recompute) {
+    const TemporaryFolder folder;
+    const config::JobSpec job = small_job(save_scripts(folder.path()));
+    save_script({.code = "def forward(self, x, before):\n    " + body + "\n    return y, before\n",
+                 .parameters = {{"w", at::eye(32)}},
+                 .buffers = {{"scale", at::full({32}, 0.5)}}},
+                folder / "layer2.pt");
+    return run_small(job, {.recompute = recompute}).parameters_digest;
+  };
+  const std::string copied =
+      "scale = self.scale.clone()\n    y = torch.linear(x, self.w) * scale\n    "
+      "self.scale.mul_(0.9)";
+  const std::string set =
+      "y = torch.linear(x, self.w) * self.scale\n    self.scale = self.scale * 0.9";
+  const std::string set_first =
+      "self.scale = self.scale * 0.9\n    y = torch.linear(x, self.w) * self.scale";
+  const std::string changed_first =
+      "self.scale.mul_(0.9)\n    y = torch.linear(x, self.w) * self.scale";
+
+  EXPECT_EQ(weights_of(set, false), weights_of(copied, false));
+  EXPECT_EQ(weights_of(set_first, false), weights_of(changed_first, false));
+  EXPECT_EQ(weights_of(set, true), weights_of(copied, true));
+}
+
 }  // namespace
 }  // namespace trireme::runtime

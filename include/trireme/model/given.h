@@ -19,15 +19,18 @@ void require_output(const Values& output, const Context& context);
 /// "Float [2, 8], Long [2]".
 std::string types_text(const Values& values);
 
-/// Whether the layer's code came from a file, and not with the program.
-bool is_from_file(const Layer& layer);
+/// The file that the layer's code came from; empty: it came with the program.
+std::string file_of(const Layer& layer);
 
 /// What `run`, a forward or backward of the layer, gives. An InputError that it throws names the
 /// layer; an error of LibTorch in a layer from a file is one, too.
 template <class Run>
 auto in_layer(int number, const std::string& name, const Layer& layer, const Run& run) {
-  const auto named = [&](const char* words) {
-    return InputError(concat("layer ", number, " (", name, "): ", words));
+  const auto named = [&](const std::string& words) {
+    const std::string file = file_of(layer);
+    const bool is_told = file.empty() || words.find(file) != std::string::npos;
+    return InputError(
+        concat("layer ", number, " (", name, "): ", is_told ? "" : file + ": ", words));
   };
   try {
     return run();
@@ -36,7 +39,7 @@ auto in_layer(int number, const std::string& name, const Layer& layer, const Run
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const c10::Error& error) {
-    if (!is_from_file(layer)) throw;
+    if (file_of(layer).empty()) throw;
     throw named(error.what_without_backtrace());
   }
 }

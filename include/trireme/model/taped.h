@@ -89,7 +89,8 @@ Tape retape(Outline outline, Layer& layer, const Values& input, const Context& c
 
 /// Spends `tape`: adds to the gradients of the layer's parameters, returns those of the input (one
 /// per member that carries one; empty for kNotNeeded). `gradients` are those of the floating
-/// outputs; they live as long as the caller holds them.
+/// outputs; they live as long as the caller holds them. Throws InputError where the forward changed
+/// in place what its backward needs.
 Values backward(Tape tape, const Values& gradients);
 
 struct SplitBackward {
