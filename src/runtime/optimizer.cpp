@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/optimizer.h"
 
+#include "drawn_masters.h"
+
 #include "trireme/core/error.h"
 #include "trireme/tier/memory.h"
 
@@ -14,14 +16,6 @@
 #include <utility>
 
 namespace trireme::runtime {
-namespace {
-
-/// With bytes of its own, which count for this thread.
-at::Tensor copied_to(c10::Device device, const at::Tensor& value) {
-  return value.device() == device ? value.clone() : value.to(device);
-}
-
-}  // namespace
 
 double learning_rate(const config::TrainSpec& spec, std::int64_t step) {
   const double full = spec.optimizer.learning_rate;
@@ -33,6 +27,55 @@ double learning_rate(const config::TrainSpec& spec, std::int64_t step) {
   const double least = spec.schedule.least_fraction;
   return full * (least + (1 - least) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
+
+/// Puts masters where they are to be, in the order of parameters, so that a stage that keeps none
+/// draws each layer once and never holds the masters of all.
+class Optimizer::Filling {
+ public:
+  explicit Filling(Optimizer& optimizer)
+      : optimizer_(optimizer), drawn_(optimizer.stage_, layers_of(optimizer)) {}
+
+  /// `into` becomes the slice's numbers. Slices come in the order of their parameters.
+  void fill(const StateSlice& slice, const at::Tensor& into) {
+    fill_held(slice.parameter + 1);
+    copy(slice.parameter, {slice.begin, slice.count}, into);
+  }
+  /// What is left.
+  void end() { fill_held(optimizer_.held_of_.size()); }
+
+ private:
+  static std::vector<int> layers_of(const Optimizer& optimizer) {
+    std::vector<int> layers;
+    for (std::size_t i = 0; i < optimizer.held_of_.size(); ++i) {
+      const int layer = optimizer.stage_.parameters()[i].layer;
+      const bool is_known = !layers.empty() && layers.back() == layer;
+      if (!is_known && optimizer.has_master(i) && optimizer.layout_.rows[i].count > 0)
+        layers.push_back(layer);
+    }
+    return layers;
+  }
+  /// Of parameters before `end`, what stays on the device.
+  void fill_held(std::size_t end) {
+    if (optimizer_.stage_.masters() == Stage::Masters::kDevice) return;
+    for (; next_ < end; ++next_) {
+      const Row row = optimizer_.layout_.held(next_);
+      if (!optimizer_.has_master(next_) || row.count == 0) continue;
+      const at::Tensor& part = optimizer_.held_of_[next_].master;
+      copy(next_, row, part.defined() ? part : optimizer_.stage_.parameters()[next_].value);
+    }
+  }
+  void copy(std::size_t i, const Row& row, at::Tensor into) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor whole = drawn_.of(optimizer_.stage_.parameters()[i]);
+    into.copy_(row.count == whole.numel() && into.sizes() == whole.sizes()
+                   ? whole
+                   : whole.view(-1).narrow(0, row.begin, row.count));
+  }
+
+  Optimizer& optimizer_;
+  DrawnMasters drawn_;
+  std::size_t next_ = 0;  ///< of parameters, the first whose master is not there
+};
 
 Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage)
     : Optimizer(spec, stage, lay_out_state(spec, stage.parameters(), Bytes(0), Bytes(0)), nullptr) {
@@ -46,13 +89,20 @@ Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayou
   for (const StageParameter& parameter : stage.parameters())
     if (parameter.is_streamed && parameter.is_trained) streamed_[parameter.layer];
   for (std::size_t i = 0; i < held_of_.size(); ++i) hold(i);
-  if (layout_.parts.empty()) return;
-  moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
+  Filling filling(*this);
+  if (!layout_.parts.empty())
+    moved_ = std::make_unique<MovedState>(std::move(copies), stage.device());
   for (std::size_t i = 0; i < layout_.parts.size(); ++i) {
-    send_away(layout_.parts[i]);
+    send_away(layout_.parts[i], filling);
     parts_of_[layout_.parts[i].streamed_layer].push_back(i);
   }
-  moved_->close();
+  filling.end();
+  if (moved_) moved_->close();
+}
+
+bool Optimizer::has_master(std::size_t i) const {
+  const StageParameter& parameter = stage_.parameters()[i];
+  return parameter.is_trained && !parameter.shares_value && state_kinds(spec_, parameter).master;
 }
 
 void Optimizer::hold(std::size_t i) {
@@ -60,18 +110,20 @@ void Optimizer::hold(std::size_t i) {
   if (parameter.shares_value || !parameter.is_trained) return;
   const Row row = layout_.held(i);
   const bool is_whole = row.count == parameter.weight.numel();
-  const bool has_master = state_kinds(spec_, parameter).master;
   const auto of_row = [&](const at::Tensor& whole) {
     return is_whole ? whole : whole.view(-1).narrow(0, row.begin, row.count);
   };
   const at::Tensor weight = of_row(parameter.weight.detach());
-  at::Tensor master = has_master ? of_row(parameter.value) : weight;
-  // A part's master has bytes of its own, so that the whole one can go.
-  if (has_master && (stage_.masters() == Stage::Masters::kHost || !is_whole))
-    master = copied_to(stage_.device(), master);
-  // What is away of it is not there yet.
-  if (has_master && layout_.away[i].count == 0)
-    stage_.put_master(i, is_whole ? master : at::Tensor());
+  at::Tensor master = weight;
+  if (has_master(i)) {
+    // A part's master has bytes of its own, so that the whole one can go; those that the stage does
+    // not keep are filled in later.
+    const bool is_kept = parameter.value.defined();
+    master = is_kept && is_whole ? parameter.value : at::empty_like(weight, at::kFloat);
+    if (is_kept && !is_whole) master.copy_(of_row(parameter.value));
+    // What is away of it is not there yet.
+    if (layout_.away[i].count == 0) stage_.put_master(i, is_whole ? master : at::Tensor());
+  }
   if (row.count == 0) return;
   const model::Updated updated = model::with_moments(spec_, {.master = master,
                                                              .weight = weight,
@@ -82,7 +134,7 @@ void Optimizer::hold(std::size_t i) {
   add(parameter.is_streamed ? streamed_.at(parameter.layer) : held_, i, updated);
 }
 
-void Optimizer::send_away(const StatePart& part) {
+void Optimizer::send_away(const StatePart& part, Filling& filling) {
   const at::NoGradGuard no_grad;
   const at::Tensor here = moved_->add(part.numbers);
   Groups& groups = away_.emplace_back();
@@ -97,7 +149,7 @@ void Optimizer::send_away(const StatePart& part) {
     };
     const at::Tensor weight = of_row(parameter.weight.detach());
     const at::Tensor master = kinds.master ? of_part(true, Part::kValue) : weight;
-    if (kinds.master) master.copy_(of_row(parameter.value));
+    if (kinds.master) filling.fill(slice, master);
     add(groups, slice.parameter,
         {.master = master,
          .weight = weight,

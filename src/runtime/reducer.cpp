@@ -39,7 +39,7 @@ std::map<std::string, std::vector<Reducer::Use>> Reducer::learn_ties() const {
   mine.exceptions(std::ios::badbit);  // where memory ends
   for (const StageParameter& parameter : stage_.parameters()) {
     if (!parameter.tie.empty())
-      mine << parameter.layer << ' ' << parameter.index << ' ' << digest_of(parameter.value) << ' '
+      mine << parameter.layer << ' ' << parameter.index << ' ' << parameter.begins << ' '
            << parameter.tie << '\n';
   }
   const std::vector<int> group = position_.pipeline_group();

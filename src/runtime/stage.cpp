@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/stage.h"
 
+#include "built_layers.h"
 #include "tensor_bytes.h"
 
-#include "trireme/core/cores.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/tier/memory.h"
@@ -12,37 +12,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <future>
-#include <span>
 
 namespace trireme::runtime {
 namespace {
-
-using Layers = std::vector<std::unique_ptr<model::Layer>>;
-
-std::size_t host_cores() {
-  return static_cast<std::size_t>(usable_processors());
-}
-
-const model::LayerRecipe& recipe_of(const model::ChainModel& model, int number) {
-  return model.layers.at(static_cast<std::size_t>(number - 1));
-}
-
-/// Each on a thread of its own, frozen weights in the type that they are computed with. Every value
-/// comes from its own layer's generators, so threads do not change any.
-Layers build(const model::ChainModel& model, std::span<const int> numbers, std::int64_t seed,
-             model::Precision precision) {
-  std::vector<std::future<std::unique_ptr<model::Layer>>> threads;
-  for (const int number : numbers)
-    threads.push_back(std::async(std::launch::async, [&model, number, seed, precision] {
-      auto layer = recipe_of(model, number).build(model::Seeds(seed, number));
-      model::lower_frozen(*layer, precision);
-      return layer;
-    }));
-  Layers layers;
-  for (auto& thread : threads) layers.push_back(thread.get());
-  return layers;
-}
 
 /// What another thread made: this one's memory holds it.
 void counted_here(at::Tensor value) {
@@ -63,29 +35,26 @@ InputError unlike_uses(const std::string& tie, const std::string& first,
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
              model::Precision precision, c10::Device device, Masters masters,
              StreamedWeights* weights)
-    : device_(device), masters_(masters), weights_(weights), numbers_(std::move(layers)) {
-  for (const int number : numbers_) input_gradients_[number] = model::input_gradient(model, number);
-  const tier::TagScope tag(tier::Tag::kParameters);
-  // A few at a time, so that few are there before they are moved and lowered. On CPU one: there,
-  // memory counts for the thread that takes it; layers that have frozen weights, or masters that
-  // do not stay, take more of it while they are built than ever again, so that another thread
-  // builds them.
-  const std::size_t at_once = device_.is_cpu() ? 1 : host_cores();
-  for (std::size_t begin = 0; begin < numbers_.size(); begin += at_once) {
-    const auto some =
-        std::span(numbers_).subspan(begin, std::min(at_once, numbers_.size() - begin));
-    const model::LayerRecipe& first = recipe_of(model, some.front());
-    const bool is_lean = first.has_frozen || masters_ == Masters::kHost;
-    Layers built;
-    if (device_.is_cpu() && !is_lean) {
-      built.push_back(first.build(model::Seeds(seed, some.front())));
-    } else {
-      built = build(model, some, seed, precision);
-    }
-    for (std::size_t i = 0; i < some.size(); ++i)
-      add_layer(some[i], recipe_of(model, some[i]),
-                {std::move(built[i]), device_.is_cpu() && is_lean}, precision);
+    : device_(device),
+      masters_(masters),
+      seed_(seed),
+      weights_(weights),
+      numbers_(std::move(layers)) {
+  std::vector<int> apart;
+  for (const int number : numbers_) {
+    input_gradients_[number] = model::input_gradient(model, number);
+    recipes_[number] = model.layers.at(static_cast<std::size_t>(number - 1));
+    if (is_built_apart(number)) apart.push_back(number);
   }
+  const tier::TagScope tag(tier::Tag::kParameters);
+  const auto build = [&](int number) {
+    auto layer = draw(number);
+    model::lower_frozen(*layer, precision);
+    return layer;
+  };
+  BuiltLayers built(apart, build, built_at_once(device_));
+  for (const int number : numbers_)
+    add_layer(number, is_built_apart(number) ? built.next() : draw(number), precision);
   const tier::TagScope gradients(tier::Tag::kGradients);
   std::vector<at::Tensor> trained;
   for (const StageParameter& parameter : parameters_)
@@ -97,13 +66,21 @@ Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64
   begin_gradients();
 }
 
-void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
-                      model::Precision precision) {
-  names_[number] = recipe.name;
-  model::Layer& layer = *built.layer;
+std::unique_ptr<model::Layer> Stage::draw(int number) const {
+  return recipes_.at(number).build(model::Seeds(seed_, number));
+}
+
+// On CPU memory counts for the thread that takes it: layers that have frozen weights, or masters
+// that the stage does not keep, take more of it while they are built than ever again.
+bool Stage::is_built_apart(int number) const {
+  return !device_.is_cpu() || recipes_.at(number).has_frozen || masters_ == Masters::kDrawnAgain;
+}
+
+void Stage::add_layer(int number, std::unique_ptr<model::Layer> built, model::Precision precision) {
+  model::Layer& layer = *built;
   std::vector<at::Tensor> masters;
-  if (masters_ == Masters::kHost) masters = model::lower_weights(layer, precision);
-  if (recipe.has_frozen || built.by_other_thread) take_over(number, layer);
+  if (masters_ == Masters::kDrawnAgain) masters = model::lower_weights(layer, precision);
+  if (is_built_apart(number)) take_over(number, layer);
   model::move_to(device_, layer);
   if (masters_ == Masters::kDevice) masters = model::lower_weights(layer, precision);
   if (streams(number)) separate_streamed(number, layer);
@@ -111,7 +88,7 @@ void Stage::add_layer(int number, const model::LayerRecipe& recipe, Built built,
     const at::Tensor& weight = layer.parameters()[i].value;
     if (masters[i].scalar_type() == weight.scalar_type()) masters[i] = weight.detach();
   }
-  layers_[number] = std::move(built.layer);
+  layers_[number] = std::move(built);
   add_parameters(number, masters);
   if (streams(number)) stream_weights(number);
 }
@@ -140,7 +117,7 @@ bool Stage::shares_frozen(int number, const model::Parameter& parameter) const {
     at::Tensor value = parameter.value;
     const at::Tensor there = held.weight.variable_data();
     if (!at::equal(value.variable_data(), there.cpu()))
-      throw unlike_uses(parameter.tie, held.name, concat(names_.at(number), "/", parameter.name));
+      throw unlike_uses(parameter.tie, held.name, concat(layer_name(number), "/", parameter.name));
     value.set_data(there);
     return true;
   }
@@ -152,8 +129,9 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     StageParameter use{.layer = number,
                        .index = static_cast<int>(i),
-                       .name = concat(names_[number], "/", weights[i].name),
+                       .name = concat(layer_name(number), "/", weights[i].name),
                        .tie = weights[i].tie,
+                       .begins = {},
                        .is_trained = weights[i].is_trained,
                        .is_streamed = is_streamed(number, *layers_.at(number), weights[i]),
                        .value = masters[i],
@@ -161,13 +139,15 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
                        .gradient = {}};
     ensure(!use.is_trained || use.value.scalar_type() == at::kFloat,
            concat(use.name, " is float32"));
+    if (!use.tie.empty()) use.begins = digest_of(use.value);
+    const bool has_master = use.value.scalar_type() != use.weight.scalar_type();
+    if (has_master && masters_ == Masters::kDrawnAgain) use.value.reset();
     const auto is_first_use = [&](const StageParameter& other) { return other.tie == use.tie; };
     const auto first = use.tie.empty()
                            ? parameters_.end()
                            : std::find_if(parameters_.begin(), parameters_.end(), is_first_use);
     if (first != parameters_.end()) {
-      if (digest_of(use.value) != digest_of(first->value))
-        throw unlike_uses(use.tie, first->name, use.name);
+      if (use.begins != first->begins) throw unlike_uses(use.tie, first->name, use.name);
       ensure(use.is_trained == first->is_trained, "all uses of a tied weight are trained, or none");
       use.shares_value = true;
       use.value = first->value;

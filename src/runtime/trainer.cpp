@@ -65,11 +65,11 @@ struct Trainer::Impl {
         position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                               static_cast<int>(program.ranks.size()))),
         weights(open_weights()),
-        stage(
-            given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
-            model::precision_of(given.job.train.precision), given.place.device(),
-            my_away() > Bytes(0) || has_shards() ? Stage::Masters::kHost : Stage::Masters::kDevice,
-            weights.get()),
+        stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
+              model::precision_of(given.job.train.precision), given.place.device(),
+              my_away() > Bytes(0) || has_shards() ? Stage::Masters::kDrawnAgain
+                                                   : Stage::Masters::kDevice,
+              weights.get()),
         reducer(given.channel, position, stage,
                 has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
         boundary(given.channel, position.pipeline_group(), program.rank_of_layer,

@@ -38,8 +38,9 @@ class Optimizer {
   /// With all of the state on the device.
   Optimizer(const config::OptimizerSpec& spec, Stage& stage);
   /// With what `layout` says (lay_out_state() of the stage's parameters) in the outer tier that
-  /// `copies`, which nobody else uses, has room for: layout.room(). Of masters that the stage has
-  /// on the host, those that stay come to the device. Null without parts.
+  /// `copies`, which nobody else uses, has room for: layout.room(); null without parts. Masters
+  /// that the stage does not keep are drawn layer by layer, and few layers are on the host at a
+  /// time.
   Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
             std::unique_ptr<tier::ValueCopies> copies);
 
@@ -138,6 +139,11 @@ class Optimizer {
     at::Tensor first, second;
   };
 
+  /// Where masters come from while it is made.
+  class Filling;
+
+  /// Whether the parameter's numbers have masters that are not its weight, somewhere.
+  bool has_master(std::size_t i) const;
   void hold(std::size_t i);
   /// Calls `use` with all groups but those of some layers: of what stays, then layer by layer of
   /// what is streamed; what is away comes for it.
@@ -146,7 +152,7 @@ class Optimizer {
   std::vector<std::size_t> parts_of(const std::vector<int>& layers) const;
   /// Whether the layer has trained weights that are not their own masters.
   bool has_masters(int layer) const;
-  void send_away(const StatePart& part);
+  void send_away(const StatePart& part, Filling& filling);
   /// Where in the part of a slice its numbers of that kind begin.
   std::int64_t offset(const StateSlice& slice, Part part) const;
   void add(Groups& groups, std::size_t i, const model::Updated& updated) const;

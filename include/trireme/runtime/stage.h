@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,15 +26,16 @@ namespace trireme::runtime {
 /// One use of a weight by one layer of this rank.
 struct StageParameter {
   int layer = 0;
-  int index = 0;     ///< within its layer
-  std::string name;  ///< "block0.mlp/up.weight"
-  std::string tie;   ///< empty: this is its only use
+  int index = 0;       ///< within its layer
+  std::string name;    ///< "block0.mlp/up.weight"
+  std::string tie;     ///< empty: this is its only use
+  std::string begins;  ///< of a tied one: a digest of the value that it begins with
   bool shares_value =
       false;  ///< its value is the storage of an earlier use on this rank: not stepped again
   bool is_trained = true;
   bool is_streamed = false;  ///< its weight is here only while Stage::weights() holds its layer
   /// float32, what is trained; of a frozen one `weight`. Undefined where the optimiser has it in
-  /// the outer tier.
+  /// the outer tier, and where the stage keeps no masters until put_master().
   at::Tensor value;
   at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
   at::Tensor gradient;  ///< its sum, here while its weight is; undefined of a frozen one
@@ -48,13 +50,16 @@ InputError unlike_uses(const std::string& tie, const std::string& first, const s
 /// never their gradients, so that sums keep chain order.
 class Stage {
  public:
+  /// Where the masters are of weights that layers compute with in another type.
+  enum class Masters {
+    kDevice,      ///< on the device, each as `value` of its parameter
+    kDrawnAgain,  ///< nowhere: whoever puts them elsewhere draws layer by layer once more
+  };
   /// Builds `layers` (ascending numbers of 1..L) with initial values that depend on (seed, layer)
-  /// alone, then moves them to `device`; with kHost not the masters of weights that layers compute
-  /// with in another type, which count as nobody's until put_master(). Of the layers of `weights`,
-  /// which must outlive it, weights that no other layer has leave at once: the frozen ones, or the
-  /// trained ones with their gradients where there are none of those. Throws InputError where two
-  /// uses of a weight do not begin with the same values.
-  enum class Masters { kDevice, kHost };
+  /// alone, few at a time, then moves them to `device`. Of the layers of `weights`, which must
+  /// outlive it, weights that no other layer has leave at once: the frozen ones, or the trained
+  /// ones with their gradients where there are none of those. Throws InputError where two uses of a
+  /// weight do not begin with the same values.
   Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
         model::Precision precision = model::Precision::kFloat32,
         c10::Device device = c10::DeviceType::CPU, Masters masters = Masters::kDevice,
@@ -63,6 +68,8 @@ class Stage {
   c10::Device device() const { return device_; }
   /// Where masters were when it was built.
   Masters masters() const { return masters_; }
+  /// A layer as it was first built: on the host, all of it float32. For any thread.
+  std::unique_ptr<model::Layer> draw(int number) const;
 
   /// Those that come and go; null: all weights stay.
   StreamedWeights* weights() const { return weights_; }
@@ -71,7 +78,7 @@ class Stage {
   /// Whether the layer after it is elsewhere: its output goes to another rank, or is the loss.
   bool ends_run(int number) const { return !layers_.contains(number + 1); }
   model::Layer& layer(int number) { return *layers_.at(number); }
-  const std::string& layer_name(int number) const { return names_.at(number); }
+  const std::string& layer_name(int number) const { return recipes_.at(number).name; }
   model::InputGradient input_gradient(int number) const { return input_gradients_.at(number); }
 
   /// In chain order.
@@ -92,13 +99,10 @@ class Stage {
   Bytes gradient_bytes() const;
 
  private:
-  struct Built {
-    std::unique_ptr<model::Layer> layer;
-    bool by_other_thread = false;  ///< on CPU: counts as nobody's
-  };
-  void add_layer(int number, const model::LayerRecipe& recipe, Built built,
-                 model::Precision precision);
-  /// Its parameters and buffers count here; masters that stay on the host do not.
+  /// Whether another thread builds it.
+  bool is_built_apart(int number) const;
+  void add_layer(int number, std::unique_ptr<model::Layer> built, model::Precision precision);
+  /// What another thread has built counts here: parameters and buffers, not masters.
   void take_over(int number, model::Layer& layer);
   /// What leaves stands in storages of its own.
   void separate_streamed(int number, const model::Layer& layer) const;
@@ -112,10 +116,11 @@ class Stage {
 
   c10::Device device_;
   Masters masters_;
+  std::int64_t seed_;
   StreamedWeights* weights_;
   std::vector<int> numbers_;
   std::map<int, std::unique_ptr<model::Layer>> layers_;
-  std::map<int, std::string> names_;
+  std::map<int, model::LayerRecipe> recipes_;
   std::map<int, model::InputGradient> input_gradients_;
   std::vector<StageParameter> parameters_;
   std::optional<model::GradientSums> gradients_;
