@@ -74,7 +74,10 @@ cudaError_t copy(void* to, const void* from, std::size_t size, Stream& stream, b
           " B touches memory that was given back, or was never taken, on its " +
           (target.is_there(size) ? "source's" : "target's") + " side");
     }
-    if (!is_timed() || size <= kMovedBytes) std::memmove(to, from, size);
+    if (!is_timed() || size <= kMovedBytes)
+      std::memmove(to, from, size);
+    else if (target.kind == MemoryKind::kPageable)
+      std::memset(to, 0, size);
   };
   Link* const link =
       is_within ? nullptr : &link_of(stream.device(), target.kind == MemoryKind::kDevice);

@@ -3,11 +3,15 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <thread>
+#include <vector>
 
 namespace emulated {
 namespace {
@@ -130,6 +134,27 @@ TEST_F(EmulatedGpu, PointersAreKnownForWhatTheyAre) {
   EXPECT_EQ(type_of(device_.get() + kSize - 1), cudaMemoryTypeDevice);
   EXPECT_EQ(type_of(pinned_.get()), cudaMemoryTypeHost);
   EXPECT_EQ(type_of(&pageable), cudaMemoryTypeUnregistered);
+}
+
+/// Whether the host finds zeros where it copies from a timed device, which computes nothing.
+bool gives_zeros(std::size_t numbers) {
+  std::vector<float> host(numbers, std::numeric_limits<float>::quiet_NaN());
+  const std::size_t size = numbers * sizeof(float);
+  void* memory = nullptr;
+  return cudaMalloc(&memory, size) == cudaSuccess &&
+         cudaMemcpy(host.data(), memory, size, cudaMemcpyDeviceToHost) == cudaSuccess &&
+         std::all_of(host.begin(), host.end(), [](float one) { return one == 0; });
+}
+
+// In a process of its own: the mode holds for all of one.
+TEST(TimedGpuDeathTest, GivesNumbersToWhoReadsWhatItDidNotMove) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        setenv("TRIREME_EMULATED_GPU", "timed", 1);
+        std::exit(gives_zeros(16) && gives_zeros(std::size_t{1} << 20) ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 /// The last one: a device with a fault keeps it.

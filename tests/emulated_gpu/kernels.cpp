@@ -265,7 +265,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
   if (is_timed()) {
     count_conversion(self, source);
     if (!self.is_cuda() || !source.is_cuda()) wait_for_stream(device);
-    return self;
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return self.is_cuda() ? self : self.zero_();
   }
   if (!self.is_cuda()) wait_for_stream(device);  // the host does
   const AtWork at_work;

@@ -11,8 +11,9 @@
 namespace emulated {
 
 /// TRIREME_EMULATED_GPU=timed. What is given to a stream is done at once, and passes for done as
-/// late as its time and the order of the streams say. Copies of more than kMovedBytes move nothing;
-/// memory is zero and costs none of the host's.
+/// late as its time and the order of the streams say. Copies of more than kMovedBytes move nothing,
+/// and give zeros to the host's pageable memory, where somebody reads them; memory is zero and
+/// costs none of the host's.
 bool is_timed();
 
 inline constexpr std::size_t kMovedBytes = std::size_t{64} << 10;
