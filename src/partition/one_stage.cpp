@@ -3,6 +3,7 @@
 
 #include "judge.h"
 #include "optimizer_place.h"
+#include "update_place.h"
 
 #include "trireme/core/error.h"
 #include "trireme/solve/solve.h"
@@ -33,13 +34,18 @@ Answer answer_alone(const Question& question, const std::string& solver) {
   if (auto* infeasible = std::get_if<plan::Infeasible>(&result))
     return with_static(std::move(*infeasible), fixed, rank.memory);
   auto& solution = std::get<solve::Solution>(result);
-  // Static bytes alone may exceed the memory where a chain holds nothing else.
-  if (rank.memory > Bytes(0) && solution.peak + fixed > rank.memory) {
+  const bool has_window = update_window(question, 0, {{1, timed.length()}}) > Bytes(0);
+  const Bytes step =
+      has_window ? Bytes(0) : chain::step_room(question.chain, always.optimizer_away);
+  const Bytes needed = std::max(solution.peak, step);
+  // Static bytes alone may exceed the memory where a chain holds nothing else, and passes may take
+  // less than a step's parts of state that is away.
+  if (rank.memory > Bytes(0) && needed + fixed > rank.memory) {
     return with_static({.first_layer = 1,
                         .last_layer = timed.length(),
-                        .needed = solution.peak,
+                        .needed = needed,
                         .available = {},
-                        .least_budget = solution.peak,
+                        .least_budget = needed,
                         .where = "parameters, gradients and optimizer alone"},
                        fixed, rank.memory);
   }
