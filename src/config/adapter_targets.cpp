@@ -21,6 +21,9 @@ constexpr const char *kTargets = "target_modules", *kExcluded = "exclude_modules
                      *kLayers = "layers_to_transform", *kPattern = "layers_pattern";
 constexpr std::size_t kLongestPattern = 1000;
 constexpr int kMostBlock = 1'000'000;
+// libstdc++'s matcher that never backtracks, and so ends for whatever pattern a file has.
+constexpr std::regex::flag_type kWithoutBacktracking =
+    std::regex::ECMAScript | std::regex_constants::__polynomial;
 
 using Modules = std::vector<std::pair<std::string, std::string>>;
 
@@ -110,7 +113,7 @@ ModuleNames::ModuleNames(const io::Node& node) {
     node.fail(
         concat("is a pattern of ", text.size(), " characters, must be at most ", kLongestPattern));
   try {
-    pattern_.emplace(text);
+    pattern_.emplace(text, kWithoutBacktracking);
   } catch (const std::regex_error& error) {
     node.fail(concat("is ", node.found(), ", a pattern that is not understood (", error.what(),
                      "): give a list of modules"));

@@ -89,6 +89,9 @@ TEST(Adapters, OfWhichThereAreOtherKindsAreRefused) {
       HasSubstr("target_modules[1] is lm_head, but adapters here stand beside self_attn.q_proj"));
   EXPECT_THAT(refusal(kUsual + R"(, "target_modules": "(?<x>q_proj")"),
               HasSubstr("a pattern that is not understood"));
+  // What would need a matcher that backtracks.
+  EXPECT_THAT(refusal(kUsual + R"(, "target_modules": ".*(q|v)_proj\\1")"),
+              HasSubstr("a pattern that is not understood"));
 }
 
 // What peft 0.21 chooses in check_target_module_exists.
@@ -105,6 +108,11 @@ TEST(Adapters, StandBesideTheModulesThatPeftChooses) {
                       llama),
               ElementsAre("q", "up"));
   EXPECT_THAT(targets(R"("target_modules": ".*\\.(q|v)_proj")", llama), ElementsAre("q", "v"));
+  EXPECT_THAT(targets(R"("target_modules": "^(?!.*lm_head).*(q_proj|v_proj)$")", llama),
+              ElementsAre("q", "v"));
+  // A matcher that backtracks does not end here: one that fails tries every way to split a name.
+  EXPECT_THAT(targets(R"("target_modules": "(a*|.*)*(.*)*(.*)*q_proj")", llama),
+              ElementsAre("q"));
   EXPECT_THAT(
       targets(R"("target_modules": ["q_proj", "up_proj"], "exclude_modules": ["mlp.up_proj"])",
               llama),
