@@ -6,6 +6,7 @@
 #include "trireme/record/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 namespace trireme::record {
@@ -16,11 +17,17 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string line(std::string_view label, std::string_view text);
 /// What the train loss of a summary is: ", of the last step", ", mean of the last 10 steps".
 std::string train_loss_note(std::int64_t steps);
-/// Steps, losses, speed.
+/// Steps, size, losses, speed.
 Facts run_facts(const Summary& summary);
+/// "1,839,360, 24,576 of them trained".
+std::string parameters(const Summary& summary);
+/// "1,839,360".
+std::string in_thousands(std::int64_t number);
 /// How many, and in what time since the last start.
 std::string steps(const Summary& summary);
 void add_losses(Facts& facts, const Summary& summary);
+/// "2.3553", "no number".
+std::string loss_text(double loss);
 std::string throughput(const Summary& summary);
 /// Budget, predicted and allocated bytes of every rank.
 std::string memory_table(const Summary& summary);
@@ -59,20 +66,52 @@ std::string closing_text(const Summary& summary) {
 
 Facts facts_of(const Summary& summary) {
   Facts facts = run_facts(summary);
+  if (summary.end.ending != Ending::kCompleted) return facts;
   facts.emplace_back("parameters digest", summary.parameters_digest);
   facts.emplace_back("losses digest", summary.losses_digest);
   return facts;
+}
+
+std::string prediction_note(const Summary& summary, const std::string& command) {
+  constexpr double kFar = 0.2;
+  const Seconds predicted = summary.predicted_step.value_or(Seconds(0));
+  if (!summary.has_earlier_costs || predicted <= Seconds(0) || summary.step <= Seconds(0))
+    return "";
+  const double more = summary.step / predicted - 1;
+  if (std::abs(more) <= kFar) return "";
+  return concat("a step took ", fixed(100 * std::abs(more), 1), " % ",
+                more > 0 ? "longer" : "less time", " than predicted (", to_text(summary.step),
+                ", predicted ", to_text(predicted),
+                "), from layers that were measured earlier: measure again with ", command);
 }
 
 namespace {
 
 Facts run_facts(const Summary& summary) {
   Facts facts{{"steps", steps(summary)}};
+  if (summary.resumed_after > 0)
+    facts.emplace_back("went on from", concat("step ", summary.resumed_after));
+  facts.emplace_back("parameters", parameters(summary));
   add_losses(facts, summary);
   if (summary.steps == summary.resumed_after) return facts;
   facts.emplace_back("throughput", throughput(summary));
-  facts.emplace_back("bubble", percent(summary.bubble));
+  if (summary.end.ending == Ending::kCompleted)
+    facts.emplace_back("bubble",
+                       concat(percent(summary.bubble), " of the ranks' time in the median step"));
   return facts;
+}
+
+std::string parameters(const Summary& summary) {
+  const std::string all = in_thousands(summary.parameters);
+  return summary.trained_parameters == summary.parameters
+             ? concat(all, ", all of them trained")
+             : concat(all, ", ", in_thousands(summary.trained_parameters), " of them trained");
+}
+
+std::string in_thousands(std::int64_t number) {
+  std::string text = concat(number);
+  for (std::size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, ",");
+  return text;
 }
 
 std::string train_loss_note(std::int64_t steps) {
@@ -88,7 +127,8 @@ std::string line(std::string_view label, std::string_view text) {
 
 std::string steps(const Summary& summary) {
   if (summary.steps == summary.resumed_after)
-    return concat(summary.steps, ", all of them before this start");
+    return summary.steps == 0 ? "none was finished"
+                              : concat(summary.steps, ", all of them before this start");
   const std::string time =
       concat(" in ", to_text(summary.total), ", the first after ", to_text(summary.to_first_step));
   if (summary.resumed_after == 0) return concat(summary.steps, time);
@@ -96,16 +136,21 @@ std::string steps(const Summary& summary) {
 }
 
 void add_losses(Facts& facts, const Summary& summary) {
-  facts.emplace_back("train loss", concat(fixed(summary.train_loss, 4),
-                                          train_loss_note(summary.train_loss_steps)));
+  if (summary.train_loss_steps > 0)
+    facts.emplace_back("train loss", concat(loss_text(summary.train_loss),
+                                            train_loss_note(summary.train_loss_steps)));
   if (summary.validation_loss)
-    facts.emplace_back("validation loss", fixed(*summary.validation_loss, 4));
+    facts.emplace_back("validation loss", loss_text(*summary.validation_loss));
   if (!summary.unigram_entropy) return;
   std::string unigram = fixed(*summary.unigram_entropy, 4) + ", of the validation part";
   if (summary.unigram_cross_entropy)
     unigram +=
         concat("; ", fixed(*summary.unigram_cross_entropy, 4), " by the train part's counts");
   facts.emplace_back("unigram entropy", unigram);
+}
+
+std::string loss_text(double loss) {
+  return std::isfinite(loss) ? fixed(loss, 4) : "no number";
 }
 
 std::string throughput(const Summary& summary) {

@@ -1,45 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/record/summary.h"
 
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
 #include "trireme/io/file.h"
+#include "trireme/io/node.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 namespace trireme::record {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::array kEndings{Ending::kCompleted, Ending::kStopped, Ending::kDiverged,
+                              Ending::kFailed};
+
 Json number_or_null(const std::optional<double>& value);
 template <class Unit>
 Json count_or_null(const std::optional<Unit>& value);
+/// Null for none.
+Json text_or_null(const std::string& text);
 Json rank_json(const RankSummary& rank);
 
 }  // namespace
 
+std::string_view name(Ending ending) {
+  switch (ending) {
+    case Ending::kCompleted:
+      return "completed";
+    case Ending::kStopped:
+      return "stopped";
+    case Ending::kDiverged:
+      return "diverged";
+    case Ending::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
 std::string to_json(const Summary& summary) {
   Json json;
   json["format"] = "trireme-summary/1";
+  const bool is_whole = summary.end.ending == Ending::kCompleted;
+  json["ended"] = name(summary.end.ending);
+  json["ended_in_step"] = is_whole ? Json(nullptr) : Json(summary.end.step);
+  json["ended_how"] = text_or_null(summary.end.words);
   json["steps"] = summary.steps;
   json["resumed_after_steps"] = summary.resumed_after;
-  json["train_loss"] = summary.train_loss;
+  const bool has_loss = summary.train_loss_steps > 0;
+  json["train_loss"] = has_loss ? Json(summary.train_loss) : Json(nullptr);
   json["train_loss_steps"] = summary.train_loss_steps;
   json["validation_loss"] = number_or_null(summary.validation_loss);
   json["unigram_entropy"] = number_or_null(summary.unigram_entropy);
   json["unigram_cross_entropy"] = number_or_null(summary.unigram_cross_entropy);
-  json["tokens_per_s"] = summary.tokens_per_s;
-  json["step_s"] = summary.step.count();
+  const bool has_step = is_whole || summary.step > Seconds(0);
+  json["step_s"] = has_step ? Json(summary.step.count()) : Json(nullptr);
+  json["tokens_per_s"] = has_step ? Json(summary.tokens_per_s) : Json(nullptr);
   json["predicted_step_s"] = count_or_null(summary.predicted_step);
-  json["bubble"] = summary.bubble;
+  json["bubble"] = is_whole ? Json(summary.bubble) : Json(nullptr);
+  json["parameters"] = summary.parameters;
+  json["trained_parameters"] = summary.trained_parameters;
   json["seconds_total"] = summary.total.count();
   json["seconds_to_first_step"] = summary.to_first_step.count();
-  json["parameters_digest"] = summary.parameters_digest;
-  json["losses_digest"] = summary.losses_digest;
+  json["parameters_digest"] = text_or_null(summary.parameters_digest);
+  json["losses_digest"] = text_or_null(summary.losses_digest);
   json["ranks"] = Json::array();
   for (const RankSummary& rank : summary.ranks) json["ranks"].push_back(rank_json(rank));
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::optional<double> copy_overlap(const RankSummary& rank) {
@@ -51,6 +83,24 @@ void write(const Summary& summary, const std::filesystem::path& file) {
   io::write_own_file(file, to_json(summary));
 }
 
+std::optional<std::int64_t> completed_steps(const std::filesystem::path& file) {
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return std::nullopt;
+  const io::Node summary = io::load(file);
+  // Those of earlier versions, which wrote none of other runs, do not say it.
+  if (const auto ended = summary.find("ended")) {
+    const std::string found = ended->text();
+    const auto ending = std::find_if(kEndings.begin(), kEndings.end(),
+                                     [&](Ending one) { return name(one) == found; });
+    if (ending == kEndings.end())
+      ended->fail(
+          concat("is ", ended->found(), ", must say how the run ended: the file is damaged"));
+    if (*ending != Ending::kCompleted) return std::nullopt;
+  }
+  const auto steps = summary.find("steps");
+  return steps ? steps->integer(0, std::numeric_limits<std::int64_t>::max()) : 0;
+}
+
 namespace {
 
 Json number_or_null(const std::optional<double>& value) {
@@ -60,6 +110,10 @@ Json number_or_null(const std::optional<double>& value) {
 template <class Unit>
 Json count_or_null(const std::optional<Unit>& value) {
   return value ? Json(value->count()) : Json(nullptr);
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
 }
 
 Json rank_json(const RankSummary& rank) {

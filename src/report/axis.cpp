@@ -6,11 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <limits>
 #include <span>
 #include <string_view>
 
 namespace trireme::report {
 namespace {
+
+/// Finer and larger numbers than these are written as 2e-5, with all others of their axis.
+constexpr double kFinestFixed = 1e-4 * (1 - 1e-9), kLargestFixed = 1e7;
+/// Of ticks, which are round.
+constexpr int kTickDigits = 12;
 
 struct Unit {
   std::string_view name;
@@ -20,6 +28,10 @@ struct Unit {
 /// The largest unit that the largest value reaches.
 Unit unit_for(double largest, std::span<const Unit> units);
 Ticks ticks_in(const Unit& unit, const Scale& scale, int most, double least_step);
+/// In so many digits at most, without zeros at the end.
+std::string fixed_text(double value, int digits);
+/// "3e-5", "1.5e-5".
+std::string scientific_text(double value, int digits);
 std::vector<double> even_ticks(double from, double to, int most, double least_step);
 /// 1, 2, 5, 10 ...
 std::vector<double> logarithmic_ticks(double from, double to);
@@ -30,6 +42,13 @@ double Scale::at(double value) const {
   const double share =
       logarithmic ? std::log(value / from) / std::log(to / from) : (value - from) / (to - from);
   return begin + share * (end - begin);
+}
+
+std::string Ticks::text(double value) const {
+  constexpr int kDigits = 4;
+  if (std::abs(value) < factor * 1e-3 && factor > 1) return fixed_text(value, kDigits);
+  const double number = value / factor;
+  return (is_scientific ? scientific_text(number, kDigits) : fixed_text(number, kDigits)) + unit;
 }
 
 Ticks byte_ticks(const Scale& scale, int most) {
@@ -75,11 +94,48 @@ Unit unit_for(double largest, std::span<const Unit> units) {
 
 Ticks ticks_in(const Unit& unit, const Scale& scale, int most, double least_step) {
   const double from = scale.from / unit.factor, to = scale.to / unit.factor;
-  Ticks ticks{std::string(unit.name), {}};
-  std::vector<double> values =
+  Ticks ticks{.unit = std::string(unit.name), .ticks = {}, .factor = unit.factor};
+  const std::vector<double> values =
       scale.logarithmic ? logarithmic_ticks(from, to) : even_ticks(from, to, most, least_step);
-  for (const double value : values) ticks.ticks.push_back({value * unit.factor, to_text(value)});
+  double finest = std::numeric_limits<double>::infinity(), largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    largest = std::max(largest, std::abs(values[i]));
+    if (i > 0) finest = std::min(finest, values[i] - values[i - 1]);
+    if (values[i] != 0) finest = std::min(finest, std::abs(values[i]));
+  }
+  ticks.is_scientific = finest < kFinestFixed || largest >= kLargestFixed;
+  for (const double value : values)
+    ticks.ticks.push_back({value * unit.factor, ticks.is_scientific
+                                                    ? scientific_text(value, kTickDigits)
+                                                    : fixed_text(value, kTickDigits)});
   return ticks;
+}
+
+std::string fixed_text(double value, int digits) {
+  // As many decimals as the digits leave; whole numbers have all of theirs.
+  const int before = value == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(value)))) + 1;
+  std::array<char, 352> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.*f", std::max(0, digits - before), value);
+  std::string text = buffer.data();
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return text;
+}
+
+std::string scientific_text(double value, int digits) {
+  if (value == 0) return "0";
+  std::array<char, 40> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.*e", digits - 1, value);
+  const std::string text = buffer.data();
+  const std::size_t place = text.find('e');
+  std::string number = text.substr(0, place);
+  if (number.find('.') != std::string::npos) {
+    number.erase(number.find_last_not_of('0') + 1);
+    if (number.back() == '.') number.pop_back();
+  }
+  return concat(number, 'e', std::stoi(text.substr(place + 1)));
 }
 
 std::vector<double> even_ticks(double from, double to, int most, double least_step) {

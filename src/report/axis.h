@@ -23,10 +23,16 @@ struct Tick {
   std::string text;  ///< the number alone
 };
 
-/// Ticks that share a unit: "memory (GiB)" says it once.
+/// Ticks that share a unit, "memory (GiB)" says it once, and a notation: 0.0003 and 0.0005, or 3e-5
+/// and 5e-5.
 struct Ticks {
   std::string unit;
   std::vector<Tick> ticks;
+  double factor = 1;           ///< of the unit
+  bool is_scientific = false;  ///< the notation
+
+  /// Any value as the ticks are written, in four digits, with the unit: "22.01k".
+  std::string text(double value) const;
 };
 
 /// At most about `most` ticks within the scale.

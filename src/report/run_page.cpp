@@ -10,6 +10,10 @@
 namespace trireme::report {
 namespace {
 
+/// Why a run ended before its last step, and what is to be done.
+std::string notices(const RunPage& run);
+/// What is not known of a step, why, and how to get it.
+std::string gaps(const RunPage& run, const Timelines& timelines);
 /// Null for what has nothing to show.
 const simulate::Simulation* shown(const simulate::Simulation* simulation);
 std::string list_of(const std::vector<Fact>& facts);
@@ -19,11 +23,9 @@ std::string list_of(const std::vector<Fact>& facts);
 std::string run_page(const RunPage& run) {
   const std::string name = concat("Run of ", run.name);
   const Timelines timelines{shown(run.predicted), shown(run.measured)};
-  std::string body = element("h1", {}, escaped(name)) +
-                     element("p", {}, escaped(shape_text(run.plan))) + list_of(run.facts) +
-                     training_section(run.training);
-  if (timelines.measured == nullptr) body += element("p", {}, "No step was measured.");
-  if (timelines.predicted == nullptr) body += element("p", {}, "Nothing was predicted.");
+  const std::string body = element("h1", {}, escaped(name)) + notices(run) +
+                           element("p", {}, escaped(shape_text(run.plan))) + list_of(run.facts) +
+                           training_section(run.training) + gaps(run, timelines);
   const StepFigures step{.plan = run.plan,
                          .timelines = timelines,
                          .limits = limits_of(run.plan, timelines, run.budgets),
@@ -34,6 +36,34 @@ std::string run_page(const RunPage& run) {
 }
 
 namespace {
+
+std::string notices(const RunPage& run) {
+  std::string out;
+  const auto add = [&](const std::string& text) {
+    out += element("p", {{"class", "notice"}}, escaped(text)) + "\n";
+  };
+  if (!run.early_end.empty()) add(concat("This run ", run.early_end, "."));
+  if (!run.note.empty()) add(concat("Note: ", run.note, "."));
+  return out;
+}
+
+std::string gaps(const RunPage& run, const Timelines& timelines) {
+  std::string out;
+  const auto add = [&](const std::string& text) { out += element("p", {}, escaped(text)) + "\n"; };
+  if (timelines.measured == nullptr) {
+    const std::string predicted =
+        timelines.predicted == nullptr ? "" : " What follows is the predicted step.";
+    add(concat("No measured step is drawn: ",
+               run.early_end.empty() ? "none was trained since the last start."
+                                     : "ranks hand over what they recorded when a run completes.",
+               predicted));
+  }
+  if (timelines.predicted == nullptr)
+    add("No step was predicted, because this job could be planned without measuring its layers: "
+        "it has no memory budget. trireme check JOB.yaml --report plan.html predicts one; a run "
+        "with a budget (memory.device_budget) shows it here, beside the measured one.");
+  return out;
+}
 
 const simulate::Simulation* shown(const simulate::Simulation* simulation) {
   return simulation == nullptr || simulation->ranks.empty() ? nullptr : simulation;

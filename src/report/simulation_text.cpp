@@ -25,8 +25,9 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
 
 std::string simulation_text(const plan::Plan& plan, const simulate::Simulation& simulation) {
   const Seconds ideal = ideal_step(simulation);
-  std::string text = concat("step      ", time_text(simulation.step), "; ideal ", time_text(ideal),
-                            " (", overhead_text(simulation.step, ideal), ")\n");
+  std::string text =
+      concat("step      ", time_text(simulation.step), "; ideal ", time_text(ideal), " (",
+             overhead_text(simulation.step, ideal), ") without waits and with nothing run twice\n");
   if (plan.step > Seconds(0))
     text += concat("planned   ", time_text(plan.step), " (simulated ",
                    overhead_text(simulation.step, plan.step), ")\n");

@@ -161,7 +161,8 @@ std::string step_card(const StepFigures& step) {
             concat("measured ", overhead_text(main.step, predicted))};
   } else {
     const Seconds ideal = ideal_step(main);
-    more = {concat("ideal ", time_text(ideal)), overhead_text(main.step, ideal)};
+    more = {concat(overhead_text(main.step, ideal), " to the ideal ", time_text(ideal), ":"),
+            "no waits, nothing run twice"};
   }
   if (timelines.measured != nullptr && step.steps > 1) {
     more.push_back(concat("step ", step.number, " of ", step.steps));
@@ -171,9 +172,10 @@ std::string step_card(const StepFigures& step) {
 }
 
 std::string bubble_card(const Timelines& timelines) {
-  return card("bubble", percent_text(timelines.main()->bubble),
-              {timelines.both() ? concat("predicted ", percent_text(timelines.predicted->bubble))
-                                : "of all ranks' time"});
+  std::vector<std::string> more{"of the ranks' time in this step"};
+  if (timelines.both())
+    more.insert(more.begin(), concat("predicted ", percent_text(timelines.predicted->bubble)));
+  return card("bubble", percent_text(timelines.main()->bubble), more);
 }
 
 std::string recompute_card(const Timelines& timelines) {

@@ -22,6 +22,8 @@ main{max-width:1120px;margin:0 auto;padding:28px 20px 60px}
 h1{font-size:22px;font-weight:600;margin:0 0 2px}
 h2{font-size:16px;font-weight:600;margin:34px 0 8px}
 p{margin:4px 0 12px;color:var(--soft)}
+.notice{color:var(--ink);border-left:4px solid var(--budget);padding:2px 10px;
+overflow-wrap:anywhere}
 .cards{display:flex;flex-wrap:wrap;gap:10px;margin:18px 0 8px}
 .card{background:var(--panel);border:1px solid var(--rule);border-radius:8px;padding:8px 14px;
 flex:1 1 128px}

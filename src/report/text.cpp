@@ -15,6 +15,7 @@ namespace {
 using program::Action;
 
 constexpr std::size_t kWidth = 100;
+constexpr const char* kIdeal = "ideal: no waits, nothing run twice";
 /// Shorter runs are as short in full.
 constexpr std::size_t kWorthFolding = 4;
 
@@ -111,7 +112,8 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
       concat("chain     ", chain.name, ": ", chain.length(), " layers, ", passes_text(plan), "\n");
   text += concat("solver    ", plan.solver, "\n");
   text += concat("time      ", time_text(plan.step), " per step; ideal ", time_text(ideal), " (",
-                 overhead_text(plan.step, ideal), "); recompute ", time_text(plan.recompute), "\n");
+                 overhead_text(plan.step, ideal), "); recompute ", time_text(plan.recompute), " (",
+                 kIdeal, ")\n");
   text += updates_text(plan);
   for (const plan::StagePlan& stage : plan.stages)
     text += stage_text(stage, plan.group, simulation.ranks[static_cast<std::size_t>(stage.rank)]);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -43,24 +42,35 @@ struct Chart {
   std::vector<Series> series;
 };
 
+/// What is drawn, in words.
+std::string legend_of(const TrainingCurves& training);
 std::vector<Chart> charts_of(const TrainingCurves& training);
 /// Steps per block where means are drawn; 1: they are not.
 std::size_t block_of(const Points& points);
 Scale step_scale(const std::vector<Chart>& charts);
 Scale value_scale(const Chart& chart, double top);
+/// How a chart's values are placed and written.
+struct Values {
+  Scale scale;
+  Ticks ticks;
+
+  std::string text(double value) const;
+};
 std::string draw(const Chart& chart, const Scale& steps, double top);
-std::string curve(const Series& series, const Scale& steps, const Scale& values);
+std::string curve(const Series& series, const Scale& steps, const Values& values);
 /// Straight lines between points, with a gap where a value is no number; as far as pixels can show
 /// it: of every half pixel the least and the greatest value.
 std::string outline(const Points& points, const Scale& steps, const Scale& values);
 Points thinned(const Points& points, const Scale& steps);
 /// The mean of every `block` points, at the last of them.
 Points block_means(const Points& points, std::size_t block);
-std::string dots(const Series& series, const Scale& steps, const Scale& values);
-/// What stands at the right ends of the curves, moved apart where it would overlap.
-std::string end_notes(const Chart& chart, const Scale& values);
+std::string dots(const Series& series, const Scale& steps, const Values& values);
+/// The values of the last step, or of the step that they name, at the right ends of the curves,
+/// moved apart where they would overlap.
+std::string end_notes(const Chart& chart, const Scale& steps, const Values& values);
 std::string step_axis(const Scale& steps, double top, double bottom);
-std::string digits(double value);
+/// A line where the run last went on, over all charts; nothing where it did not.
+std::string resumption_mark(const TrainingCurves& training, const Scale& steps, double bottom);
 
 }  // namespace
 
@@ -75,17 +85,25 @@ std::string training_section(const TrainingCurves& training) {
     bottom += kName + chart.height + kBetween;
   }
   bottom -= kBetween;
-  std::string text = "The loss of every training step";
-  if (const std::size_t block = block_of(training.train_loss); block > 1)
-    text += concat(" (pale), its mean over ", block, " steps");
-  if (!training.validation_loss.empty()) text += ", and the validation loss where it was measured";
-  return element("h2", {}, "Training") + "\n" +
-         (training.train_loss.empty() ? "" : element("p", {}, escaped(text + ".")) + "\n") +
+  return element("h2", {}, "Training") + "\n" + legend_of(training) +
          svg(kWidth, bottom + kAxis, "loss, throughput and more over the steps",
-             step_axis(steps, kName, bottom) + drawing);
+             step_axis(steps, kName, bottom) + resumption_mark(training, steps, bottom) + drawing);
 }
 
 namespace {
+
+std::string legend_of(const TrainingCurves& training) {
+  const std::size_t block = block_of(training.train_loss);
+  std::string text = "Every training step";
+  if (block > 1) text += concat(" (pale), the mean over ", block, " of them (strong)");
+  if (!training.validation_loss.empty())
+    text += ", and the validation loss where it was measured (dots)";
+  text += ". At the right: the value of the last step alone";
+  if (training.resumed_after > 0)
+    text +=
+        concat(". The upright line is where the run went on from step ", training.resumed_after);
+  return element("p", {}, escaped(text + ".")) + "\n";
+}
 
 std::vector<Chart> charts_of(const TrainingCurves& training) {
   const std::array<Chart, 4> all{
@@ -139,29 +157,31 @@ Scale value_scale(const Chart& chart, double top) {
 }
 
 std::string draw(const Chart& chart, const Scale& steps, double top) {
-  const Scale values = value_scale(chart, top);
-  const Ticks ticks = number_ticks(values, chart.height > 100 ? 6 : 3);
-  std::string out =
-      label(kLeft, top - 7, "heading",
-            ticks.unit.empty() ? chart.name : concat(chart.name, " (", ticks.unit, ")"));
-  for (const Tick& tick : ticks.ticks) {
-    const double y = values.at(tick.value);
+  const Scale scale = value_scale(chart, top);
+  const Values values{scale, number_ticks(scale, chart.height > 100 ? 6 : 3)};
+  const std::string& unit = values.ticks.unit;
+  std::string out = label(kLeft, top - 7, "heading",
+                          unit.empty() ? chart.name : concat(chart.name, " (", unit, ")"));
+  for (const Tick& tick : values.ticks.ticks) {
+    const double y = scale.at(tick.value);
     out += line(kLeft, y, kRight, y, "grid");
     out += label(kLeft - 8, y + 4, "end", tick.text);
   }
   for (const Series& series : chart.series) out += curve(series, steps, values);
-  return out + end_notes(chart, values) + "\n";
+  return out + end_notes(chart, steps, values) + "\n";
 }
 
-std::string curve(const Series& series, const Scale& steps, const Scale& values) {
+std::string curve(const Series& series, const Scale& steps, const Values& values) {
   const std::size_t block = block_of(*series.points);
   const CurvePoint& last = series.points->back();
   const std::string told = title(concat(series.name, series.name.empty() ? "" : ": ",
-                                        digits(last.value), " after step ", last.step));
+                                        values.text(last.value), " after step ", last.step));
   const std::string how = concat("curve ", series.colour);
-  std::string out =
-      path(outline(*series.points, steps, values), block > 1 ? concat(how, " pale") : how, told);
-  if (block > 1) out += path(outline(block_means(*series.points, block), steps, values), how, told);
+  std::string out = path(outline(*series.points, steps, values.scale),
+                         block > 1 ? concat(how, " pale") : how, told);
+  if (block > 1)
+    out += path(outline(block_means(*series.points, block), steps, values.scale), how,
+                title(concat("mean over ", block, " steps")));
   if (series.has_dots || series.points->size() == 1) out += dots(series, steps, values);
   return out;
 }
@@ -212,28 +232,31 @@ Points block_means(const Points& points, std::size_t block) {
   return means;
 }
 
-std::string dots(const Series& series, const Scale& steps, const Scale& values) {
+std::string dots(const Series& series, const Scale& steps, const Values& values) {
   std::string out;
   for (const CurvePoint& point : thinned(*series.points, steps)) {
     if (!std::isfinite(point.value)) continue;
     out += element("circle",
                    {{"cx", pixels(steps.at(static_cast<double>(point.step)))},
-                    {"cy", pixels(values.at(point.value))},
+                    {"cy", pixels(values.scale.at(point.value))},
                     {"r", "3.5"},
                     {"class", concat("dot ", series.colour)}},
-                   title(concat(series.name, series.name.empty() ? "" : ": ", digits(point.value),
-                                " after step ", point.step)));
+                   title(concat(series.name, series.name.empty() ? "" : ": ",
+                                values.text(point.value), " after step ", point.step)));
   }
   return out;
 }
 
-std::string end_notes(const Chart& chart, const Scale& values) {
+std::string end_notes(const Chart& chart, const Scale& steps, const Values& values) {
   std::vector<std::pair<double, std::string>> notes;
   for (const Series& series : chart.series) {
-    const double last = series.points->back().value;
-    const double y = std::isfinite(last) ? values.at(last) : values.end;
-    const std::string number = std::isfinite(last) ? digits(last) : "no number";
-    notes.emplace_back(y + 4, series.name.empty() ? number : concat(series.name, " ", number));
+    const auto [step, last] = series.points->back();
+    const double y = std::isfinite(last) ? values.scale.at(last) : values.scale.end;
+    std::string note = values.text(last);
+    if (!series.name.empty()) note = concat(series.name, " ", note);
+    notes.emplace_back(y + 4, note);
+    if (static_cast<double>(step) < steps.to)
+      notes.emplace_back(y + 5, concat("(after step ", step, ")"));
   }
   std::sort(notes.begin(), notes.end());
   std::string out;
@@ -255,11 +278,17 @@ std::string step_axis(const Scale& steps, double top, double bottom) {
   return out + label((kLeft + kRight) / 2, bottom + 31, "middle", "step");
 }
 
-std::string digits(double value) {
-  if (!std::isfinite(value)) return "no number";
-  std::array<char, 32> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.4g", value);
-  return buffer.data();
+std::string resumption_mark(const TrainingCurves& training, const Scale& steps, double bottom) {
+  const auto step = static_cast<double>(training.resumed_after);
+  if (training.resumed_after <= 0 || step < steps.from || step > steps.to) return "";
+  const double x = steps.at(step);
+  return element("g", {},
+                 line(x, kName, x, bottom, "budget") +
+                     title(concat("went on from step ", training.resumed_after)));
+}
+
+std::string Values::text(double value) const {
+  return std::isfinite(value) ? ticks.text(value) : "no number";
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 namespace trireme::record {
 namespace {
 
@@ -13,11 +16,13 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
   EXPECT_EQ(
       closing_text(sample_summary()),
       "steps             300, 200 of them in 2:30 min, the first after 2.00 s\n"
+      "went on from      step 100\n"
+      "parameters        1,839,360, 24,576 of them trained\n"
       "train loss        2.1250, mean of the last 10 steps\n"
       "validation loss   2.2500\n"
       "unigram entropy   3.1250, of the validation part; 3.2500 by the train part's counts\n"
       "throughput        12.3k tokens/s, a step in 500 ms, predicted 400 ms (+25.0 %)\n"
-      "bubble            25.0 %\n"
+      "bubble            25.0 % of the ranks' time in the median step\n"
       "\n"
       "rank  layers    budget  predicted     peak  deviation   static  reserved   process\n"
       "----  ------  --------  ---------  -------  ---------  -------  --------  --------\n"
@@ -54,12 +59,14 @@ TEST(ClosingText, LeavesOutWhatIsNotKnown) {
   summary.predicted_step = Seconds(1);
   summary.ranks.clear();
   summary.step = Seconds(0.5);
+  summary.trained_parameters = summary.parameters = 999;
 
   EXPECT_EQ(closing_text(summary),
             "steps             300 in 2:30 min, the first after 2.00 s\n"
+            "parameters        999, all of them trained\n"
             "train loss        2.1250, mean of the last 10 steps\n"
             "throughput        12.3k tokens/s, a step in 500 ms, predicted 1.00 s (-50.0 %)\n"
-            "bubble            25.0 %\n"
+            "bubble            25.0 % of the ranks' time in the median step\n"
             "\n"
             "parameters digest: 0123abcd\n"
             "losses digest: 89ef4567\n");
@@ -77,11 +84,51 @@ TEST(Facts, AreTheLinesOfTheClosingText) {
   const std::string text = closing_text(sample_summary());
   const auto facts = facts_of(sample_summary());
 
-  ASSERT_EQ(facts.size(), 8U);
+  ASSERT_EQ(facts.size(), 10U);
   for (const auto& [what, value] : facts) {
     EXPECT_THAT(text, testing::HasSubstr(what));
     EXPECT_THAT(text, testing::HasSubstr(value + "\n"));
   }
+}
+
+TEST(Facts, OfARunThatEndedEarlyClaimNoDigest) {
+  Summary summary = sample_summary();
+  summary.end = {.ending = Ending::kDiverged, .step = 14, .words = "diverged in step 14"};
+  summary.train_loss = std::nan("");
+  summary.ranks.clear();
+  const auto facts = facts_of(summary);
+
+  const auto value_of = [&](const std::string& what) {
+    for (const auto& [name, value] : facts)
+      if (name == what) return value;
+    return std::string("none");
+  };
+  EXPECT_EQ(value_of("train loss"), "no number, mean of the last 10 steps");
+  EXPECT_EQ(value_of("parameters digest"), "none");
+  EXPECT_EQ(value_of("losses digest"), "none");
+  EXPECT_EQ(value_of("bubble"), "none");
+}
+
+TEST(Facts, SayWhereNoStepWasFinished) {
+  Summary summary = sample_summary();
+  summary.steps = summary.resumed_after = summary.train_loss_steps = 0;
+  EXPECT_EQ(facts_of(summary).front().second, "none was finished");
+}
+
+TEST(PredictionNote, SaysByHowMuchAnEarlierProfileWasOffAndWhatToDo) {
+  Summary summary = sample_summary();              // 0.5 s, predicted 0.4 s
+  EXPECT_EQ(prediction_note(summary, "`x`"), "");  // from layers measured for this run
+  summary.has_earlier_costs = true;
+
+  EXPECT_EQ(prediction_note(summary, "`x`"),
+            "a step took 25.0 % longer than predicted (500 ms, predicted 400 ms), from layers that "
+            "were measured earlier: measure again with `x`");
+  summary.predicted_step = Seconds(1);
+  EXPECT_THAT(prediction_note(summary, "`x`"), testing::HasSubstr("50.0 % less time than"));
+  summary.predicted_step = Seconds(0.42);  // 19 %
+  EXPECT_EQ(prediction_note(summary, "`x`"), "");
+  summary.predicted_step.reset();
+  EXPECT_EQ(prediction_note(summary, "`x`"), "");
 }
 
 TEST(ClosingText, CountsExamplesWhereThereAreNoTokens) {
@@ -110,7 +157,7 @@ TEST(ClosingText, TellsABusyShareThatTheBubbleLeaves) {
   summary.bubble = 1 - summary.ranks[0].busy() / summary.step;
   EXPECT_DOUBLE_EQ(summary.bubble, 1 - (0.1 + 0.2 + 0.05 + 0.0625) / 0.5);
 
-  EXPECT_THAT(closing_text(summary), testing::HasSubstr("bubble            17.5 %\n"));
+  EXPECT_THAT(closing_text(summary), testing::HasSubstr("bubble            17.5 % of "));
   EXPECT_THAT(closing_text(summary), testing::HasSubstr("130 ms  82.5 %\n"));
 }
 

@@ -18,6 +18,8 @@ inline Summary sample_summary() {
           .step = Seconds(0.5),
           .predicted_step = Seconds(0.4),
           .bubble = 0.25,
+          .parameters = 1839360,
+          .trained_parameters = 24576,
           .total = Seconds(150),
           .to_first_step = Seconds(2),
           .parameters_digest = "0123abcd",

@@ -4,10 +4,14 @@
 #include "sample_summary.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/core/error.h"
 #include "trireme/io/file.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <string>
 
 namespace trireme::record {
 namespace {
@@ -16,9 +20,9 @@ TEST(Summary, HoldsEveryFieldOfTheFormat) {
   const auto read = nlohmann::json::parse(to_json(sample_summary()));
 
   EXPECT_EQ(read, nlohmann::json::parse(R"({
-    "format": "trireme-summary/1", "steps": 300, "resumed_after_steps": 100, "train_loss": 2.125, "train_loss_steps": 10, "validation_loss": 2.25,
+    "format": "trireme-summary/1", "ended": "completed", "ended_in_step": null, "ended_how": null, "steps": 300, "resumed_after_steps": 100, "train_loss": 2.125, "train_loss_steps": 10, "validation_loss": 2.25,
     "unigram_entropy": 3.125, "unigram_cross_entropy": 3.25, "tokens_per_s": 12345.0,
-    "step_s": 0.5, "predicted_step_s": 0.4, "bubble": 0.25, "seconds_total": 150.0,
+    "step_s": 0.5, "predicted_step_s": 0.4, "bubble": 0.25, "parameters": 1839360, "trained_parameters": 24576, "seconds_total": 150.0,
     "seconds_to_first_step": 2.0, "parameters_digest": "0123abcd", "losses_digest": "89ef4567",
     "ranks": [
       {"rank": 0, "layers": [1, 5], "budget_bytes": 1073741824, "predicted_peak_bytes": 943718400,
@@ -50,6 +54,86 @@ TEST(Summary, WritesNullForWhatIsNotKnown) {
   for (const char* key :
        {"validation_loss", "unigram_entropy", "unigram_cross_entropy", "predicted_step_s"})
     EXPECT_TRUE(read.at(key).is_null()) << key;
+}
+
+/// Of a run that was stopped amid step 14, of which no rank has handed over its figures.
+Summary stopped_summary() {
+  Summary summary = sample_summary();
+  summary.end = {.ending = Ending::kStopped, .step = 14, .words = "stopped in step 14 of 300"};
+  summary.steps = 13;
+  summary.resumed_after = 0;
+  summary.parameters_digest = summary.losses_digest = "";
+  summary.ranks.clear();
+  return summary;
+}
+
+TEST(Summary, SaysHowARunEndedEarly) {
+  const auto read = nlohmann::json::parse(to_json(stopped_summary()));
+
+  EXPECT_EQ(read.at("ended"), "stopped");
+  EXPECT_EQ(read.at("ended_in_step"), 14);
+  EXPECT_EQ(read.at("ended_how"), "stopped in step 14 of 300");
+  EXPECT_EQ(read.at("steps"), 13);
+  EXPECT_EQ(read.at("step_s"), 0.5);
+  // What nobody can have compared looks like nothing that could be.
+  for (const char* const key : {"parameters_digest", "losses_digest", "bubble"})
+    EXPECT_TRUE(read.at(key).is_null()) << key;
+}
+
+TEST(Summary, HoldsNoValueThatIsNoNumber) {
+  for (const double lost : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    Summary summary = stopped_summary();
+    summary.end.ending = Ending::kDiverged;
+    summary.train_loss = lost;
+    summary.validation_loss = lost;
+    const std::string text = to_json(summary);
+
+    ASSERT_TRUE(nlohmann::json::accept(text)) << text;
+    EXPECT_TRUE(nlohmann::json::parse(text).at("train_loss").is_null());
+    EXPECT_TRUE(nlohmann::json::parse(text).at("validation_loss").is_null());
+  }
+}
+
+TEST(Summary, HoldsNothingOfStepsThatWereNotMade) {
+  Summary summary = stopped_summary();
+  summary.steps = summary.train_loss_steps = 0;
+  summary.step = Seconds(0);
+  const auto read = nlohmann::json::parse(to_json(summary));
+
+  for (const char* const key : {"train_loss", "step_s", "tokens_per_s"})
+    EXPECT_TRUE(read.at(key).is_null()) << key;
+}
+
+// Words may quote a file's name, which is any bytes.
+TEST(Summary, IsJsonWhateverTheWords) {
+  Summary summary = stopped_summary();
+  summary.end.words = "failed in step 3: \xff\"\n\x01";
+  EXPECT_TRUE(nlohmann::json::accept(to_json(summary)));
+}
+
+TEST(CompletedSteps, AreThoseOfRunsThatCompleted) {
+  const support::TemporaryFolder folder;
+  const auto steps_of = [&](const std::string& text) {
+    io::write_file(folder / "summary.json", text);
+    return completed_steps(folder / "summary.json");
+  };
+
+  EXPECT_EQ(completed_steps(folder / "none.json"), std::nullopt);
+  EXPECT_EQ(steps_of(to_json(sample_summary())), 300);
+  EXPECT_EQ(steps_of("{\"steps\": 7}"), 7);  // as versions wrote it that wrote it of no other run
+  for (const Ending ending : {Ending::kStopped, Ending::kDiverged, Ending::kFailed}) {
+    Summary summary = stopped_summary();
+    summary.end.ending = ending;
+    EXPECT_EQ(steps_of(to_json(summary)), std::nullopt) << name(ending);
+  }
+}
+
+TEST(CompletedSteps, AreAskedOfNoDamagedSummary) {
+  const support::TemporaryFolder folder;
+  for (const char* const text : {"{\"ended\": \"stopqed\", \"steps\": 7}", "{\"ended\"", "[]"}) {
+    io::write_file(folder / "summary.json", text);
+    EXPECT_THROW(completed_steps(folder / "summary.json"), InputError) << text;
+  }
 }
 
 TEST(CopyOverlap, IsNothingWhereNothingWasCopied) {

@@ -275,7 +275,7 @@ TEST(RunPage, ShowsTheTrendOfManyStepsAndStaysSmall) {
   const std::string page =
       run_page({.name = "long", .plan = run.plan, .chain = run.chain, .training = training});
 
-  EXPECT_THAT(page, HasSubstr("its mean over 1000 steps"));
+  EXPECT_THAT(page, HasSubstr("the mean over 1000 of them"));
   EXPECT_THAT(page, HasSubstr("class=\"curve s6 pale\""));
   EXPECT_LT(page.size(), 150'000U);
 }
@@ -321,8 +321,8 @@ TEST(RunPage, SaysWhatIsNotKnown) {
       run_page({.name = "none", .plan = run.plan, .chain = run.chain, .predicted = &nothing});
 
   EXPECT_EQ(markup_fault(page), "");
-  EXPECT_THAT(page, HasSubstr("No step was measured."));
-  EXPECT_THAT(page, HasSubstr("Nothing was predicted."));
+  EXPECT_THAT(page, HasSubstr("No measured step is drawn: none was trained"));
+  EXPECT_THAT(page, HasSubstr("No step was predicted, because this job could be planned without"));
   EXPECT_THAT(page, Not(HasSubstr("<svg")));
   EXPECT_THAT(page, HasSubstr("held at the pause"));
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,10 +52,25 @@ struct RankSummary {
 /// nothing was copied.
 std::optional<double> copy_overlap(const RankSummary& rank);
 
+/// How a run ended.
+enum class Ending { kCompleted, kStopped, kDiverged, kFailed };
+
+/// "completed", "stopped", "diverged", "failed": as `ended` of summary.json.
+std::string_view name(Ending ending);
+
+/// Why a run ended before its last step; of one that completed, its default.
+struct EarlyEnd {
+  Ending ending = Ending::kCompleted;
+  std::int64_t step = 0;  ///< in which, or after which, it ended
+  /// In words: "stopped in step 14 of 300", "diverged in step 4 of 300: the loss is no number".
+  std::string words = {};
+};
+
 struct Summary {
-  std::int64_t steps = 0;
+  EarlyEnd end = {};
+  std::int64_t steps = 0;          ///< finished, and their losses known
   std::int64_t resumed_after = 0;  ///< steps that were done before this start
-  double train_loss = 0;           ///< mean of the last `train_loss_steps` steps
+  double train_loss = 0;           ///< mean of the last `train_loss_steps` steps; may be NaN
   std::int64_t train_loss_steps = 1;
   std::optional<double> validation_loss;
   /// Nats per token of the validation part, see data::UnigramLoss.
@@ -63,17 +79,29 @@ struct Summary {
   std::string unit = "tokens";  ///< what these are, for the text: "examples" without tokens
   Seconds step{0};              ///< median
   std::optional<Seconds> predicted_step;
-  double bubble = 0;  ///< 1 - busy of all ranks / (ranks x step)
+  /// The prediction rests on layers' costs that an earlier run, or `trireme profile`, has measured.
+  bool has_earlier_costs = false;
+  double bubble = 0;  ///< of the median step: 1 - busy of all ranks / (ranks x step)
+  /// Numbers in the model's weights, a tied one once; and of these those that are trained.
+  std::int64_t parameters = 0, trained_parameters = 0;
   Seconds total{0}, to_first_step{0};
   std::string parameters_digest, losses_digest;
   std::vector<RankSummary> ranks;
 };
 
-/// `trireme-summary/1`. What is not known is null, and so is a loss that is not finite.
+/// `trireme-summary/1`. What is not known is null, and so is any value that is not finite.
 std::string to_json(const Summary& summary);
 
 /// Writes to_json to `file`, whole or not at all. Throws Error.
 void write(const Summary& summary, const std::filesystem::path& file);
+
+/// Steps after which the run whose summary.json this is has completed; nothing of one that ended
+/// early, and where there is no file. Throws InputError for a file that is no summary.
+std::optional<std::int64_t> completed_steps(const std::filesystem::path& file);
+
+/// Where the median step took over 20 % longer or shorter than an earlier profile had it: by how
+/// much, and that `command` measures again. Empty elsewhere.
+std::string prediction_note(const Summary& summary, const std::string& command);
 
 /// The lines above the tables of closing_text: {"train loss", "2.3553, mean of the last 10 steps"},
 /// and the digests.

@@ -30,6 +30,7 @@ struct TrainingCurves {
   std::vector<CurvePoint> throughput;  ///< `unit` per second
   std::vector<CurvePoint> gradient_norm, learning_rate;
   std::string unit = "tokens";
+  std::int64_t resumed_after = 0;  ///< > 0: the run last went on from a checkpoint of this step
 };
 
 /// What a page is made of; everything that it points to must outlive the call.
@@ -47,6 +48,8 @@ struct RunPage {
   /// The number of the measured step among how many, and the median of their times; 0: not told.
   std::int64_t measured_number = 0, steps = 0;
   Seconds median = {};
+  std::string early_end = {};  ///< "stopped in step 14 of 300"; empty: the run has completed
+  std::string note = {};       ///< what a reader should do; empty: nothing
 };
 
 /// HTML that needs nothing else: styles and pictures (SVG) inside, no scripts. The curves of
