@@ -7,6 +7,7 @@
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
+#include "trireme/io/sizes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -126,7 +127,9 @@ double Node::number(double least, double most) const {
 
 Bytes Node::bytes() const {
   const auto size = parse_bytes(impl_->element->text);
-  if (!size) refuse(*this, "a size such as 2GiB or 4096 (bytes)");
+  if (!size)
+    refuse(*this,
+           concat("a size such as 2GiB or 4096 (bytes)", size_meant_by(impl_->element->text)));
   return *size;
 }
 

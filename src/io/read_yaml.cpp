@@ -79,6 +79,8 @@ class YamlEvents : public YAML::EventHandler {
 };
 
 std::string_view without_byte_order_mark(std::string_view text);
+/// Whether line `line` of the text, from 1, begins with white space that has a tab.
+bool is_indented_with_tab(std::string_view text, int line);
 /// Throws InputError unless the text is UTF-8 without control characters. One of them (0x04) is
 /// yaml-cpp's own sign for the end of the text.
 void require_readable(std::string_view text, const Source& source);
@@ -108,8 +110,10 @@ Element read_yaml(std::string_view text, const Source& source) {
   } catch (const YAML::ParserException& failure) {
     const auto breaks = std::count(text.begin(), text.end(), '\n');
     const int last = static_cast<int>(breaks) + (text.ends_with('\n') ? 0 : 1);
-    events.fail(std::clamp(failure.mark.line + 1, 1, std::max(last, 1)),
-                concat("not YAML: ", failure.msg));
+    const int line = std::clamp(failure.mark.line + 1, 1, std::max(last, 1));
+    if (is_indented_with_tab(text, line))
+      events.fail(line, "is indented with a tab, YAML takes spaces alone");
+    events.fail(line, concat("not YAML: ", failure.msg));
   }
   return events.take();
 }
@@ -163,6 +167,12 @@ int YamlEvents::enter(const YAML::Mark& mark, std::string_view tag, YAML::anchor
 
 std::string_view without_byte_order_mark(std::string_view text) {
   return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
+}
+
+bool is_indented_with_tab(std::string_view text, int line) {
+  for (; line > 1; --line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const std::string_view indent = text.substr(0, text.find_first_not_of(" \t"));
+  return indent.find('\t') != std::string_view::npos;
 }
 
 void require_readable(std::string_view text, const Source& source) {

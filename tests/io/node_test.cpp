@@ -215,7 +215,8 @@ TEST(Node, RefusesWhatIsNoNumberInRange) {
 TEST(Node, RefusesWhatIsNoSizeOrTime) {
   expect_refusals(
       {Refusal{"-1", as_bytes, "-1, must be a size such as 2GiB or 4096 (bytes)"},
-       Refusal{"2Gb", as_bytes, "2Gb, must be a size such as 2GiB or 4096 (bytes)"},
+       Refusal{"2Gb", as_bytes,
+               "2Gb, must be a size such as 2GiB or 4096 (bytes) (did you mean '2GiB'?)"},
        Refusal{"", as_bytes, "empty, must be a size such as 2GiB or 4096 (bytes)"},
        Refusal{"[1]", as_bytes, "a list, must be a size such as 2GiB or 4096 (bytes)"},
        Refusal{"-1s", as_seconds, "-1s, must be a time such as 1.5ms or 60 (seconds)"},

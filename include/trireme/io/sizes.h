@@ -1,0 +1,23 @@
+// Sizes as people write them, and as they mistype them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/core/units.h"
+
+#include <string>
+#include <string_view>
+
+namespace trireme::io {
+
+/// " (did you mean '10GiB'?)" of a text that is no size but looks like one: "10G", "10 gb". Else
+/// "".
+std::string size_meant_by(std::string_view text);
+
+/// As a job has it, with three digits and rounded up: "95MiB", "27.4GiB". Bytes below 1 KiB.
+std::string size_of_at_least(Bytes size);
+
+/// ", which is 10 bytes (did you mean '10GiB'?)" of a whole number without a unit that is too small
+/// a memory for anything. Else "".
+std::string forgotten_unit(std::string_view text);
+
+}  // namespace trireme::io
