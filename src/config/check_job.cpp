@@ -94,10 +94,6 @@ void check_batch(const JobSpec& job) {
   if (job.pipeline.group && *job.pipeline.group > most)
     job.fail("pipeline.group", concat("is ", *job.pipeline.group, ", must be at most ", most,
                                       ", as many micro-batches as a replica has in a step"));
-  if (train.schedule.warmup_steps > train.steps)
-    job.fail("train.schedule.warmup_steps",
-             concat("is ", train.schedule.warmup_steps,
-                    ", must be at most train.steps = ", train.steps));
 }
 
 void check_shape(const JobSpec& job) {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "field_reader.h"
 
-#include "trireme/core/text.h"
+#include "other_names.h"
 
+#include "trireme/core/text.h"
+#include "trireme/io/sizes.h"
+
+#include <algorithm>
 #include <charconv>
 
 namespace trireme::config {
@@ -12,6 +16,10 @@ bool is_auto(const io::Node& node);
 std::int64_t integer(const io::Node& node, Range range);
 std::vector<int> integers(const io::Node& node, Range range);
 MemorySize memory_size(const io::Node& node);
+/// One of `choices`; a word of other programs is refused with ours.
+std::string choice(const io::Node& node, const OneOf& choices);
+/// Throws InputError: the key is one of its section with one of other words alone.
+[[noreturn]] void refuse_without(const io::Node& node, const NeededWord& needed);
 /// The share that "80%" stands for; nothing unless it is more than 0 and at most 1.
 std::optional<double> parse_share(std::string_view text);
 
@@ -22,11 +30,37 @@ FieldReader::FieldReader(const std::optional<io::Node>& node) {
 }
 
 std::optional<io::Node> FieldReader::find(std::string_view key) {
+  asked_.emplace_back(key);
   return map_ ? map_->optional(key) : std::nullopt;
 }
 
-void FieldReader::finish() const {
-  if (map_) map_->finish();
+std::optional<io::Node> FieldReader::unknown() const {
+  if (!map_ || map_->node().kind() == io::Node::Kind::kNull) return std::nullopt;
+  for (const auto& [key, node] : map_->node().entries())
+    if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) return node;
+  return std::nullopt;
+}
+
+std::string FieldReader::name_of(const io::Node& node) {
+  return node.key().substr(node.key().rfind('.') + 1);
+}
+
+void FieldReader::refuse(const io::Node& node, const std::optional<NeededWord>& needed,
+                         const Elsewhere& elsewhere) const {
+  const std::string name = name_of(node);
+  if (needed) refuse_without(node, *needed);
+  const std::string meant = key_meant_by(name), holder = map_->node().key();
+  const std::size_t dot = meant.rfind('.');
+  const bool is_here = meant.substr(0, dot) == holder;
+  const bool is_known =
+      std::find(asked_.begin(), asked_.end(), meant.substr(dot + 1)) != asked_.end();
+  // A model of this kind may have no such key.
+  if (!meant.empty() && (!is_here || is_known))
+    node.fail(concat("is not a key here (did you mean '", meant, "'?)", remark_on(meant)));
+  if (elsewhere && nearest_word(name, asked_).empty())
+    if (const auto there = elsewhere(name)) refuse_without(node, *there);
+  map_->finish();
+  node.fail("is not a key here");
 }
 
 void FieldReader::operator()(std::string_view key, int& value, Range range) {
@@ -59,11 +93,11 @@ void FieldReader::operator()(std::string_view key, std::string& value) {
 }
 
 void FieldReader::operator()(std::string_view key, std::string& value, const OneOf& choices) {
-  if (const auto node = find(key)) value = node->choice(choices);
+  if (const auto node = find(key)) value = choice(*node, choices);
 }
 
 void FieldReader::operator()(std::string_view key, int& value, const OneOf& choices) {
-  if (const auto node = find(key)) value = std::stoi(node->choice(choices));
+  if (const auto node = find(key)) value = std::stoi(choice(*node, choices));
 }
 
 void FieldReader::operator()(std::string_view key, std::vector<std::string>& value) {
@@ -164,8 +198,26 @@ MemorySize memory_size(const io::Node& node) {
   const std::optional<double> share = is_scalar ? parse_share(node.text()) : std::nullopt;
   if (share) return {.bytes = Bytes(0), .share = *share};
   const std::optional<Bytes> size = is_scalar ? parse_bytes(node.text()) : std::nullopt;
-  if (!size) node.fail(concat("is ", node.found(), ", must be a size such as 2GiB, 4096 or 80%"));
+  if (!size)
+    node.fail(concat("is ", node.found(), ", must be a size such as 2GiB, 4096 or 80%",
+                     is_scalar ? io::size_meant_by(node.text()) : ""));
   return {.bytes = *size};
+}
+
+std::string choice(const io::Node& node, const OneOf& choices) {
+  const bool is_word = node.kind() == io::Node::Kind::kScalar;
+  const std::string meant = is_word ? choice_meant_by(node.text(), choices) : "";
+  if (!meant.empty() && meant != node.text())
+    node.fail(concat("is ", node.found(), ", must be one of ", join(choices, ", "),
+                     " (did you mean '", meant, "'?)"));
+  return node.choice(choices);
+}
+
+void refuse_without(const io::Node& node, const NeededWord& needed) {
+  const std::string& full = node.key();
+  const std::string key = concat(full.substr(0, full.rfind('.') + 1), needed.key);
+  node.fail(concat("is a key of ", key, " ", join(needed.words, " or "), ", but ", key, " is ",
+                   needed.now, ": leave it out"));
 }
 
 std::optional<double> parse_share(std::string_view text) {

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "key_list.h"
 #include "range.h"
 
 #include "trireme/config/job.h"
 #include "trireme/io/node.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +19,8 @@ namespace trireme::config {
 
 class FieldReader {
  public:
+  using Elsewhere = std::function<std::optional<NeededWord>(const std::string& key)>;
+
   /// Without a node the section is not in the job: every field keeps its default.
   explicit FieldReader(const std::optional<io::Node>& node);
 
@@ -46,15 +50,27 @@ class FieldReader {
   void section(std::string_view key, Section& value) {
     FieldReader reader(find(key));
     walk(reader, value);
-    reader.finish();
+    reader.finish(value);
   }
 
   std::optional<io::Node> find(std::string_view key);
-  /// Throws InputError for a key that is none of this section.
-  void finish() const;
+  /// Throws InputError for a key that is none of this section, as it was read. `elsewhere` is asked
+  /// what would have to change for it to be one.
+  template <class Section>
+  void finish(const Section& section, const Elsewhere& elsewhere = {}) const {
+    if (const auto node = unknown()) refuse(*node, needed_for(name_of(*node), section), elsewhere);
+  }
 
  private:
+  /// The first value whose key nobody has asked for.
+  std::optional<io::Node> unknown() const;
+  /// The key without its section's.
+  static std::string name_of(const io::Node& node);
+  [[noreturn]] void refuse(const io::Node& node, const std::optional<NeededWord>& needed,
+                           const Elsewhere& elsewhere) const;
+
   std::optional<io::MapReader> map_;
+  std::vector<std::string> asked_;
 };
 
 }  // namespace trireme::config

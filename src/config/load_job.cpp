@@ -34,7 +34,7 @@ JobSpec read_job(const io::Node& document, const LoadOptions& options) {
   read_model(settled, options, job);
   job.data.kind = data_kinds_of(job.model).front();
   walk(fields, job);
-  fields.finish();
+  fields.finish(job);
   check_paths(job);
   if (job.report.directory.empty()) job.report.directory = "runs/" + job.name;
   check(job);

@@ -11,6 +11,7 @@
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -32,6 +33,8 @@ std::optional<ModelSpec> said_by(const std::string& weights);
                                  const std::vector<std::string>& kinds);
 /// The built-in model of this kind with its defaults; else one that the program's author knows.
 ModelSpec built_in(const std::string& kind, const io::Node& section);
+/// The built-in kinds that have a key, where `now` is none of them.
+std::optional<NeededWord> kinds_with(const std::string& key, const std::string& now);
 /// Reads the keys that stand in `section`.
 void read_keys(const io::Node& section, ModelSpec& into);
 /// Throws InputError for a key of `section` by which `read` is not the model of the weights.
@@ -118,6 +121,16 @@ ModelSpec built_in(const std::string& kind, const io::Node& section) {
   return found;
 }
 
+std::optional<NeededWord> kinds_with(const std::string& key, const std::string& now) {
+  NeededWord needed{kKind, now, {}};
+  for_each_built_in([&](const auto& spec) {
+    const std::vector<std::string> keys = all_keys_of(spec);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end())
+      needed.words.emplace_back(kind_of(spec));
+  });
+  return needed.words.empty() ? std::nullopt : std::optional(needed);
+}
+
 void read_keys(const io::Node& section, ModelSpec& into) {
   std::visit(
       [&]<class Spec>(Spec& spec) {
@@ -127,7 +140,8 @@ void read_keys(const io::Node& section, ModelSpec& into) {
           fields.find(kWeights);
           if constexpr (requires { spec.lora_rank; }) fields.find(kAdapters);
           walk(fields, spec);
-          fields.finish();
+          fields.finish(spec,
+                        [&](const std::string& key) { return kinds_with(key, kind_of(into)); });
         }
       },
       into);

@@ -3,6 +3,7 @@
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/config/job_notes.h"
 #include "trireme/io/file.h"
 
 #include <gmock/gmock.h>
@@ -46,6 +47,21 @@ TEST(ReadJob, LeavesOpenWhatIsAuto) {
   EXPECT_TRUE(has_open_shape(open));
   EXPECT_TRUE(has_open_shape(read(kLeast + "pipeline: {replicas: auto}\n")));
   EXPECT_TRUE(has_open_shape(read(kLeast + "train: {micro_batch: auto}\n")));
+}
+
+TEST(ReadJob, NotesWhatIsPerhapsNotMeant) {
+  const auto notes = [](const std::string& more) { return job_notes(read(kLeast + more)); };
+  EXPECT_THAT(notes(""), ElementsAre());
+  EXPECT_THAT(
+      notes("train: {steps: 20, schedule: {warmup_steps: 20}}\nmemory: {host_budget: 10GiB}\n"),
+      ElementsAre());
+  EXPECT_THAT(notes("train: {steps: 5, schedule: {warmup_steps: 20}}\n"),
+              ElementsAre("train.schedule.warmup_steps is 20, but train.steps is 5: the learning "
+                          "rate rises to the end, to 25 % of train.optimizer.learning_rate"));
+  EXPECT_THAT(
+      notes("memory: {device_budget: 10, disk_budget: 600}\n"),
+      ElementsAre("memory.device_budget is 10, which is 10 bytes (did you mean '10GiB'?)",
+                  "memory.disk_budget is 600, which is 600 bytes (did you mean '600MiB'?)"));
 }
 
 const std::string kFull = R"(

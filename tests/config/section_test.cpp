@@ -40,12 +40,10 @@ void expect_refusals_of_jobs(const std::vector<Broken>& table) {
 TEST(Job, RefusesUnknownSections) {
   expect_refusals(
       {{"trian: {}", "trian is not a key here (did you mean 'train'?)"},
-       {"steps: 5",
-        "steps is not a key here (known: name, model, data, train, device, threads, pipeline, "
-        "memory, plan, checkpoint, report)"},
+       {"steps: 5", "steps is not a key here (did you mean 'train.steps'?)"},
        {"train: 5", "train is 5, must be a map (key: value)"},
        {"train: [5]", "train is a list, must be a map (key: value)"},
-       {"device: gpu", "device is gpu, must be one of cpu, cuda (did you mean 'cpu'?)"},
+       {"device: gpu", "device is gpu, must be one of cpu, cuda (did you mean 'cuda'?)"},
        {"threads: 0", "threads is 0, must be a whole number from 1 to 4096"},
        {"threads: many", "threads is many, must be a whole number from 1 to 4096"},
        {"name: a/b", "name is \"a/b\", must be a word without /"},
@@ -87,9 +85,9 @@ TEST(Job, RefusesABrokenModel) {
        {"model: {kind: gpt, tied_head: yes}" + data,
         "1: model.tied_head is yes, must be true or false"},
        {"model:\n  kind: mlp\n  heads: 5\n",
-        "3: model.heads is not a key here (known: kind, weights, inputs, widths, classes, "
-        "batch_norm, "
-        "dropout)"},
+        "3: model.heads is a key of model.kind gpt or llama or vit, but model.kind is mlp: leave "
+        "it "
+        "out"},
        {"model: {kind: mlp, widths: 5}", "1: model.widths is 5, must be a list"},
        {"model: {kind: mlp, widths: [5, x]}",
         "1: model.widths[1] is x, must be a whole number from 1 to 100000000"},
@@ -103,12 +101,9 @@ TEST(Job, RefusesABrokenTransformer) {
       {{"model: {kind: gpt, grain: fin}" + data,
         "1: model.grain is fin, must be one of block, half_block, fine (did you mean 'fine'?)"},
        {"model: {kind: llama, dropout: 0.1}" + data,
-        "1: model.dropout is not a key here (known: kind, weights, adapters, blocks, width, heads, "
-        "kv_heads, "
-        "hidden, "
-        "context, vocabulary, tied_head, qkv_bias, norm_epsilon, rope_base, rope_scaling, "
-        "grain, loss_chunks, lora_rank, lora_alpha, "
-        "lora_targets, trained)"},
+        "1: model.dropout is a key of model.kind gpt or vit or vgg or mlp, but model.kind is "
+        "llama: "
+        "leave it out"},
        {"model: {kind: llama, kv_heads: 0}" + data,
         "1: model.kv_heads is 0, must be a whole number from 1 to 1000000"},
        {"model: {kind: llama, rope_base: 0.5}" + data,
@@ -125,9 +120,9 @@ TEST(Job, RefusesABrokenConvolutionNet) {
         "1: model.depth is 999, must be one of 18, 34, 50, 101, 152"},
        {"model: {kind: resnet, stem: 5x5}", "1: model.stem is 5x5, must be one of 3x3, 7x7"},
        {"model: {kind: resnet, dropout: 0.5}",
-        "1: model.dropout is not a key here (known: kind, weights, depth, image_size, channels, "
-        "classes, "
-        "width, stem)"},
+        "1: model.dropout is a key of model.kind gpt or vit or vgg or mlp, but model.kind is "
+        "resnet: "
+        "leave it out"},
        {"model: {kind: vgg, depth: 4}", "1: model.depth is 4, must be one of 11, 13, 16, 19"},
        {"model: {kind: vgg, image_size: 31}",
         "1: model.image_size is 31, must be a whole number from 32 to 65536"}});
@@ -144,13 +139,15 @@ TEST(Job, RefusesBrokenData) {
        {model + "data: {files: [x], validation_fraction: 0.6}",
         "2: data.validation_fraction is 0.6, must be a number from 0 to 0.5"},
        {model + "data: {files: [x], token_bytes: 2}",
-        "2: data.token_bytes is not a key here (known: kind, files, validation_fraction)"},
+        "2: data.token_bytes is a key of data.kind tokens, but data.kind is text: leave it out"},
        {model + "data: {kind: tokens, files: [x], token_bytes: 3}",
         "2: data.token_bytes is 3, must be one of 2, 4"},
        {model + "data: {files: [x], examples: 5}",
-        "2: data.examples is not a key here (known: kind, files, validation_fraction)"},
+        "2: data.examples is a key of data.kind synthetic, but data.kind is text: leave it out"},
        {"model: {kind: mlp}\ndata: {kind: synthetic, files: [x]}",
-        "2: data.files is not a key here (known: kind, examples, validation_fraction)"},
+        "2: data.files is a key of data.kind text or tokens or documents or images, but data.kind "
+        "is "
+        "synthetic: leave it out"},
        {"model: {kind: mlp}\ndata: {examples: 0}",
         "2: data.examples is 0, must be a whole number from 1 to 1000000000"}});
 }
@@ -172,17 +169,65 @@ TEST(Job, RefusesBrokenTraining) {
        {"train: {optimizer: {learning_rate: nan}}",
         "train.optimizer.learning_rate is nan, must be a number from 0 to 1000"},
        {"train: {optimizer: {momentum: 0.9}}",
-        "train.optimizer.momentum is not a key here (known: kind, learning_rate, weight_decay, "
-        "betas, epsilon)"},
+        "train.optimizer.momentum is a key of train.optimizer.kind sgd, but train.optimizer.kind "
+        "is "
+        "adamw: leave it out"},
        {"train: {optimizer: {kind: sgd, betas: [0.9, 0.95]}}",
-        "train.optimizer.betas is not a key here (known: kind, learning_rate, weight_decay, "
-        "momentum)"},
+        "train.optimizer.betas is a key of train.optimizer.kind adamw, but train.optimizer.kind is "
+        "sgd: leave it out"},
        {"train: {optimizer: {betas: [0.9]}}",
         "train.optimizer.betas has 1 entries, must have 2: [0.9, 0.95]"},
        {"train: {optimizer: {betas: [0.9, 1]}}",
         "train.optimizer.betas[1] is 1, must be a number from 0 to 0.9999999"},
        {"train: {schedule: {kind: constant, least_fraction: 0}}",
-        "train.schedule.least_fraction is not a key here (known: kind, warmup_steps)"}});
+        "train.schedule.least_fraction is a key of train.schedule.kind cosine, but "
+        "train.schedule.kind is constant: leave it out"}});
+}
+
+/// The key or word that a user of another program is told of.
+std::string meant_by(const std::string& lines) {
+  const std::string error =
+      input_error([&] { read_job(io::parse("model: {kind: gpt}\n" + lines, "a.yaml"), {}); });
+  const std::string before = "(did you mean '";
+  const std::size_t begin = error.find(before), end = error.find("'?)");
+  return begin == std::string::npos
+             ? error
+             : error.substr(begin + before.size(), end - begin - before.size());
+}
+
+// As PyTorch, Megatron-LM, DeepSpeed and transformers call them.
+TEST(Job, KnowsWhatKeysOfOtherProgramsAreCalledHere) {
+  const std::vector<std::pair<std::string, std::string>> meant{
+      {"lr: 1", "train.optimizer.learning_rate"},
+      {"train: {lr: 1}", "train.optimizer.learning_rate"},
+      {"train: {learning_rate: 1}", "train.optimizer.learning_rate"},
+      {"train: {optimizer: {LR: 1}}", "train.optimizer.learning_rate"},
+      {"train: {batch_size: 8}", "train.batch"},
+      {"train: {global-batch-size: 8}", "train.batch"},
+      {"train: {gradient_accumulation_steps: 8}", "train.micro_batch"},
+      {"train: {max_steps: 8}", "train.steps"},
+      {"steps: 8", "train.steps"},
+      {"data: {seq_length: 8}", "model.context"},
+      {"hidden_size: 8", "model.width"},
+      {"train: {bf16: true}", "train.precision"},
+      {"train: {precision: bf16}", "bfloat16"},
+      {"train: {precision: FP16}", "bfloat16"},
+      {"train: {precision: fp32}", "float32"},
+      {"device: gpu", "cuda"},
+      {"device: cuda:0", "cuda"},
+      {"memory: {optimizer: cpu}", "outer"},
+      {"pipeline: {schedule: 1F1B}", "1f1b"}};
+  for (const auto& [lines, ours] : meant) EXPECT_EQ(meant_by(lines), ours) << lines;
+  for (const auto& [key, ours] : std::vector<std::pair<std::string, std::string>>{
+           {"num_layers", "blocks"}, {"n_embd", "width"}, {"seq_length", "context"}})
+    EXPECT_THAT(input_error([&] {
+                  read_job(io::parse("model: {kind: gpt, " + key + ": 8}", "a.yaml"), {});
+                }),
+                testing::HasSubstr("(did you mean 'model." + ours + "'?)"));
+  // A vit has no vocabulary.
+  EXPECT_THAT(
+      input_error([&] { read_job(io::parse("model: {kind: vit, vocab_size: 8}", "a.yaml"), {}); }),
+      testing::HasSubstr("model.vocab_size is not a key here (known: kind,"));
 }
 
 TEST(Job, RefusesABrokenPipeline) {
@@ -206,7 +251,8 @@ TEST(Job, RefusesABrokenPipeline) {
 TEST(Job, RefusesBrokenMemory) {
   const std::string size = ", must be a size such as 2GiB, 4096 or 80%";
   expect_refusals(
-      {{"memory: {device_budget: 2Gb}", "memory.device_budget is 2Gb" + size},
+      {{"memory: {device_budget: 2Gb}",
+        "memory.device_budget is 2Gb" + size + " (did you mean '2GiB'?)"},
        {"memory: {device_budget: -1}", "memory.device_budget is -1" + size},
        {"memory: {device_budget: 0%}", "memory.device_budget is 0%" + size},
        {"memory: {device_budget: 101%}", "memory.device_budget is 101%" + size},
@@ -229,7 +275,7 @@ TEST(Job, RefusesABrokenRest) {
        {"checkpoint: {keep: 0}",
         "checkpoint.keep is 0, must be a whole number from 1 to 1000000000"},
        {"checkpoint: {resume: always}",
-        "checkpoint.resume is always, must be one of auto, never, must"},
+        "checkpoint.resume is always, must be one of auto, never, must (did you mean 'must'?)"},
        {"report: {log_every: 0}",
         "report.log_every is 0, must be a whole number from 1 to 1000000000"},
        {"report: {html: 1}", "report.html is 1, must be true or false"},

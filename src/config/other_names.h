@@ -1,0 +1,23 @@
+// What keys and words of other programs are called here.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme::config {
+
+/// The full key that `word` stands for: "train.optimizer.learning_rate" for "lr" of PyTorch,
+/// Megatron-LM, DeepSpeed or transformers, and for a key of that name in another section. Empty
+/// where there is none, or several.
+std::string key_meant_by(std::string_view word);
+
+/// The word among `choices` that `word` stands for: "bfloat16" for "bf16"; empty: none.
+std::string choice_meant_by(std::string_view word, const std::vector<std::string>& choices);
+
+/// What a full key counts, where that is not what the other names count: ": a step has batch /
+/// ...".
+std::string remark_on(std::string_view key);
+
+}  // namespace trireme::config
