@@ -50,7 +50,8 @@ class Pipeline {
  private:
   /// Cuts for a policy, best first.
   std::vector<Cut> cuts_for(const std::string& name, int most);
-  /// Looks at a policy with its best cut, and with the equal one if the cut is free.
+  /// Looks at a policy with its best cut, and with the equal one if the cut is free. One stage has
+  /// one cut, which no label names.
   void consider(const std::string& name, int most);
   /// The same with the best of all uniform policies, for each of the two cuts.
   void consider_uniform();
@@ -184,8 +185,8 @@ std::vector<Cut> Pipeline::cuts_for(const std::string& name, int most) {
 
 void Pipeline::consider(const std::string& name, int most) {
   const std::vector<Cut> cuts = cuts_for(name, most);
-  const bool free_cut = !question_.cut;
-  const std::string label = free_cut ? name + ", best cut" : name;
+  const bool free_cut = !question_.cut, has_cuts = free_cut && room_.stages() > 1;
+  const std::string label = has_cuts ? name + ", best cut" : name;
   Found best = best_of(name, cuts);
   if (!best.plan && free_cut && is_costly(name)) {
     // The cuts were joint's. That which this policy itself needs least for may do.
@@ -208,7 +209,7 @@ void Pipeline::consider(const std::string& name, int most) {
   // The best cut may be the equal one; then it is the best of both.
   if (even.plan && (!best.plan || even.plan->step < best.plan->step))
     tried_[place].answer = *even.plan;
-  add(name + ", equal cut", name, even);
+  if (has_cuts) add(name + ", equal cut", name, even);
 }
 
 void Pipeline::consider_uniform() {
@@ -220,7 +221,8 @@ void Pipeline::consider_uniform() {
   for (const std::string& name : names) {
     if (equal.take(builder_.built(name, given, How::kPlain), given)) equal_name = name;
   }
-  if (!question_.cut) {
+  const bool has_cuts = !question_.cut && room_.stages() > 1;
+  if (has_cuts) {
     // Where there are few cuts, they are looked at for every size.
     const std::size_t most = room_.layers() <= kFewLayers ? names.size() : kSizes;
     const std::vector<std::string> hopeful =
@@ -233,8 +235,7 @@ void Pipeline::consider_uniform() {
     add(concat("best uniform (", best_name, "), best cut"), best_name, best);
   }
   equal.cut = given;
-  add(concat("best uniform (", equal_name, question_.cut ? ")" : "), equal cut"), equal_name,
-      equal);
+  add(concat("best uniform (", equal_name, has_cuts ? "), equal cut" : ")"), equal_name, equal);
 }
 
 // A faster plan takes the place of the first.

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Known {
   int memory;
@@ -45,6 +46,17 @@ TEST(PlanCommand, PrintsTimeBytesAndProgram) {
                                     "forward_tape 4, forward_tape 5\n"));
   EXPECT_THAT(result.out, HasSubstr("backward  backward 5, backward 4, forward_tape 3, backward 3, "
                                     "backward 2, forward_tape 1, backward 1\n"));
+}
+
+// One stage has one cut.
+TEST(PlanCommand, ShowsEveryPolicyOfOneStageOnce) {
+  const PlanFolder files;
+
+  const CommandResult result = files.plan("--memory 16 --solver joint");
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.out, HasSubstr("\nrecompute_all "));
+  EXPECT_THAT(result.out, Not(HasSubstr(" cut ")));
 }
 
 TEST(PlanCommand, TakesStaticBytesOutOfTheMemory) {
