@@ -94,10 +94,11 @@ int check_plan(const CheckArguments& arguments) {
     throw InputError(concat(arguments.file,
                             ": is a plan; the chain that it is for must be given "
                             "beside it: --chain chain.yaml"));
-  const Planned planned = load_planned({arguments.file, arguments.chain, arguments.platform});
+  const PlanFiles files{arguments.file, arguments.chain, arguments.platform};
+  const Planned planned = load_planned(files);
   const simulate::Simulation forecast = simulated(planned, simulate::Detail::kSummary);
   if (const auto infeasible = over_budget(planned, forecast))
-    return report_over_budget(*infeasible, arguments.json);
+    return report_over_budget(*infeasible, files, arguments.json);
   std::size_t actions = 0;
   for (const auto& rank : planned.program.ranks) actions += rank.size();
   std::cerr << visible(arguments.file) << " is a good plan for " << visible(arguments.chain) << ": "

@@ -12,6 +12,7 @@
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/io/terminal.h"
+#include "trireme/io/usage.h"
 
 #include <CLI/CLI.hpp>
 
@@ -53,8 +54,8 @@ int run_pure(int argc, const char* const* argv) {
       "together.",
       "trireme");
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return concat(visible(error.what()), "\nRun with --help for more information.\n");
+  app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
+    return io::usage_error(*failed, error.what());
   });
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.add_subcommand("train",

@@ -10,12 +10,14 @@
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
+#include "trireme/io/sizes.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/plan_page.h"
 #include "trireme/report/text.h"
 #include "trireme/solve/solve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -194,20 +196,42 @@ int give(const PlanArguments& arguments, const Question& question, const plan::P
   return kDone;
 }
 
+/// "--memory is 30MiB", or what the platform's file gives that rank.
+std::string budget_text(const PlanArguments& arguments, const plan::Infeasible& why) {
+  if (!arguments.memory.empty())
+    return concat("--memory is ", arguments.memory, io::forgotten_unit(arguments.memory));
+  const std::string has = concat("memory of rank ", why.rank, " is ", to_text(why.available));
+  return arguments.platform.empty() ? has : concat(arguments.platform, ": ", has);
+}
+
+/// What would do: sizes that were planned with, rounded up, and the planner's advice.
+std::string ways_out(const Question& question, const plan::Infeasible& why) {
+  const std::vector<chain::RankSpec>& ranks = question.platform.ranks;
+  const bool alike = std::all_of(ranks.begin(), ranks.end(), [&](const chain::RankSpec& rank) {
+    return rank.memory == ranks.front().memory;
+  });
+  std::vector<std::string> ways;
+  if (alike) {
+    ways.push_back(concat("--memory ", io::size_of_at_least(why.least_budget)));
+  } else {
+    const double times = why.least_budget / std::max(Bytes(1), why.available);
+    ways.push_back(concat("every rank ", std::ceil(times * 1000) / 1000, " times its memory"));
+  }
+  for (const plan::Advice& one : why.advice) ways.push_back(one.change);
+  return join(ways, ", or ");
+}
+
 int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why) {
   const bool open = arguments.solver == "auto" || arguments.solver == "all";
   if (arguments.json) std::cout << plan::to_json(why);
-  std::cerr << "trireme: infeasible: "
-            << (open ? "nothing fits" : concat(arguments.solver, " does not fit"));
+  std::cerr << "trireme: " << visible(budget_text(arguments, why)) << ", in which "
+            << (open ? "nothing fits" : concat(arguments.solver, " does not fit"))
+            << "; the smallest budget that works is " << report::exact_text(why.least_budget);
   if (arguments.stages > 1)
     std::cerr << "; least is lacking on rank " << why.rank << " with layers " << why.first_layer
-              << ".." << why.last_layer << ", which";
-  else
-    std::cerr << "; it";
-  std::cerr << " needs " << report::exact_text(why.needed) << " (" << where_and_advice(why)
-            << "), the budget is " << report::exact_text(why.available)
-            << "; the smallest budget that works is " << report::exact_text(why.least_budget)
-            << "\n";
+              << ".." << why.last_layer;
+  if (!why.where.empty()) std::cerr << ": " << why.where;
+  std::cerr << ". Give " << ways_out(question, why) << "\n";
   if (open) return kInfeasible;
   Question any = question;
   any.solver = "auto";

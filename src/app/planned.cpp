@@ -5,6 +5,8 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/core/visible.h"
+#include "trireme/io/sizes.h"
 #include "trireme/partition/planner.h"
 #include "trireme/report/text.h"
 #include "trireme/simulate/copy_points.h"
@@ -14,6 +16,8 @@
 
 namespace trireme::app {
 namespace {
+
+constexpr const char* kOuterTier = "in its outer tier";
 
 chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan);
 bool moves_anything(const plan::Plan& plan);
@@ -70,12 +74,19 @@ std::optional<plan::Infeasible> over_budget(const Planned& planned,
   return std::nullopt;
 }
 
-int report_over_budget(const plan::Infeasible& infeasible, bool json) {
+int report_over_budget(const plan::Infeasible& infeasible, const PlanFiles& files, bool json) {
   if (json) std::cout << plan::to_json(infeasible);
-  std::cerr << "trireme: infeasible: rank " << infeasible.rank << " needs "
-            << report::exact_text(infeasible.needed) << " (" << infeasible.where << "), it has "
-            << report::exact_text(infeasible.available) << "; the smallest budget that works for "
-            << "this plan is " << report::exact_text(infeasible.least_budget) << "\n";
+  const bool is_outer = infeasible.where == kOuterTier;
+  const bool has_platform = !files.platform.empty();
+  const char* const key = is_outer ? "host and disk" : has_platform ? "memory" : "budget_bytes";
+  std::cerr << "trireme: " << visible(has_platform ? files.platform : files.plan) << ": " << key
+            << " of rank " << infeasible.rank << (is_outer ? " are " : " is ")
+            << report::exact_text(infeasible.available)
+            << ", in which this plan does not fit; it needs "
+            << report::exact_text(infeasible.needed) << " " << infeasible.where << ". Give " << key
+            << (is_outer ? " together" : "") << ": "
+            << io::size_of_at_least(infeasible.least_budget)
+            << ", or make a plan for less (trireme plan)\n";
   return kInfeasible;
 }
 
@@ -180,7 +191,7 @@ plan::Infeasible overflow(const Planned& planned, int rank, const simulate::Rank
   }
   infeasible.needed = infeasible.least_budget = result.outer.all();
   infeasible.available = spec.outer();
-  infeasible.where = "in its outer tier";
+  infeasible.where = kOuterTier;
   return infeasible;
 }
 

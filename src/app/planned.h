@@ -53,6 +53,6 @@ std::optional<plan::Infeasible> over_budget(const Planned& planned,
                                             const simulate::Simulation& simulation);
 
 /// Says so on standard error, with `json` also on standard output; returns the exit code.
-int report_over_budget(const plan::Infeasible& infeasible, bool json);
+int report_over_budget(const plan::Infeasible& infeasible, const PlanFiles& files, bool json);
 
 }  // namespace trireme::app

@@ -31,7 +31,7 @@ int simulate_plan(const SimulateArguments& arguments) {
   const simulate::Simulation simulation =
       simulated(planned, wants_timeline ? simulate::Detail::kTimeline : simulate::Detail::kSummary);
   if (const auto infeasible = over_budget(planned, simulation))
-    return report_over_budget(*infeasible, arguments.json);
+    return report_over_budget(*infeasible, arguments.files, arguments.json);
   if (!arguments.trace.empty())
     io::write_file(arguments.trace, report::chrome_trace(simulation, planned.chain));
   if (!arguments.report.empty())

@@ -5,6 +5,7 @@
 #include "host.h"
 #include "job_platform.h"
 #include "measured_links.h"
+#include "signals.h"
 #include "sized_chains.h"
 
 #include "trireme/comm/rounds.h"
@@ -41,7 +42,8 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
                  const RankContext& context, partition::ShapeQuestion& question);
 /// Chooses, and measures what was chosen, until that had been measured before.
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
-                         SizedChains& chains, const RankContext& context, std::ostream& out);
+                         SizedChains& chains, const config::JobSpec& job,
+                         const RankContext& context, std::ostream& out);
 /// What `fastest` gives for these tapes, full or lean; for auto, with lean ones where full ones do
 /// not fit. Throws the DoesNotFit that lacks less.
 partition::Shape with_tapes_that_fit(
@@ -71,7 +73,7 @@ SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model
     const auto fastest_with = [&](const std::string& tapes) {
       settled.job.memory.tapes = tapes;
       SizedChains chains(settled.job, model, context, out);
-      return fastest(question, sizes_of(shapes), chains, context, out);
+      return fastest(question, sizes_of(shapes), chains, job, context, out);
     };
     shape = with_tapes_that_fit(job.memory.tapes, fastest_with);
     // Which tapes are faster at that shape is decided when it is planned.
@@ -125,7 +127,8 @@ void add_figures(const config::JobSpec& job, const model::ChainModel& model,
 }
 
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
-                         SizedChains& chains, const RankContext& context, std::ostream& out) {
+                         SizedChains& chains, const config::JobSpec& job,
+                         const RankContext& context, std::ostream& out) {
   const bool speaks = context.channel.rank() == 0;
   Bytes most;
   for (const chain::RankSpec& rank : question.common.platform.ranks)
@@ -137,6 +140,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
     partition::ShapeAnswer answer;
     const auto choose = [&] {
       if (!speaks) return;
+      const StopsAtOnce nothing_to_save("a plan is made");
       out << "choosing stages, replicas and micro-batches ..." << std::endl;
       answer = partition::choose_shape(question);
     };
@@ -149,7 +153,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
     if (speaks)
       out << partition::to_text(answer) << "measured with micro-batches of " << chains.sizes_text()
           << ", others estimated\n";
-    if (choice.infeasible) throw DoesNotFit(*choice.infeasible, context.device);
+    if (choice.infeasible) throw DoesNotFit::on_device(job, *choice.infeasible, context.device);
     return choice.shape;
   }
 }
@@ -193,15 +197,13 @@ Choice agreed(comm::Channel& channel, const Choice& mine) {
   const std::string text = comm::broadcast(
       channel, comm::everyone(channel),
       concat(shape.stages, ' ', shape.replicas, ' ', shape.micro_batch, ' ', shape.micro_batches,
-             '\n', mine.infeasible ? plan::to_json(*mine.infeasible) : ""),
+             '\n', mine.infeasible ? to_message(*mine.infeasible) : ""),
       "shape chosen by rank 0");
   Choice choice;
   std::istringstream(text) >> choice.shape.stages >> choice.shape.replicas >>
       choice.shape.micro_batch >> choice.shape.micro_batches;
   const std::string reason = text.substr(text.find('\n') + 1);
-  if (!reason.empty())
-    choice.infeasible =
-        plan::read_infeasible(io::parse(reason, "shape").find("infeasible").value());
+  if (!reason.empty()) choice.infeasible = infeasible_in(io::parse(reason, "shape"));
   return choice;
 }
 

@@ -1,33 +1,172 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "does_not_fit.h"
 
+#include "job_platform.h"
 #include "rank_device.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/io/sizes.h"
 #include "trireme/report/text.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace trireme::app {
+namespace {
 
-DoesNotFit::DoesNotFit(plan::Infeasible infeasible)
-    : DoesNotFit(infeasible, infeasible.least_budget) {}
+using Kind = plan::Advice::Kind;
 
-DoesNotFit::DoesNotFit(plan::Infeasible infeasible, const RankDevice& device)
-    : DoesNotFit(infeasible, device.budget_for(infeasible.least_budget)) {}
+const std::string kBudget = "memory.device_budget", kHost = "memory.host_budget";
 
-DoesNotFit::DoesNotFit(plan::Infeasible infeasible, Bytes least)
-    : EndingError(
-          comm::Ending::kDoesNotFit,
-          concat("infeasible: rank ", infeasible.rank, " with layers ", infeasible.first_layer,
-                 "..", infeasible.last_layer, " needs ", report::exact_text(infeasible.needed),
-                 infeasible.where.empty() ? "" : concat(" (", where_and_advice(infeasible), ")"),
-                 ", it has ", report::exact_text(infeasible.available),
-                 "; the smallest budget that works is ", report::exact_text(least),
-                 least == infeasible.least_budget
-                     ? ""
-                     : concat(", of which plans get ", to_text(infeasible.least_budget),
-                              ": the rest is for workspaces and gaps between tensors"))),
-      infeasible_(std::move(infeasible)) {}
+/// What job.fail() would throw.
+std::string at_key(const config::JobSpec& job, const std::string& key, const std::string& message);
+/// "is 80%, 3.20 GiB here": the budget of a rank.
+std::string budget_text(const config::JobSpec& job, const plan::Infeasible& why,
+                        const RankDevice& device);
+/// "nothing", "the plan in p.json", "plan.solver rotor": what has no room.
+std::string asker(const config::JobSpec& job);
+/// "memory.device_budget: 95MiB", for each rank where ranks have budgets of their own; empty where
+/// the device has less.
+std::string larger_budget(const config::JobSpec& job, const plan::Infeasible& why,
+                          const RankDevice& device);
+/// What would do instead of another budget, by the planner's advice.
+std::vector<std::string> other_ways(const plan::Infeasible& why);
 
+}  // namespace
+
+DoesNotFit DoesNotFit::on_device(const config::JobSpec& job, plan::Infeasible infeasible,
+                                 const RankDevice& device) {
+  const plan::Infeasible& why = infeasible;
+  const Bytes least = device.budget_for(why.least_budget);
+  std::string text = concat(budget_text(job, why, device), ", in which ", asker(job),
+                            "; the smallest budget that works is ", report::exact_text(least));
+  if (least != why.least_budget)
+    text += concat(", of which plans get ", to_text(why.least_budget),
+                   ": the rest is for workspaces and gaps between tensors");
+  text += concat("; rank ", why.rank, " with layers ", why.first_layer, "..", why.last_layer,
+                 " needs that", why.where.empty() ? "" : concat(": ", why.where));
+  std::vector<std::string> ways = other_ways(why);
+  const std::string larger = larger_budget(job, why, device);
+  if (!larger.empty()) ways.insert(ways.begin(), larger);
+  if (!job.plan.file.empty()) ways.emplace_back("no plan.file, for a plan that needs less");
+  if (ways.empty()) {
+    text += concat(". The device has ", to_text(device.total_memory()), " in all");
+  } else {
+    text += concat(". Give ", join(ways, ", or "));
+  }
+  return {at_key(job, kBudget, text), std::move(infeasible)};
+}
+
+DoesNotFit DoesNotFit::in_outer_tier(const config::JobSpec& job, plan::Infeasible infeasible) {
+  const plan::Infeasible& why = infeasible;
+  const tier::OuterStoreOptions outer = outer_store_of(job);
+  const bool has_disk_alone = outer.host == Bytes(0) && outer.disk > Bytes(0);
+  const std::string key = has_disk_alone ? "memory.disk_budget" : kHost;
+  const Bytes there = has_disk_alone ? outer.disk : outer.host;
+  const std::string text =
+      concat("is ", to_text(there), ", in which ", asker(job), "; rank ", why.rank, " with layers ",
+             why.first_layer, "..", why.last_layer, " has ", report::exact_text(why.needed),
+             " in its outer tier, which has ", report::exact_text(why.available), ". Give ", key,
+             ": ", io::size_of_at_least(there + why.needed - why.available),
+             ", or no plan.file, for a plan that needs less");
+  return {at_key(job, key, text), std::move(infeasible)};
+}
+
+std::string to_message(plan::Infeasible infeasible) {
+  std::string advice;
+  for (const plan::Advice& one : std::exchange(infeasible.advice, {}))
+    advice += concat(advice.empty() ? "" : ", ", "{\"kind\": ", static_cast<int>(one.kind),
+                     ", \"change\": ", io::json_text(one.change), "}");
+  std::string reason = plan::to_json(infeasible);
+  reason.erase(reason.find_last_of('}'));
+  return concat(reason, ", \"advice\": [", advice, "]}");
+}
+
+plan::Infeasible infeasible_in(const io::Node& message) {
+  plan::Infeasible infeasible = plan::read_infeasible(message.find("infeasible").value());
+  for (const io::Node& one : message.find("advice").value().list())
+    infeasible.advice.push_back({static_cast<Kind>(one.find("kind").value().integer(
+                                     0, static_cast<int>(Kind::kHostMemory))),
+                                 one.find("change").value().text()});
+  return infeasible;
+}
+
+namespace {
+
+std::string at_key(const config::JobSpec& job, const std::string& key, const std::string& message) {
+  try {
+    job.fail(key, message);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+std::string budget_text(const config::JobSpec& job, const plan::Infeasible& why,
+                        const RankDevice& device) {
+  // Without a budget a shape is chosen within the machine's memory.
+  const Bytes budget = device_budget(job, why.rank, device);
+  const std::string here = to_text(budget > Bytes(0) ? budget : why.available);
+  const auto section = job.document.find("memory");
+  const auto written = section ? section->find("device_budget") : std::nullopt;
+  if (!written || job.memory.device_budget.empty()) return concat("is auto, ", here, " here");
+  if (written->kind() == io::Node::Kind::kList) return concat("has ", here, " for rank ", why.rank);
+  const std::string text = written->text();
+  return concat("is ", written->found(),
+                job.memory.device_budget.front().share > 0 ? concat(", ", here, " here")
+                                                           : io::forgotten_unit(text));
+}
+
+std::string asker(const config::JobSpec& job) {
+  if (!job.plan.file.empty()) return concat("the plan in ", job.plan.file, " does not fit");
+  if (job.plan.solver == "auto") return "nothing fits";
+  return concat("plan.solver ", job.plan.solver, " does not fit");
+}
+
+std::string larger_budget(const config::JobSpec& job, const plan::Infeasible& why,
+                          const RankDevice& device) {
+  const auto ranks = job.memory.device_budget.size();
+  if (ranks <= 1) {
+    const Bytes least = device.budget_for(why.least_budget);
+    return least > device.total_memory() ? "" : concat(kBudget, ": ", io::size_of_at_least(least));
+  }
+  // With all budgets this many times as large the cut that lacks least has room.
+  const double times = static_cast<double>(why.least_budget.count()) /
+                       static_cast<double>(std::max(Bytes(1), why.available).count());
+  std::vector<std::string> sizes;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const Bytes planned = device.plannable(device_budget(job, static_cast<int>(rank), device));
+    const double enough = std::ceil(static_cast<double>(planned.count()) * times);
+    const Bytes least = device.budget_for(Bytes(static_cast<std::int64_t>(enough)));
+    if (least > device.total_memory()) return "";
+    sizes.push_back(io::size_of_at_least(least));
+  }
+  return concat(kBudget, ": [", join(sizes, ", "), "]");
+}
+
+/// "92373554" in "88.1 MiB (92373554 bytes) of host memory for activations".
+Bytes host_memory_in(const std::string& change) {
+  const std::size_t begin = change.find('(') + 1, end = change.find(" bytes)");
+  const auto size = parse_bytes(std::string_view(change).substr(begin, end - begin));
+  ensure(size.has_value(), "advice on host memory says how many bytes");
+  return *size;
+}
+
+std::vector<std::string> other_ways(const plan::Infeasible& why) {
+  std::vector<std::string> ways;
+  for (const plan::Advice& one : why.advice) {
+    if (one.kind != Kind::kHostMemory) {
+      ways.push_back(one.change);
+      continue;
+    }
+    const std::string what = one.change.substr(one.change.find(" of host memory"));
+    ways.push_back(concat(kHost, ": ", io::size_of_at_least(host_memory_in(one.change)), what));
+  }
+  return ways;
+}
+
+}  // namespace
 }  // namespace trireme::app

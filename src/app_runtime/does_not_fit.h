@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trireme/comm/cause.h"
+#include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
 
 #include <string>
@@ -11,20 +12,28 @@ namespace trireme::app {
 
 class RankDevice;
 
+/// Says which key has too little, by file and line or --set, what the least is, and what to write
+/// instead: sizes that were planned with, rounded up.
 class DoesNotFit : public comm::EndingError {
  public:
-  /// Of bytes that a job names as plans count them.
-  explicit DoesNotFit(plan::Infeasible infeasible);
-  /// Of `device`: the least budget is said as the job names it.
-  DoesNotFit(plan::Infeasible infeasible, const RankDevice& device);
+  /// Of a rank's device. What plans need there is said as the job names it.
+  static DoesNotFit on_device(const config::JobSpec& job, plan::Infeasible infeasible,
+                              const RankDevice& device);
+  /// Of a rank's outer tier, which a plan that was given needs.
+  static DoesNotFit in_outer_tier(const config::JobSpec& job, plan::Infeasible infeasible);
 
   const plan::Infeasible& infeasible() const { return infeasible_; }
 
  private:
-  DoesNotFit(plan::Infeasible infeasible, Bytes least);
+  DoesNotFit(const std::string& text, plan::Infeasible infeasible)
+      : EndingError(comm::Ending::kDoesNotFit, text), infeasible_(std::move(infeasible)) {}
 
   plan::Infeasible infeasible_;
 };
+
+/// As rank 0 tells it the others, its advice inside: JSON, in one line.
+std::string to_message(plan::Infeasible infeasible);
+plan::Infeasible infeasible_in(const io::Node& message);
 
 /// Layers took more than when they were measured, so that a plan within the budget went over it:
 /// exit code 3.

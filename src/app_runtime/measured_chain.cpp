@@ -147,6 +147,7 @@ std::string ChainsOfKinds::measured_share(const model::ChainModel& model) const 
     options.share = static_cast<int>(std::find(alike.begin(), alike.end(), rank) - alike.begin());
     options.shares = static_cast<int>(alike.size());
   }
+  const StopsAtOnce nothing_to_save("layers are measured");
   return chain::to_yaml(profile::measure(model, job_, options));
 }
 

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -35,6 +36,12 @@ constexpr std::chrono::seconds kAppears{5};
 constexpr std::chrono::milliseconds kLook{100};
 /// How often a folder that is gone again is made anew.
 constexpr int kTimes = 100;
+
+/// Of this process.
+struct Living {
+  std::mutex mutex;
+  std::vector<FolderLock*> locks;
+} living;  // NOLINT: for a process that ends at once
 
 [[noreturn]] void fail(const fs::path& folder, const std::string& what) {
   throw InputError(concat("report.directory: ", folder.string(), " ", what));
@@ -180,7 +187,11 @@ FolderLock::FolderLock(const fs::path& folder, std::ostream& out) {
   int reason = 0;
   for (const fs::path& file : lock_files(folder)) {
     made_ = missing_folders(file.parent_path());
-    if (take(file)) return;
+    if (take(file)) {
+      const std::lock_guard lock(living.mutex);
+      living.locks.push_back(this);
+      return;
+    }
     reason = errno;
     remove_empty(made_);
     if (reason == EWOULDBLOCK)
@@ -213,10 +224,21 @@ bool FolderLock::take(const fs::path& file) {
 }
 
 FolderLock::~FolderLock() {
+  const std::lock_guard lock(living.mutex);
+  std::erase(living.locks, this);
+  give_back();
+}
+
+void FolderLock::give_back_all() {
+  const std::lock_guard lock(living.mutex);
+  for (FolderLock* const one : living.locks) one->give_back();
+}
+
+void FolderLock::give_back() {
   if (descriptor_ < 0) return;
   // While it is locked: whoever opened it before sees that its name is gone.
   if (is_at(descriptor_, file_)) ::unlink(file_.c_str());
-  ::close(descriptor_);
+  ::close(std::exchange(descriptor_, -1));
   remove_empty(made_);
 }
 

@@ -23,12 +23,16 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  /// All that live, of a process that ends at once.
+  static void give_back_all();
+
   /// Leaves a mark there; nothing where there can be none.
   std::string mark() const;
 
  private:
   /// Whether it has the file, and the file its name.
   bool take(const std::filesystem::path& file);
+  void give_back();
 
   int descriptor_ = -1;
   std::filesystem::path file_;

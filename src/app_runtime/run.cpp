@@ -13,6 +13,7 @@
 #include "trireme/core/visible.h"
 #include "trireme/io/file.h"
 #include "trireme/io/terminal.h"
+#include "trireme/io/usage.h"
 
 #include <CLI/CLI.hpp>
 
@@ -58,8 +59,8 @@ int run(int argc, const char* const* argv, const model::ModelRegistry& own) {
       "together.",
       "trireme");
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return concat(visible(error.what()), "\nRun with --help for more information.\n");
+  app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
+    return io::usage_error(*failed, error.what());
   });
   TrainArguments train_arguments;
   ProfileArguments profile_arguments;

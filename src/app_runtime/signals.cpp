@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signals.h"
 
+#include "own_folder.h"
+
 #include "trireme/core/error.h"
 
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
 
 namespace trireme::app {
 namespace {
 
 constexpr int kInterruptedExit = 130;
+constexpr std::chrono::milliseconds kLook{50};
 
 // NOLINTBEGIN: what a signal handler may touch
 std::atomic<int> signals_seen{0};
@@ -58,6 +65,28 @@ void require_not_stopped() {
 
 bool save_and_stop_requested() {
   return save_seen.load(std::memory_order_relaxed);
+}
+
+StopsAtOnce::StopsAtOnce(std::string doing)
+    : doing_(std::move(doing)), watcher_([this](const std::stop_token& ended) { watch(ended); }) {}
+
+StopsAtOnce::~StopsAtOnce() {
+  watcher_.request_stop();
+}
+
+void StopsAtOnce::watch(const std::stop_token& ended) {
+  std::unique_lock lock(mutex_);
+  // A handler can wake nobody.
+  while (!stop_requested()) {
+    ends_.wait_for(lock, ended, kLook, [] { return false; });
+    if (ended.stop_requested()) return;
+  }
+  static std::atomic_flag is_told;
+  if (is_told.test_and_set()) return;  // another rank of this process ends it
+  FolderLock::give_back_all();
+  std::cerr << "trireme: stopped on request while " << doing_ << ": no step was trained"
+            << std::endl;  // NOLINT: before the end
+  std::_Exit(kInterruptedExit);
 }
 
 }  // namespace trireme::app

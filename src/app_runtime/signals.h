@@ -1,7 +1,14 @@
-// Ctrl-C and SIGTERM end a run between two actions, with everything closed; a second one ends the
-// process at once. SIGUSR1, which mpirun and batch systems pass on, asks for a checkpoint first.
+// Ctrl-C and SIGTERM end a run between two actions, with everything closed, and at once what has
+// nothing to close; a second one ends the process at once. SIGUSR1, which mpirun and batch systems
+// pass on, asks for a checkpoint first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
 
 namespace trireme::app {
 
@@ -12,5 +19,24 @@ bool stop_requested();
 /// Throws Interrupted where a stop was requested before there was anything to close.
 void require_not_stopped();
 bool save_and_stop_requested();
+
+/// While it lives, a stop that is requested ends the process at once with exit code 130, but for
+/// locks of folders, which are given back: for work of minutes that has nothing to save.
+class StopsAtOnce {
+ public:
+  /// `doing` is for the message: "stopped on request while a plan is made".
+  explicit StopsAtOnce(std::string doing);
+  ~StopsAtOnce();
+  StopsAtOnce(const StopsAtOnce&) = delete;
+  StopsAtOnce& operator=(const StopsAtOnce&) = delete;
+
+ private:
+  void watch(const std::stop_token& ended);
+
+  std::string doing_;
+  std::mutex mutex_;
+  std::condition_variable_any ends_;
+  std::jthread watcher_;
+};
 
 }  // namespace trireme::app

@@ -6,8 +6,10 @@
 #include "measured_chain.h"
 #include "policy_plan.h"
 #include "rank_kinds.h"
+#include "signals.h"
 
 #include "trireme/comm/rounds.h"
+#include "trireme/config/job_notes.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
 #include "trireme/profile/tied_weights.h"
@@ -45,11 +47,10 @@ TrainPlan with_best_tapes(const Asked& asked);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages);
 /// Rank 0 solves; the plan, or why there is none, on every rank.
-plan::Plan solved(const partition::Question& question, const RankContext& context,
-                  std::ostream& out);
+plan::Plan solved(const partition::Question& question, const Asked& asked);
 /// Throws DoesNotFit where the forecast is over the budget of a rank or its outer tier.
 void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
-                     const RankDevice& device);
+                     const config::JobSpec& job, const RankDevice& device);
 /// Of a rank's outer tier, as much as the forecast says, to the byte. What the passes move has host
 /// memory first.
 OuterStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
@@ -61,6 +62,8 @@ void say(const TrainPlan& plan, std::ostream& out);
 TrainPlan make_train_plan(const config::JobSpec& job, const model::ChainModel& model,
                           const RankContext& context, Costs costs, std::ostream& out) {
   const std::string& tapes = job.memory.tapes;
+  if (context.channel.rank() == 0)
+    for (const std::string& note : config::job_notes(job)) out << "note: " << note << "\n";
   TrainPlan result;
   if (costs == Costs::kWhereNeeded && !needs_costs(job, context)) {
     result.plan = make_policy_plan(job, model, context.stages);
@@ -108,7 +111,7 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
   if ((given ? given->optimizer_shards : optimizer_shards(job)) > 1)
     partition::shard_optimizer(question);
   if (given) require_state(*given, question.chain, job);
-  result.plan = given ? *given : solved(question, context, asked.out);
+  result.plan = given ? *given : solved(question, asked);
   result.plan.lean_tapes = tapes == "lean";
 
   result.forecast = partition::simulated(question, result.plan, simulate::Detail::kTimeline);
@@ -119,7 +122,7 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
     copies.push_back(simulate::copy_points(program, setting, result.forecast, rank));
     result.predicted_peaks.push_back(copies.back().peak);
   }
-  require_budgets(result, copies, context.device);
+  require_budgets(result, copies, job, context.device);
   const int rank = context.channel.rank() % context.stages;
   const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
@@ -164,7 +167,7 @@ TrainPlan with_best_tapes(const Asked& asked) {
   const MeasuredChain lean_measured = profiled("lean", asked);
   if (!has_smaller_tapes(lean_measured.chain, measured.chain)) {
     if (full) return std::move(*full);
-    throw DoesNotFit(*reason);
+    throw *reason;
   }
   try {
     TrainPlan lean = with_costs("lean", lean_measured, std::nullopt, asked);
@@ -241,28 +244,28 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
   return question;
 }
 
-plan::Plan solved(const partition::Question& question, const RankContext& context,
-                  std::ostream& out) {
+plan::Plan solved(const partition::Question& question, const Asked& asked) {
+  const RankContext& context = asked.context;
   std::string text;
   const auto work = [&] {
     if (context.channel.rank() != 0) return;
-    out << "planning ..." << std::endl;
+    const StopsAtOnce nothing_to_save("a plan is made");
+    asked.out << "planning ..." << std::endl;
     const partition::Answer answer = partition::plan(question);
     const auto* plan = std::get_if<plan::Plan>(&answer);
-    text =
-        plan != nullptr ? plan::to_json(*plan) : plan::to_json(std::get<plan::Infeasible>(answer));
+    text = plan != nullptr ? plan::to_json(*plan) : to_message(std::get<plan::Infeasible>(answer));
     ::malloc_trim(0);  // the planner's tables, up to gigabytes, that malloc would keep
   };
   comm::work_beside_rounds(context.channel, work, "planning");
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
-  if (const auto reason = document.find("infeasible"))
-    throw DoesNotFit(plan::read_infeasible(*reason), context.device);
+  if (document.find("infeasible"))
+    throw DoesNotFit::on_device(asked.job, infeasible_in(document), context.device);
   return plan::read_plan(document);
 }
 
 void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
-                     const RankDevice& device) {
+                     const config::JobSpec& job, const RankDevice& device) {
   for (const plan::StagePlan& stage : plan.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     const chain::RankSpec& spec = plan.platform.ranks[rank];
@@ -272,15 +275,13 @@ void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoin
     if (spec.memory > Bytes(0) && copies[rank].peak > spec.memory) {
       over.needed = over.least_budget = copies[rank].peak;
       over.available = spec.memory;
-      over.where = "this plan on the device";
-      throw DoesNotFit(over, device);
+      throw DoesNotFit::on_device(job, over, device);
     }
     const Bytes outer = plan.forecast.ranks[rank].outer.all();
     if (outer > spec.outer()) {
       over.needed = over.least_budget = outer;
       over.available = spec.outer();
-      over.where = "this plan in the outer tier, memory.host_budget and memory.disk_budget";
-      throw DoesNotFit(over);
+      throw DoesNotFit::in_outer_tier(job, over);
     }
   }
 }

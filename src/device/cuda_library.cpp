@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kLibrary = "libtrireme_cuda.so";
 constexpr const char* kEntryPoint = "trireme_cuda_open";
+constexpr const char* kWithoutGpu = "; without a GPU, compute on the CPU: device: cpu";
 
 OpenCudaLibrary* entry_point_of(const std::filesystem::path& library);
 
@@ -57,7 +58,7 @@ CudaLibrary& load_cuda(const std::filesystem::path& library) {
   OpenCudaLibrary* const open = entry_point_of(library);
   std::array<char, 1024> problem{};
   CudaLibrary* const loaded = open(kCudaPartVersion, problem.data(), problem.size());
-  if (loaded == nullptr) throw DeviceError(concat("device: cuda: ", problem.data()));
+  if (loaded == nullptr) throw InputError(concat("device: cuda: ", problem.data(), kWithoutGpu));
   return *loaded;
 }
 
@@ -72,22 +73,23 @@ namespace {
 OpenCudaLibrary* entry_point_of(const std::filesystem::path& library) {
   std::error_code failure;
   if (!std::filesystem::exists(library, failure)) {
-    throw DeviceError(concat("device: cuda: this build has no CUDA part (", library.string(),
-                             " is missing): TRIREME_CUDA=1 ./launch/build builds it"));
+    throw InputError(concat("device: cuda: this build has no CUDA part (", library.string(),
+                            " is missing): TRIREME_CUDA=1 ./launch/build builds it", kWithoutGpu));
   }
   // Global: LibTorch's CUDA operators find each other by name.
   void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* const reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe)
-    throw DeviceError(concat("device: cuda: ", library.string(), " cannot be loaded: ",
-                             reason == nullptr ? "no reason was given" : reason,
-                             ": TRIREME_CUDA=1 ./launch/install fetches the NVIDIA libraries that "
-                             "belong to LibTorch; others are found through LD_LIBRARY_PATH"));
+    throw InputError(concat("device: cuda: ", library.string(), " cannot be loaded: ",
+                            reason == nullptr ? "no reason was given" : reason,
+                            ": TRIREME_CUDA=1 ./launch/install fetches the NVIDIA libraries that "
+                            "belong to LibTorch; others are found through LD_LIBRARY_PATH",
+                            kWithoutGpu));
   }
   void* const symbol = ::dlsym(handle, kEntryPoint);
   if (symbol == nullptr) {
-    throw DeviceError(concat("device: cuda: ", library.string(), " has no ", kEntryPoint,
-                             ": it is not of this build"));
+    throw InputError(concat("device: cuda: ", library.string(), " has no ", kEntryPoint,
+                            ": it is not of this build"));
   }
   return reinterpret_cast<OpenCudaLibrary*>(symbol);
 }

@@ -69,6 +69,63 @@ TEST(Budget, OneByteLessEndsWith3AndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 
+/// The settings that a refusal tells its reader to give.
+std::string given(const CommandResult& refused, const std::string& key) {
+  const std::string name = "memory." + key, before = name + ": ";
+  const std::size_t begin = refused.errors.find(before, refused.errors.find(". Give "));
+  if (begin == std::string::npos) return " --set " + name + "=not-told";
+  const std::size_t value = begin + before.size();
+  const std::size_t end = refused.errors[value] == '['
+                              ? refused.errors.find(']', value) + 1
+                              : refused.errors.find_first_of(" ,\n", value);
+  return " --set '" + name + "=" + refused.errors.substr(value, end - value) + "'";
+}
+
+// From the command line, from the file, as a share, of a solver that is named, of each rank its
+// own.
+TEST(Budget, ThatIsTooSmallIsToldWithItsPlaceAndWithWhatFits) {
+  struct Case {
+    std::string file, settings, place;
+  };
+  for (const auto& [file, settings, place] : std::vector<Case>{
+           {"", " --set memory.device_budget=10",
+            "--set memory.device_budget is 10, which is 10 "
+            "bytes (did you mean '10GiB'?), in which nothing"},
+           {"memory: {device_budget: 100KiB}\n", "",
+            "small.yaml:6: memory.device_budget is 100KiB, in which nothing fits"},
+           {"", " --set plan.solver=rotor --set memory.device_budget=100KiB",
+            "--set memory.device_budget is 100KiB, in which plan.solver rotor does not fit"},
+           {"memory: {device_budget: 0.000001%}\n", "",
+            "small.yaml:6: memory.device_budget is 0.000001%, "},
+           {"", " --set pipeline.stages=2 --set 'memory.device_budget=[100KiB,50KiB]'",
+            "--set memory.device_budget has "},
+           {"", " --set train.micro_batch=auto --set memory.device_budget=100KiB",
+            "--set memory.device_budget is 100KiB, in which nothing fits"}}) {
+    const TemporaryFolder folder;
+    const std::string check = kTrireme + " check " + small_job(folder, file) + settings;
+
+    const CommandResult refused = run_command(check);
+
+    EXPECT_EQ(refused.exit_code, 3) << refused.errors;
+    EXPECT_THAT(refused.errors, HasSubstr(place));
+    const CommandResult taken = run_command(check + given(refused, "device_budget"));
+    EXPECT_EQ(taken.exit_code, 0) << refused.errors << taken.errors;
+  }
+}
+
+TEST(Budget, ThatIsTooSmallIsToldTheHostMemoryWithWhichItFits) {
+  const TemporaryFolder folder;
+  const std::string job = small_job(folder);
+  const std::int64_t least = least_budget(job, " --set memory.host_budget=64MiB");
+  const std::string check = kTrireme + " check " + job + budget(least);
+
+  const CommandResult refused = run_command(check);
+
+  EXPECT_EQ(refused.exit_code, 3) << refused.errors;
+  const CommandResult taken = run_command(check + given(refused, "host_budget"));
+  EXPECT_EQ(taken.exit_code, 0) << refused.errors << taken.errors;
+}
+
 TEST(Budget, ValuesMayGoToDiskAndLeaveNothingThere) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder);
@@ -287,7 +344,11 @@ TEST(Budget, APlanOverTheBudgetIsRefusedBeforeItRuns) {
                                         " --set plan.file=" + plan);
 
   EXPECT_EQ(run.exit_code, 3) << run.errors;
-  EXPECT_THAT(run.errors, HasSubstr("this plan on the device"));
+  EXPECT_THAT(run.errors, HasSubstr("in which the plan in " + plan + " does not fit"));
+  EXPECT_EQ(run_command(kTrireme + " check " + job + " --set plan.file=" + plan +
+                        given(run, "device_budget"))
+                .exit_code,
+            0);
 }
 
 }  // namespace

@@ -25,6 +25,12 @@ TEST(CommandLine, IsNotTakenForSomethingElse) {
   EXPECT_THAT(nothing.errors, HasSubstr("--memory: is '0', must be a size such as 12GiB"));
   EXPECT_EQ(misspelt.exit_code, 2);
   EXPECT_THAT(misspelt.errors, HasSubstr("'paln' is no command (did you mean 'plan'?)"));
+  const CommandResult option = run_command(plan + " --memroy 1");
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_EQ(
+      option.errors,
+      "trireme: there is no option --memroy (did you mean '--memory'?)\nRun trireme plan --help "
+      "for more information.\n");
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_THAT(version.out, testing::StartsWith("trireme 0."));
 }

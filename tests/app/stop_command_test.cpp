@@ -69,6 +69,21 @@ TEST_F(StoppedJob, IsOneFromTheFirstMomentOn) {
   }
 }
 
+// Of 8 stages with 96 blocks: a minute of planning, which looks at no flag.
+TEST_F(StoppedJob, ThatPlansEndsAtOnceAndGivesItsFolderBack) {
+  for (const std::string signal : {"INT", "TERM"}) {
+    const CommandResult run = stopped(
+        "exec " + train("--set model.blocks=96 --set pipeline.stages=8 --set train.batch=64 --set "
+                        "memory.device_budget=2MiB --set memory.tapes=full"),
+        3, signal);
+
+    EXPECT_EQ(run.exit_code, 130) << run.errors;
+    EXPECT_THAT(run.errors, HasSubstr("stopped on request while a plan is made"));
+    EXPECT_FALSE(std::filesystem::exists(small_run(folder_)));
+    EXPECT_FALSE(std::filesystem::exists(small_run(folder_).parent_path() / ".small.lock"));
+  }
+}
+
 #ifdef TRIREME_MPIRUN
 const std::string kMpirun =
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 exec " TRIREME_MPIRUN

@@ -262,8 +262,8 @@ TEST(TrainCommand, SaysWhatIsMissingForCuda) {
   const CommandResult run =
       run_command(kTrireme + " train " + small_job(folder) + " --set device=cuda");
 
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.errors, HasSubstr("CUDA"));
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.errors, testing::AllOf(HasSubstr("CUDA"), HasSubstr("device: cpu")));
   EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 

@@ -138,7 +138,7 @@ TEST(RopeScaling, HasTheKeysOfItsKind) {
                     "model: {kind: llama, rope_scaling: linear, rope_original_context: 8}\n"
                     "data: {files: [x.txt]}\n");
               }),
-              HasSubstr("rope_original_context is not a key here"));
+              HasSubstr("rope_original_context is a key of model.rope_scaling llama3, but"));
 }
 
 TEST_F(Weights, HaveTheSizesThatAJobMayHave) {

@@ -24,7 +24,7 @@ using testing::StartsWith;
 std::string problem_with(const std::filesystem::path& library) {
   try {
     load_cuda(library);
-  } catch (const DeviceError& error) {
+  } catch (const InputError& error) {
     return error.what();
   }
   return "";
@@ -59,7 +59,7 @@ TEST(CudaLibrary, DeterministicKernelsAreAskedOfLibTorchAndOfCublas) {
 TEST(CudaLibrary, OpensTheGpuOrSaysWhatIsMissing) {
   try {
     std::cout << open_cuda().describe() << "\n";
-  } catch (const DeviceError& error) {
+  } catch (const InputError& error) {
     std::cout << error.what() << "\n";
 #ifdef TRIREME_HAS_CUDA
     EXPECT_THAT(error.what(), AnyOf(HasSubstr("cannot be loaded: lib"), HasSubstr("NVIDIA driver"),

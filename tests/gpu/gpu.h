@@ -18,7 +18,7 @@ class Gpu : public testing::Test {
   void SetUp() override {
     try {
       cuda_ = &open_cuda();
-    } catch (const DeviceError& error) {
+    } catch (const InputError& error) {
       GTEST_SKIP() << "needs a GPU: " << error.what();
     }
   }

@@ -18,7 +18,7 @@ void use_deterministic_kernels();
 std::filesystem::path cuda_library();
 
 /// Loads the library that lies beside this executable. Before anything asks LibTorch whether it has
-/// CUDA: it remembers the answer. Throws DeviceError that says what is missing and what to do: the
+/// CUDA: it remembers the answer. Throws InputError that says what is missing and what to do: the
 /// library, the NVIDIA libraries, the driver, a device. Later calls give what the first gave.
 CudaLibrary& load_cuda();
 
