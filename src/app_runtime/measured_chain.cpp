@@ -76,8 +76,11 @@ profile::MeasureOptions measure_options(const RankContext& context) {
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                              const RankContext& context, std::ostream& out) {
   ChainsOfKinds chains(job, context, out);
-  if (!chains.find_stored(model)) chains.measure(model);
-  return chains.result();
+  const bool is_earlier = chains.find_stored(model);
+  if (!is_earlier) chains.measure(model);
+  MeasuredChain result = chains.result();
+  result.is_earlier = is_earlier;
+  return result;
 }
 
 namespace {
@@ -168,7 +171,7 @@ void ChainsOfKinds::say(const profile::Stored& stored, const std::string& how) c
 }
 
 MeasuredChain ChainsOfKinds::result() const {
-  MeasuredChain result{.chain = *chains_.front(), .speeds = {}};
+  MeasuredChain result{.chain = *chains_.front(), .speeds = {}, .is_earlier = false};
   if (const auto& told = job_.pipeline.speeds) {
     for (const double speed : *told) result.speeds.push_back(speed / told->front());
     return result;

@@ -24,7 +24,8 @@ profile::MeasureOptions measure_options(const RankContext& context);
 struct MeasuredChain {
   chain::Chain chain;  ///< as rank 0 is fast
   std::vector<double>
-      speeds;  ///< of the job's first ranks, at least those that are here; 1: rank 0's
+      speeds;               ///< of the job's first ranks, at least those that are here; 1: rank 0's
+  bool is_earlier = false;  ///< measured by an earlier run, or by `trireme profile`
 };
 
 /// Every rank: the job's costs as rank 0 has them stored, or measured now, each rank a share of the

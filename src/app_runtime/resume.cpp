@@ -8,6 +8,7 @@
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
 #include "trireme/io/node.h"
+#include "trireme/record/summary.h"
 
 #include <ATen/Version.h>
 
@@ -33,6 +34,9 @@ const std::string kMicroBatch = "train.micro_batch", kOptimizer = "train.optimiz
 std::optional<Resumption> found_by(const config::JobSpec& job, const config::LoadOptions& options,
                                    const std::string& data, const RankContext& context,
                                    std::ostream& out);
+/// Whether the run in the folder has nothing left to train. Throws InputError with a way out where
+/// its summary cannot be read.
+bool has_completed(const fs::path& run);
 /// What decides a run's numbers, by keys: "train.batch" is "16".
 using Numbers = std::map<std::string, std::string>;
 Numbers numbers_of(const io::Node& job);
@@ -143,8 +147,7 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const config::Loa
                                            checkpoints_folder(job.report.directory).string()));
     return std::nullopt;
   }
-  std::error_code none;
-  const bool has_ended = fs::exists(fs::path(job.report.directory) / "summary.json", none);
+  const bool has_ended = has_completed(job.report.directory);
   if (!must && has_ended) return std::nullopt;
   const auto& [folder, step] = all.back();
   const auto [there, micro_batch, replicas, manifest] = header_of(all.back(), options);
@@ -174,6 +177,17 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const config::Loa
   out << "goes on from " << visible(folder.string()) << "\n";
   return Resumption{
       .checkpoint = folder, .step = step, .micro_batch = micro_batch, .replicas = replicas};
+}
+
+bool has_completed(const fs::path& run) {
+  const fs::path summary = run / "summary.json";
+  try {
+    return record::completed_steps(summary).has_value();
+  } catch (const InputError& error) {
+    throw InputError(concat(error.what(), "; remove ", summary.string(),
+                            " to go on from the newest checkpoint, or begin anew with "
+                            "checkpoint.resume: never"));
+  }
 }
 
 Header header_of(const checkpoint::Found& found, const config::LoadOptions& options) {

@@ -29,9 +29,9 @@ std::filesystem::path checkpoints_folder(const std::filesystem::path& run);
 /// Every rank; rank 0 looks. The job was read with `options`, and so is that of the checkpoint.
 /// `data` is content_digest(). With `checkpoint.resume`:
 /// - never: none.
-/// - auto: the newest one of the run folder, where the run in it has not ended (has no
-///   summary.json). Throws InputError if it is of a job with other numbers: another model, data or
-///   training; a size of micro-batches that is open differs from none.
+/// - auto: the newest one of the run folder, where the run in it has not completed
+///   (record::completed_steps). Throws InputError if it is of a job with other numbers: another
+///   model, data or training; a size of micro-batches that is open differs from none.
 /// - must: the newest one. What is different is told on `out`. Throws InputError if there is none.
 ///
 /// Throws InputError where no step is left to train, unless only the summary is missing, and where

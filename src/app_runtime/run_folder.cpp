@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_folder.h"
 
+#include "early_end.h"
 #include "resume.h"
 
 #include "trireme/checkpoint/store.h"
@@ -12,6 +13,7 @@
 #include "trireme/report/chrome_trace.h"
 #include "trireme/report/run_page.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string_view>
@@ -76,15 +78,22 @@ void tidy(const RunFolder::Parts& parts) {
 
 }  // namespace
 
+std::string note_line(const std::string& note) {
+  return note.empty() ? "" : concat("note: ", note, "\n");
+}
+
 RunFolder::RunFolder(const Parts& parts)
     : job_(parts.job),
       plan_(parts.plan),
       folder_(parts.job.report.directory),
       metrics_(folder_ / "metrics.jsonl", parts.steps_done > 0 ? parts.steps_done + 1 : 0),
       progress_options_(progress_options(parts)),
-      out_(parts.out) {
+      out_(parts.out),
+      parameters_(parts.parameters),
+      measure_again_(parts.measure_again) {
   tidy(parts);
-  io::remove_own_file(folder_ / "summary.json");  // the run has not ended
+  for (const char* const file : {"summary.json", "report.html"})  // the run has not ended
+    io::remove_own_file(folder_ / file);
   io::write_own_file(folder_ / "job.yaml", config::to_yaml(job_));
   io::write_own_file(folder_ / "plan.json", plan::to_json(plan_.plan));
   if (plan_.has_forecast()) {
@@ -158,24 +167,20 @@ void RunFolder::append(const record::StepMetrics& metrics) {
 record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
                                       const std::optional<data::UnigramLoss>& unigram,
                                       Seconds total) const {
-  record::Summary summary{.steps = outcome.steps,
-                          .resumed_after = progress_options_.first_step,
-                          .train_loss = outcome.train_loss,
-                          .train_loss_steps = outcome.train_loss_steps,
-                          .validation_loss = outcome.validation_loss,
-                          .tokens_per_s = outcome.tokens_per_s,
-                          .unit = progress_options_.unit,
-                          .step = outcome.step,
-                          .bubble = outcome.bubble,
-                          .total = total,
-                          .to_first_step = to_first_step_,
-                          .parameters_digest = outcome.parameters_digest,
-                          .losses_digest = outcome.losses_digest};
+  record::Summary summary = summary_so_far(total);
+  summary.steps = outcome.steps;
+  summary.train_loss = outcome.train_loss;
+  summary.train_loss_steps = outcome.train_loss_steps;
+  summary.validation_loss = outcome.validation_loss;
+  summary.tokens_per_s = outcome.tokens_per_s;
+  summary.step = outcome.step;
+  summary.bubble = outcome.bubble;
+  summary.parameters_digest = outcome.parameters_digest;
+  summary.losses_digest = outcome.losses_digest;
   if (unigram) {
     summary.unigram_entropy = unigram->entropy;
     summary.unigram_cross_entropy = unigram->cross_entropy;
   }
-  if (plan_.has_forecast()) summary.predicted_step = plan_.forecast.step;
   for (const runtime::RankFigures& rank : outcome.ranks) {
     record::RankSummary& line =
         summary.ranks.emplace_back(record::RankSummary{.rank = rank.rank,
@@ -214,13 +219,73 @@ record::Summary RunFolder::summary_of(const runtime::Outcome& outcome,
   return summary;
 }
 
+record::Summary RunFolder::summary_so_far(Seconds total) const {
+  record::Summary summary;
+  summary.resumed_after = progress_options_.first_step;
+  summary.unit = progress_options_.unit;
+  summary.total = total;
+  summary.to_first_step = to_first_step_;
+  summary.parameters = parameters_.all;
+  summary.trained_parameters = parameters_.trained;
+  summary.has_earlier_costs = plan_.has_earlier_costs;
+  if (plan_.has_forecast()) summary.predicted_step = plan_.forecast.step;
+  return summary;
+}
+
+std::string RunFolder::prediction_note(const record::Summary& summary) const {
+  // The two kinds of tapes have profiles of their own, and `auto` compares them.
+  const bool has_both = plan_.plan.lean_tapes && job_.memory.tapes == "auto";
+  return record::prediction_note(
+      summary, concat(measure_again_, has_both ? " and again with --set memory.tapes=lean" : ""));
+}
+
 void RunFolder::finish(const record::Summary& summary) const {
   record::write(summary, folder_ / "summary.json");
+}
+
+void RunFolder::end_early(const std::exception& error, std::int64_t step, Seconds total,
+                          const Pictures& pictures) noexcept {
+  try {
+    close();
+    if (!metrics_.is_there()) return;  // nor is there a place for more
+    record::Summary summary = summary_so_far(total);
+    summary.end =
+        early_end(error, {.step = step, .told = told(), .steps = progress_options_.steps});
+    add_told(summary);
+    draw_run(summary, nullptr, pictures);
+    finish(summary);
+    out_ << note_line(prediction_note(summary)) << "run folder: " << visible(folder_.string())
+         << std::endl;
+  } catch (const std::exception& failure) {
+    out_ << "note: no page on this run, or no summary: " << shown_words(failure) << std::endl;
+  }
+}
+
+void RunFolder::add_told(record::Summary& summary) const {
+  const report::TrainingCurves curves = this->curves();
+  const std::vector<report::CurvePoint>& losses = curves.train_loss;
+  const std::size_t count =
+      std::min(losses.size(), static_cast<std::size_t>(job_.report.log_every));
+  double sum = 0;
+  for (std::size_t i = losses.size() - count; i < losses.size(); ++i) sum += losses[i].value;
+  summary.steps = told();
+  summary.train_loss_steps = static_cast<std::int64_t>(count);
+  summary.train_loss = count > 0 ? sum / static_cast<double>(count) : 0;
+  if (!curves.validation_loss.empty())
+    summary.validation_loss = curves.validation_loss.back().value;
+  if (step_times_.empty()) return;
+  std::vector<Seconds> times = step_times_;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  summary.step = *middle;
+  summary.tokens_per_s =
+      static_cast<double>(tokens_) / static_cast<double>(times.size()) / middle->count();
 }
 
 report::TrainingCurves RunFolder::curves() const {
   report::TrainingCurves curves;
   curves.unit = progress_options_.unit;
+  curves.resumed_after = progress_options_.first_step;
   const std::map<std::string_view, std::vector<report::CurvePoint>*> by_name{
       {kTrainLoss, &curves.train_loss},
       {kValidationLoss, &curves.validation_loss},
@@ -238,29 +303,39 @@ report::TrainingCurves RunFolder::curves() const {
 
 void RunFolder::draw(const record::Summary& summary, const runtime::Outcome& outcome,
                      const Pictures& pictures) const {
+  draw_run(summary, &outcome, pictures);
+}
+
+void RunFolder::draw_run(const record::Summary& summary, const runtime::Outcome* outcome,
+                         const Pictures& pictures) const {
   const simulate::Simulation* const forecast = plan_.has_forecast() ? &plan_.forecast : nullptr;
   if (job_.report.html || !pictures.page.empty()) {
     std::vector<report::Fact> facts;
     for (auto& [what, value] : record::facts_of(summary)) facts.push_back({what, value});
-    const std::string page = report::run_page({.name = job_.name,
-                                               .plan = plan_.plan,
-                                               .chain = plan_.chain,
-                                               .predicted = forecast,
-                                               .measured = &outcome.recorded_step,
-                                               .budgets = budgets_of(outcome),
-                                               .facts = facts,
-                                               .training = curves(),
-                                               .measured_number = outcome.recorded_number,
-                                               .steps = outcome.steps,
-                                               .median = outcome.step});
+    report::RunPage run{.name = job_.name,
+                        .plan = plan_.plan,
+                        .chain = plan_.chain,
+                        .predicted = forecast,
+                        .facts = facts,
+                        .training = curves(),
+                        .steps = summary.steps,
+                        .median = summary.step,
+                        .early_end = summary.end.words,
+                        .note = prediction_note(summary)};
+    if (outcome != nullptr) {
+      run.measured = &outcome->recorded_step;
+      run.measured_number = outcome->recorded_number;
+      run.budgets = budgets_of(*outcome);
+    }
+    const std::string page = report::run_page(run);
     if (job_.report.html) io::write_own_file(folder_ / "report.html", page);
     if (!pictures.page.empty()) io::write_file(pictures.page, page);
   }
-  if (pictures.trace.empty()) return;
+  if (pictures.trace.empty() || outcome == nullptr) return;
   io::write_file(pictures.trace,
                  forecast != nullptr
-                     ? report::chrome_trace(*forecast, outcome.recorded_step, plan_.chain)
-                     : report::chrome_trace(outcome.recorded_step, plan_.chain));
+                     ? report::chrome_trace(*forecast, outcome->recorded_step, plan_.chain)
+                     : report::chrome_trace(outcome->recorded_step, plan_.chain));
 }
 
 }  // namespace trireme::app

@@ -16,6 +16,7 @@
 #include "trireme/runtime/trainer.h"
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -26,9 +27,12 @@
 
 namespace trireme::app {
 
+/// "note: NOTE" and a line's end; nothing where there is no note.
+std::string note_line(const std::string& note);
+
 /// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and
-/// platform.yaml), metrics.jsonl, TensorBoard events and
-/// summary.json.
+/// platform.yaml), metrics.jsonl, TensorBoard events,
+/// report.html and summary.json.
 class RunFolder final : public runtime::Observer {
  public:
   struct Parts {
@@ -38,6 +42,8 @@ class RunFolder final : public runtime::Observer {
     std::ostream& out;
     bool is_terminal = false;
     std::int64_t steps_done = 0;  ///< > 0: the folder's run goes on behind these
+    runtime::ParameterCount parameters = {};
+    std::string measure_again = {};  ///< what does so, for prediction_note()
   };
   explicit RunFolder(const Parts& parts);
   ~RunFolder() override { close(); }
@@ -54,6 +60,8 @@ class RunFolder final : public runtime::Observer {
   void close() { progress_->close(); }
   /// Of this start's steps, on ranks of `threads` threads.
   std::string scatter_note(int threads) const { return record::scatter_note(step_times_, threads); }
+  /// That predictions were far off, and what to do: record::prediction_note().
+  std::string prediction_note(const record::Summary& summary) const;
   record::Summary summary_of(const runtime::Outcome& outcome,
                              const std::optional<data::UnigramLoss>& unigram, Seconds total) const;
 
@@ -69,8 +77,22 @@ class RunFolder final : public runtime::Observer {
   /// makes good without training anew.
   void finish(const record::Summary& summary) const;
 
+  /// Of a run that `error` has ended in this step: the page and the summary, of what rank 0 knows,
+  /// and marked so. What cannot be written is told, for what has ended the run counts.
+  void end_early(const std::exception& error, std::int64_t step, Seconds total,
+                 const Pictures& pictures) noexcept;
+
  private:
   void append(const record::StepMetrics& metrics);
+  /// The last step whose loss is known.
+  std::int64_t told() const { return last_ ? last_->step : progress_options_.first_step; }
+  /// What is known of any run, however it ends.
+  record::Summary summary_so_far(Seconds total) const;
+  /// Of the steps that were told, for a run that ends early.
+  void add_told(record::Summary& summary) const;
+  /// As draw(), of a run that may have no outcome.
+  void draw_run(const record::Summary& summary, const runtime::Outcome* outcome,
+                const Pictures& pictures) const;
   /// Of the whole run, from metrics.jsonl.
   report::TrainingCurves curves() const;
 
@@ -87,6 +109,8 @@ class RunFolder final : public runtime::Observer {
   std::int64_t tokens_ = 0;  ///< of the steps since the start
   Seconds to_first_step_{0};
   bool is_told_ = false;  ///< that the folder is gone
+  const runtime::ParameterCount parameters_;
+  const std::string measure_again_;
 };
 
 }  // namespace trireme::app

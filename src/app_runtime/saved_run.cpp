@@ -7,9 +7,8 @@
 #include "trireme/checkpoint/store.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
-#include "trireme/io/node.h"
+#include "trireme/record/summary.h"
 
-#include <limits>
 #include <vector>
 
 namespace trireme::app {
@@ -22,18 +21,9 @@ bool is_checkpoint(const fs::path& folder) {
   return fs::exists(checkpoint::manifest_file(folder), none);
 }
 
-/// Steps after which the run in `place` has ended; 0 where it has not.
-std::int64_t steps_at_end(const fs::path& place) {
-  const fs::path summary = place / "summary.json";
-  std::error_code none;
-  if (!fs::exists(summary, none)) return 0;
-  const auto steps = io::load(summary).find("steps");
-  return steps ? steps->integer(0, std::numeric_limits<std::int64_t>::max()) : 0;
-}
-
 /// Throws InputError where the run has learned more since the newest one.
 void require_last(const fs::path& place, const checkpoint::Found& newest) {
-  const std::int64_t end = steps_at_end(place);
+  const std::int64_t end = record::completed_steps(place / "summary.json").value_or(0);
   if (end <= newest.step) return;
   throw InputError(concat(place.string(), ": the run has ended after step ", end,
                           ", but its newest checkpoint is of step ", newest.step,

@@ -7,6 +7,7 @@
 #include "job_data.h"
 #include "job_platform.h"
 #include "launch.h"
+#include "measure_again.h"
 #include "mpi_launch.h"
 #include "own_folder.h"
 #include "resume.h"
@@ -80,6 +81,7 @@ struct Run {
   const data::Dataset& dataset;
   const std::string& content;          ///< as in Opened
   const config::LoadOptions& options;  ///< of a job without settings
+  std::string measure_again = {};      ///< of a settled job: the command
 };
 
 /// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
@@ -152,14 +154,19 @@ std::unique_ptr<RunFolder> begun_folder(const Run& run, const RunFolder::Parts& 
   return std::make_unique<RunFolder>(parts);
 }
 
+RunFolder::Pictures pictures_of(const Run& run) {
+  return {.page = run.arguments.report, .trace = run.arguments.trace};
+}
+
 /// Says how the run went, and leaves all of it in its folder.
 void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outcome, int threads) {
   folder.close();
   const record::Summary summary = folder.summary_of(outcome, unigram_of(run), process_age());
-  words_of(run) << record::closing_text(summary) << folder.scatter_note(threads)
+  words_of(run) << record::closing_text(summary) << note_line(folder.prediction_note(summary))
+                << folder.scatter_note(threads)
                 << "run folder: " << visible(run.job.report.directory) << "\n";
   if (run.arguments.json) std::cout << record::to_json(summary) << "\n";
-  folder.draw(summary, outcome, {.page = run.arguments.report, .trace = run.arguments.trace});
+  folder.draw(summary, outcome, pictures_of(run));
   folder.finish(summary);
 }
 
@@ -181,6 +188,18 @@ runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const
         " at most: some layer's tensors are larger now. Predictions hold for layers whose sizes do "
         "not depend on values (docs/models.md): give such layers a fixed size, or a greater "
         "memory.device_budget"));
+  }
+}
+
+/// The same, and what ends it is left in its folder, too.
+runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, const Run& run,
+                              const TrainPlan& plan, const RankContext& context) {
+  try {
+    return run_planned(trainer, folder, run, plan, context);
+  } catch (const std::exception& error) {
+    if (folder != nullptr)
+      folder->end_early(error, trainer.step(), process_age(), pictures_of(run));
+    throw;
   }
 }
 
@@ -228,10 +247,12 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                                   .plan = plan,
                                   .out = out,
                                   .is_terminal = is_terminal,
-                                  .steps_done = resumed ? resumed->step : 0});
+                                  .steps_done = resumed ? resumed->step : 0,
+                                  .parameters = trainer.parameters(),
+                                  .measure_again = run.measure_again});
   };
   comm::work_beside_rounds(context.channel, begin, "begin of the run's folder");
-  const runtime::Outcome outcome = run_planned(trainer, folder.get(), run, plan, context);
+  const runtime::Outcome outcome = run_recorded(trainer, folder.get(), run, plan, context);
   const auto end = [&] {
     if (speaks) end_folder(run, *folder, outcome, context.threads);
   };
@@ -299,13 +320,15 @@ void train_rank(const Run& run, const RankContext& context) {
   if (resumed && context.channel.rank() == 0) note_replicas(settled.job, *resumed, out);
   RankContext placed = context;
   placed.stages = stages_for(settled.job, context.channel.size());
-  train_settled({.arguments = run.arguments,
-                 .job = settled.job,
-                 .model = run.model,
-                 .dataset = run.dataset,
-                 .content = run.content,
-                 .options = run.options},
-                placed, settled.costs, resumed);
+  train_settled(
+      {.arguments = run.arguments,
+       .job = settled.job,
+       .model = run.model,
+       .dataset = run.dataset,
+       .content = run.content,
+       .options = run.options,
+       .measure_again = measure_again(run.arguments, run.job, settled.job, placed.stages)},
+      placed, settled.costs, resumed);
 }
 
 }  // namespace

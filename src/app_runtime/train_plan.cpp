@@ -105,6 +105,7 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
   const RankContext& context = asked.context;
   TrainPlan result;
   result.chain = measured.chain;
+  result.has_earlier_costs = measured.is_earlier;
   result.platform = job_platform(job, context, context.stages, job.pipeline.replicas.value());
   set_speeds(result.platform, measured.speeds, job.pipeline.replicas.value());
   partition::Question question = question_of(result, job, asked.model, context.stages);

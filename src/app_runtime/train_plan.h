@@ -26,8 +26,9 @@ struct OuterStores {
 /// The same on every rank, but for `copies`, `stores` and `optimizer_parts`.
 struct TrainPlan {
   plan::Plan plan;
-  chain::Chain chain;        ///< without layers: no costs were needed
-  chain::Platform platform;  ///< of one pipeline
+  chain::Chain chain;              ///< without layers: no costs were needed
+  bool has_earlier_costs = false;  ///< as in MeasuredChain
+  chain::Platform platform;        ///< of one pipeline
   /// The step to come, with Detail::kTimeline; without ranks where there are no costs.
   simulate::Simulation forecast;
   std::vector<Bytes> predicted_peaks;  ///< by stage, exactly as the runtime frees and takes bytes

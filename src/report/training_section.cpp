@@ -258,13 +258,20 @@ std::string end_notes(const Chart& chart, const Scale& steps, const Values& valu
     if (static_cast<double>(step) < steps.to)
       notes.emplace_back(y + 5, concat("(after step ", step, ")"));
   }
-  std::sort(notes.begin(), notes.end());
-  std::string out;
+  std::stable_sort(notes.begin(), notes.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  // From the top down each below the last; then from the bottom up what went too far.
   double free = -std::numeric_limits<double>::infinity();
-  for (auto& [y, text] : notes) {
-    y = std::max(y, free);
-    free = y + kLine;
-    out += label(kRight + 8, y, "", text);
+  for (auto& note : notes) {
+    note.first = std::max(note.first, free);
+    free = note.first + kLine;
+  }
+  double limit = values.scale.begin + kLine / 2;
+  std::string out;
+  for (auto note = notes.rbegin(); note != notes.rend(); ++note) {
+    note->first = std::min(note->first, limit);
+    limit = note->first - kLine;
+    out += label(kRight + 8, note->first, "", note->second);
   }
   return out;
 }

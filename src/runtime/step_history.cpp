@@ -4,13 +4,21 @@
 #include "trireme/comm/channel.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
+#include "trireme/runtime/divergence.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <string>
 
 namespace trireme::runtime {
+namespace {
+
+/// Between what is lost and what to do.
+constexpr std::string_view kDiverged = " is no number: the run has diverged";
+
+}  // namespace
 
 Mean mean_of_last(const std::vector<double>& values, int count) {
   const std::size_t used = std::min(values.size(), static_cast<std::size_t>(std::max(1, count)));
@@ -59,11 +67,31 @@ std::optional<std::string> first_lost(const std::vector<StepRecord>& steps) {
 }
 
 void refuse_to_go_on(const std::string& lost) {
-  throw Error(concat(lost,
-                     " is no number: the run has diverged, and no later checkpoint is written; go "
+  throw Error(concat(lost, kDiverged,
+                     ", and no later checkpoint is written; go "
                      "on from an earlier one, or begin anew, with a smaller "
                      "train.optimizer.learning_rate, more train.schedule.warmup_steps or a smaller "
                      "train.clip_norm (0 clips nothing)"));
+}
+
+std::optional<Divergence> divergence_in(std::string_view words) {
+  const std::size_t end = words.find(kDiverged);
+  if (end == std::string_view::npos) return std::nullopt;
+  std::string_view lost = words.substr(0, end);
+  // Of what another rank has told: "rank 1 failed: ".
+  if (const std::size_t told = lost.rfind(": "); told != std::string_view::npos)
+    lost.remove_prefix(told + 2);
+  Divergence found{.what = std::string(lost)};
+  for (const std::string_view place : {" of step ", " after step "}) {
+    const std::size_t begin = lost.rfind(place);
+    if (begin == std::string_view::npos) continue;
+    const char* const number = lost.data() + begin + place.size();
+    const char* const behind = std::from_chars(number, lost.data() + lost.size(), found.step).ptr;
+    found.what =
+        concat(lost.substr(0, begin), lost.substr(static_cast<std::size_t>(behind - lost.data())));
+    break;
+  }
+  return found;
 }
 
 std::string lost_value(const std::string& tensor, std::int64_t step, const std::string& found) {

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/trainer.h"
 
-#include "feeds.h"
 #include "initial_weights.h"
-#include "loss_log.h"
-#include "saved_state.h"
 #include "step_history.h"
-#include "step_samples.h"
+#include "trainer_impl.h"
 
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
-#include "trireme/runtime/digest.h"
 
 #include <ATen/Parallel.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,12 +24,6 @@ namespace trireme::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-Bytes most_resident() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return Bytes(std::int64_t{usage.ru_maxrss} << 10);
-}
 
 std::vector<int> layers_of(const program::Program& program, int rank) {
   std::vector<int> layers;
@@ -58,108 +47,43 @@ ExecutorOptions executor_options(const TrainSetup& setup, const Position& positi
 
 }  // namespace
 
-struct Trainer::Impl {
-  explicit Impl(const TrainSetup& given)
-      : setup(given),
-        program(plan::compile(given.plan)),
-        position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
-                              static_cast<int>(program.ranks.size()))),
-        weights(open_weights()),
-        stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
-              model::precision_of(given.job.train.precision), given.place.device(),
-              my_away() > Bytes(0) || has_shards() ? Stage::Masters::kDrawnAgain
-                                                   : Stage::Masters::kDevice,
-              weights.get()),
-        reducer(given.channel, position, stage,
-                has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
-        boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
-                 given.place.device()),
-        losses(given.channel),
-        feeds(given.data, my_actions(), position.replica * config::micro_batches(given.job),
-              given.job.train.steps, /*loads_ahead=*/!given.place.device().is_cpu()),
-        recorder(position.pipeline_rank, given.memory) {
-    ensure(!has_shards() || setup.plan.optimizer_shards == position.replicas,
-           "a shard of the optimizer's state for every replica");
-    open_outer_tier();
-    static_bytes = live_between_rounds();
-    if (weights) static_bytes += weights->window();
-    static_bytes += plan::update_windows(setup.plan)[index_of_rank()];
-    state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses},
-                  setup.checkpoints);
-    executor.emplace(
-        Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
-        executor_options(given, position));
-    if (setup.data.validation_micro_batches > 0) {
-      evaluation = plan::compile_forwards(setup.plan, setup.data.validation_micro_batches);
-    }
-    ensure(setup.channel.size() == position.replicas * position.stages,
-           "as many ranks as replicas x stages");
-    begin();
+Trainer::Impl::Impl(const TrainSetup& given)
+    : setup(given),
+      program(plan::compile(given.plan)),
+      position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
+                            static_cast<int>(program.ranks.size()))),
+      weights(open_weights()),
+      stage(given.model, layers_of(program, position.pipeline_rank), given.job.train.seed,
+            model::precision_of(given.job.train.precision), given.place.device(),
+            my_away() > Bytes(0) || has_shards() ? Stage::Masters::kDrawnAgain
+                                                 : Stage::Masters::kDevice,
+            weights.get()),
+      reducer(given.channel, position, stage,
+              has_shards() ? Reducer::Updates::kDivided : Reducer::Updates::kEverywhere),
+      boundary(given.channel, position.pipeline_group(), program.rank_of_layer,
+               given.place.device()),
+      losses(given.channel),
+      feeds(given.data, my_actions(), position.replica * config::micro_batches(given.job),
+            given.job.train.steps, /*loads_ahead=*/!given.place.device().is_cpu()),
+      recorder(position.pipeline_rank, given.memory) {
+  ensure(!has_shards() || setup.plan.optimizer_shards == position.replicas,
+         "a shard of the optimizer's state for every replica");
+  open_outer_tier();
+  static_bytes = live_between_rounds();
+  if (weights) static_bytes += weights->window();
+  static_bytes += plan::update_windows(setup.plan)[index_of_rank()];
+  state.emplace(SavedState::Parts{given.channel, position, stage, *optimizer, reducer, losses},
+                setup.checkpoints);
+  executor.emplace(Executor::Parts{stage, boundary, reducer, *optimizer, copies.get(), given.place},
+                   executor_options(given, position));
+  if (setup.data.validation_micro_batches > 0) {
+    evaluation = plan::compile_forwards(setup.plan, setup.data.validation_micro_batches);
   }
-
-  const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
-  std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
-
-  /// Of the optimiser's state of this rank, what the plan has in the outer tier.
-  Bytes my_away() const;
-  /// Whether replicas divide the optimiser's state.
-  bool has_shards() const { return setup.plan.optimizer_shards > 1; }
-  /// Every rank; null on those that stream none.
-  std::unique_ptr<StreamedWeights> open_weights() const;
-  /// Makes the optimiser, and copies where there are some. A large outer tier takes its time to be
-  /// pinned.
-  void open_outer_tier();
-  /// Every rank: what the device holds while none takes or frees anything, for several ranks may
-  /// share one.
-  Bytes live_between_rounds() const;
-  /// Where values are not those that were drawn.
-  void begin();
-  void train_step(std::int64_t step);
-  void report(Observer* observer);
-  void validate(Observer* observer);
-  /// Also what an earlier save left unfinished.
-  void save(Observer* observer, bool stops);
-  /// A checkpoint that was begun, where there is one: waits for it.
-  void finish_save(Observer* observer);
-  /// The same, if it needs no waiting.
-  void publish_written(Observer* observer);
-  /// Every rank: whether one was.
-  bool is_asked_to_stop();
-  /// Whether this is the last step, or one of every so many.
-  bool is_due(int every) const {
-    return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
-  }
-  Outcome outcome();
-  std::vector<RankFigures> gather_figures(const Times& of_median_step);
-
-  TrainSetup setup;
-  program::Program program;
-  std::optional<program::Program> evaluation;
-  Position position;
-  std::unique_ptr<StreamedWeights> weights;
-  Stage stage;
-  Reducer reducer;
-  std::optional<Optimizer> optimizer;
-  std::unique_ptr<tier::ValueCopies> copies;
-  /// Gone before what is above: pinned memory goes when the device has nothing to do, and after an
-  /// error it may have a message that nobody takes.
-  Boundary boundary;
-  std::optional<Executor> executor;
-  LossLog losses;
-  Feeds feeds;
-  std::optional<SavedState> state;
-  Recorder recorder;
-  StepSamples samples;
-  Bytes static_bytes;
-
-  std::vector<Times> times;  ///< of every step
-  std::vector<StepRecord> unreported;
-  std::vector<double> step_seconds;
-  std::int64_t tokens = 0;  ///< of these steps
-  std::int64_t steps_done = 0;
-  std::set<std::string> as_begun;  ///< as in SavedState::Restored
-  std::optional<double> validation_loss;
-};
+  ensure(setup.channel.size() == position.replicas * position.stages,
+         "as many ranks as replicas x stages");
+  begin();
+  count = counted();
+}
 
 Trainer::Trainer(const TrainSetup& setup) {
   at::set_num_threads(setup.threads);
@@ -176,28 +100,45 @@ Stage& Trainer::stage() {
 Outcome Trainer::run(Observer* observer) {
   Impl& my = *impl_;
   const auto account = my.setup.memory.enter();
-  const config::TrainSpec& train = my.setup.job.train;
   if (observer != nullptr) observer->started(my.setup.since_start());
   if (observer != nullptr && !my.as_begun.empty()) observer->read_again(my.as_begun);
+  try {
+    my.train(observer);
+    return my.outcome();
+  } catch (...) {
+    my.tell_rest(observer);
+    throw;
+  }
+}
+
+ParameterCount Trainer::parameters() const {
+  return impl_->count;
+}
+
+std::int64_t Trainer::step() const {
+  return impl_->steps_done;
+}
+
+void Trainer::Impl::train(Observer* observer) {
+  const config::TrainSpec& spec = setup.job.train;
   // Its last step was saved and told, its summary was not.
-  if (my.steps_done == train.steps && my.evaluation) my.validate(nullptr);
-  while (my.steps_done < train.steps) {
-    my.train_step(my.steps_done++);
-    const bool validates = my.evaluation && my.is_due(train.validate_every);
-    const bool saves = my.setup.checkpoints.every > 0 && my.is_due(my.setup.checkpoints.every);
-    const bool reports = validates || saves || my.is_due(my.setup.report_every);
-    if (reports) my.report(observer);
-    const bool stops = reports && my.is_asked_to_stop() && my.steps_done < train.steps;
-    if (validates || saves || stops || my.steps_done == train.steps) my.executor->finish_updates();
-    if (validates) my.validate(observer);
-    if (reports) my.publish_written(observer);
-    if (saves || stops) my.save(observer, stops);
+  if (steps_done == spec.steps && evaluation) validate(nullptr);
+  while (steps_done < spec.steps) {
+    train_step(steps_done++);
+    const bool validates = evaluation && is_due(spec.validate_every);
+    const bool saves = setup.checkpoints.every > 0 && is_due(setup.checkpoints.every);
+    const bool reports = validates || saves || is_due(setup.report_every);
+    if (reports) report(observer);
+    const bool stops = reports && is_asked_to_stop() && steps_done < spec.steps;
+    if (validates || saves || stops || steps_done == spec.steps) executor->finish_updates();
+    if (validates) validate(observer);
+    if (reports) publish_written(observer);
+    if (saves || stops) save(observer, stops);
     if (stops)
-      throw Interrupted(concat("stopped on request after step ", my.steps_done,
+      throw Interrupted(concat("stopped on request after step ", steps_done,
                                ", which was saved: the same command goes on from there"));
   }
-  my.boundary.flush();
-  return my.outcome();
+  boundary.flush();
 }
 
 Bytes Trainer::Impl::my_away() const {
@@ -285,18 +226,27 @@ void Trainer::Impl::train_step(std::int64_t step) {
 }
 
 void Trainer::Impl::report(Observer* observer) {
+  std::vector<StepRecord> steps = std::exchange(unreported, {});
   const std::vector<double> means = losses.exchange();
-  ensure(means.size() == unreported.size(), "a loss for every step");
+  ensure(means.size() == steps.size(), "a loss for every step");
   for (std::size_t i = 0; i < means.size(); ++i) {
-    unreported[i].loss = means[i];
-    if (observer != nullptr) observer->step(unreported[i]);
+    steps[i].loss = means[i];
+    if (observer != nullptr) observer->step(steps[i]);
   }
   if (observer != nullptr) observer->interval_ended();
-  if (const auto lost = first_lost(unreported)) {
+  if (const auto lost = first_lost(steps)) {
     finish_save(observer);
     refuse_to_go_on(*lost);
   }
-  unreported.clear();
+}
+
+void Trainer::Impl::tell_rest(Observer* observer) noexcept {
+  if (observer == nullptr || setup.channel.size() > 1 || unreported.empty()) return;
+  try {
+    report(observer);
+  } catch (const std::exception&) {
+    // What has ended the run counts; of numbers that were lost, the observer has been told.
+  }
 }
 
 void Trainer::Impl::validate(Observer* observer) {
@@ -334,65 +284,6 @@ void Trainer::Impl::publish_written(Observer* observer) {
 bool Trainer::Impl::is_asked_to_stop() {
   if (!setup.save_and_stop_requested) return false;
   return comm::any_of(setup.channel, setup.save_and_stop_requested(), "requests to stop");
-}
-
-Outcome Trainer::Impl::outcome() {
-  const ParametersDigest parameters =
-      parameters_digest(setup.channel, position, stage, reducer, *optimizer);
-  refuse_lost_values(setup.channel,
-                     parameters.lost.empty()
-                         ? state->lost_buffer(steps_done)
-                         : lost_value(parameters.lost, steps_done, parameters.found));
-  const auto require_same = [&](const std::vector<int>& group, const std::string& mine) {
-    for (const std::string& other :
-         comm::all_gather(setup.channel, group, mine, "digests of the replicas"))
-      if (other != mine)
-        throw Error(
-            "the replicas' parameters differ at the end of the run: a defect of Trireme or of this "
-            "machine");
-  };
-  require_same(comm::everyone(setup.channel), parameters.whole);
-  // What shards make up is the same by its making; what each replica computes with is its own.
-  if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
-  const std::optional<TypicalSteps> typical =
-      typical_steps(setup.channel, step_seconds, samples.places());
-  const Mean train_loss = mean_of_last(losses.history().means, setup.job.report.log_every);
-  Outcome outcome{.steps = steps_done,
-                  .train_loss = train_loss.value,
-                  .train_loss_steps = train_loss.count,
-                  .validation_loss = validation_loss,
-                  .step = typical ? Seconds(step_seconds[typical->median]) : Seconds(0),
-                  .parameters_digest = parameters.whole,
-                  .losses_digest = losses.digest(),
-                  .ranks = gather_figures(typical ? times[typical->median] : Times{})};
-  if (typical) {
-    const auto made = static_cast<std::int64_t>(step_seconds.size());
-    outcome.recorded_number = steps_done - made + static_cast<std::int64_t>(typical->recorded) + 1;
-    if (position.replica == 0)
-      outcome.recorded_step =
-          gather_step(setup.channel, position.pipeline_group(), samples.at(typical->recorded));
-    outcome.tokens_per_s =
-        static_cast<double>(tokens) / static_cast<double>(made) / outcome.step.count();
-  }
-  outcome.bubble = bubble_of(outcome.ranks, outcome.step);
-  return outcome;
-}
-
-std::vector<RankFigures> Trainer::Impl::gather_figures(const Times& of_median_step) {
-  const RankFigures mine{.rank = setup.channel.rank(),
-                         .budget = setup.memory.has_budget() ? setup.memory.budget() : Bytes(0),
-                         .peak = setup.memory.peak(),
-                         .static_bytes = static_bytes,
-                         .optimizer_away = optimizer->away_bytes(),
-                         .weights_away = weights ? weights->bytes() : Bytes(0),
-                         .process = most_resident(),
-                         .reserves = setup.reserves ? setup.reserves() : DeviceReserves{},
-                         .times = of_median_step};
-  std::vector<RankFigures> figures;
-  for (const auto& of_rank :
-       comm::all_gather(setup.channel, comm::everyone(setup.channel), std::vector{mine}, "figures"))
-    figures.push_back(of_rank.at(0));
-  return figures;
 }
 
 }  // namespace trireme::runtime

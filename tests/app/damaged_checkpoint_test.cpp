@@ -118,7 +118,7 @@ TEST_F(DivergingRun, LeavesACheckpointToGoOnFrom) {
         "checkpoint.resume=never --set pipeline.stages=" +
         stages + " ";
     expect_diverged(diverge(settings));
-    EXPECT_FALSE(std::filesystem::exists(run_ / "summary.json"));
+    EXPECT_EQ(summary_of(run_).at("ended"), "diverged");
     const CommandResult run = train(
         "--set train.steps=40 --set checkpoint.resume=must --set "
         "'train.optimizer={kind: sgd, learning_rate: 0.001}'");
@@ -136,7 +136,8 @@ TEST_F(DivergingRun, EndsWithoutSuccessAlsoWhereNothingIsSaved) {
     last = steps;
   }
   ASSERT_GT(last, 0);
-  EXPECT_FALSE(std::filesystem::exists(run_ / "summary.json"));
+  EXPECT_EQ(summary_of(run_).at("ended"), "diverged");
+  EXPECT_EQ(summary_of(run_).at("ended_in_step"), last);
 }
 
 // Of one that was refused nothing is left, not even the folder around its own.

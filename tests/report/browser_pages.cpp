@@ -19,6 +19,8 @@ namespace {
 Sweep sample_sweep();
 void write_pages(const std::filesystem::path& folder);
 std::string page_of(const SampleRun& run, std::string name, TrainingCurves training = {});
+/// Of a run that went on from step 100 and was stopped amid step 260.
+std::string stopped_page(const SampleRun& run);
 /// 300 steps, with validation.
 TrainingCurves sample_training();
 
@@ -29,6 +31,7 @@ void write_pages(const std::filesystem::path& folder) {
                  plan_page(pipeline.plan, pipeline.chain, pipeline.predicted));
   io::write_file(folder / "run.html", page_of(one, "gpt2-124m on one rank", sample_training()));
   io::write_file(folder / "pipeline_run.html", page_of(pipeline, "gpt-1.3b on four ranks"));
+  io::write_file(folder / "stopped_run.html", stopped_page(one));
   io::write_file(folder / "sweep.html", sweep_page(sample_sweep()));
   io::write_file(folder / "trace.json",
                  chrome_trace(pipeline.predicted, pipeline.measured, pipeline.chain));
@@ -42,6 +45,27 @@ std::string page_of(const SampleRun& run, std::string name, TrainingCurves train
                    .measured = &run.measured,
                    .facts = {{"steps", "300"}, {"train loss", "2.3598"}},
                    .training = std::move(training)});
+}
+
+std::string stopped_page(const SampleRun& run) {
+  TrainingCurves training = sample_training();
+  training.resumed_after = 100;
+  for (auto* const curve : {&training.train_loss, &training.validation_loss, &training.throughput,
+                            &training.gradient_norm, &training.learning_rate})
+    std::erase_if(*curve, [](const CurvePoint& point) { return point.step > 259; });
+  for (CurvePoint& point : training.throughput) point.value *= 2.1;
+  for (CurvePoint& point : training.learning_rate) point.value /= 100;
+  return run_page({.name = "gpt2-124m, stopped",
+                   .plan = run.plan,
+                   .chain = run.chain,
+                   .predicted = &run.predicted,
+                   .facts = {{"steps", "259, 159 of them in 2:30 min"}},
+                   .training = std::move(training),
+                   .early_end = "stopped in step 260 of 300",
+                   .note = "a step took 25.0 % longer than predicted (500 ms, predicted 400 ms), "
+                           "from layers that were measured earlier: measure again with `trireme "
+                           "profile --fresh configs/small-memory.yaml --set "
+                           "memory.device_budget=100MiB`"});
 }
 
 TrainingCurves sample_training() {

@@ -151,6 +151,11 @@ struct TrainSetup {
   std::function<Seconds()> since_start;  ///< the process's age
 };
 
+/// Numbers in the weights of a whole chain, a tied one once.
+struct ParameterCount {
+  std::int64_t all = 0, trained = 0;
+};
+
 /// Every rank: builds the stage, takes up a checkpoint to go on from, or weights to begin with,
 /// where there are some, then trains. Throws Interrupted when asked to stop, CommError when a peer
 /// fails.
@@ -162,7 +167,15 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// `observer` is used on world rank 0 only and may be null elsewhere.
+  ///
+  /// Where it throws, the observer has been told of every step whose loss rank 0 could learn: of a
+  /// run on one rank of all that were finished, else of those up to the last exchange of losses.
   Outcome run(Observer* observer);
+
+  /// Of the model that it trains, the same on every rank.
+  ParameterCount parameters() const;
+  /// The step that run() is in, or was in last, from 1; 0 before the first.
+  std::int64_t step() const;
 
   /// This rank's stage, for tests.
   Stage& stage();
