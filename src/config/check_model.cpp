@@ -35,6 +35,9 @@ namespace {
 
 void check_spec(const JobSpec& job, const GptSpec& spec) {
   require_multiple(job, "model.width", spec.width, "model.heads", spec.heads);
+  if (spec.context > spec.table_rows())
+    job.fail("model.context", concat("is ", spec.context, ", must be at most model.positions = ",
+                                     spec.table_rows(), ": a token has a learned position"));
   require_vocabulary(job, spec.vocabulary);
   require_targets(job, spec.lora_targets);
 }

@@ -13,12 +13,13 @@ namespace {
 /// A part of the names here and there. In blocks "#" stands for the block's number.
 struct Renaming {
   std::string_view ours, theirs;
-  bool is_transposed = false, may_have_more = false;
+  bool is_transposed = false;
+  std::string_view rows_key{};
 };
 
 constexpr Renaming kGpt[] = {
     {"embedding.token.", "transformer.wte."},
-    {.ours = "embedding.position.", .theirs = "transformer.wpe.", .may_have_more = true},
+    {.ours = "embedding.position.", .theirs = "transformer.wpe.", .rows_key = "model.positions"},
     {"block#.attention.norm.", "transformer.h.#.ln_1."},
     {"block#.attention.qkv.", "transformer.h.#.attn.c_attn.", true},
     {"block#.attention.projection.", "transformer.h.#.attn.c_proj.", true},
@@ -96,7 +97,7 @@ WeightPlace renamed(std::string_view name, std::span<const Renaming> table) {
       to.replace(place, 1, from.number);
     return {.name = to,
             .is_transposed = entry.is_transposed && rest == "weight",
-            .may_have_more = entry.may_have_more};
+            .rows_key = entry.rows_key};
   }
   return {.name = std::string(name)};
 }

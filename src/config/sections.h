@@ -33,6 +33,7 @@ void walk(Fields& field, GptSpec& spec) {
   field("width", spec.width, Range{1, 1e6});
   field("heads", spec.heads, Range{1, 1e6});
   field("context", spec.context, Range{1, 1e8});
+  field("positions", spec.positions, Range{1, 1e8});
   field("vocabulary", spec.vocabulary, Range{1, 1e8});
   field("dropout", spec.dropout, Range{0, 0.9});
   field("tied_head", spec.tied_head);

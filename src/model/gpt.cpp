@@ -19,7 +19,7 @@ namespace {
 Part embedding(const PartBuilder& build, const config::GptSpec& spec) {
   const at::Tensor token = add_token_embedding(build, spec.vocabulary, spec.width, spec.tied_head);
   const at::Tensor position =
-      build.normal("position.weight", {spec.context, spec.width}, kDeviation);
+      build.normal("position.weight", {spec.table_rows(), spec.width}, kDeviation);
   return [token, position, spec](Values input, const Surroundings& around) -> Values {
     const std::int64_t first = around.past == nullptr ? 0 : around.past->tokens();
     const at::Tensor x_BTC = embed(token, input[0]) + position.narrow(0, first, input[0].size(1));

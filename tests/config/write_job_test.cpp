@@ -17,6 +17,7 @@ const std::string kDefaults =
     "  width: 384\n"
     "  heads: 6\n"
     "  context: 256\n"
+    "  positions: auto\n"
     "  vocabulary: 256\n"
     "  dropout: 0\n"
     "  tied_head: true\n"
@@ -185,7 +186,8 @@ void expect_kept(const std::string& model, const std::string& data) {
 TEST(ToYaml, KeepsEveryKeyOfEveryModel) {
   const std::string text = "data: {files: [x.txt]}\n";
   expect_kept(
-      "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  vocabulary: 300\n"
+      "  kind: gpt\n  blocks: 2\n  width: 12\n  heads: 3\n  context: 7\n  positions: 9\n  "
+      "vocabulary: 300\n"
       "  dropout: 0.25\n  tied_head: false\n  norm_epsilon: 1e-06\n  grain: block\n  loss_chunks: "
       "4\n  lora_rank: 8\n  lora_alpha: 24\n  lora_targets: [qkv, down]\n  trained: "
       "[\"*lora*\", \"head.norm.*\"]\n",

@@ -34,8 +34,8 @@ std::optional<std::string> to_huggingface(const ModelSpec& model,
 /// Where files of weights have a tensor of a chain.
 struct WeightPlace {
   std::string name;
-  bool is_transposed = false;  ///< linear weights of a GPT-2: [in, out]
-  bool may_have_more = false;  ///< rows beyond those that are wanted: positions
+  bool is_transposed = false;   ///< linear weights of a GPT-2: [in, out]
+  std::string_view rows_key{};  ///< key of the job that says how many rows it has, if any does
 
   bool operator==(const WeightPlace&) const = default;
 };

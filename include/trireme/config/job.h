@@ -28,6 +28,8 @@ struct GptSpec {
   int width = 384;  ///< a multiple of heads
   int heads = 6;
   int context = 256;  ///< tokens per sequence
+  /// Rows of the table of positions; a sequence takes the first ones. auto: context.
+  std::optional<int> positions;
   int vocabulary = 256;
   double dropout = 0.0;              ///< 0..0.9, on the embedding and on both residual branches
   bool tied_head = true;             ///< the head's weight is the token embedding's
@@ -44,6 +46,8 @@ struct GptSpec {
   /// Patterns of the parameters that are trained, by their places in the chain
   /// ("block3.mlp.up.weight"); empty: with adapters those alone, else all.
   std::vector<std::string> trained;
+
+  int table_rows() const { return positions.value_or(context); }
 };
 
 /// `model: {kind: llama}`: RMS norm, rotary positions, grouped-query attention, SwiGLU, no biases
