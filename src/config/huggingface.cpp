@@ -121,6 +121,7 @@ GptSpec read_gpt(const ForeignConfig& config) {
   spec.width = either(config, "n_embd", "hidden_size", 768);
   spec.heads = either(config, "n_head", "num_attention_heads", 12);
   spec.context = either(config, "n_positions", kPositions, 1024);
+  spec.positions = spec.context;  // whatever context a job says
   spec.vocabulary = config.whole("vocab_size", 50257);
   spec.tied_head = config.flag("tie_word_embeddings", true);
   spec.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
@@ -139,6 +140,12 @@ void require_plain(const ForeignConfig& config) {
                   "a floating type");
   for (const char* const key : {"add_cross_attention", "is_encoder_decoder"})
     config.require(key, {"false"});
+  // Null and 0 are false to transformers.
+  const auto is_causal = config.find("is_causal");
+  if (config.has("is_causal") && !(is_causal && is_causal->text() == "true"))
+    config.fail("is_causal",
+                "is not true, but a token here sees those before it alone: these weights would not "
+                "mean the same");
   const auto pruned = config.find("pruned_heads");
   if (pruned && !pruned->entries().empty())
     pruned->fail(
@@ -251,7 +258,7 @@ JsonEntries entries_of(const GptSpec& spec) {
           {"n_layer", concat(spec.blocks)},
           {"n_embd", concat(spec.width)},
           {"n_head", concat(spec.heads)},
-          {"n_positions", concat(spec.context)},
+          {"n_positions", concat(spec.table_rows())},
           {"vocab_size", concat(spec.vocabulary)},
           {"activation_function", "\"gelu_new\""},
           {"layer_norm_epsilon", float_text(spec.norm_epsilon)},

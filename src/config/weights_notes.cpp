@@ -7,14 +7,62 @@
 #include "trireme/config/huggingface.h"
 #include "trireme/core/text.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <variant>
 
 namespace trireme::config {
 namespace {
 
 constexpr Bytes kMaxConfig{1 << 20};
+
+/// Keys of config.json that are looked at, or that change no number of training: what transformers'
+/// GPT2Config, LlamaConfig, MistralConfig and Qwen2Config have, and older versions of theirs had.
+constexpr std::string_view kKnown[] = {
+    // what the model is
+    "activation_function", "add_cross_attention", "attention_bias", "head_dim", "hidden_act",
+    "hidden_size", "intermediate_size", "is_causal", "is_encoder_decoder", "layer_norm_epsilon",
+    "layer_types", "max_position_embeddings", "max_window_layers", "mlp_bias", "model_type",
+    "n_ctx", "n_embd", "n_head", "n_inner", "n_layer", "n_positions", "num_attention_heads",
+    "num_hidden_layers", "num_key_value_heads", "original_max_position_embeddings",
+    "partial_rotary_factor", "pruned_heads", "quantization_config", "compression_config",
+    "rms_norm_eps", "rope_parameters", "rope_scaling", "rope_theta",
+    "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "sliding_window",
+    "tie_word_embeddings", "use_sliding_window", "vocab_size",
+    // dropouts, which are the job's
+    "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop",
+    // how weights began, how they are computed with, what a classifier would put on top
+    "attn_implementation", "auto_map", "chunk_size_feed_forward", "gradient_checkpointing",
+    "initializer_range", "pretraining_tp", "reorder_and_upcast_attn", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+    "torchscript", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
+    // names, types and tokens
+    "_name_or_path", "architectures", "bos_token_id", "dtype", "eos_token_id", "finetuning_task",
+    "id2label", "label2id", "pad_token_id", "prefix", "problem_type", "sep_token_id",
+    "task_specific_params", "tokenizer_class", "torch_dtype", "transformers_version",
+    // of generation
+    "bad_words_ids", "begin_suppress_tokens", "decoder_start_token_id", "diversity_penalty",
+    "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
+    "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups",
+    "num_beams", "num_return_sequences", "output_attentions", "output_hidden_states",
+    "output_scores", "remove_invalid_values", "repetition_penalty", "return_dict",
+    "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"};
+
+/// Of a config.json, the keys that are not known and say something.
+std::vector<std::string> unknown_keys(const io::Node& config) {
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : config.entries()) {
+    const bool says_nothing = value.kind() == io::Node::Kind::kNull ||
+                              (value.kind() == io::Node::Kind::kScalar && value.text() == "false");
+    if (!says_nothing && std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown))
+      unknown.push_back(key);
+  }
+  return unknown;
+}
 
 std::optional<io::Node> load_beside(const std::string& folder, const char* name) {
   const std::filesystem::path file = std::filesystem::path(folder) / name;
@@ -29,6 +77,12 @@ std::vector<std::string> weights_notes(const JobSpec& job) {
   std::vector<std::string> notes;
   const auto* const llama = std::get_if<LlamaSpec>(&job.model);
   const auto weights = load_beside(job.weights, kHuggingFaceFile);
+  if (weights)
+    if (const std::vector<std::string> keys = unknown_keys(*weights); !keys.empty())
+      notes.push_back(concat(job.weights, "/", kHuggingFaceFile, ": ", join(keys, ", "),
+                             keys.size() == 1 ? " is" : " are",
+                             " not looked at; where that changes what the model computes, another "
+                             "model is trained here"));
   if (weights && llama != nullptr) {
     const ForeignConfig config(*weights);
     const auto positions = config.whole("max_position_embeddings");

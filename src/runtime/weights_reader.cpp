@@ -27,6 +27,7 @@ WeightsReader::WeightsReader(const std::filesystem::path& place, const config::M
   set_.folder = found.folder;
   for (auto& [name, entry] : found.tensors) {
     const std::string whole = are_adapters ? name : names_.with_head(name);
+    if (whole != name) in_file_[whole] = name;
     if (!set_.tensors.emplace(whole, std::move(entry)).second)
       throw InputError(concat(place_, ": has tensor '", whole,
                               "' twice, with and without what its name begins with: take one of "
@@ -53,12 +54,16 @@ WeightsReader::Found WeightsReader::find(const std::string& layer, const std::st
   const checkpoint::Entry& entry = found->second;
   std::vector<std::int64_t> there = entry.sizes;
   if (place.is_transposed && there.size() == 2) std::swap(there[0], there[1]);
-  if (place.may_have_more && !there.empty()) there[0] = std::min(there[0], sizes.at(0));
-  if (sizes != there)
-    throw InputError(
-        concat(place_, ": tensor '", place.name, "' is ", shape_text(entry.type, entry.sizes),
-               ", this job's ", layer, '/', name, " is ", shape_text("", sizes.vec()),
-               place.is_transposed ? " (transposed)" : "", ": name weights of this model"));
+  if (sizes != there) {
+    const bool has_other_rows = !place.rows_key.empty() && there.size() == sizes.size() &&
+                                sizes.slice(1).equals(at::IntArrayRef(there).slice(1));
+    throw InputError(concat(
+        place_, ": tensor '", place.name, "' is ", shape_text(entry.type, entry.sizes),
+        ", this job's ", layer, '/', name, " is ", shape_text("", sizes.vec()),
+        place.is_transposed ? " (transposed)" : "", ": ",
+        has_other_rows ? concat("say ", place.rows_key, ": ", there[0], " or name other weights")
+                       : "name weights of this model"));
+  }
   const std::string tensor = concat(place_, ": tensor '", place.name, "'");
   const at::ScalarType type = type_named(entry.type, tensor);
   if (!at::isFloatingType(type))
@@ -82,7 +87,6 @@ std::string WeightsReader::read(const std::string& layer, const std::string& nam
   checkpoint::read_tensor(set_.folder, place.name, entry, bytes);
   at::Tensor source = at::from_blob(bytes.data(), entry.sizes, type);
   if (place.is_transposed) source = source.t();
-  if (place.may_have_more) source = source.narrow(0, 0, value.size(0));
   if (!value.is_cpu()) source = source.to(value.scalar_type());
   value.copy_(source);
   if (!may_overflow(type, value.scalar_type())) return place.name;
@@ -100,7 +104,10 @@ void WeightsReader::require_nothing_left(const std::set<std::string>& taken) con
     if (!taken.contains(name) && (are_adapters_ || names_.extra(name) == config::Extra::kNone))
       left.push_back(name);
   if (left.empty()) return;
-  throw InputError(concat(place_, ": has '", left.front(), "' and ", left.size() - 1,
+  const auto in_file = in_file_.find(left.front());
+  throw InputError(concat(place_, ": has '",
+                          in_file == in_file_.end() ? left.front() : in_file->second, "' and ",
+                          left.size() - 1,
                           " more tensors that this job's model has not: name weights of this "
                           "model"));
 }

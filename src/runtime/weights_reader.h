@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 
@@ -51,6 +52,7 @@ class WeightsReader {
   bool are_adapters_;
   std::string place_;
   checkpoint::TensorSet set_;
+  std::map<std::string, std::string> in_file_;  ///< names in the file where they are other ones
 };
 
 }  // namespace trireme::runtime

@@ -229,6 +229,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "pruned_heads is set"},
         Refused{"cross", R"({"model_type": "gpt2", "add_cross_attention": true})",
                 "add_cross_attention is true"},
+        Refused{"both_ways", R"({"model_type": "llama", "is_causal": false})",
+                "is_causal is not true"},
+        Refused{"both_ways_by_null", R"({"model_type": "gpt2", "is_causal": null})",
+                "is_causal is not true"},
         Refused{"partial", R"({"model_type": "llama", "partial_rotary_factor": 0.5})",
                 "partial_rotary_factor is 0.5, must be 1"},
         Refused{"partial_in_rope",
@@ -270,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(WeightNames, OfAGptAreTransformersOnes) {
   const WeightNames names(GptSpec{});
   EXPECT_EQ(names.of("embedding", "position.weight"),
-            (WeightPlace{.name = "transformer.wpe.weight", .may_have_more = true}));
+            (WeightPlace{.name = "transformer.wpe.weight", .rows_key = "model.positions"}));
   EXPECT_EQ(names.of("block11.attention", "qkv.weight"),
             (WeightPlace{"transformer.h.11.attn.c_attn.weight", true}));
   EXPECT_EQ(names.of("block11.attention", "qkv.bias"),

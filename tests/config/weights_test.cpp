@@ -4,6 +4,8 @@
 #include "support/input_error.h"
 #include "support/temporary_folder.h"
 
+#include "trireme/config/huggingface.h"
+#include "trireme/config/weights_notes.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
 
@@ -47,8 +49,26 @@ TEST_F(Weights, LeaveContextDropoutAndGrainToTheJob) {
       std::get<GptSpec>(job_with(", kind: gpt, context: 16, dropout: 0.1, grain: fine").model);
   EXPECT_EQ(spec.blocks, 3);
   EXPECT_EQ(spec.context, 16);
+  EXPECT_EQ(spec.positions, 64);
   EXPECT_EQ(spec.dropout, 0.1);
   EXPECT_EQ(spec.grain, "fine");
+  EXPECT_THAT(to_huggingface(spec).value(), HasSubstr("\"n_positions\": 64"));
+  EXPECT_THAT(input_error([&] { job_with(", context: 65"); }),
+              HasSubstr("model.context is 65, must be at most model.positions = 64"));
+  EXPECT_THAT(input_error([&] { job_with(", context: 16, positions: 16"); }),
+              HasSubstr("positions is 16, but the weights have 64: leave it out"));
+}
+
+TEST_F(Weights, OfKeysThatNobodyKnowsAreNoted) {
+  EXPECT_THAT(weights_notes(job_with("")), testing::IsEmpty());
+  io::write_file(folder_ / "config.json",
+                 R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 32, "n_head": 2,
+                     "n_positions": 64, "vocab_size": 500, "is_causal": true, "use_cache": true,
+                     "embedding_multiplier": 12.0, "use_mrope": false, "other": null,
+                     "sees_both_ways": true})");
+  EXPECT_THAT(weights_notes(job_with("")),
+              testing::ElementsAre(HasSubstr(
+                  "config.json: embedding_multiplier, sees_both_ways are not looked at")));
 }
 
 TEST_F(Weights, WithoutScaledPositionsRefuseAJobsOwn) {

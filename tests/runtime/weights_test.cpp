@@ -162,6 +162,16 @@ TEST_P(Exported, WeightsAreBegunWithAgain) {
 INSTANTIATE_TEST_SUITE_P(Models, Exported, testing::ValuesIn(circles()),
                          [](const auto& each) { return each.param.name; });
 
+at::Tensor positions_in(const fs::path& weights) {
+  const std::string name = "transformer.wpe.weight";
+  const checkpoint::TensorSet set = checkpoint::find_tensors(weights);
+  const checkpoint::Entry& entry = set.tensors.at(name);
+  at::Tensor values = at::empty(entry.sizes, at::kFloat);
+  checkpoint::read_tensor(set.folder, name, entry,
+                          {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
+  return values;
+}
+
 TEST(Weights, OfBatchNormsBringTheirStatistics) {
   const TemporaryFolder folder;
   const config::JobSpec job = small_job(small_mlp());
@@ -184,11 +194,36 @@ TEST(Weights, GiveTheSameRunWhateverTheSplit) {
   EXPECT_NE(one.losses_digest, run_small(job, {}).losses_digest);
 }
 
-TEST(Weights, MayBeOfAnotherTypeAndHaveMorePositions) {
+TEST(Weights, OfAShorterContextKeepTheirPositions) {
+  const TemporaryFolder folder, second;
+  const Trained origin = train_and_export(small_job(small_gpt()), folder);
+  config::GptSpec shorter = small_gpt();
+  shorter.positions = shorter.context;
+  shorter.context = 8;
+  config::JobSpec job = small_job(shorter);
+  job.weights = origin.weights.string();
+  job.train.optimizer.weight_decay = 0;  // else it alone moves rows without a gradient
+  const at::Tensor before = positions_in(origin.weights),
+                   after = positions_in(train_and_export(job, second).weights);
+  ASSERT_EQ(after.sizes(), before.sizes());
+  EXPECT_FALSE(after.slice(0, 0, 8).equal(before.slice(0, 0, 8)));
+  EXPECT_TRUE(after.slice(0, 8).equal(before.slice(0, 8)));
+
+  job.model = small_gpt();
+  std::get<config::GptSpec>(job.model).context = 8;
+  EXPECT_THAT(input_error([&] { run_small(job, {}); }),
+              HasSubstr(concat("tensor 'transformer.wpe.weight' is F32 [", before.size(0),
+                               ", 32], this job's embedding/position.weight is [8, 32]: say "
+                               "model.positions: ",
+                               before.size(0), " or name other weights")));
+}
+
+TEST(Weights, MayBeOfAnotherTypeAndOfALongerContext) {
   const TemporaryFolder folder;
   config::JobSpec job = small_job(small_gpt());
   const Trained trained = train_and_export(job, folder, {}, at::kBFloat16);
   config::GptSpec shorter = small_gpt();
+  shorter.positions = shorter.context;
   shorter.context = 8;
   const std::vector<std::int64_t> tokens{1, 2, 3, 4};
   const at::Tensor whole =
@@ -276,6 +311,7 @@ TEST(LanguageModel, IsOfTokens) {
 TEST(Draw, TakesTheMostLikelyTokenWithoutTemperature) {
   at::Generator generator = at::detail::createCPUGenerator(1);
   EXPECT_EQ(draw(at::tensor({1.0, 3.0, 2.0}), {.temperature = 0}, generator), 1);
+  EXPECT_EQ(draw(at::tensor({1.0, 3.0, 2.0}), {.temperature = 1e-320}, generator), 1);
 }
 
 TEST(Draw, FollowsTheProbabilities) {
