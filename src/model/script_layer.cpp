@@ -50,6 +50,9 @@ class Watch {
   std::vector<Watched> watched_;
 };
 
+/// Throws InputError for NaN, and for infinities in what is trained: nothing could be saved of it.
+void require_numbers(const std::filesystem::path& file, const std::string& name,
+                     const at::Tensor& value);
 /// Of an error of the interpreter: what went wrong, then where.
 std::string reason_first(const std::string& words);
 /// The interpreter tells errors of every kind as one.
@@ -178,6 +181,10 @@ ScriptContents contents_of_script(const std::filesystem::path& file) {
   ScriptContents contents;
   for (const at::Tensor& parameter : module.parameters())
     (parameter.requires_grad() ? contents.has_trained : contents.has_frozen) = true;
+  for (const auto& parameter : module.named_parameters())
+    require_numbers(file, "parameter " + parameter.name, parameter.value);
+  for (const auto& buffer : module.named_buffers())
+    require_numbers(file, "buffer " + buffer.name, buffer.value);
   for (const jit::Module& part : module.modules())
     contents.has_batch_norm = contents.has_batch_norm || is_batch_norm(part);
   if (!module.find_method("forward")) fail("has no method forward, which every layer must have");
@@ -311,6 +318,21 @@ std::size_t named_error(const std::string& words, std::size_t from) {
     line = end + 1;
   }
   return from;
+}
+
+void require_numbers(const std::filesystem::path& file, const std::string& name,
+                     const at::Tensor& value) {
+  const at::NoGradGuard no_grad;
+  const at::ScalarType type = value.scalar_type();
+  const bool is_looked_at =
+      value.layout() == at::kStrided &&
+      (type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16);
+  if (!is_looked_at) return;
+  const bool has_nan = at::isnan(value).any().item<bool>();
+  if (!has_nan && !(value.requires_grad() && at::isinf(value).any().item<bool>())) return;
+  throw InputError(
+      concat(file.string(), ": ", name, " has ", has_nan ? "nan" : "infinity",
+             ", must have numbers: save the module with those that it shall begin with"));
 }
 
 std::string reason_first(const std::string& words) {

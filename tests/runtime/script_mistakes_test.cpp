@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <limits>
 #include <ostream>
 
 namespace trireme::runtime {
@@ -95,6 +96,28 @@ TEST_P(Mistakes, AreTheUsers) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Mistakes, testing::ValuesIn(kMistakes),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ScriptMistakes, AreValuesThatAreNoNumbersFromTheBeginning) {
+  const auto refusal = [](const Script& script) {
+    const TemporaryFolder folder;
+    const config::TorchScriptSpec spec = save_scripts(folder.path());
+    save_script(script, folder / "layer2.pt");
+    return input_error([&] { model::make_model(spec); });
+  };
+  const std::string code = "def forward(self, x, before):\n    return x, before\n";
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               infinity = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(refusal({.code = code, .parameters = {{"w", at::full({3}, nan)}}}),
+              HasSubstr("layer2.pt: parameter w has nan, must have numbers"));
+  EXPECT_THAT(refusal({.code = code, .parameters = {{"w", at::full({3}, infinity)}}}),
+              HasSubstr("layer2.pt: parameter w has infinity"));
+  EXPECT_THAT(refusal({.code = code, .parameters = {{"w", at::full({3}, nan)}}, .is_frozen = true}),
+              HasSubstr("parameter w has nan"));
+  EXPECT_THAT(refusal({.code = code,
+                       .parameters = {{"w", at::ones({3})}},
+                       .buffers = {{"b", at::full({3}, nan).to(at::kHalf)}}}),
+              HasSubstr("buffer b has nan"));
+}
 
 TEST(ScriptMistakes, AreNoSparseGradients) {
   const auto losses_of = [](const char* is_sparse) {
