@@ -33,7 +33,7 @@ class ChainsOfKinds {
 
  private:
   /// This rank's, as text; empty where it is not asked.
-  std::string measured_share(const model::ChainModel& model) const;
+  std::string measured_share(const model::ChainModel& model);
   void keep(std::size_t kind) const;
   void say(const profile::Stored& stored, const std::string& how) const;
   void say_speeds(const std::vector<double>& of_kinds) const;
@@ -48,8 +48,11 @@ class ChainsOfKinds {
   const std::vector<int> all_;
   const RankKinds kinds_;
   std::vector<std::optional<chain::Chain>> chains_;  ///< of the kinds whose costs are asked for
+  std::vector<std::string> notes_;                   ///< of what this rank has measured
 };
 
+/// A note about a layer, to standard error.
+void tell(const std::string& note);
 /// One chain of all ranks' shares, which timed different layers.
 chain::Chain sum_of(const std::vector<std::string>& shares);
 /// Of all layers, once forward and backward.
@@ -68,8 +71,7 @@ profile::MeasureOptions measure_options(const RankContext& context) {
       .stop_requested = stop_requested,
       .place = place,
       .memory = place.device().is_cpu() ? nullptr : &context.device.memory()};
-  if (context.channel.rank() == 0)
-    options.note = [](const std::string& text) { std::cerr << "note: " << text << std::endl; };
+  if (context.channel.rank() == 0) options.note = tell;
   return options;
 }
 
@@ -104,6 +106,9 @@ bool ChainsOfKinds::find_stored(const model::ChainModel& model) {
       if (!found.stored) continue;
       known[kind] = chain::to_yaml(found.stored->chain);
       say(*found.stored, "measured earlier");
+      // Layers are the same for every kind of rank.
+      if (kind == 0)
+        for (const std::string& each : found.stored->notes) tell(each);
     }
   };
   comm::work_beside_rounds(context_.channel, look, "look for stored profiles");
@@ -136,7 +141,7 @@ void ChainsOfKinds::measure(const model::ChainModel& model) {
   comm::work_beside_rounds(context_.channel, sum_up, "storing of profiles");
 }
 
-std::string ChainsOfKinds::measured_share(const model::ChainModel& model) const {
+std::string ChainsOfKinds::measured_share(const model::ChainModel& model) {
   const int rank = context_.channel.rank();
   const int kind = kinds_.of_rank[static_cast<std::size_t>(rank)];
   const std::vector<int> alike = kinds_.ranks_of(kind);
@@ -150,6 +155,10 @@ std::string ChainsOfKinds::measured_share(const model::ChainModel& model) const 
     options.share = static_cast<int>(std::find(alike.begin(), alike.end(), rank) - alike.begin());
     options.shares = static_cast<int>(alike.size());
   }
+  options.note = [this, say = options.note](const std::string& text) {
+    notes_.push_back(text);
+    if (say) say(text);
+  };
   const StopsAtOnce nothing_to_save("layers are measured");
   return chain::to_yaml(profile::measure(model, job_, options));
 }
@@ -159,7 +168,7 @@ void ChainsOfKinds::keep(std::size_t kind) const {
       context_.device.measures_beside_others() ? kinds_.ranks_of(static_cast<int>(kind)).size() : 1;
   const std::string how = concat("measured on ", ranks, ranks == 1 ? " rank" : " ranks");
   try {
-    say(profile::store(*chains_[kind], dependencies(kind), profiles_folder(job_)), how);
+    say(profile::store(*chains_[kind], notes_, dependencies(kind), profiles_folder(job_)), how);
   } catch (const Error& error) {
     out_ << "profile: " << how << ", and will be again: " << shown_words(error) << "\n";
   }
@@ -194,6 +203,10 @@ void ChainsOfKinds::say_speeds(const std::vector<double>& of_kinds) const {
          << kinds_.machines[kind] << ") " << to_text(of_kinds[kind]) << " of rank 0's ("
          << kinds_.machines.front() << ")\n";
   }
+}
+
+void tell(const std::string& note) {
+  std::cerr << "note: " << note << std::endl;
 }
 
 chain::Chain sum_of(const std::vector<std::string>& shares) {

@@ -19,9 +19,11 @@ namespace {
 
 /// To be raised when the same program text would give other costs (what is measured, how it is
 /// written).
-constexpr int kFormat = 5;
+constexpr int kFormat = 6;
 /// Of the costs, behind what they hold for.
 constexpr std::string_view kBegin = "format: trireme-chain/";
+constexpr std::string_view kNoted = "# Noted of its layers:\n",
+                           kDigest = "# Digest of what follows: ", kIndent = "#   ";
 
 /// Digest of the running program's file, and of what it loads for `device`.
 std::string program_digest(const std::string& device);
@@ -30,12 +32,16 @@ std::string kernels_of(const config::JobSpec& job);
 std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder);
 /// Throws InputError where the file is not what store() has written for these dependencies and this
 /// model.
-chain::Chain read_stored(const std::filesystem::path& file, const std::string& dependencies,
-                         const model::ChainModel& model);
+Stored read_stored(const std::filesystem::path& file, const std::string& dependencies,
+                   const model::ChainModel& model);
 /// Throws InputError.
 void require_of(const model::ChainModel& model, const chain::Chain& chain);
-/// What stands before the costs: what they hold for, and their digest.
-std::string head_of(const std::string& dependencies, std::string_view costs);
+/// The notes that stand before the costs.
+std::vector<std::string> notes_in(std::string_view head);
+/// What stands before the costs: what they hold for, what was noted, and a digest of notes and
+/// costs.
+std::string head_of(const std::string& dependencies, const std::vector<std::string>& notes,
+                    std::string_view costs);
 /// The lines of `text` as YAML comments.
 std::string commented(const std::string& text);
 
@@ -71,10 +77,7 @@ Found find_stored(const std::string& dependencies, const model::ChainModel& mode
   std::error_code none;
   if (!std::filesystem::exists(std::filesystem::symlink_status(file, none))) return {};
   try {
-    return {.stored = Stored{.chain = read_stored(file, dependencies, model),
-                             .file = file,
-                             .was_there = true},
-            .refused = {}};
+    return {.stored = read_stored(file, dependencies, model), .refused = {}};
   } catch (const InputError& error) {
     return {.stored = std::nullopt,
             .refused = concat(error.what(), ": is not what was measured for this job, which is ",
@@ -82,12 +85,12 @@ Found find_stored(const std::string& dependencies, const model::ChainModel& mode
   }
 }
 
-Stored store(chain::Chain chain, const std::string& dependencies,
-             const std::filesystem::path& folder) {
+Stored store(chain::Chain chain, const std::vector<std::string>& notes,
+             const std::string& dependencies, const std::filesystem::path& folder) {
   const std::filesystem::path file = file_of(dependencies, folder);
   const std::string costs = chain::to_yaml(chain);
-  io::write_own_file(file, head_of(dependencies, costs) + costs);
-  return {.chain = std::move(chain), .file = file};
+  io::write_own_file(file, head_of(dependencies, notes, costs) + costs);
+  return {.chain = std::move(chain), .notes = notes, .file = file};
 }
 
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
@@ -96,11 +99,21 @@ Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& jo
   const std::string known = dependencies(job, machine(options.threads, options.place));
   Found found;
   if (reuse == Reuse::kAllowed) found = find_stored(known, model, folder);
-  if (found.stored) return std::move(*found.stored);
-  chain::Chain measured = measure(model, job, options);
-  Stored fresh{.chain = measured};
+  if (found.stored) {
+    for (const std::string& each : found.stored->notes)
+      if (options.note) options.note(each);
+    return std::move(*found.stored);
+  }
+  std::vector<std::string> notes;
+  MeasureOptions noting = options;
+  noting.note = [&](const std::string& text) {
+    notes.push_back(text);
+    if (options.note) options.note(text);
+  };
+  chain::Chain measured = measure(model, job, noting);
+  Stored fresh{.chain = measured, .notes = notes};
   try {
-    fresh = store(std::move(measured), known, folder);
+    fresh = store(std::move(measured), notes, known, folder);
   } catch (const Error& error) {  // what took minutes is not lost with a place for it
     fresh.problem = error.what();
   }
@@ -129,23 +142,28 @@ std::filesystem::path file_of(const std::string& known, const std::filesystem::p
   return folder / concat(digest(known), ".yaml");
 }
 
-chain::Chain read_stored(const std::filesystem::path& file, const std::string& dependencies,
-                         const model::ChainModel& model) {
+Stored read_stored(const std::filesystem::path& file, const std::string& dependencies,
+                   const model::ChainModel& model) {
   const std::string text = io::read_file(file, chain::kMaxChainFile);
   // A file of another job under this name, and every byte that was changed, shows in its head.
   const std::size_t before = text.find(concat("\n", kBegin));
   const std::size_t begin = before == std::string::npos ? before : before + 1;
   const std::string_view costs =
       begin == std::string::npos ? std::string_view() : std::string_view(text).substr(begin);
-  if (head_of(dependencies, costs) + std::string(costs) != text)
+  const std::vector<std::string> notes =
+      notes_in(std::string_view(text).substr(0, text.size() - costs.size()));
+  if (head_of(dependencies, notes, costs) + std::string(costs) != text)
     throw InputError(concat(file.string(), ": was changed, or made for something else"));
-  chain::Chain chain = chain::read_chain(io::parse(costs, file.string()));
+  Stored stored{.chain = chain::read_chain(io::parse(costs, file.string())),
+                .notes = notes,
+                .file = file,
+                .was_there = true};
   try {
-    require_of(model, chain);
+    require_of(model, stored.chain);
   } catch (const InputError& error) {
     throw InputError(concat(file.string(), ": ", error.what()));
   }
-  return chain;
+  return stored;
 }
 
 void require_of(const model::ChainModel& model, const chain::Chain& chain) {
@@ -159,15 +177,26 @@ void require_of(const model::ChainModel& model, const chain::Chain& chain) {
   }
 }
 
-std::string head_of(const std::string& dependencies, std::string_view costs) {
+std::vector<std::string> notes_in(std::string_view head) {
+  std::vector<std::string> notes;
+  const std::size_t begin = head.find(kNoted);
+  if (begin == std::string_view::npos) return notes;
+  for (const std::string& line : split(std::string(head.substr(begin + kNoted.size())), '\n'))
+    if (line.starts_with(kIndent)) notes.push_back(line.substr(kIndent.size()));
+  return notes;
+}
+
+std::string head_of(const std::string& dependencies, const std::vector<std::string>& notes,
+                    std::string_view costs) {
+  const std::string noted = notes.empty() ? "" : concat(kNoted, commented(join(notes, "\n")));
   return concat("# Measured by trireme profile. These costs hold for:\n", commented(dependencies),
-                "# Digest of what follows: ", digest(costs), "\n");
+                noted, kDigest, digest(concat(noted, costs)), "\n");
 }
 
 std::string commented(const std::string& text) {
   std::string lines;
   for (const std::string& line : split(text, '\n')) {
-    if (!line.empty()) lines += "#   " + line + "\n";
+    if (!line.empty()) lines += concat(kIndent, line, "\n");
   }
   return lines;
 }

@@ -166,11 +166,30 @@ TEST_F(Foreign, ANumberThatWasChangedIsMeasuredAgain) {
   expect_measured_again();
 }
 
+// Where nothing is measured, nothing else says what a layer was found to do.
+TEST_F(Foreign, NotesAreToldAgainUntilOneWasChanged) {
+  const config::JobSpec job = small();
+  const std::vector<std::string> notes{"layer 1 (a) varies", "layer 2 (b) gives what it changes"};
+  store(first_.chain, notes, dependencies(job, machine(1)), folder_.path() / "profiles");
+  std::vector<std::string> told;
+  MeasureOptions options = quick();
+  options.note = [&](const std::string& each) { told.push_back(each); };
+  const Stored again = load_or_measure(model::make_model(job.model), job, options,
+                                       folder_.path() / "profiles", Reuse::kAllowed);
+  EXPECT_TRUE(again.was_there);
+  EXPECT_EQ(told, notes);
+  EXPECT_EQ(chain::load_chain(first_.file), first_.chain);
+
+  std::string changed = text_of(first_.file);
+  put(changed.replace(changed.find("layer 2"), 7, "layer 3"));
+  expect_measured_again();
+}
+
 TEST_F(Foreign, LayersOfOtherNamesAreMeasuredAgainEvenWithTheirOwnDigest) {
   chain::Chain renamed = first_.chain;
   renamed.layers.front().name += "x";
   const config::JobSpec job = small();
-  store(renamed, dependencies(job, machine(1)), folder_.path() / "profiles");
+  store(renamed, {}, dependencies(job, machine(1)), folder_.path() / "profiles");
   expect_measured_again();
 }
 

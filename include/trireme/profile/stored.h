@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trireme::profile {
 
@@ -25,6 +26,8 @@ std::string dependencies(const config::JobSpec& job, const std::string& machine)
 /// A chain of measured costs with its place.
 struct Stored {
   chain::Chain chain;
+  std::vector<std::string> notes =
+      {};  ///< what MeasureOptions::note was told, also where was_there
   std::filesystem::path file = {};
   bool was_there = false;    ///< nothing was measured
   std::string problem = {};  ///< why it could not be stored: there is no file then
@@ -42,15 +45,15 @@ struct Found {
 /// written: what else has that name is refused, and is replaced by what store() writes.
 Found find_stored(const std::string& dependencies, const model::ChainModel& model,
                   const std::filesystem::path& folder);
-/// Stores a chain that was measured under these dependencies().
-Stored store(chain::Chain chain, const std::string& dependencies,
-             const std::filesystem::path& folder);
+/// Stores a chain that was measured under these dependencies(), with what was noted of its layers.
+Stored store(chain::Chain chain, const std::vector<std::string>& notes,
+             const std::string& dependencies, const std::filesystem::path& folder);
 
 enum class Reuse { kAllowed, kForbidden };
 
 /// The chain stored in `folder` for these dependencies; where there is none, as find_stored() says,
-/// or with kForbidden, measures it and stores it there. Where it cannot be stored it says
-/// why.
+/// or with kForbidden, measures it and stores it there. Where it cannot be stored it says why.
+/// Notes of a chain that was stored are told again.
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse);
