@@ -111,7 +111,8 @@ std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Sp
   if (arguments.prompt_tokens) return tokens_in(*arguments.prompt_tokens, speaker.vocabulary);
   if (!speaker.bytes_are_tokens)
     throw InputError(
-        "--prompt: this model's tokens are not bytes: give their numbers with --prompt-tokens");
+        "--prompt: this model's tokens are not bytes: give their numbers with --prompt-tokens; "
+        "examples/tokens.py numbers FOLDER TEXT prints them, FOLDER with the model's tokenizer");
   if (arguments.prompt.empty()) throw InputError("--prompt: is empty: give a text to go on with");
   std::vector<std::int64_t> tokens;
   for (const char byte : arguments.prompt) tokens.push_back(static_cast<unsigned char>(byte));

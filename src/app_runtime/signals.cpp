@@ -42,6 +42,10 @@ void watch_signals() {
   action.sa_handler = &on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A terminal or a connection that is closed ends a run in order, but for one under nohup.
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   action.sa_handler = &on_save_signal;
   sigaction(SIGUSR1, &action, nullptr);
   // Blocked since this process was `trireme` (src/app/main.cpp): one that came meanwhile is

@@ -1,6 +1,6 @@
-// Ctrl-C and SIGTERM end a run between two actions, with everything closed, and at once what has
-// nothing to close; a second one ends the process at once. SIGUSR1, which mpirun and batch systems
-// pass on, asks for a checkpoint first.
+// Ctrl-C, SIGTERM and SIGHUP end a run between two actions, with everything closed, and at once
+// what has nothing to close; a second one ends the process at once. SIGUSR1, which mpirun and batch
+// systems pass on, asks for a checkpoint first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

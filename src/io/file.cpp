@@ -49,7 +49,12 @@ std::string read_file(const fs::path& file, Bytes most) {
   refuse_unreadable(file, status, most);
 
   std::string content;
-  content.reserve(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)));
+  try {
+    content.reserve(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)));
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    throw Error(concat(file.string(), ": is of ", to_text(Bytes(status.st_size)),
+                       ", for which the system gave this process no memory"));
+  }
   std::array<char, 1 << 16> piece{};
   while (true) {
     const ssize_t count = ::read(in.number(), piece.data(), piece.size());

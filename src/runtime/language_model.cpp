@@ -165,7 +165,9 @@ at::Tensor GrowingText::pass(std::span<const std::int64_t> piece) {
 
 std::int64_t draw(const at::Tensor& logits_V, const Sampling& sampling, at::Generator& generator) {
   if (sampling.temperature == 0) return at::argmax(logits_V).item<std::int64_t>();
-  at::Tensor logits = logits_V.to(at::kDouble) / sampling.temperature;
+  // The largest becomes 0, which no temperature makes infinite.
+  at::Tensor logits = logits_V.to(at::kDouble);
+  logits = (logits - logits.max()) / sampling.temperature;
   if (sampling.top_k > 0 && sampling.top_k < logits.size(0)) {
     const at::Tensor least = std::get<0>(at::topk(logits, sampling.top_k))[-1];
     logits = at::where(logits < least, -std::numeric_limits<double>::infinity(), logits);
