@@ -112,7 +112,7 @@ Element read_yaml(std::string_view text, const Source& source) {
     const int last = static_cast<int>(breaks) + (text.ends_with('\n') ? 0 : 1);
     const int line = std::clamp(failure.mark.line + 1, 1, std::max(last, 1));
     if (is_indented_with_tab(text, line))
-      events.fail(line, "is indented with a tab, YAML takes spaces alone");
+      events.fail(line, "the line is indented with a tab, YAML takes spaces alone");
     events.fail(line, concat("not YAML: ", failure.msg));
   }
   return events.take();

@@ -60,7 +60,7 @@ TEST(Syntax, RefusesBrokenStructure) {
 }
 
 TEST(Syntax, NamesTheTabThatALineIsIndentedWith) {
-  const std::string tab = "is indented with a tab, YAML takes spaces alone";
+  const std::string tab = "the line is indented with a tab, YAML takes spaces alone";
   expect_refusals_of_yaml({{"a:\n\tb: 1\n", "2: " + tab},
                            {"a:\n  b: 1\n\n \t c: 2\n", "4: " + tab},
                            {"a:\n\t- 1\n", "2: " + tab},
