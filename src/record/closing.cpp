@@ -79,7 +79,7 @@ std::string prediction_note(const Summary& summary, const std::string& command) 
     return "";
   const double more = summary.step / predicted - 1;
   if (std::abs(more) <= kFar) return "";
-  return concat("a step took ", fixed(100 * std::abs(more), 1), " % ",
+  return concat("the median step took ", fixed(100 * std::abs(more), 1), " % ",
                 more > 0 ? "longer" : "less time", " than predicted (", to_text(summary.step),
                 ", predicted ", to_text(predicted),
                 "), from layers that were measured earlier: measure again with ", command);

@@ -120,9 +120,10 @@ TEST(PredictionNote, SaysByHowMuchAnEarlierProfileWasOffAndWhatToDo) {
   EXPECT_EQ(prediction_note(summary, "`x`"), "");  // from layers measured for this run
   summary.has_earlier_costs = true;
 
-  EXPECT_EQ(prediction_note(summary, "`x`"),
-            "a step took 25.0 % longer than predicted (500 ms, predicted 400 ms), from layers that "
-            "were measured earlier: measure again with `x`");
+  EXPECT_EQ(
+      prediction_note(summary, "`x`"),
+      "the median step took 25.0 % longer than predicted (500 ms, predicted 400 ms), from layers "
+      "that were measured earlier: measure again with `x`");
   summary.predicted_step = Seconds(1);
   EXPECT_THAT(prediction_note(summary, "`x`"), testing::HasSubstr("50.0 % less time than"));
   summary.predicted_step = Seconds(0.42);  // 19 %
