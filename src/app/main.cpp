@@ -5,6 +5,7 @@
 #include "trireme/core/visible.h"
 #include "trireme/io/terminal.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -87,8 +88,19 @@ const char* option_without_value(int argc, char** argv) {
   return nullptr;
 }
 
+/// What LibTorch's libraries take of a process's addresses before the first of its lines runs:
+/// with fewer the loader or a constructor ends it, in words that help nobody.
+constexpr rlim_t kLeastAddresses = rlim_t{430} << 20;
+
 /// Replaces this process; returns only when that failed.
 int become_runtime(char** argv) {
+  struct rlimit addresses {};
+  if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur < kLeastAddresses) {
+    std::cerr << "trireme: this process may use " << (addresses.rlim_cur >> 20)
+              << " MiB of addresses (ulimit -v), but LibTorch alone takes "
+              << (kLeastAddresses >> 20) << " MiB: raise the limit\n";
+    return 1;
+  }
   wait_less_busily();
   hold_signals(argv[1]);
   const std::filesystem::path runtime = runtime_file();

@@ -78,6 +78,18 @@ void tidy(const RunFolder::Parts& parts) {
 
 }  // namespace
 
+/// Of a run that ended early: what the same command does then, a line.
+std::string how_it_goes_on(const config::JobSpec& job) {
+  const auto kept = checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
+  if (kept.empty())
+    return "no checkpoint was kept: the same command begins anew (checkpoint.every: N keeps one "
+           "after every N steps)\n";
+  if (job.checkpoint.resume == "never")
+    return concat("the newest checkpoint is of step ", kept.back().step,
+                  "; checkpoint.resume is never, so the same command begins anew\n");
+  return concat("the same command goes on from the checkpoint of step ", kept.back().step, "\n");
+}
+
 std::string note_line(const std::string& note) {
   return note.empty() ? "" : concat("note: ", note, "\n");
 }
@@ -254,8 +266,8 @@ void RunFolder::end_early(const std::exception& error, std::int64_t step, Second
     add_told(summary);
     draw_run(summary, nullptr, pictures);
     finish(summary);
-    out_ << note_line(prediction_note(summary)) << "run folder: " << visible(folder_.string())
-         << std::endl;
+    out_ << note_line(prediction_note(summary)) << how_it_goes_on(job_)
+         << "run folder: " << visible(folder_.string()) << std::endl;
   } catch (const std::exception& failure) {
     out_ << "note: no page on this run, or no summary: " << shown_words(failure) << std::endl;
   }

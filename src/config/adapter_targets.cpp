@@ -23,7 +23,7 @@ constexpr std::size_t kLongestPattern = 1000;
 constexpr int kMostBlock = 1'000'000;
 // libstdc++'s matcher that never backtracks, and so ends for whatever pattern a file has.
 constexpr std::regex::flag_type kWithoutBacktracking =
-    std::regex::ECMAScript | std::regex_constants::__polynomial;
+    std::regex::ECMAScript | std::regex::nosubs | std::regex_constants::__polynomial;
 
 using Modules = std::vector<std::pair<std::string, std::string>>;
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 namespace trireme {
 
@@ -17,6 +18,10 @@ std::string words_of(const std::exception& error) {
     return concat(of_file->path1().string(), ": cannot be used: ", reason);
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return kOutOfMemory;
+  const auto* const of_system = dynamic_cast<const std::system_error*>(&error);
+  if (of_system != nullptr && of_system->code() == std::errc::resource_unavailable_try_again)
+    return "a thread cannot be started: raise the limits of this process (ulimit -u, ulimit -v), "
+           "or give the job fewer threads";
   const std::string text = error.what();
   return text.substr(0, text.find("\nException raised from "));
 }

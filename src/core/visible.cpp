@@ -105,8 +105,9 @@ char32_t code_point(std::string_view character) {
 bool is_control(char32_t code) {
   const bool is_c0_or_c1 = code < 0x20 || (code >= 0x7F && code < 0xA0);
   const bool ends_line = code == 0x2028 || code == 0x2029;
-  // Embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX 9).
-  const bool turns = (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  // Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX 9).
+  const bool turns = code == 0x61C || code == 0x200E || code == 0x200F ||
+                     (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
   return is_c0_or_c1 || ends_line || turns;
 }
 

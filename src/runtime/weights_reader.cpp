@@ -105,11 +105,10 @@ void WeightsReader::require_nothing_left(const std::set<std::string>& taken) con
       left.push_back(name);
   if (left.empty()) return;
   const auto in_file = in_file_.find(left.front());
-  throw InputError(concat(place_, ": has '",
-                          in_file == in_file_.end() ? left.front() : in_file->second, "' and ",
-                          left.size() - 1,
-                          " more tensors that this job's model has not: name weights of this "
-                          "model"));
+  const std::string& first = in_file == in_file_.end() ? left.front() : in_file->second;
+  throw InputError(concat(place_, ": has '", first, "'",
+                          left.size() > 1 ? concat(" and ", left.size() - 1, " more tensors") : "",
+                          " that this job's model has not: name weights of this model"));
 }
 
 void WeightsReader::require_nothing_new(const config::ModelSpec& model) const {

@@ -28,8 +28,8 @@ class EarlyEnd : public Resuming {
     return run_command("mkfifo " + pipe + "; (exec " + TRIREME_BINARY + " train " + job_ +
                        " --set train.steps=1000000 " + settings + ") >" + pipe +
                        " & pid=$!; { for i in $(seq " + std::to_string(lines) +
-                       "); do read -r line; done; kill -" + signal + " $pid; cat >/dev/null; } <" +
-                       pipe + "; wait $pid; status=$?; rm " + pipe + "; exit $status");
+                       "); do read -r line; done; kill -" + signal + " $pid; cat; } <" + pipe +
+                       "; wait $pid; status=$?; rm " + pipe + "; exit $status");
   }
   std::string page() const { return text_of(run_ / "report.html"); }
 };
@@ -68,6 +68,7 @@ TEST_F(EarlyEnd, OfOneRankHasEveryStepThatWasFinished) {
       stopped("--set report.log_every=5 --set train.validate_every=0", "TERM", 6);
 
   ASSERT_EQ(run.exit_code, 130) << run.errors;
+  EXPECT_THAT(run.out, HasSubstr("no checkpoint was kept: the same command begins anew"));
   const nlohmann::json summary = summary_of(run_);
   const auto steps = summary.at("steps").get<std::int64_t>();
   EXPECT_LE(summary.at("ended_in_step").get<std::int64_t>() - steps, 1);
@@ -77,8 +78,10 @@ TEST_F(EarlyEnd, OfOneRankHasEveryStepThatWasFinished) {
 
 TEST_F(EarlyEnd, OfAStoppedRunIsNoEnd) {
   const std::string saves = "--set report.log_every=1 --set checkpoint.every=2 ";
-  ASSERT_EQ(stopped(saves + "--set report.html=true", "INT", 20).exit_code, 130);
+  const CommandResult first = stopped(saves + "--set report.html=true", "INT", 20);
+  ASSERT_EQ(first.exit_code, 130) << first.errors;
   ASSERT_EQ(summary_of(run_).at("ended"), "stopped");
+  EXPECT_THAT(first.out, HasSubstr("the same command goes on from the checkpoint of step "));
 
   const CommandResult again = stopped(saves, "INT", 20);
 
@@ -88,6 +91,13 @@ TEST_F(EarlyEnd, OfAStoppedRunIsNoEnd) {
   EXPECT_THAT(page(), HasSubstr(concat("<dt>went on from</dt><dd>step ", resumed, "</dd>")));
   EXPECT_THAT(page(), HasSubstr(concat("where the run went on from step ", resumed, ".")));
   EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1"));
+}
+
+// Where LibTorch cannot even be loaded, its loader's words would be all that there is.
+TEST_F(EarlyEnd, OfAProcessWithFewAddressesIsTold) {
+  const CommandResult run = train("", "ulimit -v 400000;");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.errors, HasSubstr("may use 390 MiB of addresses (ulimit -v), but LibTorch"));
 }
 
 TEST_F(EarlyEnd, OfADivergedRunIsNoSuccess) {

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <new>
+#include <system_error>
+
 namespace trireme {
 namespace {
 
@@ -27,6 +31,14 @@ TEST(Errors, AreAllCaughtAsError) {
   EXPECT_THROW(throw DeviceError("x"), Error);
   EXPECT_THROW(throw Interrupted("x"), Error);
   EXPECT_THROW(throw LogicError("x"), Error);
+}
+
+TEST(WordsOf, SayWhatToDoWhereTheSystemsDoNot) {
+  EXPECT_THAT(words_of(std::bad_alloc()), testing::HasSubstr("no more memory"));
+  EXPECT_THAT(words_of(std::system_error(EAGAIN, std::generic_category())),
+              testing::HasSubstr("a thread cannot be started: raise the limits"));
+  EXPECT_EQ(words_of(std::system_error(ENOENT, std::generic_category(), "x")),
+            "x: No such file or directory");
 }
 
 }  // namespace

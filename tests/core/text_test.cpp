@@ -176,6 +176,7 @@ TEST(Visible, IsOneLineWithoutControlCharacters) {
   EXPECT_EQ(visible(std::string("\0\x1b\x7f", 3)), "\\u0000\\u001b\\u007f");
   EXPECT_EQ(visible("\xc2\x80\xc2\x9f\xc2\xa0"), "\\u0080\\u009f\xc2\xa0");
   EXPECT_EQ(visible("\xe2\x80\xa8\xe2\x80\xaa\xe2\x81\xa9"), "\\u2028\\u202a\\u2069");
+  EXPECT_EQ(visible("\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f"), "\\u061c\\u200e\\u200f");
 }
 
 // Vectors of the Unicode Standard, table 3-7: what is no well-formed UTF-8.
