@@ -48,12 +48,13 @@ void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
                              const std::string& data) {
   const std::string mine = digest(config::to_yaml(job)) + data;
   const auto all = comm::all_gather(channel, comm::everyone(channel), mine, "comparison of jobs");
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r] == mine) continue;
-    const bool job_differs = all[r].substr(0, 32) != mine.substr(0, 32);
-    throw InputError(concat("rank ", channel.rank(), " and rank ", r, " read different ",
-                            job_differs ? "jobs" : "data", ": every rank must see the same files"));
-  }
+  // Whichever rank is heard first, it says the same.
+  const auto other = std::find_if(all.begin(), all.end(),
+                                  [&](const std::string& one) { return one != all.front(); });
+  if (other == all.end()) return;
+  const bool job_differs = other->substr(0, 32) != all.front().substr(0, 32);
+  throw InputError(concat("rank 0 and rank ", other - all.begin(), " read different ",
+                          job_differs ? "jobs" : "data", ": every rank must see the same files"));
 }
 
 /// What every process reads before there are ranks.
