@@ -76,8 +76,6 @@ void tidy(const RunFolder::Parts& parts) {
     store.keep(parts.job.checkpoint.keep, parts.steps_done);
 }
 
-}  // namespace
-
 /// Of a run that ended early: what the same command does then, a line.
 std::string how_it_goes_on(const config::JobSpec& job) {
   const auto kept = checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
@@ -89,6 +87,8 @@ std::string how_it_goes_on(const config::JobSpec& job) {
                   "; checkpoint.resume is never, so the same command begins anew\n");
   return concat("the same command goes on from the checkpoint of step ", kept.back().step, "\n");
 }
+
+}  // namespace
 
 std::string note_line(const std::string& note) {
   return note.empty() ? "" : concat("note: ", note, "\n");
