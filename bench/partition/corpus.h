@@ -1,0 +1,22 @@
+// Plans of all shipped chains on all shipped platforms, written down so that two versions of the
+// planner can be compared.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+namespace trireme::partition {
+
+/// Plans every question of the corpus, `configs` with the folders `chains` and `platforms`. Prints
+/// a line for each and writes to `file` a table separated by tabs: name, digest of the answer as
+/// JSON (infeasible ones too), step in seconds ("-" for none), seconds of planning. Returns an exit
+/// code.
+int plan_corpus(const std::filesystem::path& configs, const std::filesystem::path& file);
+
+/// Prints how the answers in `after` differ from those in `before`: how many are equal to the byte,
+/// which steps are more than 1 % longer, the geometric mean of the steps' ratios, sums and maxima
+/// of planning times. Returns 1 where a question is in one of them alone, a plan was lost, or a
+/// step is more than 1 % longer.
+int compare_corpora(const std::filesystem::path& before, const std::filesystem::path& after);
+
+}  // namespace trireme::partition
