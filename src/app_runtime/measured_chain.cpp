@@ -6,6 +6,7 @@
 #include "signals.h"
 #include "two_digits.h"
 
+#include "trireme/chain/cost_fields.h"
 #include "trireme/comm/rounds.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace trireme::app {
@@ -219,11 +221,12 @@ chain::Chain sum_of(const std::vector<std::string>& shares) {
       continue;
     }
     for (std::size_t i = 0; i < chain.layers.size(); ++i) {
-      sum->layers[i].forward += chain.layers[i].forward;
-      sum->layers[i].backward += chain.layers[i].backward;
-      sum->layers[i].update += chain.layers[i].update;
-      if (chain.layers[i].retape) sum->layers[i].retape->time += chain.layers[i].retape->time;
-      if (chain.layers[i].split) sum->layers[i].split->weights += chain.layers[i].split->weights;
+      // Each layer was timed by one rank; its bytes every rank has measured.
+      chain::walk(
+          [](const chain::CostField&, auto& all, const auto& one) {
+            if constexpr (std::is_same_v<decltype(all), Seconds&>) all += one;
+          },
+          sum->layers[i], chain.layers[i]);
     }
   }
   return *sum;

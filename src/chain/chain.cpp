@@ -3,12 +3,14 @@
 
 #include "read_time.h"
 
+#include "trireme/chain/cost_fields.h"
 #include "trireme/core/digest.h"
 #include "trireme/core/text.h"
 #include "trireme/io/terminal.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
+#include <type_traits>
 #include <utility>
 
 namespace trireme::chain {
@@ -18,54 +20,53 @@ constexpr std::string_view kFormat = "trireme-chain/1";
 constexpr Seconds kMaxTime{1e9};
 constexpr Bytes kMaxSum{std::int64_t{1} << 62};
 
-using TimeField = std::pair<std::string_view, Seconds LayerCost::*>;
-using SizeField = std::pair<std::string_view, Bytes LayerCost::*>;
-
-/// What a layer costs, in the order of the file.
-constexpr std::array<TimeField, 2> kTimes{
-    {{"forward_s", &LayerCost::forward}, {"backward_s", &LayerCost::backward}}};
-constexpr std::array<SizeField, 2> kRequiredSizes{
-    {{"output_bytes", &LayerCost::output}, {"tape_bytes", &LayerCost::tape}}};
-constexpr std::array<SizeField, 6> kOptionalSizes{
-    {{"forward_transient_bytes", &LayerCost::forward_transient},
-     {"tape_transient_bytes", &LayerCost::tape_transient},
-     {"backward_transient_bytes", &LayerCost::backward_transient},
-     {"parameter_bytes", &LayerCost::parameters},
-     {"gradient_bytes", &LayerCost::gradients},
-     {"optimizer_bytes", &LayerCost::optimizer}}};
-constexpr std::string_view kStateLine = "state_line_bytes";
-constexpr TimeField kUpdate{"update_s", &LayerCost::update};
-constexpr std::string_view kFrozen = "frozen_bytes", kTrained = "trained_bytes",
+constexpr std::string_view kStateLine = "state_line_bytes", kRetapeTime = "retape_s",
+                           kRetapeBytes = "retape_bytes",
+                           kWeightsTime = "backward_weights_s", kFrozen = "frozen_bytes",
+                           kTrained = "trained_bytes",
                            kTrainedGradients = "trained_gradient_bytes";
-constexpr std::string_view kRetapeTime = "retape_s";
-struct RetapeSize {
-  std::string_view key;
-  Bytes Retape::*field;
-  Bytes LayerCost::*whole;  ///< of a whole taped forward: the default
-  std::string_view most;    ///< what it may be, in words; see `capped`
-};
-constexpr std::array<RetapeSize, 3> kRetapeSizes{
-    {{"retape_bytes", &Retape::tape, &LayerCost::tape, "tape_bytes"},
-     {"retape_transient_bytes", &Retape::tape_transient, &LayerCost::tape_transient,
-      "tape_transient_bytes + tape_bytes - retape_bytes"},
-     {"retape_backward_transient_bytes", &Retape::backward_transient,
-      &LayerCost::backward_transient, "backward_transient_bytes + tape_bytes - retape_bytes"}}};
 
-constexpr std::string_view kWeightsTime = "backward_weights_s";
-struct SplitSize {
-  std::string_view key;
-  Bytes SplitBackward::*field;
+/// Reads the fields that it is walked through with, and remembers where they stood.
+class FieldReader {
+ public:
+  explicit FieldReader(io::MapReader& map) : map_(map) {}
+
+  void operator()(const CostField& field, Seconds& value) {
+    if (find(field)) value = read_time(*node(field.key));
+  }
+  void operator()(const CostField& field, Bytes& value) {
+    if (find(field)) value = node(field.key)->bytes();
+  }
+  /// Of a field that was walked through; nothing if it is not in the file.
+  const io::Node* node(std::string_view key) const {
+    const auto found = nodes_.find(key);
+    return found == nodes_.end() ? nullptr : &found->second;
+  }
+  /// Throws InputError for a field of walk_retape() or walk_split() without their time.
+  void require_beside(std::string_view time, const CostField& field) const {
+    if (node(field.key) != nullptr && node(time) == nullptr)
+      node(field.key)->fail(concat("needs ", time, " beside it"));
+  }
+
+ private:
+  bool find(const CostField& field) {
+    if (field.in == CostField::In::kEveryFile)
+      nodes_.emplace(field.key, map_.required(field.key));
+    else if (const auto found = map_.optional(field.key))
+      nodes_.emplace(field.key, *found);
+    return nodes_.contains(field.key);
+  }
+
+  io::MapReader& map_;
+  std::map<std::string_view, io::Node> nodes_;
 };
-constexpr std::array<SplitSize, 3> kSplitSizes{
-    {{"pending_bytes", &SplitBackward::pending},
-     {"backward_input_transient_bytes", &SplitBackward::input_transient},
-     {"backward_weights_transient_bytes", &SplitBackward::weights_transient}}};
 
 /// Adds the layer's sizes to `sum`; throws InputError when that gets too large to count with.
 LayerCost read_layer(const io::Node& node, int number, Bytes& sum);
-std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer);
-std::optional<SplitBackward> read_split(io::MapReader& map, const LayerCost& layer);
-void read_outer_weights(io::MapReader& map, LayerCost& layer);
+std::optional<Retape> read_retape(FieldReader& reader, const LayerCost& layer);
+std::optional<SplitBackward> read_split(FieldReader& reader, const LayerCost& layer);
+/// Throws InputError for weights that may leave and are more than the layer has.
+void require_parts(const FieldReader& reader, LayerCost& layer);
 void add(Bytes& sum, Bytes size, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
 
@@ -177,9 +178,11 @@ std::string digest(const Chain& chain) {
   nameless.name.clear();
   for (LayerCost& layer : nameless.layers) {
     layer.name.clear();
-    for (const auto& [key, field] : kTimes) layer.*field += Seconds(0);  // -0 becomes 0
-    if (layer.retape) layer.retape->time += Seconds(0);
-    if (layer.split) layer.split->weights += Seconds(0);
+    walk(
+        [](const CostField&, auto& value) {
+          value += std::remove_reference_t<decltype(value)>(0);  // -0 becomes 0
+        },
+        layer);
   }
   return trireme::digest(to_yaml(nameless));
 }
@@ -193,84 +196,88 @@ LayerCost read_layer(const io::Node& node, int number, Bytes& sum) {
 
   io::MapReader map(node.called(concat(place, " (", layer.name, ")")));
   map.required("name");
-  for (const auto& [key, field] : kTimes) layer.*field = read_time(map.required(key));
-  for (const auto& [key, field] : kRequiredSizes) layer.*field = map.required(key).bytes();
-  for (const auto& [key, field] : kOptionalSizes) {
-    if (const auto size = map.optional(key)) layer.*field = size->bytes();
-  }
-  for (const auto& [key, field] : kRequiredSizes) add(sum, layer.*field, node);
-  for (const auto& [key, field] : kOptionalSizes) add(sum, layer.*field, node);
-  if (const auto time = map.optional(kUpdate.first)) layer.update = read_time(*time);
-  layer.retape = read_retape(map, layer);
-  if (layer.retape) {
-    add(sum, layer.retape->tape_transient, node);
-    add(sum, layer.retape->backward_transient, node);
-  }
-  layer.split = read_split(map, layer);
-  if (layer.split)
-    for (const auto& [key, field] : kSplitSizes) add(sum, (*layer.split).*field, node);
-  read_outer_weights(map, layer);
+  // What is a part of something else counts with that.
+  const auto count = [&](const CostField& field, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const Bytes&>)
+      if (field.in != CostField::In::kSomeFiles && field.key != kRetapeBytes) add(sum, value, node);
+  };
+  FieldReader reader(map);
+  walk_whole(reader, layer);
+  walk_whole(count, std::as_const(layer));
+  layer.retape = read_retape(reader, layer);
+  if (layer.retape) walk_retape(count, std::as_const(*layer.retape));
+  layer.split = read_split(reader, layer);
+  if (layer.split) walk_split(count, std::as_const(*layer.split));
+  require_parts(reader, layer);
   map.finish();
   return layer;
 }
 
-void read_outer_weights(io::MapReader& map, LayerCost& layer) {
-  const auto part = [](const io::Node& node, Bytes whole, std::string_view name) {
-    if (node.bytes() > whole)
-      node.fail(concat("is ", node.found(), ", must be at most ", name, ", ", whole.count(),
-                       ": it is a part of them"));
-    return node.bytes();
+void require_parts(const FieldReader& reader, LayerCost& layer) {
+  const auto require = [&](std::string_view key, Bytes part, Bytes whole, std::string_view name) {
+    const io::Node* const node = reader.node(key);
+    if (node != nullptr && part > whole)
+      node->fail(concat("is ", node->found(), ", must be at most ", name, ", ", whole.count(),
+                        ": it is a part of them"));
   };
-  const auto frozen = map.optional(kFrozen);
-  const auto trained = map.optional(kTrained);
-  const auto gradients = map.optional(kTrainedGradients);
-  if (frozen) layer.frozen = part(*frozen, layer.parameters, "parameter_bytes");
-  if (trained) layer.trained = part(*trained, layer.parameters, "parameter_bytes");
-  if (layer.trained > Bytes(0)) layer.trained_gradients = layer.gradients;
-  if (gradients) layer.trained_gradients = part(*gradients, layer.gradients, "gradient_bytes");
-  if (gradients && layer.trained == Bytes(0))
+  require(kFrozen, layer.frozen, layer.parameters, "parameter_bytes");
+  require(kTrained, layer.trained, layer.parameters, "parameter_bytes");
+  require(kTrainedGradients, layer.trained_gradients, layer.gradients, "gradient_bytes");
+  const io::Node* const gradients = reader.node(kTrainedGradients);
+  if (gradients != nullptr && layer.trained == Bytes(0))
     gradients->fail(concat("needs ", kTrained, " above 0 beside it"));
+  if (gradients == nullptr && layer.trained > Bytes(0)) layer.trained_gradients = layer.gradients;
   if (layer.trained > Bytes(0) && layer.frozen > Bytes(0))
-    trained->fail(concat("stands beside ", kFrozen,
-                         ": of a layer that has frozen weights only these may leave the device; "
-                         "leave it out"));
+    reader.node(kTrained)->fail(
+        concat("stands beside ", kFrozen,
+               ": of a layer that has frozen weights only these may leave the device; leave it "
+               "out"));
 }
 
-std::optional<Retape> read_retape(io::MapReader& map, const LayerCost& layer) {
-  const auto time = map.optional(kRetapeTime);
-  Retape retape;
-  for (const auto& [key, field, whole, most] : kRetapeSizes) {
-    const auto size = map.optional(key);
-    if (size && !time) size->fail(concat("needs ", kRetapeTime, " beside it"));
-    retape.*field = size ? size->bytes() : layer.*whole;
-    const Bytes allowed = capped(retape, layer).*field;
-    if (retape.*field > allowed)
-      size->fail(concat("is ", size->found(), ", must be at most ", most, ", ", allowed.count(),
-                        ": it is a part of a forward, which never needs more than all of it; leave "
-                        "the retape out if this one does"));
-  }
-  if (!time) return std::nullopt;
-  retape.time = read_time(*time);
-  if (retape.time > layer.forward)
-    time->fail(concat("is ", time->found(), ", must be at most forward_s, ",
-                      to_text(layer.forward.count()), ": it is a part of a forward"));
-  return retape;
+/// What a part of a retape may be, in words; see `capped`.
+std::string_view most_of(std::string_view key) {
+  if (key == kRetapeBytes) return "tape_bytes";
+  return key == "retape_transient_bytes"
+             ? "tape_transient_bytes + tape_bytes - retape_bytes"
+             : "backward_transient_bytes + tape_bytes - retape_bytes";
 }
 
-std::optional<SplitBackward> read_split(io::MapReader& map, const LayerCost& layer) {
-  const auto time = map.optional(kWeightsTime);
+std::optional<Retape> read_retape(FieldReader& reader, const LayerCost& layer) {
+  LayerCost whole = layer;
+  whole.retape.reset();
+  Retape retape = whole.again();
+  walk_retape(reader, retape);
+  const auto require = [&](const CostField& field, const auto& value, const auto& most) {
+    reader.require_beside(kRetapeTime, field);
+    if (value <= most) return;
+    const io::Node& node = *reader.node(field.key);
+    if constexpr (std::is_same_v<decltype(value), const Bytes&>)
+      node.fail(concat("is ", node.found(), ", must be at most ", most_of(field.key), ", ",
+                       most.count(),
+                       ": it is a part of a forward, which never needs more than all of it; leave "
+                       "the retape out if this one does"));
+    else
+      node.fail(concat("is ", node.found(), ", must be at most forward_s, ",
+                       to_text(most.count()), ": it is a part of a forward"));
+  };
+  const Retape most = capped(retape, layer);
+  walk_retape(require, std::as_const(retape), most);
+  return reader.node(kRetapeTime) != nullptr ? std::optional(retape) : std::nullopt;
+}
+
+std::optional<SplitBackward> read_split(FieldReader& reader, const LayerCost& layer) {
   // What is not given is as much as it can be.
   SplitBackward split{.weights = {},
                       .pending = layer.tape + layer.output,
                       .input_transient = layer.backward_transient + layer.tape + layer.output,
                       .weights_transient = layer.gradients};
-  for (const auto& [key, field] : kSplitSizes) {
-    const auto size = map.optional(key);
-    if (size && !time) size->fail(concat("needs ", kWeightsTime, " beside it"));
-    if (size) split.*field = size->bytes();
-  }
-  if (!time) return std::nullopt;
-  split.weights = read_time(*time);
+  walk_split(reader, split);
+  const auto require = [&](const CostField& field, const auto&) {
+    reader.require_beside(kWeightsTime, field);
+  };
+  walk_split(require, std::as_const(split));
+  const io::Node* const time = reader.node(kWeightsTime);
+  if (time == nullptr) return std::nullopt;
   if (split.weights > layer.backward)
     time->fail(concat("is ", time->found(), ", must be at most backward_s, ",
                       to_text(layer.backward.count()), ": it is a part of a backward"));
@@ -285,28 +292,15 @@ void add(Bytes& sum, Bytes size, const io::Node& node) {
 
 std::string layer_line(const LayerCost& layer) {
   std::string line = concat("  - {name: ", io::yaml_text(layer.name));
-  for (const auto& [key, field] : kTimes)
-    line += concat(", ", key, ": ", to_text((layer.*field).count()));
-  for (const auto& [key, field] : kRequiredSizes)
-    line += concat(", ", key, ": ", (layer.*field).count());
-  for (const auto& [key, field] : kOptionalSizes)
-    line += concat(", ", key, ": ", (layer.*field).count());
-  if (layer.update > Seconds(0))
-    line += concat(", ", kUpdate.first, ": ", to_text(layer.update.count()));
-  if (layer.frozen > Bytes(0)) line += concat(", ", kFrozen, ": ", layer.frozen.count());
-  if (layer.trained > Bytes(0))
-    line += concat(", ", kTrained, ": ", layer.trained.count(), ", ", kTrainedGradients, ": ",
-                   layer.trained_gradients.count());
-  if (layer.retape) {
-    line += concat(", ", kRetapeTime, ": ", to_text(layer.retape->time.count()));
-    for (const auto& [key, field, whole, most] : kRetapeSizes)
-      line += concat(", ", key, ": ", ((*layer.retape).*field).count());
-  }
-  if (layer.split) {
-    line += concat(", ", kWeightsTime, ": ", to_text(layer.split->weights.count()));
-    for (const auto& [key, field] : kSplitSizes)
-      line += concat(", ", key, ": ", ((*layer.split).*field).count());
-  }
+  const auto write = [&](const CostField& field, const auto& value) {
+    if (is_left_out(field, value.count() == 0, layer)) return;
+    line += concat(", ", field.key, ": ");
+    if constexpr (std::is_same_v<decltype(value), const Seconds&>)
+      line += to_text(value.count());
+    else
+      line += concat(value.count());
+  };
+  walk(write, layer);
   return line + "}\n";
 }
 

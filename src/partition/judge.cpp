@@ -6,12 +6,14 @@
 #include "streamed_layers.h"
 #include "update_place.h"
 
+#include "trireme/chain/cost_fields.h"
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
 #include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 namespace trireme::partition {
@@ -139,12 +141,11 @@ int in_flight(const Question& question, int stage) {
 
 chain::Chain at_speed(const chain::Chain& chain, double speed) {
   chain::Chain timed = chain;
-  for (chain::LayerCost& layer : timed.layers) {
-    layer.forward = layer.forward / speed;
-    layer.backward = layer.backward / speed;
-    if (layer.retape) layer.retape->time = layer.retape->time / speed;
-    if (layer.split) layer.split->weights = layer.split->weights / speed;
-  }
+  const auto slow_down = [&](const chain::CostField& field, auto& value) {
+    if constexpr (std::is_same_v<decltype(value), Seconds&>)
+      if (field.grows == chain::Grows::kPass) value = value / speed;
+  };
+  for (chain::LayerCost& layer : timed.layers) chain::walk(slow_down, layer);
   return timed;
 }
 

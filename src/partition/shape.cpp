@@ -3,11 +3,13 @@
 
 #include "stage_policy.h"
 
+#include "trireme/chain/cost_fields.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 namespace trireme::partition {
@@ -26,20 +28,6 @@ struct Summed {
 /// Of all replicas of rank k the slowest.
 Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k,
                         const Summed& summed);
-
-/// What `between` and `bytes` make of two layers' split backwards, where both have one.
-template <class Between, class BytesBetween>
-std::optional<chain::SplitBackward> split_between(const chain::LayerCost& from,
-                                                  const chain::LayerCost& to, Seconds backward,
-                                                  Between between, BytesBetween bytes) {
-  if (!from.split || !to.split) return std::nullopt;
-  const chain::SplitBackward &less = *from.split, &more = *to.split;
-  return chain::SplitBackward{
-      .weights = std::min(backward, Seconds(between(less.weights.count(), more.weights.count()))),
-      .pending = bytes(less.pending, more.pending),
-      .input_transient = bytes(less.input_transient, more.input_transient),
-      .weights_transient = bytes(less.weights_transient, more.weights_transient)};
-}
 
 }  // namespace
 
@@ -109,24 +97,19 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
   const auto scale = [by](Bytes& size) {
     size = Bytes(static_cast<Bytes::rep>(std::ceil(by * static_cast<double>(size.count()))));
   };
+  const auto grow = [&](const chain::CostField& field, auto& value) {
+    if (field.grows != chain::Grows::kPass && field.grows != chain::Grows::kValues) return;
+    if constexpr (std::is_same_v<decltype(value), Bytes&>)
+      scale(value);
+    else
+      value = value * by;
+  };
   chain::Chain scaled = chain;
   scale(scaled.input);
   for (chain::LayerCost& layer : scaled.layers) {
-    layer.forward = layer.forward * by;
-    layer.backward = layer.backward * by;
-    for (Bytes* const size : {&layer.output, &layer.tape, &layer.forward_transient,
-                              &layer.tape_transient, &layer.backward_transient})
-      scale(*size);
-    if (layer.split) {
-      layer.split->weights = layer.split->weights * by;
-      for (Bytes* const size : {&layer.split->pending, &layer.split->input_transient}) scale(*size);
-    }
-    if (!layer.retape) continue;
-    layer.retape->time = layer.retape->time * by;
-    for (Bytes* const size :
-         {&layer.retape->tape, &layer.retape->tape_transient, &layer.retape->backward_transient})
-      scale(*size);
-    layer.retape = chain::capped(*layer.retape, layer);  // every size was rounded up by itself
+    chain::walk(grow, layer);
+    // Every size was rounded up by itself.
+    if (layer.retape) layer.retape = chain::capped(*layer.retape, layer);
   }
   return scaled;
 }
@@ -139,35 +122,29 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
   const auto between = [way](double from, double to) {
     return std::max(0.0, from + way * (to - from));
   };
-  const auto bytes = [&](Bytes from, Bytes to) {
-    return Bytes(static_cast<Bytes::rep>(
-        std::ceil(between(static_cast<double>(from.count()), static_cast<double>(to.count())))));
+  const auto on_line = [&]<class Number>(Number from, Number to) {
+    const double number =
+        between(static_cast<double>(from.count()), static_cast<double>(to.count()));
+    if constexpr (std::is_same_v<Number, Bytes>)
+      return Bytes(static_cast<Bytes::rep>(std::ceil(number)));
+    else
+      return Seconds(number);
   };
   chain::Chain chain = a.chain;
-  chain.input = bytes(a.chain.input, b.chain.input);
+  chain.input = on_line(a.chain.input, b.chain.input);
   for (std::size_t i = 0; i < chain.layers.size(); ++i) {
     const chain::LayerCost &from = a.chain.layers[i], &to = b.chain.layers[i];
     chain::LayerCost& layer = chain.layers[i];
-    for (Seconds chain::LayerCost::*const time :
-         {&chain::LayerCost::forward, &chain::LayerCost::backward, &chain::LayerCost::update})
-      layer.*time = Seconds(between((from.*time).count(), (to.*time).count()));
-    for (Bytes chain::LayerCost::*const size :
-         {&chain::LayerCost::output, &chain::LayerCost::tape, &chain::LayerCost::forward_transient,
-          &chain::LayerCost::tape_transient, &chain::LayerCost::backward_transient,
-          &chain::LayerCost::parameters, &chain::LayerCost::gradients,
-          &chain::LayerCost::optimizer})
-      layer.*size = bytes(from.*size, to.*size);
-    layer.split = split_between(from, to, layer.backward, between, bytes);
-    layer.retape.reset();
-    if (!from.retape || !to.retape) continue;
-    const chain::Retape &less = *from.retape, &more = *to.retape;
+    if (!to.retape) layer.retape.reset();
+    if (!to.split) layer.split.reset();
+    chain::walk(
+        [&](const chain::CostField&, auto& value, const auto& less, const auto& more) {
+          value = on_line(less, more);
+        },
+        layer, from, to);
     // Beyond the two, lines may cross what bounds them between.
-    layer.retape = chain::capped(
-        {.time = Seconds(between(less.time.count(), more.time.count())),
-         .tape = bytes(less.tape, more.tape),
-         .tape_transient = bytes(less.tape_transient, more.tape_transient),
-         .backward_transient = bytes(less.backward_transient, more.backward_transient)},
-        layer);
+    if (layer.retape) layer.retape = chain::capped(*layer.retape, layer);
+    if (layer.split) layer.split->weights = std::min(layer.backward, layer.split->weights);
   }
   return chain;
 }

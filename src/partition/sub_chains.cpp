@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sub_chains.h"
 
+#include "trireme/chain/cost_fields.h"
+
 #include <cstddef>
 #include <map>
+#include <type_traits>
 
 namespace trireme::partition {
 namespace {
@@ -15,19 +18,19 @@ std::size_t at(int i) {
 
 /// What solvers see of a layer, in numbers.
 std::vector<double> seen_of(const chain::LayerCost& layer) {
-  std::vector<double> numbers{layer.forward.count(), layer.backward.count()};
-  std::vector<Bytes> sizes{layer.output, layer.tape, layer.forward_transient, layer.tape_transient,
-                           layer.backward_transient};
-  if (layer.retape) {
-    numbers.push_back(layer.retape->time.count());
-    sizes.insert(sizes.end(), {layer.retape->tape, layer.retape->tape_transient,
-                               layer.retape->backward_transient});
-  }
-  for (const Bytes size : sizes) {
-    // Both halves: a double holds 53 bits.
-    numbers.push_back(static_cast<double>(size.count() >> 31));
-    numbers.push_back(static_cast<double>(size.count() & 0x7FFFFFFF));
-  }
+  std::vector<double> numbers;
+  const auto see = [&](const chain::CostField& field, const auto& value) {
+    if (field.grows != chain::Grows::kPass && field.grows != chain::Grows::kValues) return;
+    if constexpr (std::is_same_v<decltype(value), const Bytes&>) {
+      // Both halves: a double holds 53 bits.
+      numbers.push_back(static_cast<double>(value.count() >> 31));
+      numbers.push_back(static_cast<double>(value.count() & 0x7FFFFFFF));
+    } else {
+      numbers.push_back(value.count());
+    }
+  };
+  chain::walk_whole(see, layer);
+  if (layer.retape) chain::walk_retape(see, *layer.retape);
   return numbers;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/profile/text.h"
 
+#include "trireme/chain/cost_fields.h"
 #include "trireme/core/text.h"
 #include "trireme/io/node.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace trireme::profile {
 namespace {
@@ -18,11 +20,7 @@ struct Group {
 std::vector<Group> groups_of(const chain::Chain& chain);
 chain::LayerCost sums_of(const chain::Chain& chain);
 std::vector<std::string> row_of(const std::string& name, const chain::LayerCost& cost);
-/// The fields of weights that may leave, if there are any.
-std::string may_leave_json(const chain::LayerCost& layer);
-/// Fields of a retape, if there is one.
-std::string retape_json(const chain::LayerCost& layer);
-std::string split_json(const chain::LayerCost& layer);
+std::string layer_json(const chain::LayerCost& layer);
 
 }  // namespace
 
@@ -47,19 +45,7 @@ std::string to_table(const chain::Chain& chain) {
 
 std::string to_json(const chain::Chain& chain) {
   std::vector<std::string> layers;
-  for (const chain::LayerCost& layer : chain.layers) {
-    layers.push_back(concat(
-        "{\"name\": ", io::json_text(layer.name), ", \"forward_s\": ",
-        to_text(layer.forward.count()), ", \"backward_s\": ", to_text(layer.backward.count()),
-        ", \"output_bytes\": ", layer.output.count(), ", \"tape_bytes\": ", layer.tape.count(),
-        ", \"forward_transient_bytes\": ", layer.forward_transient.count(),
-        ", \"tape_transient_bytes\": ", layer.tape_transient.count(),
-        ", \"backward_transient_bytes\": ", layer.backward_transient.count(),
-        ", \"parameter_bytes\": ", layer.parameters.count(), ", \"gradient_bytes\": ",
-        layer.gradients.count(), ", \"optimizer_bytes\": ", layer.optimizer.count(),
-        ", \"update_s\": ", to_text(layer.update.count()), may_leave_json(layer),
-        retape_json(layer), split_json(layer), "}"));
-  }
+  for (const chain::LayerCost& layer : chain.layers) layers.push_back(layer_json(layer));
   return concat("{\"format\": \"trireme-chain/1\", \"name\": ", io::json_text(chain.name),
                 ", \"input_bytes\": ", chain.input.count(), ", \"layers\": [", join(layers, ", "),
                 "]}");
@@ -87,20 +73,12 @@ std::vector<Group> groups_of(const chain::Chain& chain) {
 chain::LayerCost sums_of(const chain::Chain& chain) {
   chain::LayerCost sums;
   Seconds again{0};
+  const auto add = [](const chain::CostField&, auto& sum, const auto& value) { sum += value; };
   for (const chain::LayerCost& layer : chain.layers) {
-    sums.forward += layer.forward;
-    sums.backward += layer.backward;
-    sums.output += layer.output;
-    sums.tape += layer.tape;
-    sums.parameters += layer.parameters;
-    sums.gradients += layer.gradients;
-    sums.optimizer += layer.optimizer;
-    sums.update += layer.update;
+    if (layer.split && !sums.split) sums.split.emplace();
+    chain::walk_whole(add, sums, layer);
+    if (layer.split) chain::walk_split(add, *sums.split, *layer.split);
     again += layer.again().time;
-    if (!layer.split) continue;
-    if (!sums.split) sums.split.emplace();
-    sums.split->weights += layer.split->weights;
-    sums.split->pending += layer.split->pending;
   }
   sums.retape = chain::Retape{.time = again};
   return sums;
@@ -124,28 +102,18 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
           cost.split ? to_text(cost.split->pending) : "-"};
 }
 
-std::string may_leave_json(const chain::LayerCost& layer) {
-  if (layer.frozen > Bytes(0)) return concat(", \"frozen_bytes\": ", layer.frozen.count());
-  if (layer.trained == Bytes(0)) return "";
-  return concat(", \"trained_bytes\": ", layer.trained.count(),
-                ", \"trained_gradient_bytes\": ", layer.trained_gradients.count());
-}
-
-std::string retape_json(const chain::LayerCost& layer) {
-  if (!layer.retape) return "";
-  return concat(
-      ", \"retape_s\": ", to_text(layer.retape->time.count()),
-      ", \"retape_bytes\": ", layer.retape->tape.count(),
-      ", \"retape_transient_bytes\": ", layer.retape->tape_transient.count(),
-      ", \"retape_backward_transient_bytes\": ", layer.retape->backward_transient.count());
-}
-
-std::string split_json(const chain::LayerCost& layer) {
-  if (!layer.split) return "";
-  return concat(", \"backward_weights_s\": ", to_text(layer.split->weights.count()),
-                ", \"pending_bytes\": ", layer.split->pending.count(),
-                ", \"backward_input_transient_bytes\": ", layer.split->input_transient.count(),
-                ", \"backward_weights_transient_bytes\": ", layer.split->weights_transient.count());
+std::string layer_json(const chain::LayerCost& layer) {
+  std::string json = concat("{\"name\": ", io::json_text(layer.name));
+  const auto write = [&](const chain::CostField& field, const auto& value) {
+    if (chain::is_left_out(field, value.count() == 0, layer)) return;
+    json += concat(", \"", field.key, "\": ");
+    if constexpr (std::is_same_v<decltype(value), const Seconds&>)
+      json += to_text(value.count());
+    else
+      json += concat(value.count());
+  };
+  chain::walk(write, layer);
+  return json + "}";
 }
 
 }  // namespace

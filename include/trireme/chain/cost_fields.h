@@ -1,0 +1,80 @@
+// Every number of a layer's cost, once: who scales, compares, adds, reads or writes all of them
+// walks through these lists.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/chain/chain.h"
+
+#include <string_view>
+
+namespace trireme::chain {
+
+/// What a number grows with.
+enum class Grows {
+  kPass,     ///< a time: with the examples of a micro-batch, and as its rank is slower
+  kUpdate,   ///< a time that no micro-batch changes
+  kValues,   ///< bytes: with the examples of a micro-batch
+  kWeights,  ///< bytes that no micro-batch changes
+};
+
+struct CostField {
+  std::string_view key;  ///< in files
+  Grows grows;
+  /// Whether a file must say it, and whether it is written where it is 0.
+  enum class In { kEveryFile, kMostFiles, kSomeFiles } in = In::kMostFiles;
+};
+
+/// Calls visit(field, number...) for each number of `cost`..., which are all const or none, in the
+/// order of files; the optional parts of a cost are walked through by themselves.
+template <class Visit, class... Costs>
+void walk_whole(Visit&& visit, Costs&... cost) {
+  using enum Grows;
+  using enum CostField::In;
+  visit(CostField{"forward_s", kPass, kEveryFile}, cost.forward...);
+  visit(CostField{"backward_s", kPass, kEveryFile}, cost.backward...);
+  visit(CostField{"output_bytes", kValues, kEveryFile}, cost.output...);
+  visit(CostField{"tape_bytes", kValues, kEveryFile}, cost.tape...);
+  visit(CostField{"forward_transient_bytes", kValues}, cost.forward_transient...);
+  visit(CostField{"tape_transient_bytes", kValues}, cost.tape_transient...);
+  visit(CostField{"backward_transient_bytes", kValues}, cost.backward_transient...);
+  visit(CostField{"parameter_bytes", kWeights}, cost.parameters...);
+  visit(CostField{"gradient_bytes", kWeights}, cost.gradients...);
+  visit(CostField{"optimizer_bytes", kWeights}, cost.optimizer...);
+  visit(CostField{"update_s", kUpdate, kSomeFiles}, cost.update...);
+  visit(CostField{"frozen_bytes", kWeights, kSomeFiles}, cost.frozen...);
+  visit(CostField{"trained_bytes", kWeights, kSomeFiles}, cost.trained...);
+  visit(CostField{"trained_gradient_bytes", kWeights, kSomeFiles}, cost.trained_gradients...);
+}
+
+template <class Visit, class... Retapes>
+void walk_retape(Visit&& visit, Retapes&... retape) {
+  visit(CostField{"retape_s", Grows::kPass}, retape.time...);
+  visit(CostField{"retape_bytes", Grows::kValues}, retape.tape...);
+  visit(CostField{"retape_transient_bytes", Grows::kValues}, retape.tape_transient...);
+  visit(CostField{"retape_backward_transient_bytes", Grows::kValues}, retape.backward_transient...);
+}
+
+template <class Visit, class... Splits>
+void walk_split(Visit&& visit, Splits&... split) {
+  visit(CostField{"backward_weights_s", Grows::kPass}, split.weights...);
+  visit(CostField{"pending_bytes", Grows::kValues}, split.pending...);
+  visit(CostField{"backward_input_transient_bytes", Grows::kValues}, split.input_transient...);
+  visit(CostField{"backward_weights_transient_bytes", Grows::kWeights}, split.weights_transient...);
+}
+
+/// All three, an optional part where every one of `cost`... has it.
+template <class Visit, class... Costs>
+void walk(Visit&& visit, Costs&... cost) {
+  walk_whole(visit, cost...);
+  if ((cost.retape.has_value() && ...)) walk_retape(visit, *cost.retape...);
+  if ((cost.split.has_value() && ...)) walk_split(visit, *cost.split...);
+}
+
+/// Whether a file of this layer leaves the field out, which `is_zero` or is not.
+inline bool is_left_out(const CostField& field, bool is_zero, const LayerCost& layer) {
+  // Without a word gradients go with all weights that do.
+  const bool must_be_said = field.key == "trained_gradient_bytes" && layer.trained > Bytes(0);
+  return field.in == CostField::In::kSomeFiles && is_zero && !must_be_said;
+}
+
+}  // namespace trireme::chain
