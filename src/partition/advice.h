@@ -5,7 +5,7 @@
 #include "stage_policy.h"
 #include "stage_room.h"
 
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 #include "trireme/plan/plan.h"
 
 #include <string>

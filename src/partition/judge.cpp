@@ -19,22 +19,22 @@
 namespace trireme::partition {
 namespace {
 
-plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const FixedBytes& fixed,
+plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix);
-plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program);
-plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank,
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
                                 const simulate::CopyLanes& lanes,
                                 const program::StageProgram& program);
 /// Leaves out what the plan says of updates among passes where it has none.
 void with_updates_that_are(plan::Plan& plan);
 /// Simulates the plan, which then has its predictions, or says why it cannot run.
-std::optional<std::string> fault_of(const Question& question, Judged& judged);
+std::optional<std::string> fault_of(const Problem& problem, Judged& judged);
 /// Whether every rank has room for what it needs there.
-bool is_within(const Question& question, const simulate::Simulation& simulation);
+bool is_within(const Problem& problem, const simulate::Simulation& simulation);
 /// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
 /// the first one, where what moves may have to wait for who receives it.
-bool waits_in_first_step(const Question& question, const Judged& judged);
+bool waits_in_first_step(const Problem& problem, const Judged& judged);
 /// Of the programs of a stage, its own first, over the mix's cycle.
 plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix);
 
@@ -49,18 +49,18 @@ Bytes static_bytes(const chain::Chain& chain, int first, int last) {
   return sum;
 }
 
-Bytes static_bytes(const Question& question, const LayerRuns& runs) {
+Bytes static_bytes(const Problem& problem, const LayerRuns& runs) {
   Bytes sum;
-  for (const auto& [first, last] : runs) sum += static_bytes(question.chain, first, last);
-  return question.shared_bytes ? sum - question.shared_bytes(runs).all() : sum;
+  for (const auto& [first, last] : runs) sum += static_bytes(problem.chain, first, last);
+  return problem.shared_bytes ? sum - problem.shared_bytes(runs).all() : sum;
 }
 
-void shard_optimizer(Question& question) {
-  const int shards = question.replicas;
-  question.optimizer_shards = shards;
-  question.chain = chain::sharded(std::move(question.chain), shards);
-  if (!question.shared_bytes || shards == 1) return;
-  question.shared_bytes = [all = std::move(question.shared_bytes), shards](const LayerRuns& runs) {
+void shard_optimizer(Problem& problem) {
+  const int shards = problem.replicas;
+  problem.optimizer_shards = shards;
+  problem.chain = chain::sharded(std::move(problem.chain), shards);
+  if (!problem.shared_bytes || shards == 1) return;
+  problem.shared_bytes = [all = std::move(problem.shared_bytes), shards](const LayerRuns& runs) {
     chain::SharedBytes shared = all(runs);
     shared.optimizer = Bytes(shared.optimizer.count() / shards);
     return shared;
@@ -80,8 +80,8 @@ FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs
           .outside = chain::state_room(question.chain, state, away) + streamed.outside};
 }
 
-simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
-  std::vector<LayerRuns> runs(question.platform.ranks.size());
+simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
+  std::vector<LayerRuns> runs(problem.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
     runs[static_cast<std::size_t>(stage.rank)].emplace_back(stage.program.first_layer,
                                                             stage.program.last_layer);
@@ -93,43 +93,43 @@ simulate::Setting setting_of(const Question& question, const plan::Plan& plan) {
   windows.resize(runs.size());
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
-    fixed.push_back(static_bytes(question, runs[rank]) - away[rank] -
-                    saved_bytes(question.chain, streamed[rank], plan.weights_at_once) +
+    fixed.push_back(static_bytes(problem, runs[rank]) - away[rank] -
+                    saved_bytes(problem.chain, streamed[rank], plan.weights_at_once) +
                     windows[rank]);
-  return {.chain = &question.chain,
-          .platform = &question.platform,
+  return {.chain = &problem.chain,
+          .platform = &problem.platform,
           .static_bytes = std::move(fixed),
           .optimizer_away = std::move(away),
           .update_window = plan.update_window,
-          .streamed = plan::streamed_weights(plan, question.chain),
+          .streamed = plan::streamed_weights(plan, problem.chain),
           .weights_at_once = plan.weights_at_once,
-          .replicas = question.replicas,
+          .replicas = problem.replicas,
           .optimizer_shards = plan.optimizer_shards};
 }
 
-simulate::Simulation simulated(const Question& question, const plan::Plan& plan,
+simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
                                simulate::Detail detail) {
   simulate::Simulation simulation =
-      simulate::simulate(plan::compile(plan), setting_of(question, plan), detail);
+      simulate::simulate(plan::compile(plan), setting_of(problem, plan), detail);
   ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
   return simulation;
 }
 
-Bytes keep_all_budget(const Question& question) {
-  const int last = question.chain.length();
-  const simulate::Replay replay = simulate::replay(question.chain, program::keep_all(1, last));
+Bytes keep_all_budget(const Problem& problem) {
+  const int last = problem.chain.length();
+  const simulate::Replay replay = simulate::replay(problem.chain, program::keep_all(1, last));
   ensure(!replay.fault, "a program that keeps everything is legal");
-  return replay.peak + static_bytes(question, {{1, last}});
+  return replay.peak + static_bytes(problem, {{1, last}});
 }
 
-Seconds ideal_step(const Question& question) {
+Seconds ideal_step(const Problem& problem) {
   Seconds pass;
-  for (const chain::LayerCost& layer : question.chain.layers)
+  for (const chain::LayerCost& layer : problem.chain.layers)
     pass += layer.forward + layer.backward;
   double speed = 0;
-  for (int k = 0; k < question.stages; ++k)
-    speed += question.platform.ranks[static_cast<std::size_t>(k)].speed;
-  return pass * (question.micro_batches / speed);
+  for (int k = 0; k < problem.stages; ++k)
+    speed += problem.platform.ranks[static_cast<std::size_t>(k)].speed;
+  return pass * (problem.micro_batches / speed);
 }
 
 int in_flight(const Question& question, int stage) {
@@ -192,21 +192,21 @@ std::optional<Judged> judged(const Question& question, const std::string& solver
   return result;
 }
 
-std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan) {
-  std::vector<Bytes> always(question.platform.ranks.size());
+std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan) {
+  std::vector<Bytes> always(problem.platform.ranks.size());
   for (plan::StagePlan& stage : plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
-    stage.budget = question.platform.ranks[rank].memory;
+    stage.budget = problem.platform.ranks[rank].memory;
     always[rank] += stage.static_bytes;
     if (stage.budget > Bytes(0) && always[rank] > stage.budget) return std::nullopt;
   }
   Judged result{.plan = std::move(plan), .simulation = {}};
-  if (fault_of(question, result) || !is_within(question, result.simulation)) return std::nullopt;
-  const simulate::Setting setting = setting_of(question, result.plan);
+  if (fault_of(problem, result) || !is_within(problem, result.simulation)) return std::nullopt;
+  const simulate::Setting setting = setting_of(problem, result.plan);
   if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
   // Weights that are streamed may meet in a validation as in no step: the last layer's and the
   // first one's.
-  if (!is_within(question, simulate::simulate(validation_of(result.plan), setting,
+  if (!is_within(problem, simulate::simulate(validation_of(result.plan), setting,
                                               simulate::Detail::kFigures)))
     return std::nullopt;
   return std::move(result.plan);
@@ -217,12 +217,12 @@ program::Program validation_of(const plan::Plan& plan) {
   return plan::compile_forwards(plan, groups * plan.group);
 }
 
-plan::StagePrediction predicted_alone(const Question& question, const plan::StagePlan& stage) {
-  const chain::RankSpec& rank = question.platform.ranks[static_cast<std::size_t>(stage.rank)];
+plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage) {
+  const chain::RankSpec& rank = problem.platform.ranks[static_cast<std::size_t>(stage.rank)];
   std::vector<plan::StagePrediction> each;
   for (const program::StageProgram* const program : stage.mix.programs(stage.program))
     each.push_back(
-        predicted(question, rank, {.out = rank.out, .in = rank.in, .budget = {}}, *program));
+        predicted(problem, rank, {.out = rank.out, .in = rank.in, .budget = {}}, *program));
   return mean(each, stage.mix);
 }
 
@@ -230,18 +230,18 @@ Bytes needed(const simulate::RankResult& rank) {
   return std::max(rank.peak.size, rank.at_once);
 }
 
-std::vector<Bytes> excess(const Question& question, const simulate::Simulation& simulation) {
+std::vector<Bytes> excess(const Problem& problem, const simulate::Simulation& simulation) {
   std::vector<Bytes> over;
   for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
-    const Bytes memory = question.platform.ranks[k].memory;
+    const Bytes memory = problem.platform.ranks[k].memory;
     const Bytes more = needed(simulation.ranks[k]) - memory;
     over.push_back(memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
   }
   return over;
 }
 
-void require_valid(const Question& question, const plan::Plan& plan) {
-  const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
+void require_valid(const Problem& problem, const plan::Plan& plan) {
+  const auto fault = simulate::validate(plan::compile(plan), setting_of(problem, plan));
   ensure(!fault, fault ? simulate::to_text(*fault) : "");
 }
 
@@ -257,12 +257,12 @@ void with_updates_that_are(plan::Plan& plan) {
     plan.update_window = Bytes(0);
 }
 
-std::optional<std::string> fault_of(const Question& question, Judged& judged) {
+std::optional<std::string> fault_of(const Problem& problem, Judged& judged) {
   plan::Plan& plan = judged.plan;
-  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(question, plan),
+  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
                                          simulate::Detail::kFigures);
   if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
-  if (waits_in_first_step(question, judged)) return "ranks wait in a circle in the first step";
+  if (waits_in_first_step(problem, judged)) return "ranks wait in a circle in the first step";
   plan.step = judged.simulation.step;
   plan.bubble = judged.simulation.bubble;
   plan.recompute = judged.simulation.recompute;
@@ -273,10 +273,10 @@ std::optional<std::string> fault_of(const Question& question, Judged& judged) {
   return std::nullopt;
 }
 
-bool is_within(const Question& question, const simulate::Simulation& simulation) {
+bool is_within(const Problem& problem, const simulate::Simulation& simulation) {
   if (simulation.fault) return false;
   for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
-    const chain::RankSpec& rank = question.platform.ranks[k];
+    const chain::RankSpec& rank = problem.platform.ranks[k];
     const simulate::RankResult& ran = simulation.ranks[k];
     if (ran.outer.all() > rank.outer()) return false;
     if (rank.memory > Bytes(0) && needed(ran) > rank.memory) return false;
@@ -284,51 +284,51 @@ bool is_within(const Question& question, const simulate::Simulation& simulation)
   return true;
 }
 
-bool waits_in_first_step(const Question& question, const Judged& judged) {
+bool waits_in_first_step(const Problem& problem, const Judged& judged) {
   if (judged.plan.turns.empty() ||
       std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
                    [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))
     return false;
-  simulate::Setting setting = setting_of(question, judged.plan);
+  simulate::Setting setting = setting_of(problem, judged.plan);
   setting.is_first_step = true;
   return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kFigures)
       .fault.has_value();
 }
 
-plan::StagePlan stage_of(const Question& question, int rank, int in_flight, const FixedBytes& fixed,
+plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
                          program::StageProgram program, program::Mix mix) {
-  const chain::RankSpec& spec = question.platform.ranks[static_cast<std::size_t>(rank)];
+  const chain::RankSpec& spec = problem.platform.ranks[static_cast<std::size_t>(rank)];
   plan::StagePlan stage;
   stage.rank = rank;
   stage.in_flight = in_flight;
   stage.budget = spec.memory;
   stage.static_bytes = fixed.held;
   stage.optimizer_away = fixed.optimizer_away;
-  stage.program = program::with_retapes(std::move(program), question.chain);
-  std::vector<plan::StagePrediction> each{predicted(question, spec, fixed.held, stage.program)};
+  stage.program = program::with_retapes(std::move(program), problem.chain);
+  std::vector<plan::StagePrediction> each{predicted(problem, spec, fixed.held, stage.program)};
   for (program::StageProgram& other : mix.others) {
-    other = program::with_retapes(std::move(other), question.chain);
-    each.push_back(predicted(question, spec, fixed.held, other));
+    other = program::with_retapes(std::move(other), problem.chain);
+    each.push_back(predicted(problem, spec, fixed.held, other));
   }
   stage.predicted = mean(each, mix);
   stage.mix = std::move(mix);
   return stage;
 }
 
-plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank, Bytes fixed,
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank, Bytes fixed,
                                 const program::StageProgram& program) {
   simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
   // Only alone on its rank a micro-batch waits for room as replay does.
-  if (question.stages == 1 && rank.memory > Bytes(0)) lanes.budget = rank.memory - fixed;
-  return predicted(question, rank, lanes, program);
+  if (problem.stages == 1 && rank.memory > Bytes(0)) lanes.budget = rank.memory - fixed;
+  return predicted(problem, rank, lanes, program);
 }
 
-plan::StagePrediction predicted(const Question& question, const chain::RankSpec& rank,
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
                                 const simulate::CopyLanes& lanes,
                                 const program::StageProgram& program) {
   const simulate::Replay replay =
-      rank.speed == 1 ? simulate::replay(question.chain, program, lanes)
-                      : simulate::replay(at_speed(question.chain, rank.speed), program, lanes);
+      rank.speed == 1 ? simulate::replay(problem.chain, program, lanes)
+                      : simulate::replay(at_speed(problem.chain, rank.speed), program, lanes);
   ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
   return {.forward = replay.forward,
           .backward = replay.backward,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
 
@@ -52,20 +52,20 @@ program::Program validation_of(const plan::Plan& plan);
 
 /// A plan that was made for other budgets, with those of the question and the simulator's
 /// predictions for them; nothing where it needs more, in a step or in a validation.
-std::optional<plan::Plan> on_budgets(const Question& question, plan::Plan plan);
+std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan);
 
 /// What replay says of a micro-batch alone on its stage's rank, with all the room that its copies
 /// want.
-plan::StagePrediction predicted_alone(const Question& question, const plan::StagePlan& stage);
+plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage);
 
 /// What a rank must have: the simulator's peak, and what the validator looks at, which may be more
 /// where a copy in waits for room.
 Bytes needed(const simulate::RankResult& rank);
 
 /// By how much each rank needs more than its budget, nothing where it has none.
-std::vector<Bytes> excess(const Question& question, const simulate::Simulation& simulation);
+std::vector<Bytes> excess(const Problem& problem, const simulate::Simulation& simulation);
 
 /// Throws LogicError with the validator's reason if the plan may not run or is over a budget.
-void require_valid(const Question& question, const plan::Plan& plan);
+void require_valid(const Problem& problem, const plan::Plan& plan);
 
 }  // namespace trireme::partition

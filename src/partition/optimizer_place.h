@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 
 #include <optional>
 

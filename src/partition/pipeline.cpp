@@ -98,7 +98,7 @@ class Pipeline {
 /// Too slow to be asked about every stage that a cut could make.
 bool is_costly(const std::string& name) {
   const std::optional<solve::Traits> traits = solve::traits_of(name);
-  return traits && traits->effort > solve::Effort::kLength && !has_policy_of_its_own(name);
+  return traits && traits->growth > solve::Growth::kLength && !has_policy_of_its_own(name);
 }
 
 /// Of those whose labels begin with one of these.

@@ -84,11 +84,6 @@ std::optional<Answer> quick_plan(const Question& question) {
   return for_chain(question.chain, put_behind(question, able_to_take_turns(searched(*asked))));
 }
 
-bool is_joint(const std::string& solver) {
-  const std::vector<std::string>& names = joint_solver_names();
-  return std::find(names.begin(), names.end(), solver.substr(0, solver.find(' '))) != names.end();
-}
-
 Tried try_alone(const Question& question, const std::string& solver) {
   require_sound(question);
   return try_to(solver, [&] {

@@ -41,6 +41,11 @@ const std::vector<std::string>& joint_solver_names() {
   return kNames;
 }
 
+bool is_joint(const std::string& solver) {
+  const std::vector<std::string>& names = joint_solver_names();
+  return std::find(names.begin(), names.end(), solver.substr(0, solver.find(' '))) != names.end();
+}
+
 const std::vector<std::string>& known_solvers() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names = solve::solver_names();

@@ -31,7 +31,7 @@ bool has_choices(const Question& question) {
 
 bool searches_copies(const std::string& solver) {
   const std::optional<solve::Traits> traits = solve::traits_of(solver);
-  return solver == "auto" || (traits && traits->moves && traits->effort == solve::Effort::kTables);
+  return solver == "auto" || (traits && traits->moves && traits->growth == solve::Growth::kTables);
 }
 
 /// With everything where the plan has it.

@@ -6,6 +6,7 @@
 #include "stage_policy.h"
 
 #include "trireme/core/error.h"
+#include "trireme/partition/planner.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/shape.h"
 #include "trireme/partition/tried.h"

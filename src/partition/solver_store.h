@@ -4,7 +4,7 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 #include "trireme/solve/stage.h"
 
 #include <memory>

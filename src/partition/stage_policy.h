@@ -8,7 +8,7 @@
 
 #include "trireme/chain/chain.h"
 #include "trireme/core/units.h"
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 #include "trireme/program/action.h"
 #include "trireme/solve/solve.h"
 

@@ -5,7 +5,7 @@
 #include "stage_policy.h"
 #include "streamed_layers.h"
 
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 
 #include <map>
 #include <tuple>

@@ -13,9 +13,9 @@
 namespace trireme::partition {
 namespace {
 
-using solve::Effort;
+using solve::Growth;
 
-Effort effort_of(const std::string& solver);
+Growth growth_of(const std::string& solver);
 bool moves(const std::string& solver);
 bool can_move(const Question& question);
 /// Layers up to which tables take no time either.
@@ -47,17 +47,17 @@ Tried try_solver(const Question& question, const std::string& solver) {
 std::vector<std::string> quick_solvers(const Question& question) {
   std::vector<std::string> names = solve::solver_names();
   std::erase_if(names, [&](const std::string& name) {
-    return effort_of(name) == Effort::kSearch || (moves(name) && !can_move(question));
+    return growth_of(name) == Growth::kSearch || (moves(name) && !can_move(question));
   });
   if (question.chain.length() > kManyLayers)
-    std::erase_if(names, [](const std::string& name) { return effort_of(name) > Effort::kSquare; });
+    std::erase_if(names, [](const std::string& name) { return growth_of(name) > Growth::kSquare; });
   return names;
 }
 
 std::vector<std::string> slow_solvers(const Question& question) {
   std::vector<std::string> names = solve::solver_names();
   std::erase_if(names, [&](const std::string& name) {
-    return effort_of(name) != Effort::kTables || (moves(name) && !can_move(question));
+    return growth_of(name) != Growth::kTables || (moves(name) && !can_move(question));
   });
   if (question.chain.length() <= kManyLayers) names.clear();
   return names;
@@ -66,9 +66,9 @@ std::vector<std::string> slow_solvers(const Question& question) {
 std::vector<std::string> instant_solvers(const Question& question) {
   std::vector<std::string> names = solve::solver_names();
   std::erase_if(names, [&](const std::string& name) {
-    if (moves(name)) return effort_of(name) > Effort::kSquare || !can_move(question);
-    return effort_of(name) == Effort::kSearch ||
-           (effort_of(name) == Effort::kTables && question.chain.length() > kFewLayers);
+    if (moves(name)) return growth_of(name) > Growth::kSquare || !can_move(question);
+    return growth_of(name) == Growth::kSearch ||
+           (growth_of(name) == Growth::kTables && question.chain.length() > kFewLayers);
   });
   return names;
 }
@@ -121,8 +121,8 @@ std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, con
 
 namespace {
 
-Effort effort_of(const std::string& solver) {
-  return solve::traits_of(solver).value().effort;
+Growth growth_of(const std::string& solver) {
+  return solve::traits_of(solver).value().growth;
 }
 
 bool moves(const std::string& solver) {

@@ -9,7 +9,7 @@
 
 #include "streamed_layers.h"
 
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 
 namespace trireme::partition {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "trireme/core/units.h"
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 
 #include <algorithm>
 #include <optional>

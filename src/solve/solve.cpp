@@ -23,7 +23,7 @@ Problem complete(Problem problem);
 }  // namespace
 
 const std::vector<Solver>& solvers() {
-  using enum Effort;
+  using enum Growth;
   static const std::vector<Solver> kSolvers{
       {"keep_all", "", {kLength, false}, solve_keep_all},
       {"recompute_all", "", {kLength, false}, solve_recompute_all},

@@ -6,7 +6,7 @@
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
 #include "trireme/core/units.h"
-#include "trireme/partition/planner.h"
+#include "trireme/partition/problem.h"
 
 #include <cstddef>
 #include <functional>

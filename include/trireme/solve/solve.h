@@ -61,7 +61,7 @@ using Result = std::variant<Solution, plan::Infeasible>;
 const std::vector<std::string>& solver_names();
 
 /// What a solver's time grows with.
-enum class Effort {
+enum class Growth {
   kLength,  ///< the chain's length
   kSquare,  ///< its square
   kTables,  ///< its cube, times the slots
@@ -69,7 +69,7 @@ enum class Effort {
 };
 
 struct Traits {
-  Effort effort = Effort::kLength;
+  Growth growth = Growth::kLength;
   bool moves = false;  ///< values to the outer tier and back
 };
 /// Of the solver of that name, with its argument or without; nothing for an unknown one.
