@@ -1,11 +1,14 @@
-# cmake -DROOT=<source> -DEDGES=<build>/module_edges.txt -P CheckIncludes.cmake
-# Every include of a module stays within the modules that it names in USES, every third-party include within its owners.
+# cmake -DROOT=<source> -DEDGES=<build>/module_edges.txt -DROOMS=<build>/module_rooms.txt -P CheckIncludes.cmake
+# Every include of a module stays within the modules that it names in USES, every third-party include within its owners, every
+# include inside a module that has rooms within its own room and those below.
 cmake_minimum_required(VERSION 3.25)
 set(owners
   core:xxhash.h io:yaml-cpp io:nlohmann config:nlohmann plan:nlohmann chain:nlohmann report:nlohmann
   simulate:nlohmann solve:nlohmann
   comm_mpi:mpi.h comm_nccl:nccl.h comm_nccl:cuda tier_cuda:cuda kernels_cuda:cuda kernels_cuda:nvrtc cuda:cuda app:CLI app_runtime:CLI record:nlohmann)
 set(torch_owners model tier device tier_cuda comm_nccl kernels_cuda cuda profile data runtime app_runtime)
+# The header through which others ask a module that has rooms.
+set(module_entrance_partition planner.h)
 set(bad "")
 file(STRINGS ${EDGES} lines)
 foreach(line IN LISTS lines)
@@ -31,6 +34,36 @@ foreach(line IN LISTS lines)
         if(NOT "${module}:${CMAKE_MATCH_1}" IN_LIST owners)
           list(APPEND bad "${f}: '${i}' is not allowed in module '${module}'")
         endif()
+      endif()
+    endforeach()
+  endforeach()
+endforeach()
+file(STRINGS ${ROOMS} lines)
+foreach(line IN LISTS lines)
+  string(REPLACE "," ";" rooms "${line}")
+  list(POP_FRONT rooms module)
+  file(GLOB_RECURSE files RELATIVE ${ROOT}/src/${module} ${ROOT}/src/${module}/*.cpp ${ROOT}/src/${module}/*.h)
+  foreach(f IN LISTS files)
+    get_filename_component(room ${f} DIRECTORY)
+    if(room STREQUAL "")
+      set(room .)
+    endif()
+    list(FIND rooms ${room} here)
+    if(here EQUAL -1)
+      list(APPEND bad "${module}/${f}: '${room}' is none of the module's ROOMS")
+    endif()
+    file(STRINGS ${ROOT}/src/${module}/${f} includes REGEX "^#include \"")
+    foreach(i IN LISTS includes)
+      # The entrance is the module's own room: whoever includes it stands above.
+      if(i MATCHES "^#include \"trireme/${module}/${module_entrance_${module}}\"")
+        list(FIND rooms . there)
+      elseif(i MATCHES "^#include \"([a-z_]+)/[a-z_]+\\.h\"")
+        list(FIND rooms ${CMAKE_MATCH_1} there)
+      else()
+        continue()
+      endif()
+      if(there GREATER here)
+        list(APPEND bad "${module}/${f}: room '${room}' may not use '${i}', which is above it")
       endif()
     endforeach()
   endforeach()

@@ -21,9 +21,8 @@ constexpr Seconds kMaxTime{1e9};
 constexpr Bytes kMaxSum{std::int64_t{1} << 62};
 
 constexpr std::string_view kStateLine = "state_line_bytes", kRetapeTime = "retape_s",
-                           kRetapeBytes = "retape_bytes",
-                           kWeightsTime = "backward_weights_s", kFrozen = "frozen_bytes",
-                           kTrained = "trained_bytes",
+                           kRetapeBytes = "retape_bytes", kWeightsTime = "backward_weights_s",
+                           kFrozen = "frozen_bytes", kTrained = "trained_bytes",
                            kTrainedGradients = "trained_gradient_bytes";
 
 /// Reads the fields that it is walked through with, and remembers where they stood.
@@ -237,9 +236,8 @@ void require_parts(const FieldReader& reader, LayerCost& layer) {
 /// What a part of a retape may be, in words; see `capped`.
 std::string_view most_of(std::string_view key) {
   if (key == kRetapeBytes) return "tape_bytes";
-  return key == "retape_transient_bytes"
-             ? "tape_transient_bytes + tape_bytes - retape_bytes"
-             : "backward_transient_bytes + tape_bytes - retape_bytes";
+  return key == "retape_transient_bytes" ? "tape_transient_bytes + tape_bytes - retape_bytes"
+                                         : "backward_transient_bytes + tape_bytes - retape_bytes";
 }
 
 std::optional<Retape> read_retape(FieldReader& reader, const LayerCost& layer) {
@@ -257,8 +255,8 @@ std::optional<Retape> read_retape(FieldReader& reader, const LayerCost& layer) {
                        ": it is a part of a forward, which never needs more than all of it; leave "
                        "the retape out if this one does"));
     else
-      node.fail(concat("is ", node.found(), ", must be at most forward_s, ",
-                       to_text(most.count()), ": it is a part of a forward"));
+      node.fail(concat("is ", node.found(), ", must be at most forward_s, ", to_text(most.count()),
+                       ": it is a part of a forward"));
   };
   const Retape most = capped(retape, layer);
   walk_retape(require, std::as_const(retape), most);

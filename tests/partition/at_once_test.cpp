@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "at_once.h"
+#include "values/at_once.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Cuts against all cuts, and the timeline against the simulator.
 // SPDX-License-Identifier: Apache-2.0
-#include "cut_search.h"
+#include "cut/cut_search.h"
 
-#include "judge.h"
+#include "judge/judge.h"
 #include "partition/instances.h"
-#include "sub_chains.h"
+#include "stage/sub_chains.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Micro-batches that pass the layers together, so that streamed weights come once for all of them.
 // SPDX-License-Identifier: Apache-2.0
-#include "groups.h"
+#include "axes/groups.h"
 
-#include "judge.h"
+#include "judge/judge.h"
 #include "partition/planned.h"
 #include "partition/weighed.h"
 #include "support/trials.h"

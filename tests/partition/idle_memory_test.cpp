@@ -1,12 +1,12 @@
 // Memory that streamed weights do not hold where values hold the most.
 // SPDX-License-Identifier: Apache-2.0
-#include "idle_memory.h"
+#include "axes/idle_memory.h"
 
-#include "judge.h"
-#include "one_stage.h"
+#include "answer/one_stage.h"
+#include "answer/pipeline.h"
+#include "judge/judge.h"
 #include "partition/planned.h"
 #include "partition/weighed.h"
-#include "pipeline.h"
 #include "support/trials.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Numbers in flight by 1F1B*.
 // SPDX-License-Identifier: Apache-2.0
-#include "in_flight.h"
+#include "cut/in_flight.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // One rank with several stages: against closed forms, every allocation, and the simulator's word.
 // SPDX-License-Identifier: Apache-2.0
-#include "allocation.h"
-#include "allocation_search.h"
 #include "instances.h"
-#include "judge.h"
-#include "shared_plans.h"
+#include "judge/judge.h"
+#include "placement/allocation.h"
+#include "placement/allocation_search.h"
+#include "placement/shared_plans.h"
 #include "support/input_error.h"
 #include "support/trials.h"
 

@@ -1,6 +1,6 @@
 // Second forwards that run while a stage waits for its gradient.
 // SPDX-License-Identifier: Apache-2.0
-#include "recompute_early.h"
+#include "stage/recompute_early.h"
 
 #include "partition/instances.h"
 #include "support/trials.h"

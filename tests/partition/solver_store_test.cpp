@@ -1,6 +1,6 @@
 // Tables that are shared say what tables of one's own say.
 // SPDX-License-Identifier: Apache-2.0
-#include "solver_store.h"
+#include "stage/solver_store.h"
 
 #include "partition/instances.h"
 

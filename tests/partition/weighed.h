@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "judge.h"
+#include "judge/judge.h"
 #include "partition/planned.h"
 
 #include <optional>

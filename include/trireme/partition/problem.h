@@ -28,9 +28,9 @@ using LayerRuns = std::vector<std::pair<int, int>>;
 /// No limit to copies.
 inline constexpr Seconds kAnyTime{std::numeric_limits<double>::infinity()};
 
-/// What a plan is for. Rank k of the platform runs stage k, but for plans of madpipe, where one rank
-/// may have several stages; a rank's `memory` is its budget (0: none), static bytes and channel
-/// buffers inside.
+/// What a plan is for. Rank k of the platform runs stage k, but for plans of madpipe, where one
+/// rank may have several stages; a rank's `memory` is its budget (0: none), static bytes and
+/// channel buffers inside.
 struct Problem {
   chain::Chain chain;
   chain::Platform platform;  ///< at least `stages` ranks

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights_behind.h"
+
+#include "judge/judge.h"
+#include "scouted_places.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+constexpr const char* kWhole = "whole backwards";
+/// A step that is shorter by less is not worth two parts.
+constexpr double kLeastGain = 0.998;
+/// Of the passes that can wait on a stage, those for which room is asked: all, and one.
+constexpr std::array kRooms{1.0, 0.0};
+/// Layers by micro-batches; a step with more of them takes long to plan and to simulate.
+constexpr int kMostPasses = 10'000;
+bool is_large(const Question& question) {
+  return question.chain.length() * question.micro_batches > kMostPasses;
+}
+
+bool has_parts(const chain::LayerCost& layer) {
+  return layer.in_parts().weights > Seconds(0);
+}
+
+bool may_split(const Question& question) {
+  const std::vector<chain::LayerCost>& layers = question.chain.layers;
+  return question.splits_backward && question.stages > 1 &&
+         std::any_of(layers.begin(), layers.end(), has_parts);
+}
+
+/// Not of what runs something twice without a budget: whoever asks for that wants the memory.
+bool may_split(const Question& question, const plan::Plan& plan) {
+  const auto is_unlimited = [](const chain::RankSpec& rank) { return rank.memory == Bytes(0); };
+  const auto& ranks = question.platform.ranks;
+  if (plan.recompute > Seconds(0) && std::any_of(ranks.begin(), ranks.end(), is_unlimited))
+    return false;
+  return plan.group == 1 && std::cmp_equal(plan::ranks_of(plan), plan.stages.size());
+}
+
+/// What a pass of the stage leaves for later.
+Bytes pending_of(const chain::Chain& chain, const program::StageProgram& stage) {
+  Bytes sum;
+  for (int i = stage.first_layer; i <= stage.last_layer; ++i)
+    sum += chain.layer(i).in_parts().pending;
+  return sum;
+}
+
+/// Whether the stage's backwards have two parts. Nobody waits for the first stage; weights that are
+/// streamed would come once more for the second part.
+bool can_split(const chain::Chain& chain, const plan::StagePlan& stage) {
+  const auto layers = chain.layers.begin();
+  return stage.program.first_layer > 1 && stage.streamed.empty() &&
+         std::any_of(layers + stage.program.first_layer - 1, layers + stage.program.last_layer,
+                     has_parts);
+}
+
+/// As many as there can be.
+void put_all_behind(const chain::Chain& chain, plan::Plan& plan) {
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    std::optional<int>& behind = plan.stages[k].weights_behind;
+    behind.reset();
+    if (can_split(chain, plan.stages[k]))
+      behind = std::min(static_cast<int>(k), plan.micro_batches - 1);
+  }
+}
+
+struct Outcome {
+  Seconds step;
+  std::vector<Bytes> over;  ///< by how much each rank is over its budget
+
+  bool fits() const {
+    return std::all_of(over.begin(), over.end(), [](Bytes one) { return one == Bytes(0); });
+  }
+};
+Outcome outcome_of(const Question& question, const plan::Plan& plan) {
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
+  return {.step = simulation.step, .over = excess(question, simulation)};
+}
+
+/// Fewer behind where a rank is over its budget, until none is. Whether one was.
+bool put_fewer_behind(const Question& question, plan::Plan& plan) {
+  bool was_over = false;
+  for (bool is_over = true; std::exchange(is_over, false);) {
+    const std::vector<Bytes> over = outcome_of(question, plan).over;
+    for (plan::StagePlan& stage : plan.stages) {
+      const Bytes more = over[static_cast<std::size_t>(stage.rank)];
+      if (more == Bytes(0) || !stage.weights_behind) continue;
+      const Bytes pass = std::max(pending_of(question.chain, stage.program), Bytes(1));
+      const auto fewer = std::max<Bytes::rep>(1, more.count() / pass.count());
+      if (fewer > *stage.weights_behind)
+        stage.weights_behind.reset();
+      else
+        *stage.weights_behind -= static_cast<int>(fewer);
+      is_over = was_over = true;
+    }
+  }
+  return was_over;
+}
+
+/// One more or one fewer on one stage, as long as that makes the step shorter: stages are not
+/// alike.
+void improve(const Question& question, plan::Plan& plan) {
+  if (is_large(question)) return;
+  Seconds best = outcome_of(question, plan).step;
+  const auto is_better = [&](std::optional<int>& behind, int other) {
+    const std::optional<int> before = behind;
+    behind = other < 0 ? std::nullopt : std::optional(other);
+    const Outcome outcome = outcome_of(question, plan);
+    if (outcome.fits() && outcome.step < best) {
+      best = outcome.step;
+      return true;
+    }
+    behind = before;
+    return false;
+  };
+  for (bool goes_on = true; std::exchange(goes_on, false);) {
+    for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage) {
+      if (!can_split(question.chain, *stage)) continue;
+      std::optional<int>& behind = stage->weights_behind;
+      const int number = behind.value_or(-1);
+      const bool is_less = number >= 0 && is_better(behind, number - 1);
+      const bool is_more =
+          !is_less && number + 1 < plan.micro_batches && is_better(behind, number + 1);
+      goes_on = goes_on || is_less || is_more;
+    }
+  }
+}
+
+struct Behind {
+  plan::Plan plan;
+  bool lacks_memory = false;  ///< for some of what could be behind
+};
+/// Nothing where the plan cannot have any behind.
+std::optional<Behind> all_that_fit(const Question& question, const plan::Plan& whole) {
+  if (!may_split(question) || !may_split(question, whole)) return std::nullopt;
+  Behind behind{.plan = whole};
+  put_all_behind(question.chain, behind.plan);
+  behind.lacks_memory = put_fewer_behind(question, behind.plan);
+  improve(question, behind.plan);
+  return behind;
+}
+
+std::optional<plan::Plan> faster_than(const Question& question, Seconds step, plan::Plan plan) {
+  if (!plan::has_split_backward(plan)) return std::nullopt;
+  auto fits = on_budgets(question, std::move(plan));
+  return fits && fits->step < step * kLeastGain ? std::move(fits) : std::nullopt;
+}
+
+/// The question with less memory by what such a share of the passes leaves that can wait on each
+/// stage of the plan, and one at least.
+Question with_room(Question question, plan::Plan plan, double share) {
+  put_all_behind(question.chain, plan);
+  for (const plan::StagePlan& stage : plan.stages) {
+    Bytes& memory = question.platform.ranks[static_cast<std::size_t>(stage.rank)].memory;
+    if (memory == Bytes(0) || !stage.weights_behind) continue;
+    const double passes = std::max(1.0, share * (*stage.weights_behind + 1));
+    const double waiting =
+        passes * static_cast<double>(pending_of(question.chain, stage.program).count());
+    memory = std::max(memory - Bytes(static_cast<Bytes::rep>(waiting)), Bytes(1));
+  }
+  return question;
+}
+
+}  // namespace
+
+std::optional<plan::Plan> with_weights_behind(const Question& question, const plan::Plan& plan) {
+  auto behind = all_that_fit(question, plan);
+  if (!behind) return std::nullopt;
+  return faster_than(question, plan.step, std::move(behind->plan));
+}
+
+Answer with_split_backward(const Question& question, const Planner& planner) {
+  Answer answer = planner(question);
+  const auto* const whole = std::get_if<plan::Plan>(&answer);
+  if (whole == nullptr || whole->group > 1 || !may_split(question)) return answer;
+  std::optional<plan::Plan> best;
+  // Whether a rank lacks memory for some of what could be behind.
+  const auto consider = [&](const plan::Plan& plan) {
+    auto behind = all_that_fit(question, plan);
+    if (!behind) return false;
+    const Seconds step = best ? best->step : whole->step;
+    if (auto faster = faster_than(question, step, std::move(behind->plan)))
+      best = std::move(faster);
+    return behind->lacks_memory;
+  };
+  const Question scout = quicker(question).value_or(question);
+  Answer other;
+  const auto ask = [&](const Question& asked) {
+    other = planner(asked);
+    return std::get_if<plan::Plan>(&other);
+  };
+  // Where ranks have several stages, the best plan with one on each.
+  const plan::Plan* const base = may_split(question, *whole) ? whole : ask(scout);
+  if (base != nullptr && consider(*base)) {
+    const plan::Plan of_base = *base;
+    for (const double share : kRooms) {
+      if (const plan::Plan* const found = ask(with_room(scout, of_base, share))) consider(*found);
+      if (is_large(question)) break;
+    }
+  }
+  if (!best) return answer;
+  best->alternatives = whole->alternatives;
+  best->alternatives.push_back({.policy = kWhole, .step = whole->step, .infeasible = {}});
+  return *std::move(best);
+}
+
+}  // namespace trireme::partition

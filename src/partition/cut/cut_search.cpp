@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cut_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// Cuts up to which each of them is looked at.
+constexpr double kFewCuts = 2000;
+/// Least gain that counts, relative: sums of the same times in another order differ by less.
+constexpr double kGain = 1e-9;
+/// Cuts that are climbed from, and passes looked at per climb: a few tenths of a second.
+constexpr std::size_t kMostClimbs = 2;
+constexpr double kMostPasses = 1e8;
+/// Neighbouring ends that move together.
+constexpr int kMostTogether = 4;
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+double number_of_cuts(int layers, int stages);
+
+}  // namespace
+
+CutSearch::CutSearch(const StageRoom& room, StagePolicy& policy, bool copies)
+    : room_(room), policy_(policy), copies_(copies), timeline_(room) {}
+
+double CutSearch::time(int stage, int first, int last) {
+  const StageQuestion question = room_.asked(stage, first, last, copies_);
+  if (question.memory < Bytes(0)) return kNever;
+  return policy_.time(question) / room_.speed(stage);
+}
+
+double CutSearch::step(const Cut& cut, bool hidden, double enough) {
+  std::vector<PassTimes> times;
+  int first = 1;
+  for (const int last : cut) {
+    const int k = static_cast<int>(times.size());
+    const double all = time(k, first, last);
+    if (all == kNever) return kNever;
+    const double forward = room_.forward(k, first, last);
+    const double again = std::max(0.0, all - room_.work(k, first, last));
+    times.push_back({forward, all - forward, hidden && k + 1 < room_.stages() ? again : 0});
+    first = last + 1;
+  }
+  return timeline_.step(cut, times, enough);
+}
+
+double CutSearch::ideal_step(const Cut& cut) {
+  std::vector<PassTimes> times;
+  int first = 1;
+  for (const int last : cut) {
+    const int k = static_cast<int>(times.size());
+    const double forward = room_.forward(k, first, last);
+    times.push_back({forward, room_.work(k, first, last) - forward, 0});
+    first = last + 1;
+  }
+  return timeline_.step(cut, times);
+}
+
+// best() is exact for cuts whose stages all take at most `period`. So once some cut does, the one
+// that it finds has the least period of all: any better cut would be among those that it compared.
+// Small periods are tried first because the window, and with it the number of stages that the
+// policy is asked about, grows with the period.
+std::optional<Cut> CutSearch::least_period() {
+  const double least = least_possible_period();
+  for (const double factor : {1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2, 3.0, 5.0, 10.0}) {
+    if (auto cut = best(Goal::kWorst, least * factor * (1 + kGain))) return cut;
+  }
+  return best(Goal::kWorst, kNever);
+}
+
+std::optional<Cut> CutSearch::least_sum(double period) {
+  return best(Goal::kSum, period);
+}
+
+std::vector<Cut> CutSearch::candidates(int most) {
+  const bool few = number_of_cuts(room_.layers(), room_.stages()) <= kFewCuts;
+  const std::vector<Cut> cuts = few ? all_cuts() : cuts_for_periods();
+  std::vector<Cut> chosen;
+  for (const bool hidden : {false, true}) {
+    std::vector<Cut> best = ranked(cuts, most, hidden);
+    const std::size_t climbs = few ? 0 : std::min(kMostClimbs, best.size());
+    for (std::size_t i = 0; i < climbs; ++i) best.push_back(climbed(best[i], hidden));
+    for (Cut& cut : ranked(std::move(best), most, hidden)) {
+      if (std::find(chosen.begin(), chosen.end(), cut) == chosen.end())
+        chosen.push_back(std::move(cut));
+    }
+  }
+  return chosen;
+}
+
+// A step cannot take less than with programs that run nothing twice, so cuts that would be too slow
+// even then are not asked about.
+std::vector<Cut> CutSearch::ranked(std::vector<Cut> cuts, int most, bool hidden) {
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<std::pair<double, Cut>> hopeful;
+  for (Cut& cut : cuts) hopeful.emplace_back(ideal_step(cut), std::move(cut));
+  std::sort(hopeful.begin(), hopeful.end());
+  std::vector<std::pair<double, Cut>> judged;
+  for (auto& [ideal, cut] : hopeful) {
+    const double enough =
+        static_cast<int>(judged.size()) >= most ? judged[at(most - 1)].first : kNever;
+    if (ideal > enough) break;
+    const double taken = step(cut, hidden, enough);
+    if (taken == kNever) continue;
+    std::pair<double, Cut> entry(taken, std::move(cut));
+    judged.insert(std::upper_bound(judged.begin(), judged.end(), entry), std::move(entry));
+  }
+  cuts.clear();
+  for (auto& [taken, cut] : judged) {
+    if (static_cast<int>(cuts.size()) < most) cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
+
+// Between the least period and the one beyond which a longer period costs more than fill and drain
+// can give back: a step takes about the sum of all stages plus (micro-batches - 1) periods, and
+// the sum cannot sink below that of a chain that runs nothing twice.
+std::vector<Cut> CutSearch::cuts_for_periods() {
+  std::vector<Cut> cuts;
+  const std::optional<Cut> shortest = least_period();
+  if (!shortest) return cuts;
+  cuts.push_back(*shortest);
+  const double period = period_of(*shortest) * (1 + kGain);
+  const Cut thrifty = least_sum(period).value_or(*shortest);
+  cuts.push_back(thrifty);
+  double work = 0;
+  int first = 1;
+  for (int k = 0; k < room_.stages(); ++k) {
+    work += room_.work(k, first, thrifty[at(k)]);
+    first = thrifty[at(k)] + 1;
+  }
+  const int others = std::max(1, room_.question().micro_batches - 1);
+  const double most = std::min(period * 2, period + (sum_of(thrifty) - work) / others);
+  for (const double share : {0.1, 0.3, 0.6, 1.0}) {
+    if (auto cut = least_sum(period + share * (most - period))) cuts.push_back(*std::move(cut));
+  }
+  return cuts;
+}
+
+Cut CutSearch::climbed(Cut cut, bool hidden) {
+  const int stages = room_.stages();
+  double left = kMostPasses / (2.0 * stages * room_.question().micro_batches);
+  double least = step(cut, hidden);
+  const auto improve = [&](int from, int to, int by) {
+    Cut moved = cut;
+    for (int k = from; k <= to; ++k) moved[at(k)] += by;
+    if (moved[at(from)] <= (from == 0 ? 0 : moved[at(from - 1)])) return false;
+    if (moved[at(to)] >= moved[at(to + 1)]) return false;
+    --left;
+    const double taken = step(moved, hidden, least);
+    if (taken >= least * (1 - kGain)) return false;
+    least = taken;
+    cut = std::move(moved);
+    return true;
+  };
+  for (bool better = true; better && left > 0;) {
+    better = false;
+    for (int from = 0; from + 1 < stages; ++from) {
+      for (int to = from; to + 1 < stages && to - from < kMostTogether && left > 0; ++to) {
+        for (const int by : {-1, 1}) {
+          while (left > 0 && improve(from, to, by)) better = true;
+        }
+      }
+    }
+  }
+  return cut;
+}
+
+// A stage that begins later cannot end earlier, so the latest end of one gives the latest of the
+// next; where the next layer alone takes too long, a stage that begins earlier ends before it. The
+// same from the other end for the earliest.
+bool CutSearch::find_window(double period) {
+  const int stages = room_.stages(), layers = room_.layers();
+  low_.assign(at(stages), layers);
+  high_.assign(at(stages), layers);
+  for (int k = 0, last = 0; k + 1 < stages; ++k) {
+    const int first = last + 1, most = layers - (stages - 1 - k);
+    while (last < most && room_.work(k, first, last + 1) <= period) ++last;
+    if (last < k + 1) return false;
+    high_[at(k)] = last;
+  }
+  for (int k = stages - 1, first = layers + 1; k > 0; --k) {
+    const int last = first - 1;
+    while (first > k + 1 && room_.work(k, first - 1, last) <= period) --first;
+    if (first - 1 > layers - (stages - k)) return false;
+    low_[at(k - 1)] = first - 1;
+  }
+  for (int k = 0; k < stages; ++k) {
+    if (low_[at(k)] > high_[at(k)]) return false;
+  }
+  const int last_begin = stages > 1 ? high_[at(stages - 2)] + 1 : 1;
+  return room_.work(0, 1, low_[0]) <= period &&
+         room_.work(stages - 1, last_begin, layers) <= period;
+}
+
+double CutSearch::least_possible_period() {
+  double high = 0, low = 0;
+  for (int k = 0; k < room_.stages(); ++k) high = std::max(high, room_.work(k, 1, room_.layers()));
+  constexpr int kHalvings = 40;
+  for (int i = 0; i < kHalvings && high > low; ++i) {
+    const double middle = (low + high) / 2;
+    (find_window(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+std::optional<Cut> CutSearch::best(Goal goal, double period) {
+  if (!find_window(period)) return std::nullopt;
+  const int stages = room_.stages(), layers = room_.layers();
+  std::vector value(at(stages), std::vector<double>(at(layers + 1), kNever));
+  std::vector begin(at(stages), std::vector<int>(at(layers + 1), 0));
+  for (int k = 0; k < stages; ++k) {
+    for (int last = low_[at(k)]; last <= high_[at(k)]; ++last) {
+      const double out = k + 1 < stages ? room_.transfer(k, last) : 0;
+      if (out > period) continue;
+      const double extra =
+          goal == Goal::kSum ? 2 * (out + (k + 1 < stages ? room_.latency(k) : 0)) : 0;
+      const int least_first = k == 0 ? 1 : low_[at(k - 1)] + 1;
+      const int most_first = k == 0 ? 1 : std::min(high_[at(k - 1)] + 1, last);
+      for (int first = most_first; first >= least_first; --first) {
+        const double work = room_.work(k, first, last);
+        const double bound =
+            goal == Goal::kWorst ? std::min(period, value[at(k)][at(last)]) : period;
+        if (work > bound) break;  // longer stages take longer
+        const double before = k == 0 ? 0 : value[at(k - 1)][at(first - 1)];
+        const double sure = goal == Goal::kWorst ? std::max(before, work) : before + work + extra;
+        if (sure >= value[at(k)][at(last)]) continue;
+        const double taken = time(k, first, last);
+        if (taken > period) continue;
+        const double all =
+            goal == Goal::kWorst ? std::max({before, taken, out}) : before + taken + extra;
+        if (all >= value[at(k)][at(last)]) continue;
+        value[at(k)][at(last)] = all;
+        begin[at(k)][at(last)] = first;
+      }
+    }
+  }
+  if (value[at(stages - 1)][at(layers)] == kNever) return std::nullopt;
+  Cut cut(at(stages));
+  for (int k = stages - 1, last = layers; k >= 0; --k) {
+    cut[at(k)] = last;
+    last = begin[at(k)][at(last)] - 1;
+  }
+  return cut;
+}
+
+double CutSearch::period_of(const Cut& cut) {
+  double period = 0;
+  int first = 1;
+  for (int k = 0; k < room_.stages(); ++k) {
+    period = std::max(period, time(k, first, cut[at(k)]));
+    if (k + 1 < room_.stages()) period = std::max(period, room_.transfer(k, cut[at(k)]));
+    first = cut[at(k)] + 1;
+  }
+  return period;
+}
+
+double CutSearch::sum_of(const Cut& cut) {
+  double sum = 0;
+  int first = 1;
+  for (int k = 0; k < room_.stages(); ++k) {
+    sum += time(k, first, cut[at(k)]);
+    first = cut[at(k)] + 1;
+  }
+  return sum;
+}
+
+std::vector<Cut> CutSearch::all_cuts() const {
+  const int stages = room_.stages(), layers = room_.layers();
+  std::vector<Cut> cuts;
+  Cut cut;
+  const std::function<void()> extend = [&] {
+    const int k = static_cast<int>(cut.size());
+    if (k + 1 == stages) {
+      cuts.push_back(cut);
+      cuts.back().push_back(layers);
+      return;
+    }
+    for (int last = cut.empty() ? 1 : cut.back() + 1; last <= layers - (stages - 1 - k); ++last) {
+      cut.push_back(last);
+      extend();
+      cut.pop_back();
+    }
+  };
+  extend();
+  return cuts;
+}
+
+namespace {
+
+double number_of_cuts(int layers, int stages) {
+  double number = 1;
+  for (int k = 1; k < stages; ++k) number *= static_cast<double>(layers - k) / k;
+  return number;
+}
+
+}  // namespace
+}  // namespace trireme::partition

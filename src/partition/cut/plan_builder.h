@@ -1,0 +1,48 @@
+// Plans for a cut: a program for every stage, and the simulator's word that all budgets are kept.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cut_search.h"
+#include "stage/stage_policy.h"
+#include "stage/stage_room.h"
+
+#include "trireme/partition/problem.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::partition {
+
+class PlanBuilder {
+ public:
+  /// The room must outlive it.
+  explicit PlanBuilder(const StageRoom& room) : room_(room) {}
+  /// For the same chain and memories with other numbers in flight: what the policies know is
+  /// shared.
+  PlanBuilder(const StageRoom& room, const PlanBuilder& other)
+      : room_(room), policies_(other.policies_) {}
+
+  /// Made when first asked for; throws InputError if there is none of that name.
+  StagePolicy& policy(const std::string& name);
+
+  /// How a stage's program is made: the policy's own, with copies, or chosen among several.
+  enum class How { kPlain, kCopies, kChosen };
+  /// Within every budget by the simulator; nothing if that cannot be had.
+  std::optional<plan::Plan> built(const std::string& name, const Cut& cut, How how);
+  /// Stage by stage the program of either plan, both on one cut, whichever makes the step shorter.
+  plan::Plan mixed(plan::Plan plan, const plan::Plan& other);
+
+ private:
+  std::optional<std::vector<program::StageProgram>> fastest_programs(const std::string& name,
+                                                                     const Cut& cut,
+                                                                     const std::vector<Bytes>& less,
+                                                                     bool copies);
+
+  const StageRoom& room_;
+  std::map<std::string, std::shared_ptr<StagePolicy>> policies_;
+};
+
+}  // namespace trireme::partition

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "judge.h"
+
+#include "memory/rank.h"
+#include "memory/stage_shares.h"
+#include "memory/streamed_layers.h"
+#include "memory/update_window.h"
+
+#include "trireme/chain/cost_fields.h"
+#include "trireme/core/error.h"
+#include "trireme/program/generate.h"
+#include "trireme/program/retape.h"
+#include "trireme/simulate/replay.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
+                         program::StageProgram program, program::Mix mix);
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank, Bytes fixed,
+                                const program::StageProgram& program);
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
+                                const simulate::CopyLanes& lanes,
+                                const program::StageProgram& program);
+/// Leaves out what the plan says of updates among passes where it has none.
+void with_updates_that_are(plan::Plan& plan);
+/// Simulates the plan, which then has its predictions, or says why it cannot run.
+std::optional<std::string> fault_of(const Problem& problem, Judged& judged);
+/// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
+/// the first one, where what moves may have to wait for who receives it.
+bool waits_in_first_step(const Problem& problem, const Judged& judged);
+/// Of the programs of a stage, its own first, over the mix's cycle.
+plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix);
+
+}  // namespace
+
+simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
+  std::vector<LayerRuns> runs(problem.platform.ranks.size());
+  for (const plan::StagePlan& stage : plan.stages)
+    runs[static_cast<std::size_t>(stage.rank)].emplace_back(stage.program.first_layer,
+                                                            stage.program.last_layer);
+  std::vector<Bytes> away = plan::optimizer_away(plan);
+  away.resize(runs.size());
+  std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
+  streamed.resize(runs.size());
+  std::vector<Bytes> windows = plan::update_windows(plan);
+  windows.resize(runs.size());
+  std::vector<Bytes> fixed;
+  for (std::size_t rank = 0; rank < runs.size(); ++rank)
+    fixed.push_back(static_bytes(problem, runs[rank]) - away[rank] -
+                    saved_bytes(problem.chain, streamed[rank], plan.weights_at_once) +
+                    windows[rank]);
+  return {.chain = &problem.chain,
+          .platform = &problem.platform,
+          .static_bytes = std::move(fixed),
+          .optimizer_away = std::move(away),
+          .update_window = plan.update_window,
+          .streamed = plan::streamed_weights(plan, problem.chain),
+          .weights_at_once = plan.weights_at_once,
+          .replicas = problem.replicas,
+          .optimizer_shards = plan.optimizer_shards};
+}
+
+simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
+                               simulate::Detail detail) {
+  simulate::Simulation simulation =
+      simulate::simulate(plan::compile(plan), setting_of(problem, plan), detail);
+  ensure(!simulation.fault, simulation.fault ? simulate::to_text(*simulation.fault) : "");
+  return simulation;
+}
+
+Bytes keep_all_budget(const Problem& problem) {
+  const int last = problem.chain.length();
+  const simulate::Replay replay = simulate::replay(problem.chain, program::keep_all(1, last));
+  ensure(!replay.fault, "a program that keeps everything is legal");
+  return replay.peak + static_bytes(problem, {{1, last}});
+}
+
+Seconds ideal_step(const Problem& problem) {
+  Seconds pass;
+  for (const chain::LayerCost& layer : problem.chain.layers) pass += layer.forward + layer.backward;
+  double speed = 0;
+  for (int k = 0; k < problem.stages; ++k)
+    speed += problem.platform.ranks[static_cast<std::size_t>(k)].speed;
+  return pass * (problem.micro_batches / speed);
+}
+
+Judged judged(const Question& question, const std::string& solver,
+              std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes) {
+  Placement placement;
+  placement.mixes = std::move(mixes);
+  for (int k = 0; k < static_cast<int>(programs.size()); ++k) {
+    placement.ranks.push_back(k);
+    placement.in_flight.push_back(in_flight(question, k));
+  }
+  auto result = judged(question, solver, std::move(programs), std::move(placement));
+  ensure(result.has_value(), "stages on ranks of their own do not wait in a circle");
+  return *std::move(result);
+}
+
+std::optional<Judged> judged(const Question& question, const std::string& solver,
+                             std::vector<program::StageProgram> programs, Placement placement) {
+  Judged result;
+  plan::Plan& plan = result.plan;
+  plan.schedule = question.schedule;
+  plan.solver = solver;
+  plan.micro_batches = question.micro_batches;
+  plan.weights_at_once = question.weights_at_once.value_or(program::kLeastAtOnce);
+  plan.replicas = question.replicas;
+  plan.optimizer_shards = question.optimizer_shards;
+  plan.updates = question.updates.value_or(program::UpdatePlace::kAtEnd);
+  plan.update_window = update_window(question);
+  plan.turns = std::move(placement.turns);
+  StageShares shares(question, programs, placement.ranks);
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    StageShares::Share share =
+        shares.next(placement.ranks[k], {programs[k].first_layer, programs[k].last_layer});
+    plan.stages.push_back(stage_of(
+        question, placement.ranks[k], placement.in_flight[k], share.fixed, std::move(programs[k]),
+        placement.mixes.empty() ? program::Mix{} : std::move(placement.mixes[k])));
+    plan.stages.back().streamed = std::move(share.streamed);
+  }
+  with_updates_that_are(plan);
+  if (const auto fault = fault_of(question, result)) {
+    ensure(!plan.turns.empty(), *fault);
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan) {
+  std::vector<Bytes> always(problem.platform.ranks.size());
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    stage.budget = problem.platform.ranks[rank].memory;
+    always[rank] += stage.static_bytes;
+    if (stage.budget > Bytes(0) && always[rank] > stage.budget) return std::nullopt;
+  }
+  Judged result{.plan = std::move(plan), .simulation = {}};
+  if (fault_of(problem, result) || !is_within(problem, result.simulation)) return std::nullopt;
+  const simulate::Setting setting = setting_of(problem, result.plan);
+  if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
+  // Weights that are streamed may meet in a validation as in no step: the last layer's and the
+  // first one's.
+  if (!is_within(problem, simulate::simulate(validation_of(result.plan), setting,
+                                             simulate::Detail::kFigures)))
+    return std::nullopt;
+  return std::move(result.plan);
+}
+
+program::Program validation_of(const plan::Plan& plan) {
+  const int groups = static_cast<int>(plan.stages.size()) + 1;
+  return plan::compile_forwards(plan, groups * plan.group);
+}
+
+plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage) {
+  const chain::RankSpec& rank = problem.platform.ranks[static_cast<std::size_t>(stage.rank)];
+  std::vector<plan::StagePrediction> each;
+  for (const program::StageProgram* const program : stage.mix.programs(stage.program))
+    each.push_back(
+        predicted(problem, rank, {.out = rank.out, .in = rank.in, .budget = {}}, *program));
+  return mean(each, stage.mix);
+}
+
+Bytes needed(const simulate::RankResult& rank) {
+  return std::max(rank.peak.size, rank.at_once);
+}
+
+std::vector<Bytes> excess(const Problem& problem, const simulate::Simulation& simulation) {
+  std::vector<Bytes> over;
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const Bytes memory = problem.platform.ranks[k].memory;
+    const Bytes more = needed(simulation.ranks[k]) - memory;
+    over.push_back(memory > Bytes(0) ? std::max(more, Bytes(0)) : Bytes(0));
+  }
+  return over;
+}
+
+bool keeps_everything(const plan::Plan& plan) {
+  return plan.recompute == Seconds(0) &&
+         std::none_of(plan.stages.begin(), plan.stages.end(), [](const plan::StagePlan& stage) {
+           return stage.predicted.offloaded > Bytes(0);
+         });
+}
+
+bool is_within(const Problem& problem, const simulate::Simulation& simulation) {
+  if (simulation.fault) return false;
+  for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
+    const chain::RankSpec& rank = problem.platform.ranks[k];
+    const simulate::RankResult& ran = simulation.ranks[k];
+    if (ran.outer.all() > rank.outer()) return false;
+    if (rank.memory > Bytes(0) && needed(ran) > rank.memory) return false;
+  }
+  return true;
+}
+
+void require_valid(const Problem& problem, const plan::Plan& plan) {
+  const auto fault = simulate::validate(plan::compile(plan), setting_of(problem, plan));
+  ensure(!fault, fault ? simulate::to_text(*fault) : "");
+}
+
+namespace {
+
+void with_updates_that_are(plan::Plan& plan) {
+  const auto has_some = [](const auto& layers) { return !layers.empty(); };
+  const std::vector<std::vector<int>> updated = plan::updated_layers(plan);
+  const std::vector<Bytes> windows = plan::update_windows(plan);
+  if (std::none_of(updated.begin(), updated.end(), has_some))
+    plan.updates = program::UpdatePlace::kAtEnd;
+  if (std::all_of(windows.begin(), windows.end(), [](Bytes one) { return one == Bytes(0); }))
+    plan.update_window = Bytes(0);
+}
+
+std::optional<std::string> fault_of(const Problem& problem, Judged& judged) {
+  plan::Plan& plan = judged.plan;
+  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
+                                         simulate::Detail::kFigures);
+  if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
+  if (waits_in_first_step(problem, judged)) return "ranks wait in a circle in the first step";
+  plan.step = judged.simulation.step;
+  plan.bubble = judged.simulation.bubble;
+  plan.recompute = judged.simulation.recompute;
+  for (plan::StagePlan& stage : plan.stages) {
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    stage.predicted.peak = judged.simulation.ranks[rank].peak.size;
+  }
+  return std::nullopt;
+}
+
+bool waits_in_first_step(const Problem& problem, const Judged& judged) {
+  if (judged.plan.turns.empty() ||
+      std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
+                   [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))
+    return false;
+  simulate::Setting setting = setting_of(problem, judged.plan);
+  setting.is_first_step = true;
+  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kFigures)
+      .fault.has_value();
+}
+
+plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
+                         program::StageProgram program, program::Mix mix) {
+  const chain::RankSpec& spec = problem.platform.ranks[static_cast<std::size_t>(rank)];
+  plan::StagePlan stage;
+  stage.rank = rank;
+  stage.in_flight = in_flight;
+  stage.budget = spec.memory;
+  stage.static_bytes = fixed.held;
+  stage.optimizer_away = fixed.optimizer_away;
+  stage.program = program::with_retapes(std::move(program), problem.chain);
+  std::vector<plan::StagePrediction> each{predicted(problem, spec, fixed.held, stage.program)};
+  for (program::StageProgram& other : mix.others) {
+    other = program::with_retapes(std::move(other), problem.chain);
+    each.push_back(predicted(problem, spec, fixed.held, other));
+  }
+  stage.predicted = mean(each, mix);
+  stage.mix = std::move(mix);
+  return stage;
+}
+
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank, Bytes fixed,
+                                const program::StageProgram& program) {
+  simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
+  // Only alone on its rank a micro-batch waits for room as replay does.
+  if (problem.stages == 1 && rank.memory > Bytes(0)) lanes.budget = rank.memory - fixed;
+  return predicted(problem, rank, lanes, program);
+}
+
+plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
+                                const simulate::CopyLanes& lanes,
+                                const program::StageProgram& program) {
+  const simulate::Replay replay =
+      rank.speed == 1 ? simulate::replay(problem.chain, program, lanes)
+                      : simulate::replay(at_speed(problem.chain, rank.speed), program, lanes);
+  ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
+  return {.forward = replay.forward,
+          .backward = replay.backward,
+          .kept = replay.kept,
+          .peak = {},
+          .offloaded = replay.moved};
+}
+
+plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix) {
+  if (mix.cycle.empty()) return of.front();
+  plan::StagePrediction sum;
+  for (const int number : mix.cycle) {
+    const plan::StagePrediction& one = of[static_cast<std::size_t>(number)];
+    sum.forward += one.forward;
+    sum.backward += one.backward;
+    sum.kept += one.kept;
+    sum.offloaded += one.offloaded;
+  }
+  const auto count = static_cast<int>(mix.cycle.size());
+  return {.forward = sum.forward / count,
+          .backward = sum.backward / count,
+          .kept = sum.kept / count,
+          .peak = {},
+          .offloaded = sum.offloaded / count};
+}
+
+}  // namespace
+}  // namespace trireme::partition

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_room.h"
+
+#include "memory/rank.h"
+#include "memory/state_away.h"
+#include "memory/streamed_layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme::partition {
+namespace {
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+StageRoom::StageRoom(const Question& question)
+    : question_(question), static_(1), optimizer_(1), work_(1, 0), forward_(1, 0), least_(1) {
+  for (int k = 0; k + 1 < question.stages; ++k) links_.push_back(question.platform.link(k, k + 1));
+  const std::vector<chain::RankSpec>& ranks = question.platform.ranks;
+  for (const chain::RankSpec& rank : ranks)
+    alike_.push_back(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin()));
+  for (const chain::LayerCost& layer : question.chain.layers) {
+    static_.push_back(static_.back() + layer.parameters + layer.gradients + layer.optimizer);
+    optimizer_.push_back(optimizer_.back() + layer.optimizer);
+    forward_.push_back(forward_.back() + layer.forward.count());
+    work_.push_back(work_.back() + (layer.forward + layer.backward).count());
+    const chain::Retape again = layer.again();
+    const Bytes tape =
+        std::min(layer.tape + layer.backward_transient, again.tape + again.backward_transient);
+    const int i = static_cast<int>(least_.size());
+    least_.push_back(question.chain.output(i - 1) + tape + layer.output);
+  }
+}
+
+Bytes StageRoom::memory(int stage, int first, int last) const {
+  const Bytes memory = question_.platform.ranks[at(stage)].memory;
+  return memory == Bytes(0) ? kUnlimited : memory - fixed(stage, first, last) - waiting(last);
+}
+
+bool StageRoom::may_fit(int stage, int first, int last) const {
+  return memory(stage, first, last) >=
+         *std::max_element(least_.begin() + first, least_.begin() + last + 1);
+}
+
+// With GPipe every micro-batch's loss is read before the first backward, and the gradient of x[L]
+// that it leaves waits with the kept set; replay knows one micro-batch only.
+Bytes StageRoom::waiting(int last) const {
+  if (question_.schedule != "gpipe" || last < layers()) return Bytes(0);
+  return question_.chain.output(last) * (question_.micro_batches - 1);
+}
+
+// As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
+Bytes StageRoom::fixed(int stage, int first, int last) const {
+  Bytes bytes = static_[at(last)] - static_[at(first - 1)] - away(stage, first, last) -
+                streamed(stage, first, last).saved;
+  if (question_.shared_bytes) bytes -= shared(first, last).all();
+  const auto channel = [&](int boundary) {
+    const double size = static_cast<double>(question_.chain.output(boundary).count());
+    return Bytes(static_cast<Bytes::rep>(std::ceil(2 * question_.platform.channel_buffers * size)));
+  };
+  if (first > 1) bytes += channel(first - 1);
+  if (last < layers()) bytes += channel(last);
+  return bytes;
+}
+
+const chain::SharedBytes& StageRoom::shared(int first, int last) const {
+  const auto [entry, is_new] = shared_.try_emplace({first, last});
+  if (is_new) entry->second = question_.shared_bytes({{first, last}});
+  return entry->second;
+}
+
+Bytes StageRoom::away(int stage, int first, int last) const {
+  if (has_no_copies(question_)) return Bytes(0);
+  Bytes state = optimizer_[at(last)] - optimizer_[at(first - 1)];
+  if (question_.shared_bytes) state -= shared(first, last).optimizer;
+  return optimizer_away(question_, stage, state, streamed(stage, first, last).outside);
+}
+
+StreamedBytes StageRoom::streamed(int stage, int first, int last) const {
+  if (question_.streamed && question_.streamed->empty()) return {};
+  const auto [entry, is_new] = streamed_.try_emplace({alike_[at(stage)], first, last});
+  if (is_new)
+    entry->second = streamed_bytes(question_, streamed_of(question_, stage, {{first, last}}));
+  return entry->second;
+}
+
+StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) const {
+  const chain::RankSpec& rank = question_.platform.ranks[at(stage)];
+  StageQuestion asked{.first = first,
+                      .last = last,
+                      .memory = memory(stage, first, last),
+                      .in_flight = in_flight(question_, stage)};
+  if (copies && rank.can_copy()) {
+    // All micro-batches in flight share the outer tier.
+    const Bytes of_state =
+        chain::state_room(question_.chain, optimizer_[at(last)] - optimizer_[at(first - 1)],
+                          away(stage, first, last));
+    asked.link = solve::HostLink{
+        .out = rank.out / rank.speed,
+        .in = rank.in / rank.speed,
+        .capacity =
+            outer_room(rank, of_state + streamed(stage, first, last).outside) / asked.in_flight};
+  }
+  return asked;
+}
+
+double StageRoom::work(int stage, int first, int last) const {
+  return (work_[at(last)] - work_[at(first - 1)]) / speed(stage);
+}
+
+double StageRoom::forward(int stage, int first, int last) const {
+  return (forward_[at(last)] - forward_[at(first - 1)]) / speed(stage);
+}
+
+double StageRoom::speed(int stage) const {
+  return question_.platform.ranks[at(stage)].speed;
+}
+
+double StageRoom::transfer(int stage, int last) const {
+  return transfer(links_[at(stage)], last);
+}
+
+double StageRoom::transfer(int from, int to, int last) const {
+  return transfer(question_.platform.link(from, to), last);
+}
+
+double StageRoom::transfer(const chain::LinkSpec& link, int last) const {
+  return link.rate > BytesPerSecond(0) ? (question_.chain.output(last) / link.rate).count() : 0;
+}
+
+}  // namespace trireme::partition

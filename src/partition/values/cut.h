@@ -1,0 +1,20 @@
+// Where a chain is cut: the last layer of every stage, the chain's last among them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/partition/problem.h"
+
+#include <optional>
+#include <vector>
+
+namespace trireme::partition {
+
+using Cut = std::vector<int>;
+
+/// The cut that the question fixes, if it does.
+std::optional<Cut> fixed_cut(const Question& question);
+
+/// Numbers of layers as equal as can be, longer ones first.
+Cut equal_cut(int layers, int stages);
+
+}  // namespace trireme::partition

@@ -1,0 +1,12 @@
+// How much work an answer is.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trireme/partition/problem.h"
+
+namespace trireme::partition {
+
+/// Whether there are so many layers x stages that a plan takes seconds or more.
+bool is_large(const Problem& problem);
+
+}  // namespace trireme::partition
