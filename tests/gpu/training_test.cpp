@@ -252,14 +252,14 @@ struct Planned {
     rank.out = rank.in = BytesPerSecond(20e9);
   }
   partition::Question question(const std::string& solver) const {
-    return {.chain = chain,
-            .platform = platform,
-            .stages = 1,
-            .micro_batches = config::micro_batches(job),
-            .solver = solver,
-            .cut = {},
-            .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
-                                const partition::LayerRuns& runs) { return tied.shared(runs); }};
+    partition::Question question;
+    question.chain = chain;
+    question.platform = platform;
+    question.micro_batches = config::micro_batches(job);
+    question.solver = solver;
+    question.shared_bytes = [tied = profile::TiedWeights(model, job.train)](
+                                const partition::LayerRuns& runs) { return tied.shared(runs); };
+    return question;
   }
   std::optional<plan::Plan> plan(const std::string& solver) const {
     partition::Answer answer = partition::plan(question(solver));

@@ -69,13 +69,13 @@ Step without_end(const Step& step) {
 
 partition::Question question_of(const chain::Chain& chain, const chain::Platform& platform,
                                 const model::ChainModel& model, const config::JobSpec& job) {
-  return {.chain = chain,
-          .platform = platform,
-          .stages = 1,
-          .micro_batches = config::micro_batches(job),
-          .cut = {},
-          .shared_bytes = [tied = profile::TiedWeights(model, job.train)](
-                              const partition::LayerRuns& runs) { return tied.shared(runs); }};
+  partition::Question question;
+  question.chain = chain;
+  question.platform = platform;
+  question.micro_batches = config::micro_batches(job);
+  question.shared_bytes = [tied = profile::TiedWeights(model, job.train)](
+                              const partition::LayerRuns& runs) { return tied.shared(runs); };
+  return question;
 }
 
 class CpuMachine final : public Machine {
