@@ -214,11 +214,13 @@ std::map<std::string, Row> rows_in(const std::filesystem::path& file) {
 
 }  // namespace
 
-int plan_corpus(const std::filesystem::path& configs, const std::filesystem::path& file) {
+int plan_corpus(const std::filesystem::path& configs, const std::filesystem::path& file,
+                const std::string& part) {
   std::string lines;
   double all = 0, longest = 0;
   int plans = 0;
-  const std::vector<Case> cases = cases_of(configs);
+  std::vector<Case> cases = cases_of(configs);
+  std::erase_if(cases, [&](const Case& one) { return one.name.find(part) == std::string::npos; });
   for (const Case& one : cases) {
     const Row row = row_of(one);
     all += row.seconds;

@@ -4,14 +4,16 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace trireme::partition {
 
-/// Plans every question of the corpus, `configs` with the folders `chains` and `platforms`. Prints
-/// a line for each and writes to `file` a table separated by tabs: name, digest of the answer as
-/// JSON (infeasible ones too), step in seconds ("-" for none), seconds of planning. Returns an exit
-/// code.
-int plan_corpus(const std::filesystem::path& configs, const std::filesystem::path& file);
+/// Plans every question of the corpus whose name has that part, `configs` with the folders `chains`
+/// and `platforms`. Prints a line for each and writes to `file` a table separated by tabs: name,
+/// digest of the answer as JSON (infeasible ones too), step in seconds ("-" for none), seconds of
+/// planning. Returns an exit code.
+int plan_corpus(const std::filesystem::path& configs, const std::filesystem::path& file,
+                const std::string& part = "");
 
 /// Prints how the answers in `after` differ from those in `before`: how many are equal to the byte,
 /// which steps are more than 1 % longer, the geometric mean of the steps' ratios, sums and maxima

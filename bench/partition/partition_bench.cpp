@@ -7,9 +7,9 @@
 //                                    folder
 //   partition_bench random COUNT     larger random pipelines: budgets kept, alternatives beaten
 //   partition_bench optimum COUNT    small random pipelines against every cut and every program
-//   partition_bench corpus CONFIGS FILE     plans of all chains on all platforms in that folder,
-//   with
-//                                    digest, step and seconds of planning, as a table to FILE
+//   partition_bench corpus CONFIGS FILE [PART]   plans of all chains on all platforms in that
+//                                    folder (questions whose name has PART in it): digest, step and
+//                                    seconds of planning, as a table to FILE
 //   partition_bench compare FILE FILE       two such tables
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -363,9 +363,9 @@ int main(int argc, char** argv) {
   if (what == "gains" && argc > 2) return gains(argv[2], argc > 3 ? argv[3] : "");
   if (what == "random" && argc > 2) return random_pipelines(std::stoi(argv[2]));
   if (what == "optimum" && argc > 2) return optimum(std::stoi(argv[2]));
-  if (what == "corpus" && argc > 3) return plan_corpus(argv[2], argv[3]);
+  if (what == "corpus" && argc > 3) return plan_corpus(argv[2], argv[3], argc > 4 ? argv[4] : "");
   if (what == "compare" && argc > 3) return compare_corpora(argv[2], argv[3]);
   std::cerr << "partition_bench scaling [FILE] | gains CONFIGS [CHAIN] | random COUNT | optimum "
-               "COUNT | corpus CONFIGS FILE | compare FILE FILE\n";
+               "COUNT | corpus CONFIGS FILE [PART] | compare FILE FILE\n";
   return 2;
 }
