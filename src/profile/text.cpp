@@ -105,7 +105,8 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
 std::string layer_json(const chain::LayerCost& layer) {
   std::string json = concat("{\"name\": ", io::json_text(layer.name));
   const auto write = [&](const chain::CostField& field, const auto& value) {
-    if (chain::is_left_out(field, value.count() == 0, layer)) return;
+    const bool is_time = field.grows == chain::Grows::kUpdate;  // of which 0 is a measurement
+    if (!is_time && chain::is_left_out(field, value.count() == 0, layer)) return;
     json += concat(", \"", field.key, "\": ");
     if constexpr (std::is_same_v<decltype(value), const Seconds&>)
       json += to_text(value.count());
