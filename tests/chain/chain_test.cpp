@@ -231,11 +231,10 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
       {"  - {name: b, " + costs + ", tape: 4}\n",
        "layer 2 (b).tape is not a key here (known: name, forward_s, backward_s, output_bytes, "
        "tape_bytes, forward_transient_bytes, tape_transient_bytes, backward_transient_bytes, "
-       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, retape_s, retape_bytes, "
-       "retape_transient_bytes, retape_backward_transient_bytes, backward_weights_s, "
-       "pending_bytes, backward_input_transient_bytes, backward_weights_transient_bytes, "
-       "frozen_bytes, trained_bytes, "
-       "trained_gradient_bytes)"},
+       "parameter_bytes, gradient_bytes, optimizer_bytes, update_s, frozen_bytes, trained_bytes, "
+       "trained_gradient_bytes, retape_s, retape_bytes, retape_transient_bytes, "
+       "retape_backward_transient_bytes, backward_weights_s, pending_bytes, "
+       "backward_input_transient_bytes, backward_weights_transient_bytes)"},
       {"  - {name: b, " + costs + ", parameters_bytes: 4}\n",
        "layer 2 (b).parameters_bytes is not a key here (did you mean 'parameter_bytes'?)"},
       {"  - {name: b, " + costs + ", gradient_bytes: -4}\n",
