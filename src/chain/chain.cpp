@@ -292,11 +292,7 @@ std::string layer_line(const LayerCost& layer) {
   std::string line = concat("  - {name: ", io::yaml_text(layer.name));
   const auto write = [&](const CostField& field, const auto& value) {
     if (is_left_out(field, value.count() == 0, layer)) return;
-    line += concat(", ", field.key, ": ");
-    if constexpr (std::is_same_v<decltype(value), const Seconds&>)
-      line += to_text(value.count());
-    else
-      line += concat(value.count());
+    line += concat(", ", field.key, ": ", text_of(value));
   };
   walk(write, layer);
   return line + "}\n";

@@ -6,7 +6,6 @@
 #include "trireme/io/node.h"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace trireme::profile {
 namespace {
@@ -107,11 +106,7 @@ std::string layer_json(const chain::LayerCost& layer) {
   const auto write = [&](const chain::CostField& field, const auto& value) {
     const bool is_time = field.grows == chain::Grows::kUpdate;  // of which 0 is a measurement
     if (!is_time && chain::is_left_out(field, value.count() == 0, layer)) return;
-    json += concat(", \"", field.key, "\": ");
-    if constexpr (std::is_same_v<decltype(value), const Seconds&>)
-      json += to_text(value.count());
-    else
-      json += concat(value.count());
+    json += concat(", \"", field.key, "\": ", chain::text_of(value));
   };
   chain::walk(write, layer);
   return json + "}";

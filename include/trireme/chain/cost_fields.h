@@ -4,7 +4,9 @@
 #pragma once
 
 #include "trireme/chain/chain.h"
+#include "trireme/core/text.h"
 
+#include <string>
 #include <string_view>
 
 namespace trireme::chain {
@@ -22,7 +24,17 @@ struct CostField {
   Grows grows;
   /// Whether a file must say it, and whether it is written where it is 0.
   enum class In { kEveryFile, kMostFiles, kSomeFiles } in = In::kMostFiles;
+
+  bool grows_with_examples() const { return grows == Grows::kPass || grows == Grows::kValues; }
 };
+
+/// A number as files have it: seconds, or bytes.
+inline std::string text_of(Seconds value) {
+  return to_text(value.count());
+}
+inline std::string text_of(Bytes value) {
+  return concat(value.count());
+}
 
 /// Calls visit(field, number...) for each number of `cost`..., which are all const or none, in the
 /// order of files; the optional parts of a cost are walked through by themselves.

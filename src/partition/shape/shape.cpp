@@ -98,7 +98,7 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
     size = Bytes(static_cast<Bytes::rep>(std::ceil(by * static_cast<double>(size.count()))));
   };
   const auto grow = [&](const chain::CostField& field, auto& value) {
-    if (field.grows != chain::Grows::kPass && field.grows != chain::Grows::kValues) return;
+    if (!field.grows_with_examples()) return;
     if constexpr (std::is_same_v<decltype(value), Bytes&>)
       scale(value);
     else

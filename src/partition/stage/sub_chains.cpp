@@ -20,7 +20,7 @@ std::size_t at(int i) {
 std::vector<double> seen_of(const chain::LayerCost& layer) {
   std::vector<double> numbers;
   const auto see = [&](const chain::CostField& field, const auto& value) {
-    if (field.grows != chain::Grows::kPass && field.grows != chain::Grows::kValues) return;
+    if (!field.grows_with_examples()) return;
     if constexpr (std::is_same_v<decltype(value), const Bytes&>) {
       // Both halves: a double holds 53 bits.
       numbers.push_back(static_cast<double>(value.count() >> 31));
