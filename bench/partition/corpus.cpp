@@ -15,9 +15,9 @@
 #include <functional>
 #include <iostream>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -89,22 +89,6 @@ const std::vector<Setting>& settings() {
   return kSettings;
 }
 
-std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-chain::Platform first_ranks(chain::Platform platform, int ranks) {
-  platform.ranks.resize(static_cast<std::size_t>(ranks));
-  std::erase_if(platform.overrides, [&](const chain::LinkOverride& one) {
-    return std::max(one.from, one.to) >= ranks;
-  });
-  return platform;
-}
-
 /// Bytes of a rank that has `kept` of the activations of all micro-batches in flight, and
 /// `resident` of its share of what does not change from one to the next. Of the chain alone: no
 /// planner's answer is in it.
@@ -141,7 +125,7 @@ void add_pipelines(const chain::Chain& chain, const chain::Platform& platform,
       question.chain = chain;
       question.stages = stages;
       question.micro_batches = 4 * stages;
-      question.platform = first_ranks(platform, stages);
+      question.platform = chain::first_ranks(platform, stages);
       for (chain::RankSpec& rank : question.platform.ranks)
         rank.memory = budget(chain, stages, memory.resident, memory.kept);
       setting.settle(question);
@@ -158,7 +142,7 @@ void add_shapes(const chain::Chain& chain, const chain::Platform& platform, cons
   question.chain_at = [chain](int micro_batch) { return scaled_chain(chain, 1, micro_batch); };
   question.ranks = ranks;
   question.batch = 8 * ranks;
-  question.common.platform = first_ranks(platform, ranks);
+  question.common.platform = chain::first_ranks(platform, ranks);
   cases.push_back({concat(name, ", any shape of ", ranks, " ranks"), [question]() -> Answer {
                      const ShapeAnswer answer = choose_shape(question);
                      if (answer.chosen) return *answer.tried[*answer.chosen].answer;
@@ -212,7 +196,37 @@ std::map<std::string, Row> rows_in(const std::filesystem::path& file) {
   return rows;
 }
 
+/// Sum and maximum of the seconds of planning.
+std::pair<double, double> seconds_of(const std::map<std::string, Row>& rows) {
+  double sum = 0, longest = 0;
+  for (const auto& [name, row] : rows) {
+    sum += row.seconds;
+    longest = std::max(longest, row.seconds);
+  }
+  return {sum, longest};
+}
+
+/// How many questions only `rows` has, of the table in that file; prints them.
+int alone_in(const std::filesystem::path& file, const std::map<std::string, Row>& rows,
+             const std::map<std::string, Row>& others) {
+  int alone = 0;
+  for (const auto& [name, row] : rows) {
+    if (others.contains(name)) continue;
+    std::cout << name << ": is in " << file.string() << " alone\n";
+    ++alone;
+  }
+  return alone;
+}
+
 }  // namespace
+
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
 
 int plan_corpus(const std::filesystem::path& configs, const std::filesystem::path& file,
                 const std::string& part) {
@@ -239,15 +253,11 @@ int plan_corpus(const std::filesystem::path& configs, const std::filesystem::pat
 
 int compare_corpora(const std::filesystem::path& before, const std::filesystem::path& after) {
   const std::map<std::string, Row> old = rows_in(before), now = rows_in(after);
-  int equal = 0, slower = 0, faster = 0, lost = 0, won = 0, alone = 0, both = 0;
+  int equal = 0, slower = 0, faster = 0, lost = 0, won = 0, both = 0;
   double logarithms = 0, worst = 1;
   for (const auto& [name, was] : old) {
     const auto found = now.find(name);
-    if (found == now.end()) {
-      std::cout << name << ": is in " << before.string() << " alone\n";
-      ++alone;
-      continue;
-    }
+    if (found == now.end()) continue;
     const Row& is = found->second;
     equal += was.digest == is.digest ? 1 : 0;
     if (was.step && !is.step) std::cout << name << ": has no plan any more\n";
@@ -262,17 +272,9 @@ int compare_corpora(const std::filesystem::path& before, const std::filesystem::
     faster += ratio < 0.99 ? 1 : 0;
     if (ratio > 1.01) std::cout << name << ": step " << ratio << " times as long\n";
   }
-  alone += static_cast<int>(now.size()) + alone - static_cast<int>(old.size());
-  const auto seconds = [](const std::map<std::string, Row>& rows) {
-    double sum = 0, longest = 0;
-    for (const auto& [name, row] : rows) {
-      sum += row.seconds;
-      longest = std::max(longest, row.seconds);
-    }
-    return std::pair(sum, longest);
-  };
-  const auto [sum_before, longest_before] = seconds(old);
-  const auto [sum_after, longest_after] = seconds(now);
+  const int alone = alone_in(before, old, now) + alone_in(after, now, old);
+  const auto [sum_before, longest_before] = seconds_of(old);
+  const auto [sum_after, longest_after] = seconds_of(now);
   std::cout << both << " plans in both, " << equal << " of " << old.size()
             << " answers equal to the byte; more than 1 % slower " << slower << ", faster "
             << faster << ", lost " << lost << ", won " << won << "\nsteps: geometric mean "

@@ -5,8 +5,12 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace trireme::partition {
+
+/// Of chains or platforms, by name.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder);
 
 /// Plans every question of the corpus whose name has that part, `configs` with the folders `chains`
 /// and `platforms`. Prints a line for each and writes to `file` a table separated by tabs: name,

@@ -277,17 +277,10 @@ void add_budgets(const Question& question, Tally& tally) {
 }
 
 int gains(const std::filesystem::path& configs, const std::string& only) {
-  std::vector<std::filesystem::path> chains, platforms;
-  for (const auto& [folder, files] : {std::pair{"chains", &chains}, {"platforms", &platforms}}) {
-    for (const auto& entry : std::filesystem::directory_iterator(configs / folder))
-      if (entry.path().extension() == ".yaml" &&
-          (files == &platforms || entry.path().stem().string().find(only) != std::string::npos))
-        files->push_back(entry.path());
-    std::sort(files->begin(), files->end());
-  }
   Tally all;
-  for (const auto& chain_file : chains) {
-    for (const auto& platform_file : platforms) {
+  for (const auto& chain_file : files_in(configs / "chains")) {
+    if (chain_file.stem().string().find(only) == std::string::npos) continue;
+    for (const auto& platform_file : files_in(configs / "platforms")) {
       Question question;
       question.splits_backward = false;  // as the alternatives' backwards are whole
       question.chain = chain::load_chain(chain_file);
@@ -295,11 +288,7 @@ int gains(const std::filesystem::path& configs, const std::string& only) {
       Tally tally;
       for (int stages = 2; stages <= static_cast<int>(platform.ranks.size()); stages *= 2) {
         if (stages > question.chain.length()) break;
-        question.platform = platform;
-        question.platform.ranks.resize(static_cast<std::size_t>(stages));
-        std::erase_if(question.platform.overrides, [&](const chain::LinkOverride& one) {
-          return std::max(one.from, one.to) >= stages;
-        });
+        question.platform = chain::first_ranks(platform, stages);
         question.stages = stages;
         question.micro_batches = 4 * stages;
         add_budgets(question, tally);

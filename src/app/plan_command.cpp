@@ -151,11 +151,7 @@ chain::Platform read_platform(const PlanArguments& arguments) {
   if (platform.ranks.size() == stages) return platform;
   std::cerr << "planning for rank 0" << (stages > 1 ? concat("..", stages - 1) : "") << " of the "
             << platform.ranks.size() << " in " << visible(arguments.platform) << "\n";
-  platform.ranks.resize(stages);
-  std::erase_if(platform.overrides, [&](const chain::LinkOverride& one) {
-    return std::max(one.from, one.to) >= arguments.stages;
-  });
-  return platform;
+  return chain::first_ranks(std::move(platform), arguments.stages);
 }
 
 std::optional<Bytes> memory_of(const PlanArguments& arguments) {

@@ -61,6 +61,13 @@ Platform uniform_platform(int count, Bytes memory) {
   return platform;
 }
 
+Platform first_ranks(Platform platform, int count) {
+  platform.ranks.resize(static_cast<std::size_t>(count));
+  std::erase_if(platform.overrides,
+                [&](const LinkOverride& one) { return std::max(one.from, one.to) >= count; });
+  return platform;
+}
+
 Platform load_platform(const std::filesystem::path& file) {
   return read_platform(io::load(file, Bytes(16 << 20)));
 }

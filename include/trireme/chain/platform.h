@@ -67,6 +67,9 @@ struct Platform {
 /// `count` equal ranks with `memory` each and free links.
 Platform uniform_platform(int count, Bytes memory);
 
+/// The first `count` ranks, of at least that many, and the links between them.
+Platform first_ranks(Platform platform, int count);
+
 /// Most ranks of a platform file.
 inline constexpr int kMaxRanks = 65'536;
 

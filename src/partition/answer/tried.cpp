@@ -2,6 +2,7 @@
 #include "trireme/partition/tried.h"
 
 #include "one_stage.h"
+#include "stage/stage_policy.h"
 
 #include "trireme/core/error.h"
 #include "trireme/solve/solve.h"
@@ -74,14 +75,13 @@ std::vector<std::string> instant_solvers(const Question& question) {
 }
 
 const Tried* fastest(const std::vector<Tried>& tried) {
-  constexpr double kSame = 1 + 1e-9;  // sums of the same times in another order
   Seconds least(std::numeric_limits<double>::infinity());
   for (const Tried& one : tried) {
     if (one.plan() != nullptr) least = std::min(least, one.plan()->step);
   }
   const Tried* best = nullptr;
   for (const Tried& one : tried) {
-    if (one.plan() == nullptr || one.plan()->step > least * kSame) continue;
+    if (one.plan() == nullptr || one.plan()->step > least * (1 + kGain)) continue;
     if (best == nullptr || moved(*one.plan()) < moved(*best->plan())) best = &one;
   }
   return best;

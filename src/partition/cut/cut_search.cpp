@@ -11,8 +11,6 @@ namespace {
 
 /// Cuts up to which each of them is looked at.
 constexpr double kFewCuts = 2000;
-/// Least gain that counts, relative: sums of the same times in another order differ by less.
-constexpr double kGain = 1e-9;
 /// Cuts that are climbed from, and passes looked at per climb: a few tenths of a second.
 constexpr std::size_t kMostClimbs = 2;
 constexpr double kMostPasses = 1e8;

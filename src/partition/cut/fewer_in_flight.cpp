@@ -17,8 +17,6 @@ namespace {
 
 /// How often numbers in flight are counted anew.
 constexpr int kRounds = 3;
-/// Least gain that counts, relative.
-constexpr double kGain = 1e-9;
 /// Of a step, what must be recomputation for shared numbers to be tried.
 constexpr double kWorthSharing = 0.01;
 /// Sizes in a row without a gain, after which larger ones are not tried.

@@ -11,9 +11,6 @@
 
 namespace trireme::partition {
 
-/// Least gain that counts, relative: less is a sum in another order.
-inline constexpr double kGain = 1e-9;
-
 struct Found {
   std::optional<plan::Plan> plan;
   Cut cut;  ///< of the plan; of the last one tried if there is none

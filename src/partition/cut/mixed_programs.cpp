@@ -23,8 +23,6 @@ namespace {
 constexpr int kLevels = 16;
 /// How often a stage that the simulator finds over its budget is mixed again with less.
 constexpr int kRounds = 3;
-/// Least gain that counts, relative.
-constexpr double kGain = 1e-9;
 
 /// What the micro-batches of a stage run.
 struct Choice {

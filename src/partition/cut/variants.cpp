@@ -58,7 +58,7 @@ std::optional<std::vector<program::StageProgram>> chosen_programs(const StageRoo
       for (std::size_t v = 0; v < variants[k].size(); ++v) {
         times[k] = variants[k][v].times;
         const double step = timeline.step(cut, times, least);
-        if (step >= least * (1 - 1e-9)) continue;
+        if (step >= least * (1 - kGain)) continue;
         least = step;
         choice[k] = v;
         better = true;

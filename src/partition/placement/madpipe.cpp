@@ -26,8 +26,6 @@ constexpr std::size_t kBuiltCounts = 2;
 constexpr int kSteps = 200;
 /// What is estimated to take so much longer than the best is not simulated.
 constexpr double kHopeless = 1.02;
-/// Least gain that counts, relative.
-constexpr double kGain = 1e-9;
 
 class Madpipe {
  public:

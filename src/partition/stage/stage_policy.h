@@ -25,6 +25,9 @@ namespace trireme::partition {
 inline constexpr Bytes kUnlimited{std::int64_t{1} << 61};
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
+/// Least gain that counts, relative: less is a sum of the same times in another order.
+inline constexpr double kGain = 1e-9;
+
 /// Layers first..last with `in_flight` micro-batches in `memory`, static bytes and channel outside.
 struct StageQuestion {
   int first = 1, last = 1;
