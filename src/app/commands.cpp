@@ -155,15 +155,24 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
   CLI::Option* const report =
       command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
-  command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  CLI::Option* const json =
+      command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
+  CLI::Option* const why = command.add_flag(
+      "--why", arguments.why,
+      "Print what the plan rests on: the fastest step without each thing that it uses, and the "
+      "fastest decisions that were judged");
+  command.add_flag("--verbose", arguments.verbose, "With --why: every decision that was judged")
+      ->needs(why);
+  why->excludes(json);
   add_plan_sweep(command, arguments);
   add_plan_shape(command, arguments);
-  for (CLI::Option* const other : {output, report, command.get_option("--memory")})
+  for (CLI::Option* const other : {output, report, why, command.get_option("--memory")})
     command.get_option("--sweep")->excludes(other);
   command.footer(
       "Examples:\n"
       "  trireme plan --chain chain.yaml --memory 12GiB -o plan.json --report plan.html\n"
       "  trireme plan --chain chain.yaml --memory 12GiB --solver all\n"
+      "  trireme plan --chain chain.yaml --platform nodes.yaml --stages 8 --why\n"
       "  trireme plan --chain chain.yaml --platform nodes.yaml --stages 8 --micro-batches 32\n"
       "  trireme plan --chain chain.yaml --platform nodes.yaml --ranks 8 --batch 64 "
       "--micro-batch-size 2\n"

@@ -5,6 +5,7 @@
 #include "exit_code.h"
 #include "shape_command.h"
 #include "sweep.h"
+#include "why.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -38,6 +39,9 @@ partition::Answer answer_of_all(const PlanArguments& arguments, const Question& 
 /// Chooses stages, replicas and micro-batches first.
 int plan_for_ranks(const PlanArguments& arguments);
 
+/// Prints and writes what is asked for; returns the exit code.
+int give(const PlanArguments& arguments, const Question& question,
+         const partition::Explained& explained);
 int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan);
 int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why);
 
@@ -54,11 +58,11 @@ int plan(const PlanArguments& arguments) {
                             ": is for one stage, but --stages is ", arguments.stages));
   if (arguments.sweep > 0) return sweep(arguments, question);
   if (arguments.solver == "auto" && arguments.stages == 1) tell_left_out(question);
-  const partition::Answer answer =
-      arguments.solver == "all" ? answer_of_all(arguments, question) : partition::plan(question);
-  if (const auto* infeasible = std::get_if<plan::Infeasible>(&answer))
-    return give_up(arguments, question, *infeasible);
-  return give(arguments, question, std::get<plan::Plan>(answer));
+  if (arguments.why && arguments.solver == "all")
+    throw InputError("--why: says what one search rests on; give no --solver all with it");
+  if (arguments.solver == "all")
+    return give(arguments, question, {answer_of_all(arguments, question), {}});
+  return give(arguments, question, partition::explained_plan(question));
 }
 
 void take_options(const PlanArguments& arguments, Question& question) {
@@ -135,8 +139,9 @@ int plan_for_ranks(const PlanArguments& arguments) {
   whole.stages = tried.shape.stages;
   const Question asked =
       question_of(question, tried.shape, question.chain_at(tried.shape.micro_batch));
-  if (tried.plan() != nullptr) return give(whole, asked, *tried.plan());
-  return give_up(whole, asked, std::get<plan::Infeasible>(*tried.answer));
+  return give(
+      whole, asked,
+      arguments.why ? partition::explained_plan(asked) : partition::Explained{*tried.answer, {}});
 }
 
 chain::Platform read_platform(const PlanArguments& arguments) {
@@ -173,6 +178,16 @@ partition::Answer answer_of_all(const PlanArguments& arguments, const Question& 
   plan::Plan plan = *chosen->plan();
   plan.alternatives = partition::alternatives(comparison.tried, *chosen);
   return plan;
+}
+
+int give(const PlanArguments& arguments, const Question& question,
+         const partition::Explained& explained) {
+  const auto* const plan = std::get_if<plan::Plan>(&explained.answer);
+  const int code = plan != nullptr
+                       ? give(arguments, question, *plan)
+                       : give_up(arguments, question, std::get<plan::Infeasible>(explained.answer));
+  if (arguments.why) std::cout << why_text(explained, arguments.verbose);
+  return code;
 }
 
 int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan) {

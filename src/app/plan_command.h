@@ -26,7 +26,8 @@ struct PlanArguments {
   std::optional<int> group;             ///< nothing: what is fastest
   std::string output, report;
   bool json = false;
-  int sweep = 0;  ///< budgets to try; 0: one plan
+  bool why = false, verbose = false;  ///< print what the plan rests on: all of it
+  int sweep = 0;                      ///< budgets to try; 0: one plan
   std::string csv, plot;
   /// Of `auto` shapes, with --ranks: what the user fixed, 0 where nothing was.
   int ranks = 0, batch = 0, measured_at = 0, replicas = 0;

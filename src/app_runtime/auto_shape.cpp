@@ -197,13 +197,15 @@ Choice agreed(comm::Channel& channel, const Choice& mine) {
   const std::string text = comm::broadcast(
       channel, comm::everyone(channel),
       concat(shape.stages, ' ', shape.replicas, ' ', shape.micro_batch, ' ', shape.micro_batches,
-             '\n', mine.infeasible ? to_message(*mine.infeasible) : ""),
+             '\n', mine.infeasible ? plan::to_json(*mine.infeasible) : ""),
       "shape chosen by rank 0");
   Choice choice;
   std::istringstream(text) >> choice.shape.stages >> choice.shape.replicas >>
       choice.shape.micro_batch >> choice.shape.micro_batches;
   const std::string reason = text.substr(text.find('\n') + 1);
-  if (!reason.empty()) choice.infeasible = infeasible_in(io::parse(reason, "shape"));
+  if (!reason.empty())
+    choice.infeasible =
+        plan::read_infeasible(io::parse(reason, "shape").find("infeasible").value());
   return choice;
 }
 

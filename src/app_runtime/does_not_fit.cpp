@@ -76,25 +76,6 @@ DoesNotFit DoesNotFit::in_outer_tier(const config::JobSpec& job, plan::Infeasibl
   return {at_key(job, key, text), std::move(infeasible)};
 }
 
-std::string to_message(plan::Infeasible infeasible) {
-  std::string advice;
-  for (const plan::Advice& one : std::exchange(infeasible.advice, {}))
-    advice += concat(advice.empty() ? "" : ", ", "{\"kind\": ", static_cast<int>(one.kind),
-                     ", \"change\": ", io::json_text(one.change), "}");
-  std::string reason = plan::to_json(infeasible);
-  reason.erase(reason.find_last_of('}'));
-  return concat(reason, ", \"advice\": [", advice, "]}");
-}
-
-plan::Infeasible infeasible_in(const io::Node& message) {
-  plan::Infeasible infeasible = plan::read_infeasible(message.find("infeasible").value());
-  for (const io::Node& one : message.find("advice").value().list())
-    infeasible.advice.push_back({static_cast<Kind>(one.find("kind").value().integer(
-                                     0, static_cast<int>(Kind::kHostMemory))),
-                                 one.find("change").value().text()});
-  return infeasible;
-}
-
 namespace {
 
 std::string at_key(const config::JobSpec& job, const std::string& key, const std::string& message) {
@@ -147,14 +128,6 @@ std::string larger_budget(const config::JobSpec& job, const plan::Infeasible& wh
   return concat(kBudget, ": [", join(sizes, ", "), "]");
 }
 
-/// "92373554" in "88.1 MiB (92373554 bytes) of host memory for activations".
-Bytes host_memory_in(const std::string& change) {
-  const std::size_t begin = change.find('(') + 1, end = change.find(" bytes)");
-  const auto size = parse_bytes(std::string_view(change).substr(begin, end - begin));
-  ensure(size.has_value(), "advice on host memory says how many bytes");
-  return *size;
-}
-
 std::vector<std::string> other_ways(const plan::Infeasible& why) {
   std::vector<std::string> ways;
   for (const plan::Advice& one : why.advice) {
@@ -163,7 +136,7 @@ std::vector<std::string> other_ways(const plan::Infeasible& why) {
       continue;
     }
     const std::string what = one.change.substr(one.change.find(" of host memory"));
-    ways.push_back(concat(kHost, ": ", io::size_of_at_least(host_memory_in(one.change)), what));
+    ways.push_back(concat(kHost, ": ", io::size_of_at_least(one.bytes), what));
   }
   return ways;
 }

@@ -31,10 +31,6 @@ class DoesNotFit : public comm::EndingError {
   plan::Infeasible infeasible_;
 };
 
-/// As rank 0 tells it the others, its advice inside: JSON, in one line.
-std::string to_message(plan::Infeasible infeasible);
-plan::Infeasible infeasible_in(const io::Node& message);
-
 /// Layers took more than when they were measured, so that a plan within the budget went over it:
 /// exit code 3.
 class Outgrown : public comm::EndingError {

@@ -253,15 +253,14 @@ plan::Plan solved(const partition::Question& question, const Asked& asked) {
     const StopsAtOnce nothing_to_save("a plan is made");
     asked.out << "planning ..." << std::endl;
     const partition::Answer answer = partition::plan(question);
-    const auto* plan = std::get_if<plan::Plan>(&answer);
-    text = plan != nullptr ? plan::to_json(*plan) : to_message(std::get<plan::Infeasible>(answer));
+    text = std::visit([](const auto& one) { return plan::to_json(one); }, answer);
     ::malloc_trim(0);  // the planner's tables, up to gigabytes, that malloc would keep
   };
   comm::work_beside_rounds(context.channel, work, "planning");
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
-  if (document.find("infeasible"))
-    throw DoesNotFit::on_device(asked.job, infeasible_in(document), context.device);
+  if (const auto why = document.find("infeasible"))
+    throw DoesNotFit::on_device(asked.job, plan::read_infeasible(*why), context.device);
   return plan::read_plan(document);
 }
 

@@ -58,6 +58,11 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
   }
 }
 
+const std::vector<std::string>& advice_kinds() {
+  static const std::vector<std::string> kKinds{"memory_of_one_rank", "stages", "host_memory"};
+  return kKinds;
+}
+
 std::string where_and_advice(const Infeasible& infeasible) {
   std::vector<std::string> changes;
   for (const Advice& one : infeasible.advice) changes.push_back(one.change);

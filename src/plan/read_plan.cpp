@@ -42,6 +42,7 @@ StagePrediction read_stage_prediction(const io::Node& node);
 program::Turns read_turns(const io::Node& node, const Plan& plan);
 
 Alternative read_alternative(const io::Node& node);
+Advice read_advice(const io::Node& node);
 
 /// Reads `key` of the map into `value` where it is there.
 void read(io::MapReader& map, std::string_view key, int& value);
@@ -284,6 +285,18 @@ Alternative read_alternative(const io::Node& node) {
   return alternative;
 }
 
+Advice read_advice(const io::Node& node) {
+  io::MapReader map(node);
+  const std::vector<std::string>& kinds = advice_kinds();
+  const std::string kind = map.required("kind").choice(kinds);
+  Advice advice{.kind = static_cast<Advice::Kind>(std::find(kinds.begin(), kinds.end(), kind) -
+                                                  kinds.begin()),
+                .change = map.required("change").text()};
+  read(map, "bytes", advice.bytes);
+  map.finish();
+  return advice;
+}
+
 void read(io::MapReader& map, std::string_view key, int& value) {
   if (const auto node = map.optional(key)) value = static_cast<int>(node->integer(0, kMost));
 }
@@ -307,6 +320,8 @@ Infeasible read_infeasible(const io::Node& node) {
   infeasible.available = map.required("available_bytes").bytes();
   infeasible.least_budget = map.required("least_budget_bytes").bytes();
   if (const auto where = map.optional("where")) infeasible.where = where->text();
+  if (const auto advice = map.optional("advice"))
+    for (const io::Node& one : advice->list()) infeasible.advice.push_back(read_advice(one));
   map.finish();
   return infeasible;
 }

@@ -23,6 +23,8 @@ std::string prediction_text(const StagePrediction& predicted);
 /// Of the ranks that have any: `{"rank": 0, "stages": [0, 2, 0]}`.
 std::vector<std::string> turns_texts(const program::Turns& turns);
 std::string alternative_text(const Alternative& alternative);
+/// Nothing where there is none.
+std::string advice_text(const std::vector<Advice>& advice);
 std::string infeasible_text(const Infeasible& infeasible);
 
 /// A number as JSON has it: infinity and not-a-number are none.
@@ -145,12 +147,23 @@ std::string alternative_text(const Alternative& alternative) {
   return text + "}";
 }
 
+std::string advice_text(const std::vector<Advice>& advice) {
+  if (advice.empty()) return "";
+  std::vector<std::string> texts;
+  for (const Advice& one : advice)
+    texts.push_back(concat(
+        "{\"kind\": ", io::json_text(advice_kinds()[static_cast<std::size_t>(one.kind)]),
+        ", \"bytes\": ", one.bytes.count(), ", \"change\": ", io::json_text(one.change), "}"));
+  return concat(", \"advice\": [", join(texts, ", "), "]");
+}
+
 std::string infeasible_text(const Infeasible& infeasible) {
   return concat("{\"rank\": ", infeasible.rank, ", \"layers\": [", infeasible.first_layer, ", ",
                 infeasible.last_layer, "], \"needed_bytes\": ", infeasible.needed.count(),
                 ", \"available_bytes\": ", infeasible.available.count(),
                 ", \"least_budget_bytes\": ", infeasible.least_budget.count(),
-                ", \"where\": ", io::json_text(where_and_advice(infeasible)), "}");
+                ", \"where\": ", io::json_text(infeasible.where), advice_text(infeasible.advice),
+                "}");
 }
 
 std::string number(double value) {

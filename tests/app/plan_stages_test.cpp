@@ -11,6 +11,7 @@ namespace trireme {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -60,6 +61,34 @@ TEST(PlanStages, ShowsEveryStageAndTheOthersTimes) {
        {"keep_all, best cut", "keep_all, equal cut", "recompute_all, best cut",
         "best uniform (block 2), best cut", "adapipe, best cut", "joint, equal cut"})
     EXPECT_THAT(result.out, HasSubstr("\n" + std::string(policy) + " ")) << policy;
+}
+
+TEST(PlanStages, SaysWhatAPlanRestsOn) {
+  const StageFolder files;
+  files.folder.file("chain.yaml", equal_layers_text(", backward_weights_s: 1, pending_bytes: 2"));
+  const std::string options = "--stages 4 --micro-batches 4 --why";
+
+  const CommandResult result = files.plan(options), all = files.plan(options + " --verbose");
+
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  // ZB-H1 of equal thirds takes 2 x (3 x 4 + 3) s, 1F1B with whole backwards 2 x 3 x (4 + 3) s.
+  EXPECT_THAT(result.out, ContainsRegex("\nsplit backward +used +whole backwards: 42.0 s +"
+                                        "[+]40.0 % +0.2 % "));
+  EXPECT_THAT(result.out, ContainsRegex("\noptimizer state in the outer tier +not open +any "));
+  EXPECT_THAT(result.out, ContainsRegex("\n[0-9]+ decisions were judged, 0 passed over"));
+  EXPECT_THAT(result.out, ContainsRegex("\n[a-z]+, split backward +30.0 s"));
+  EXPECT_EQ(all.exit_code, 0) << all.errors;
+  EXPECT_THAT(files.plan(options + " --json").exit_code, 2);
+  EXPECT_THAT(files.plan("--verbose").exit_code, 2);
+}
+
+TEST(PlanStages, SaysWhatWasTriedWhereNothingFits) {
+  const StageFolder files;
+
+  const CommandResult result = files.plan("--stages 2 --micro-batches 6 --memory 4 --why");
+
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.out, HasSubstr("does not fit"));
 }
 
 TEST(PlanStages, HasGradientsOfWeightsBehindWhereThatIsFaster) {

@@ -119,7 +119,7 @@ TEST(Timeline, SaysWhatTheSimulatorSays) {
       EXPECT_GT(timeline.step(cut, times, share * step), share * step);
     for (const double share : {1.0, 1.5}) EXPECT_EQ(timeline.step(cut, times, share * step), step);
     // Streams that take two messages may hold a sender up; the timeline does not look at that.
-    const Judged judged = partition::judged(question, "test", programs);
+    const Simulated judged = partition::judged(question, "test", programs);
     EXPECT_LE(step, judged.plan.step.count() * (1 + 1e-12));
     if (question.platform.default_link.rate == BytesPerSecond(0) &&
         question.platform.overrides.empty()) {

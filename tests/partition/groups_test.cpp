@@ -1,7 +1,5 @@
 // Micro-batches that pass the layers together, so that streamed weights come once for all of them.
 // SPDX-License-Identifier: Apache-2.0
-#include "axes/groups.h"
-
 #include "judge/judge.h"
 #include "partition/planned.h"
 #include "partition/weighed.h"

@@ -322,7 +322,7 @@ TEST(AllocationSearch, FindsTheLeastPeriodOfAllAllocations) {
     for (const Allocation& one :
          every_allocation(question.chain.length(), question.stages, special))
       least = std::min(least, heaviest(room, one));
-    AllocationSearch search(plans, special);
+    AllocationSearch search(plans, special, /*most_labels=*/12);
 
     const std::vector<Allocation> found = search.within(least);
 

@@ -1,7 +1,6 @@
 // How many passes gradients of weights are behind, and what that is worth.
 // SPDX-License-Identifier: Apache-2.0
-#include "axes/weights_behind.h"
-
+#include "axes/split_backward.h"
 #include "partition/planned.h"
 #include "support/trials.h"
 

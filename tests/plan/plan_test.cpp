@@ -66,6 +66,26 @@ TEST(ToJson, OfAnInfeasibleJobIsADocumentOfItsOwn) {
             "\"available_bytes\": 4, \"least_budget_bytes\": 5, \"where\": \"x\"}}\n");
 }
 
+TEST(ToJson, OfAdviceSaysHowManyBytes) {
+  using Kind = Advice::Kind;
+  const Infeasible infeasible{
+      .needed = Bytes(5),
+      .available = Bytes(4),
+      .least_budget = Bytes(5),
+      .where = "x",
+      .advice = {{Kind::kMemoryOfOneRank, "1 B more on rank 0", Bytes(1)},
+                 {Kind::kStages, "3 stages"},
+                 {Kind::kHostMemory, "9 B (9 bytes) of host memory for activations", Bytes(9)}}};
+  const std::string json = to_json(infeasible);
+  EXPECT_THAT(json,
+              testing::HasSubstr("\"advice\": [{\"kind\": \"memory_of_one_rank\", \"bytes\": 1, "
+                                 "\"change\": \"1 B more on rank 0\"}, "));
+  EXPECT_EQ(read_infeasible(io::parse(json, "i.json").find("infeasible").value()), infeasible);
+  EXPECT_EQ(where_and_advice(infeasible),
+            "x; it would fit with 1 B more on rank 0, or with 3 stages, or with 9 B (9 bytes) of "
+            "host memory for activations");
+}
+
 TEST(ReadPlan, GivesBackWhatWasWritten) {
   Plan plan = small_plan();
   plan.weights_at_once = static_cast<int>(2 + random() % 3);

@@ -83,8 +83,10 @@ struct Freedom {
 /// What an answer may cost: a plan of less effort takes a fraction of the time, its step a few
 /// percent longer.
 struct Effort {
-  int slots = 500;     ///< of memory in tables
-  double breadth = 1;  ///< as in solve::Problem
+  int slots = 500;      ///< of memory in tables
+  double breadth = 1;   ///< as in solve::Problem
+  int decisions = 400;  ///< that are judged at most, a few more where several are judged at once
+  bool quick = false;   ///< by quick solvers alone
 };
 
 struct Question : Problem, Freedom, Effort {

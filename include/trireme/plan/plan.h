@@ -23,10 +23,14 @@ struct Advice {
   enum class Kind { kMemoryOfOneRank, kStages, kHostMemory };
   Kind kind = Kind::kMemoryOfOneRank;
   std::string
-      change;  ///< for people, behind "it would fit with ": "3 stages on ranks like the last"
+      change;        ///< for people, after "it would fit with ": "3 stages on ranks like the last"
+  Bytes bytes = {};  ///< kMemoryOfOneRank: more on that rank; kHostMemory: on every rank
 
   bool operator==(const Advice&) const = default;
 };
+
+/// Names of the kinds in files, in their order.
+const std::vector<std::string>& advice_kinds();
 
 /// Nothing fits: where, by how much, and what would.
 struct Infeasible {

@@ -1,205 +1,26 @@
+// How many micro-batches pass the layers together (breadth-first): what comes for a use of a
+// streamed layer then comes once for a group, while what a micro-batch keeps between layers is kept
+// for all of it.
 // SPDX-License-Identifier: Apache-2.0
-#include "groups.h"
-
-#include "judge/judge.h"
-#include "memory/state_away.h"
-#include "memory/streamed_layers.h"
-#include "optimizer_place.h"
-#include "values/effort.h"
-#include "widest_gap.h"
-
-#include "trireme/core/error.h"
-#include "trireme/core/text.h"
 #include "trireme/program/groups.h"
-#include "trireme/program/retape.h"
+
+#include "axis.h"
+#include "judge/judge.h"
+#include "memory/streamed_layers.h"
 
 #include <algorithm>
-#include <array>
-#include <future>
-#include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace trireme::partition {
 namespace {
 
-/// What a group keeps of its layers until their backward.
-enum class Kept { kInputs, kTapes };
+constexpr int kSizesAtOnce = 2;
+/// A size that took so much longer than the fastest leaves larger ones no hope.
+constexpr double kHopeless = 1.3;
 
-/// Sizes between others that are looked at beside the best, and sizes whose best places are looked
-/// for, the most promising first.
-constexpr int kLooksBetween = 2, kPlaced = 2;
-/// Plans that are asked for when one is over its budget as it runs.
-constexpr int kTries = 3;
-/// A step that took so much longer than micro-batches one by one, or than the fastest size, when it
-/// was looked at, is not promising.
-constexpr double kPromising = 1.1, kAmongFastest = 1.05;
-/// Groups take room in the outer tier; for less than that gain they are not worth it.
-constexpr double kWorthIt = 1.01;
-constexpr const char* kOneByOne = "micro-batches one by one";
-
-Bytes times(int group, Bytes bytes) {
-  return Bytes(group * bytes.count());
-}
-
-/// A layer for a whole group. What is there for a moment is there of one micro-batch; so is the
-/// tape, where its backward follows at once.
-chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int group, Kept kept) {
-  chain::LayerCost all = layer;
-  all.forward = layer.forward * group;
-  all.backward = layer.backward * group;
-  all.output = times(group, layer.output);
-  if (is_last) return all;
-  all.retape = layer.again();
-  all.retape->time = all.retape->time * group;
-  if (kept == Kept::kTapes) {
-    all.tape = times(group, layer.tape);
-    return all;
-  }
-  // Every tape is made late: its time is the backward's, so that none is kept to save it.
-  all.backward += std::exchange(all.retape->time, Seconds(0));
-  all.tape = std::max(layer.tape, all.output);
-  return all;
-}
-
-/// The question with a group for each micro-batch.
-Question of_groups(const Question& question, Kept kept) {
-  const int group = question.group.value();
-  Question asked = question;
-  asked.group = 1;
-  asked.micro_batches = program::groups_of(question.micro_batches, group);
-  asked.chain.input = times(group, question.chain.input);
-  asked.platform.channel_buffers /= group;  // those of one micro-batch
-  const int last = question.chain.length();
-  for (int i = 1; i <= last; ++i)
-    asked.chain.layers[static_cast<std::size_t>(i) - 1] =
-        for_group(question.chain.layer(i), i == last, group, kept);
-  return asked;
-}
-
-/// What each micro-batch of a group does.
-program::StageProgram carried_over(const Question& question, program::StageProgram program,
-                                   Kept kept) {
-  program = program::with_whole_tapes(std::move(program));
-  if (kept == Kept::kInputs) program = program::with_late_tapes(std::move(program));
-  return program::with_retapes(std::move(program), question.chain);
-}
-
-/// A plan for groups as it runs.
-plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
-  plan.micro_batches = question.micro_batches;
-  plan.group = question.group.value();
-  plan.alternatives.clear();
-  for (plan::StagePlan& stage : plan.stages) {
-    stage.program = carried_over(question, std::move(stage.program), kept);
-    for (program::StageProgram& other : stage.mix.others)
-      other = carried_over(question, std::move(other), kept);
-  }
-  return plan;
-}
-
-/// By how much ranks are over their budgets, in a step or a validation; nothing if the plan cannot
-/// run, where a tape's input is let go of while the tape waits or messages of whole groups wait for
-/// one another.
-std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
-  const simulate::Setting setting = setting_of(question, plan);
-  std::vector<Bytes> most(question.platform.ranks.size());
-  for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
-    const simulate::Simulation simulation =
-        simulate::simulate(program, setting, simulate::Detail::kFigures);
-    if (simulation.fault) return std::nullopt;
-    const std::vector<Bytes> over = excess(question, simulation);
-    for (std::size_t rank = 0; rank < over.size(); ++rank)
-      most[rank] = std::max(most[rank], over[rank]);
-  }
-  return most;
-}
-
-/// What a plan lacks that is over the budgets by that much as it runs.
-plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
-                         const std::vector<Bytes>& excess) {
-  const auto rank =
-      static_cast<std::size_t>(std::max_element(excess.begin(), excess.end()) - excess.begin());
-  plan::Infeasible lacks{.rank = static_cast<int>(rank),
-                         .last_layer = question.chain.length(),
-                         .available = question.platform.ranks[rank].memory,
-                         .where = concat(plan.solver, ", as its groups run")};
-  lacks.needed = lacks.least_budget = lacks.available + excess[rank];
-  for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.rank != lacks.rank) continue;
-    lacks.first_layer = stage.program.first_layer;
-    lacks.last_layer = stage.program.last_layer;
-  }
-  return lacks;
-}
-
-/// False where that changes nothing, or leaves a rank nothing.
-bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
-  bool is_lower = false;
-  for (std::size_t rank = 0; rank < by.size(); ++rank) {
-    Bytes& memory = question.platform.ranks[rank].memory;
-    if (by[rank] == Bytes(0)) continue;
-    if (by[rank] >= memory) return false;
-    memory -= by[rank];
-    is_lower = true;
-  }
-  return is_lower;
-}
-
-/// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
-/// found that can run.
-std::optional<Answer> plan_that_keeps(Kept kept, const Question& question, const Planner& plan) {
-  Question asked = of_groups(question, kept);
-  std::optional<Answer> lacks;
-  for (int k = 0; k < kTries; ++k) {
-    Answer answer = plan(asked);
-    auto* const found = std::get_if<plan::Plan>(&answer);
-    if (found == nullptr) return lacks ? std::move(lacks) : std::optional(std::move(answer));
-    const plan::Plan as_it_runs = carried_over(question, std::move(*found), kept);
-    if (auto made = on_budgets(question, as_it_runs)) {
-      for (plan::StagePlan& stage : made->stages) {
-        const Bytes peak = stage.predicted.peak;
-        stage.predicted = predicted_alone(question, stage);
-        stage.predicted.peak = peak;
-      }
-      return *std::move(made);
-    }
-    const auto excess = excess_of(question, as_it_runs);
-    if (!excess || *std::max_element(excess->begin(), excess->end()) == Bytes(0))
-      return std::nullopt;
-    lacks = lacking(question, as_it_runs, *excess);
-    if (!lower_budgets(asked, *excess)) break;
-  }
-  return lacks;
-}
-
-/// Where the fastest cut's groups that keep tapes would wait in a circle, those of the cut that
-/// keeps inputs may not.
-std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question& question,
-                                         const Planner& plan) {
-  if (question.cut || std::cmp_not_equal(other.stages.size(), question.stages) ||
-      question.stages == 1)
-    return std::nullopt;
-  Question asked = question;
-  asked.cut.emplace();
-  for (std::size_t k = 0; k + 1 < other.stages.size(); ++k)
-    asked.cut->push_back(other.stages[k].program.last_layer);
-  return plan_that_keeps(Kept::kTapes, asked, plan);
-}
-
-/// Of plans that were made, none can run.
-plan::Infeasible none_runs(const Question& question) {
-  return {.reason = plan::Infeasible::Reason::kTurns,
-          .last_layer = question.chain.length(),
-          .available = question.platform.ranks.front().memory,
-          .where = concat("found ", *question.group,
-                          ", but no plan whose micro-batches can pass in groups of so many without "
-                          "ranks that wait in a circle; use fewer, or 'auto'")};
-}
-
-/// Fewer and fewer groups, half as many each time, of the least size that makes so many.
-std::vector<int> sizes_to_look_at(int micro_batches) {
+/// Larger and larger groups, half as many each time, of the least size that makes that number.
+std::vector<int> sizes_of(int micro_batches) {
   std::vector<int> sizes;
   for (int groups = micro_batches; groups > 1;) {
     groups = program::groups_of(groups, 2);
@@ -208,150 +29,98 @@ std::vector<int> sizes_to_look_at(int micro_batches) {
   return sizes;
 }
 
-/// Plans by the size of groups.
-class GroupSearch {
- public:
-  GroupSearch(const Question& question, const Planner& place, const Planner& plan)
-      : question_(question), place_(place), plan_(plan) {
-    question_.group = 1;
+/// Groups are for what comes for every use: with as much streamed as may be.
+Choices streaming(const Question& question, Choices choices) {
+  if (choices.streamed.empty()) choices.updates = updates_among_passes(question);
+  choices.streamed = question.streamed.value_or(all_to_stream(question.chain));
+  return choices;
+}
+
+/// The next sizes, as long as larger ones may do.
+std::vector<Choices> larger(const Scene& scene, const Choices& base) {
+  std::vector<Choices> next;
+  Seconds least = scene.best.step();
+  for (const int size : sizes_of(scene.question.micro_batches)) {
+    Choices choices = base;
+    choices.group = size;
+    const Judged* const known = scene.log.find(choices);
+    if (known != nullptr) {
+      if (known->plan() == nullptr || known->step() > least * kHopeless) break;
+      least = std::min(least, known->step());
+    } else if (!scene.log.is_settled(choices)) {
+      next.push_back(std::move(choices));
+      if (next.size() == kSizesAtOnce) break;
+    }
   }
-  Answer best();
+  return next;
+}
 
- private:
-  /// Whether groups may be faster than this plan of micro-batches one by one.
-  bool is_hopeful(const plan::Plan& one_by_one) const;
-  /// With all weights away that may be, and state as in that plan.
-  Question placed_beside(const plan::Plan& one_by_one) const;
-  void look_at_sizes(const Question& placed);
-  /// False where nothing fits.
-  bool look(const Question& placed, int size);
-  /// Middle of the widest gap, in groups, beside the fastest; nothing where there is none.
-  std::optional<int> between() const;
-  /// Sizes by their steps, fastest first.
-  std::vector<int> promising(Seconds most) const;
-
-  Question question_;
-  const Planner& place_;
-  const Planner& plan_;
-  std::map<int, Seconds> steps_;  ///< by size; infinite where nothing fits
-};
-
-Answer GroupSearch::best() {
-  Answer answer = place_(question_);
-  const auto* const one_by_one = std::get_if<plan::Plan>(&answer);
-  if (one_by_one == nullptr || !is_hopeful(*one_by_one)) return answer;
-  const plan::Alternative one_by_one_then{
-      .policy = kOneByOne, .step = one_by_one->step, .infeasible = {}};
-  Seconds least = one_by_one->step;
-  steps_[1] = least;
-  const Question placed = placed_beside(*one_by_one);
-  look_at_sizes(placed);
-  // Large questions are answered with the places that were looked at.
-  Question asked = is_large(question_) ? placed : question_;
-  for (const int size : promising(least * kPromising)) {
-    asked.group = size;
-    Answer other = place_(asked);
-    auto* const plan = std::get_if<plan::Plan>(&other);
-    if (plan == nullptr || plan->step * kWorthIt > least) break;
-    least = plan->step;
-    plan->alternatives.push_back(one_by_one_then);
-    answer = std::move(other);
+/// The fastest of the sizes on that base, with as few layers streamed as the best choices have.
+std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& base) {
+  const Choices& best = scene.best.choices;
+  if (best.group > 1 || best.streamed.empty() || best.streamed == base.streamed)
+    return std::nullopt;
+  const Judged* fastest = nullptr;
+  for (const Judged& one : scene.log.all()) {
+    Choices alone = one.choices;
+    alone.group = base.group;
+    if (one.choices.group > 1 && alone == base && (fastest == nullptr || is_better(one, *fastest)))
+      fastest = &one;
   }
-  return answer;
+  if (fastest == nullptr || fastest->plan() == nullptr) return std::nullopt;
+  Choices fewer = best;
+  fewer.group = fastest->choices.group;
+  return fewer;
 }
 
-bool GroupSearch::is_hopeful(const plan::Plan& one_by_one) const {
-  if (question_.micro_batches == 1 || !some_can_stream(question_)) return false;
-  if (question_.streamed ? question_.streamed->empty() : all_to_stream(question_.chain).empty())
-    return false;
-  if (keeps_everything(one_by_one) && streamed_by(one_by_one).empty()) return false;
-  Question unlimited = question_;
-  unlimited.streamed.emplace();
-  const Seconds ideal = std::max(ideal_step(question_), unlimited_step(unlimited, plan_));
-  return one_by_one.step > ideal * kNearIdeal;
-}
-
-Question GroupSearch::placed_beside(const plan::Plan& one_by_one) const {
-  Question placed = question_;
-  if (!placed.optimizer_copies)
-    placed.optimizer_copies = has_state_away(one_by_one) ? kAnyTime : Seconds(0);
-  if (!placed.weights_at_once) placed.weights_at_once = one_by_one.weights_at_once;
-  if (!placed.streamed) placed.streamed = all_to_stream(placed.chain);
-  return placed;
-}
-
-void GroupSearch::look_at_sizes(const Question& placed) {
-  for (const int size : sizes_to_look_at(question_.micro_batches))
-    if (!look(placed, size)) break;  // larger ones need more
-  for (int k = 0; k < kLooksBetween; ++k)
-    if (const auto size = between()) look(placed, *size);
-}
-
-bool GroupSearch::look(const Question& placed, int size) {
-  Question asked = placed;
-  asked.group = size;
-  const Answer answer = plan_(asked);
-  const auto* const plan = std::get_if<plan::Plan>(&answer);
-  steps_[size] = plan == nullptr ? kAnyTime : plan->step;
-  return plan != nullptr;
-}
-
-std::optional<int> GroupSearch::between() const {
-  const auto groups = [&](int size) { return program::groups_of(question_.micro_batches, size); };
-  const auto faster = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto best = std::min_element(steps_.begin(), steps_.end(), faster);
-  int widest = 1, middle = 0;
-  const auto consider = [&](int small, int large) {
-    const int gap = groups(small) - groups(large);
-    if (gap <= widest) return;
-    widest = gap;
-    middle = groups(large) + gap / 2;
-  };
-  if (best != steps_.begin()) consider(std::prev(best)->first, best->first);
-  if (std::next(best) != steps_.end()) consider(best->first, std::next(best)->first);
-  if (middle == 0) return std::nullopt;
-  return program::groups_of(question_.micro_batches, middle);
-}
-
-std::vector<int> GroupSearch::promising(Seconds most) const {
-  std::vector<std::pair<Seconds, int>> sizes;
-  for (const auto& [size, step] : steps_)
-    if (size > 1 && step <= most) sizes.emplace_back(step, size);
-  std::sort(sizes.begin(), sizes.end());
-  std::erase_if(sizes,
-                [&](const auto& one) { return one.first > sizes.front().first * kAmongFastest; });
-  std::vector<int> result;
-  const std::size_t count = question_.stages > 1 ? 1 : kPlaced;  // a pipeline's plans take long
-  for (std::size_t k = 0; k < sizes.size() && k < count; ++k) result.push_back(sizes[k].second);
-  return result;
+std::vector<Choices> moves(const Scene& scene) {
+  const plan::Plan* const plan = scene.best.plan();
+  if (plan != nullptr && keeps_everything(*plan) && streamed_by(*plan).empty()) return {};
+  const int micro_batches = scene.question.micro_batches;
+  Choices base = streaming(scene.question, scene.best.choices);
+  base.group = 1;
+  if (base.streamed.empty()) return {};
+  if (scene.round == 0) {
+    if (auto next = larger(scene, base); !next.empty()) return next;
+    if (auto fewer = with_fewer_streamed(scene, base)) return {*std::move(fewer)};
+  }
+  if (plan == nullptr || plan->group == 1) return {};
+  // Between sizes, by the number of groups.
+  const auto groups = [&](int size) { return program::groups_of(micro_batches, size); };
+  return along(
+      {.low = 1,
+       .high = static_cast<double>(micro_batches),
+       .finest = 2,
+       .at =
+           [&](double number) {
+             Choices choices = scene.best.choices;
+             choices.group = groups(std::max(1, static_cast<int>(number)));
+             return choices;
+           },
+       .asked = [&](const Choices& choices) { return static_cast<double>(groups(choices.group)); }},
+      {.question = scene.question,
+       .log = scene.log,
+       .best = scene.best,
+       .round = scene.round + 1,
+       .misses = scene.misses});
 }
 
 }  // namespace
 
-Answer plan_in_groups(const Question& question, const Planner& plan) {
-  ensure(question.group.value() > 1, "a group is more than one micro-batch");
-  const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
-  auto with_tapes = std::async(std::launch::async, ask, Kept::kTapes);
-  std::array answers{ask(Kept::kInputs), with_tapes.get()};
-  const auto* const late = answers[0] ? std::get_if<plan::Plan>(&*answers[0]) : nullptr;
-  if (!answers[1] && late != nullptr) answers[1] = that_keep_tapes_on(*late, question, plan);
-  std::optional<plan::Plan> fastest;
-  std::optional<plan::Infeasible> leanest;
-  for (std::optional<Answer>& answer : answers) {
-    if (!answer) continue;
-    if (auto* const lacks = std::get_if<plan::Infeasible>(&*answer)) {
-      if (!leanest || lacks->least_budget < leanest->least_budget) leanest = std::move(*lacks);
-      continue;
-    }
-    auto& made = std::get<plan::Plan>(*answer);
-    if (!fastest || made.step < fastest->step) fastest = std::move(made);
-  }
-  if (fastest) return *std::move(fastest);
-  return leanest ? *std::move(leanest) : none_runs(question);
-}
-
-Answer with_best_group(const Question& question, const Planner& place, const Planner& plan) {
-  return question.group ? place(question) : GroupSearch(question, place, plan).best();
-}
+const Axis kGroups{.name = "micro-batches in groups",
+                   .without = "micro-batches one by one",
+                   .is_open =
+                       [](const Question& question) {
+                         return !question.group && question.micro_batches > 1 &&
+                                some_can_stream(question) &&
+                                !question.streamed.value_or(all_to_stream(question.chain)).empty();
+                       },
+                   .moves = moves,
+                   .bound = nullptr,
+                   .is_used = [](const Judged& judged) { return judged.choices.group > 1; },
+                   .most_looks = 6,
+                   .most_looks_at_large = 4,
+                   .least_gain = 0.01,
+                   .reason = "groups take room in the outer tier"};
 
 }  // namespace trireme::partition

@@ -1,180 +1,193 @@
+// Memory that a plan with streamed weights leaves idle. To its solvers a rank holds at any time the
+// most that streamed weights ever take; the most that values take may come at another time, and the
+// simulator, which counts both action by action, finds a lower peak. So plans are made for as much
+// more memory as the best one leaves idle, and those within the budgets count.
 // SPDX-License-Identifier: Apache-2.0
-#include "idle_memory.h"
-
+#include "axis.h"
 #include "judge/judge.h"
 #include "memory/state_away.h"
 #include "memory/streamed_layers.h"
-#include "optimizer_place.h"
 #include "values/effort.h"
-#include "widest_gap.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 namespace trireme::partition {
 namespace {
 
-/// How often more memory is tried, less often for large questions; least of the budgets that is
-/// worth it, and least gain, as shares.
-constexpr int kLooks = 4, kLooksAtLarge = 2;
-constexpr double kWorthIt = 0.01, kGain = 1e-3;
-/// Of a budget, one part in so many stays free: beside streamed weights a step holds some hundred
-/// bytes that no layer's profile has, such as sums of squares for the norm.
-constexpr std::int64_t kMargin = 512;
-
-class IdleMemorySearch {
- public:
-  IdleMemorySearch(const Question& question, plan::Plan plan, const Planner& planner);
-  plan::Plan best();
-
- private:
-  /// Of each rank, what the best plan so far leaves of its budget.
-  std::vector<Bytes> idle() const;
-  bool is_worth_it(const std::vector<Bytes>& idle) const;
-  /// What a rank's planner counts for the streamed weights of all layers.
-  Bytes window() const;
-  /// Fastest of the plans for so much more than the budgets that are within them.
-  std::optional<plan::Plan> look(const std::vector<Bytes>& more);
-  void take(const Question& loose, std::optional<plan::Plan>& fastest) const;
-  /// Least number of layers that saves no more than that less than those streamed now.
-  int fewest(Bytes less) const;
-
-  const Question& question_;
-  Question tighter_;  ///< less what a peak may be over its prediction
-  Question placed_;   ///< with the places of the first plan
-  bool may_stream_fewer_;
-  plan::Plan best_;
-  const Planner& planner_;
-};
+/// Least idle memory that is worth a look, as a share of a budget.
+constexpr double kWorthIt = 0.01;
+/// Choices whose own idle memory is looked at beside the best ones', if they are nearly as fast.
+constexpr std::size_t kRunnersUp = 3;
+constexpr double kAmongFastest = 1.15;
+/// Looks without a gain after which a pipeline, whose plans take long, is left as it is.
+constexpr int kMissesOfPipelines = 3;
 
 Bytes times(double share, Bytes bytes) {
   return Bytes(static_cast<std::int64_t>(share * static_cast<double>(bytes.count())));
 }
 
-Bytes saved(const Question& question, const std::vector<int>& layers) {
-  return saved_bytes(question.chain, layers, question.weights_at_once.value());
+Bytes saved(const Problem& problem, const Choices& choices, const std::vector<int>& layers) {
+  return saved_bytes(problem.chain, layers, choices.weights_at_once);
 }
 
-IdleMemorySearch::IdleMemorySearch(const Question& question, plan::Plan plan,
-                                   const Planner& planner)
-    : question_(question),
-      tighter_(question),
-      placed_(question),
-      may_stream_fewer_(!question.streamed),
-      best_(std::move(plan)),
-      planner_(planner) {
-  for (chain::RankSpec& rank : tighter_.platform.ranks) rank.memory -= rank.memory / kMargin;
-  placed_.streamed = streamed_by(best_);
-  placed_.weights_at_once = best_.weights_at_once;
-  placed_.group = best_.group;
-  if (!placed_.optimizer_copies)
-    placed_.optimizer_copies = has_state_away(best_) ? kAnyTime : Seconds(0);
-}
-
-plan::Plan IdleMemorySearch::best() {
-  std::vector<Bytes> more(question_.platform.ranks.size());
-  double share = 1;
-  const int looks = is_large(question_) ? kLooksAtLarge : kLooks;
-  for (int k = 0; k < looks; ++k) {
-    std::vector<Bytes> tried = idle();
-    // A program that fills its memory where the weights are may be one of several that fit.
-    const bool may_be_other = question_.stages == 1 && more.front() == Bytes(0) &&
-                              question_.platform.ranks.front().memory > Bytes(0);
-    if (may_be_other && !is_worth_it(tried)) tried.front() = times(0.5, window());
-    for (Bytes& one : tried) one = times(share, one);
-    if (!is_worth_it(tried)) break;
-    for (std::size_t rank = 0; rank < tried.size(); ++rank) tried[rank] += more[rank];
-    auto plan = look(tried);
-    if (plan && plan->step * (1 + kGain) < best_.step) {
-      plan->alternatives = std::move(best_.alternatives);
-      best_ = *std::move(plan);
-      more = std::move(tried);
-    } else {
-      share /= 2;
-    }
-  }
-  return std::move(best_);
-}
-
-std::vector<Bytes> IdleMemorySearch::idle() const {
-  const simulate::Simulation now = simulated(question_, best_, simulate::Detail::kFigures);
-  std::vector<Bytes> idle(question_.platform.ranks.size());
+/// Of each rank, what the plan leaves of its budget.
+std::vector<Bytes> idle(const Problem& problem, const plan::Plan& plan) {
+  const simulate::Simulation now = simulated(problem, plan, simulate::Detail::kFigures);
+  std::vector<Bytes> left(problem.platform.ranks.size());
   for (std::size_t rank = 0; rank < now.ranks.size(); ++rank) {
-    const Bytes memory = question_.platform.ranks[rank].memory;
-    if (memory > Bytes(0)) idle[rank] = memory - needed(now.ranks[rank]);
+    const Bytes memory = problem.platform.ranks[rank].memory;
+    if (memory > Bytes(0)) left[rank] = memory - needed(now.ranks[rank]);
   }
-  return idle;
+  return left;
 }
 
-Bytes IdleMemorySearch::window() const {
-  Bytes all;
-  for (const int layer : *placed_.streamed) all += question_.chain.layer(layer).may_leave().all();
-  return all - saved(placed_, *placed_.streamed);
-}
-
-bool IdleMemorySearch::is_worth_it(const std::vector<Bytes>& idle) const {
-  for (std::size_t rank = 0; rank < idle.size(); ++rank)
-    if (static_cast<double>(idle[rank].count()) >
-        kWorthIt * static_cast<double>(question_.platform.ranks[rank].memory.count()))
+bool is_worth_it(const Problem& problem, const std::vector<Bytes>& left) {
+  for (std::size_t rank = 0; rank < left.size(); ++rank)
+    if (static_cast<double>(left[rank].count()) >
+        kWorthIt * static_cast<double>(problem.platform.ranks[rank].memory.count()))
       return true;
   return false;
 }
 
-// How many fewer layers do is not known beforehand: what they need may fall on the peak or not. A
-// pipeline's plans take long, and few.
-std::optional<plan::Plan> IdleMemorySearch::look(const std::vector<Bytes>& more) {
-  Question loose = placed_;
+/// What a rank's solvers count for the streamed weights of all layers.
+Bytes window(const Problem& problem, const Choices& choices) {
   Bytes all;
-  for (std::size_t rank = 0; rank < more.size(); ++rank) {
-    loose.platform.ranks[rank].memory += more[rank];
-    all += more[rank];
-  }
-  std::optional<plan::Plan> fastest;
-  take(loose, fastest);
-  std::set<int> counts{static_cast<int>(placed_.streamed->size())};
-  const std::vector<double> parts =
-      question_.stages == 1 ? std::vector{0.5, 1.0, 2.0} : std::vector{0.5};
-  for (const double part : parts) {
-    const int fewer = may_stream_fewer_ ? fewest(times(part, all)) : 0;
-    if (fewer == 0 || !counts.insert(fewer).second) continue;
-    loose.streamed = layers_to_stream(question_.chain, fewer);
-    take(loose, fastest);
-  }
-  return fastest;
+  for (const int layer : choices.streamed) all += problem.chain.layer(layer).may_leave().all();
+  return all - saved(problem, choices, choices.streamed);
 }
 
-void IdleMemorySearch::take(const Question& loose, std::optional<plan::Plan>& fastest) const {
-  Answer answer = planner_(loose);
-  auto* const found = std::get_if<plan::Plan>(&answer);
-  if (found == nullptr) return;
-  if (!has_no_copies(loose) && !question_.optimizer_copies)
-    *found = with_room_used(loose, std::move(*found));
-  auto plan = on_budgets(tighter_, std::move(*found));
-  if (plan) plan = on_budgets(question_, *std::move(plan));  // with its own predictions
-  if (plan && (!fastest || plan->step < fastest->step)) fastest = std::move(plan);
-}
-
-int IdleMemorySearch::fewest(Bytes less) const {
-  const Bytes least = saved(placed_, *placed_.streamed) - less;
-  int low = 0, high = static_cast<int>(placed_.streamed->size());
+/// Least number of layers that saves no more than that less than those streamed now.
+int fewest(const Problem& problem, const Choices& now, Bytes less) {
+  const Bytes least = saved(problem, now, now.streamed) - less;
+  int low = 0, high = static_cast<int>(now.streamed.size());
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    const bool is_enough = saved(placed_, layers_to_stream(question_.chain, middle)) >= least;
+    const bool is_enough = saved(problem, now, layers_to_stream(problem.chain, middle)) >= least;
     (is_enough ? high : low) = is_enough ? middle : middle + 1;
   }
   return low;
 }
 
+/// With the state where it would be with room for it: what is idle is for programs.
+Choices placed(const Question& question, const Judged& best) {
+  Choices choices = best.choices;
+  choices.solver = best.plan()->solver;
+  if (!question.streamed) choices.streamed = streamed_by(*best.plan());
+  if (!question.optimizer_copies)
+    choices.optimizer_copies = has_state_away(*best.plan()) ? kAnyTime : Seconds(0);
+  choices.more.resize(question.platform.ranks.size());
+  return choices;
+}
+
+bool is_any(const std::vector<Bytes>& bytes) {
+  return std::any_of(bytes.begin(), bytes.end(), [](Bytes one) { return one > Bytes(0); });
+}
+
+/// The least that was found to be too much more for these choices, or to be no help.
+std::optional<std::vector<Bytes>> least_too_much(const Log& log, const Choices& now) {
+  std::optional<std::vector<Bytes>> least;
+  for (const Judged& one : log.all()) {
+    Choices same = one.choices;
+    same.more = now.more;
+    if (same != now || one.choices.more.size() != now.more.size()) continue;
+    const auto is_more = [](const std::vector<Bytes>& a, const std::vector<Bytes>& b) {
+      return a != b && std::equal(a.begin(), a.end(), b.begin(), std::greater_equal<>());
+    };
+    if (!is_more(one.choices.more, now.more)) continue;
+    if (!least || is_more(*least, one.choices.more)) least = one.choices.more;
+  }
+  return least;
+}
+
+/// How many fewer layers do is not known beforehand: what they need may fall on the peak or not. A
+/// pipeline's plans take long, and few.
+std::vector<Choices> loosened(const Scene& scene, const Judged& from) {
+  const Question& question = scene.question;
+  if (from.plan() == nullptr || plan::streamed_weights(*from.plan(), question.chain).empty())
+    return {};
+  const Choices now = placed(question, from);
+  std::vector<Bytes> left = idle(question, *from.plan());
+  // A program that fills its memory where the weights are may be one of several that fit.
+  const bool may_be_other = question.stages == 1 && now.more.front() == Bytes(0) &&
+                            question.platform.ranks.front().memory > Bytes(0);
+  if (may_be_other && !is_worth_it(question, left))
+    left.front() = times(0.5, window(question, now));
+  if (!is_worth_it(question, left)) return {};
+  Choices loose = now;
+  Bytes all;
+  if (const auto too_much = least_too_much(scene.log, now))
+    for (std::size_t rank = 0; rank < left.size(); ++rank)
+      left[rank] = ((*too_much)[rank] - now.more[rank]) / 2;
+  if (!is_any(left)) return {};
+  for (std::size_t rank = 0; rank < left.size(); ++rank) {
+    loose.more[rank] += left[rank];
+    all += loose.more[rank];
+  }
+  std::vector<Choices> found{loose};
+  if (question.streamed) return found;
+  std::set<std::size_t> counts{now.streamed.size()};
+  const std::vector<double> parts =
+      question.stages == 1 ? std::vector{0.5, 1.0, 2.0} : std::vector{0.5};
+  for (const double part : parts) {
+    const int fewer = fewest(question, now, times(part, all));
+    if (fewer == 0 || !counts.insert(static_cast<std::size_t>(fewer)).second) continue;
+    found.push_back(loose);
+    found.back().streamed = layers_to_stream(question.chain, fewer);
+  }
+  return found;
+}
+
+/// Others that may be faster once they use what they leave idle: of one stage, whose plans are
+/// quick, the fastest by other numbers of layers or sizes of groups.
+std::vector<const Judged*> runners_up(const Scene& scene) {
+  std::vector<const Judged*> others;
+  if (scene.question.stages > 1 || is_large(scene.question)) return others;
+  for (const Judged& one : scene.log.all())
+    if (&one != &scene.best && kStreamedWeights.is_used(one) &&
+        one.step() < scene.best.step() * kAmongFastest)
+      others.push_back(&one);
+  std::stable_sort(others.begin(), others.end(),
+                   [](const Judged* a, const Judged* b) { return a->step() < b->step(); });
+  // One of each size and number of layers.
+  std::set<std::pair<int, std::size_t>> kinds;
+  const auto kind = [](const Judged& one) {
+    return std::pair(one.choices.group, one.choices.streamed.size());
+  };
+  kinds.insert(kind(scene.best));
+  std::erase_if(others, [&](const Judged* one) { return !kinds.insert(kind(*one)).second; });
+  others.resize(std::min(others.size(), kRunnersUp));
+  return others;
+}
+
+std::vector<Choices> moves(const Scene& scene) {
+  if (scene.best.choices.splits_backward) return {};
+  if (scene.question.stages > 1 && scene.misses >= kMissesOfPipelines) return {};
+  std::vector<Choices> found = loosened(scene, scene.best);
+  for (const Judged* const other : runners_up(scene))
+    for (Choices& one : loosened(scene, *other)) found.push_back(std::move(one));
+  return found;
+}
+
 }  // namespace
 
-Answer with_idle_memory_used(const Question& question, Answer answer, const Planner& planner) {
-  auto* const plan = std::get_if<plan::Plan>(&answer);
-  if (plan == nullptr || plan::streamed_weights(*plan, question.chain).empty()) return answer;
-  return IdleMemorySearch(question, std::move(*plan), planner).best();
-}
+const Axis kIdleMemory{.name = "idle memory",
+                       .without = "programs within what solvers count",
+                       .is_open =
+                           [](const Question& question) {
+                             return some_can_stream(question) &&
+                                    (!question.streamed || !question.streamed->empty());
+                           },
+                       .moves = moves,
+                       .bound = nullptr,
+                       .is_used = [](const Judged& judged) { return !judged.choices.more.empty(); },
+                       .most_looks = 5,
+                       .most_looks_at_large = 2,
+                       .least_gain = 1e-3,
+                       .reason = "a peak that is nearer to the budget"};
 
 }  // namespace trireme::partition

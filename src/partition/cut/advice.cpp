@@ -41,8 +41,10 @@ std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy) {
   std::vector<plan::Advice> changes;
   if (room.question().cut) return changes;
   if (const auto one = least_on_one_rank(room, policy); one && one->more > Bytes(0))
-    changes.push_back({kMemoryOfOneRank, concat(to_text(one->more), " (", one->more.count(),
-                                                " bytes) more on rank ", one->rank, " alone")});
+    changes.push_back({kMemoryOfOneRank,
+                       concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
+                              one->rank, " alone"),
+                       one->more});
   if (const int stages = enough_stages(room, policy))
     changes.push_back({kStages, concat(stages, " stages on ranks like the last")});
   return changes;

@@ -46,9 +46,9 @@ class Mixer {
   void mix(std::size_t stage);
   /// The least mean time in that memory; nothing where one program does.
   std::optional<Choice> mixed(std::size_t stage);
-  Judged judge() const;
+  Simulated judge() const;
   /// Of rank k over its budget, negative where some is left.
-  Bytes over(const Judged& judged, std::size_t k) const;
+  Bytes over(const Simulated& judged, std::size_t k) const;
 
   const StageRoom& room_;
   const plan::Plan& plan_;
@@ -95,7 +95,7 @@ std::optional<plan::Plan> Mixer::faster() {
   for (std::size_t k = 0; best && k < choices_.size(); ++k) {
     if (!choices_[k].is_mixed()) continue;
     const Choice with = std::exchange(choices_[k], plain_[k]);
-    Judged without = judge();
+    Simulated without = judge();
     if (over(without, k) <= Bytes(0) && without.plan.step <= best->step * (1 + kGain))
       best = std::move(without.plan);
     else
@@ -107,7 +107,7 @@ std::optional<plan::Plan> Mixer::faster() {
 
 std::optional<plan::Plan> Mixer::fitting() {
   std::vector<Bytes> less = less_;
-  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Judged> {
+  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
     for (std::size_t k = 0; k < choices_.size(); ++k)
       if (now_less[k] != std::exchange(less_[k], now_less[k])) mix(k);
     const bool any = std::any_of(choices_.begin(), choices_.end(),
@@ -146,14 +146,15 @@ std::optional<Choice> Mixer::mixed(std::size_t stage) {
           (static_cast<double>(count) * a.time() + static_cast<double>(w - count) * b.time()) / w;
       if (room < Bytes(0) || count == 0 || mean >= least) continue;
       least = mean;
-      best = Choice{fewer.program,
-                    {.others = {more.program}, .cycle = cycle_of(w, static_cast<int>(count))}};
+      best = Choice{program::moved_to(fewer.program, asked.first),
+                    {.others = {program::moved_to(more.program, asked.first)},
+                     .cycle = cycle_of(w, static_cast<int>(count))}};
     }
   }
   return best;
 }
 
-Judged Mixer::judge() const {
+Simulated Mixer::judge() const {
   std::vector<program::StageProgram> programs;
   std::vector<program::Mix> mixes;
   for (const Choice& choice : choices_) {
@@ -163,7 +164,7 @@ Judged Mixer::judge() const {
   return judged(room_.question(), plan_.solver, std::move(programs), std::move(mixes));
 }
 
-Bytes Mixer::over(const Judged& judged, std::size_t k) const {
+Bytes Mixer::over(const Simulated& judged, std::size_t k) const {
   const Bytes memory = room_.question().platform.ranks[k].memory;
   return memory == Bytes(0) ? Bytes(0) : needed(judged.simulation.ranks[k]) - memory;
 }

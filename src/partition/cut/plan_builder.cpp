@@ -22,7 +22,7 @@ StagePolicy& PlanBuilder::policy(const std::string& name) {
 
 std::optional<plan::Plan> PlanBuilder::built(const std::string& name, const Cut& cut, How how) {
   std::vector<Bytes> less(cut.size());
-  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Judged> {
+  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
     auto programs = how == How::kChosen
                         ? chosen_programs(room_, policy(name), cut, now_less)
                         : fastest_programs(name, cut, now_less, how == How::kCopies);
@@ -39,7 +39,7 @@ plan::Plan PlanBuilder::mixed(plan::Plan plan, const plan::Plan& other) {
     std::vector<program::StageProgram> programs;
     for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
     programs[k] = other.stages[k].program;
-    Judged tried = judged(room_.question(), plan.solver, std::move(programs));
+    Simulated tried = judged(room_.question(), plan.solver, std::move(programs));
     if (tried.plan.step < plan.step && is_within(room_.question(), tried.simulation))
       plan = std::move(tried.plan);
   }

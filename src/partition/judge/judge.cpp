@@ -29,10 +29,10 @@ plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& r
 /// Leaves out what the plan says of updates among passes where it has none.
 void with_updates_that_are(plan::Plan& plan);
 /// Simulates the plan, which then has its predictions, or says why it cannot run.
-std::optional<std::string> fault_of(const Problem& problem, Judged& judged);
+std::optional<std::string> fault_of(const Problem& problem, Simulated& judged);
 /// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
 /// the first one, where what moves may have to wait for who receives it.
-bool waits_in_first_step(const Problem& problem, const Judged& judged);
+bool waits_in_first_step(const Problem& problem, const Simulated& judged);
 /// Of the programs of a stage, its own first, over the mix's cycle.
 plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix);
 
@@ -89,8 +89,8 @@ Seconds ideal_step(const Problem& problem) {
   return pass * (problem.micro_batches / speed);
 }
 
-Judged judged(const Question& question, const std::string& solver,
-              std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes) {
+Simulated judged(const Question& question, const std::string& solver,
+                 std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes) {
   Placement placement;
   placement.mixes = std::move(mixes);
   for (int k = 0; k < static_cast<int>(programs.size()); ++k) {
@@ -102,9 +102,9 @@ Judged judged(const Question& question, const std::string& solver,
   return *std::move(result);
 }
 
-std::optional<Judged> judged(const Question& question, const std::string& solver,
-                             std::vector<program::StageProgram> programs, Placement placement) {
-  Judged result;
+std::optional<Simulated> judged(const Question& question, const std::string& solver,
+                                std::vector<program::StageProgram> programs, Placement placement) {
+  Simulated result;
   plan::Plan& plan = result.plan;
   plan.schedule = question.schedule;
   plan.solver = solver;
@@ -140,7 +140,7 @@ std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan) {
     always[rank] += stage.static_bytes;
     if (stage.budget > Bytes(0) && always[rank] > stage.budget) return std::nullopt;
   }
-  Judged result{.plan = std::move(plan), .simulation = {}};
+  Simulated result{.plan = std::move(plan), .simulation = {}};
   if (fault_of(problem, result) || !is_within(problem, result.simulation)) return std::nullopt;
   const simulate::Setting setting = setting_of(problem, result.plan);
   if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
@@ -215,7 +215,7 @@ void with_updates_that_are(plan::Plan& plan) {
     plan.update_window = Bytes(0);
 }
 
-std::optional<std::string> fault_of(const Problem& problem, Judged& judged) {
+std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
   plan::Plan& plan = judged.plan;
   judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
                                          simulate::Detail::kFigures);
@@ -231,7 +231,7 @@ std::optional<std::string> fault_of(const Problem& problem, Judged& judged) {
   return std::nullopt;
 }
 
-bool waits_in_first_step(const Problem& problem, const Judged& judged) {
+bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
   if (judged.plan.turns.empty() ||
       std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
                    [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))

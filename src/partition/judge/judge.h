@@ -12,14 +12,14 @@
 
 namespace trireme::partition {
 
-struct Judged {
+struct Simulated {
   plan::Plan plan;
   simulate::Simulation simulation;
 };
 /// A plan for these programs, stage k on rank k, with everything that replay and simulator predict.
 /// `mixes`: by stage, or none. Budgets are not looked at.
-Judged judged(const Question& question, const std::string& solver,
-              std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes = {});
+Simulated judged(const Question& question, const std::string& solver,
+                 std::vector<program::StageProgram> programs, std::vector<program::Mix> mixes = {});
 
 /// Where stages run, how many micro-batches of each are in flight, and which of them run another
 /// program than the stage's own.
@@ -30,8 +30,8 @@ struct Placement {
 };
 /// The same for stages on any ranks; nothing if ranks that share several cuts would wait for one
 /// another in a circle, because a stream holds few messages.
-std::optional<Judged> judged(const Question& question, const std::string& solver,
-                             std::vector<program::StageProgram> programs, Placement placement);
+std::optional<Simulated> judged(const Question& question, const std::string& solver,
+                                std::vector<program::StageProgram> programs, Placement placement);
 
 /// Micro-batches enough to fill all stages, and one more: as many as any number of them needs.
 program::Program validation_of(const plan::Plan& plan);

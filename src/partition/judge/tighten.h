@@ -17,10 +17,10 @@ namespace trireme::partition {
 /// where `make` has nothing, and where the outer tier alone is over: less on the device is no help
 /// there.
 template <class Make>
-std::optional<Judged> tightened(const Problem& problem, int rounds, std::vector<Bytes>& less,
-                                Make&& make) {
+std::optional<Simulated> tightened(const Problem& problem, int rounds, std::vector<Bytes>& less,
+                                   Make&& make) {
   for (int round = 0; round < rounds; ++round) {
-    std::optional<Judged> found = make(std::as_const(less));
+    std::optional<Simulated> found = make(std::as_const(less));
     if (!found || is_within(problem, found->simulation)) return found;
     const std::vector<Bytes> over = excess(problem, found->simulation);
     bool is_over = false;

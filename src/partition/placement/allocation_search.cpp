@@ -10,17 +10,16 @@
 namespace trireme::partition {
 namespace {
 
-/// Labels that are kept of those with equal layers and ranks placed.
-constexpr std::size_t kLabels = 12;
 /// Sums of the same times in another order differ by less.
 constexpr double kSame = 1 + 1e-9;
 
 }  // namespace
 
-AllocationSearch::AllocationSearch(SharedPlans& plans, int special)
+AllocationSearch::AllocationSearch(SharedPlans& plans, int special, std::size_t most_labels)
     : plans_(plans),
       room_(plans.room()),
       special_(special),
+      most_labels_(most_labels),
       normal_(normal_ranks(plans.room().stages(), special)) {}
 
 std::vector<Allocation> AllocationSearch::within(double period) {
@@ -91,7 +90,7 @@ void AllocationSearch::thin(std::vector<int>& labels) const {
     if (!beaten) best.push_back(label);
   }
   labels.clear();
-  const std::size_t count = std::min(best.size(), kLabels);
+  const std::size_t count = std::min(best.size(), most_labels_);
   for (std::size_t i = 0; i < count; ++i)
     labels.push_back(count == 1 ? best[0] : best[i * (best.size() - 1) / (count - 1)]);
 }

@@ -13,8 +13,9 @@ namespace trireme::partition {
 
 class AllocationSearch {
  public:
-  /// The plans must outlive it.
-  AllocationSearch(SharedPlans& plans, int special);
+  /// The plans must outlive it. Of labels with equal layers and ranks placed `most_labels` are
+  /// kept.
+  AllocationSearch(SharedPlans& plans, int special, std::size_t most_labels);
 
   /// Allocations in which every rank and link is done with a micro-batch within `period`, each rank
   /// within its memory for as many in flight as 1F1B* has; those that take few in flight or leave
@@ -54,6 +55,7 @@ class AllocationSearch {
   SharedPlans& plans_;
   const StageRoom& room_;
   int special_;
+  std::size_t most_labels_;
   std::vector<int> normal_;
   std::vector<Label> labels_;
   std::vector<std::vector<int>> states_;

@@ -16,6 +16,10 @@ namespace {
 
 /// Up to so many allocations are all looked at.
 constexpr double kAll = 2000;
+/// Labels that the dynamic program keeps; what it finds with more is looked at as well where layers
+/// x stages are few, for it is neither always better nor quick.
+constexpr std::size_t kLabels = 12, kMoreLabels = 24;
+constexpr int kFewPlaces = 300;
 /// Periods between the least that is found and one that is too long.
 constexpr int kBisections = 7;
 constexpr double kLonger[] = {1.02, 1.05, 1.1, 1.2};
@@ -42,7 +46,7 @@ class Madpipe {
   };
   /// All allocations, or those that the dynamic program finds for several periods.
   std::set<Allocation> allocations();
-  void search(int special, std::set<Allocation>& found);
+  void search(int special, std::size_t labels, std::set<Allocation>& found);
   /// With every number in flight, by estimate; none if no plan could be faster than the best.
   std::vector<Candidate> candidates(const Allocation& allocation);
   /// Keeps the plan if it is the best so far.
@@ -90,7 +94,8 @@ std::set<Allocation> Madpipe::allocations() {
   const double count = count_allocations(room_.layers(), room_.stages());
   for (const int special : specials) {
     if (count * static_cast<double>(specials.size()) > kAll) {
-      search(special, found);
+      search(special, kLabels, found);
+      if (room_.layers() * room_.stages() <= kFewPlaces) search(special, kMoreLabels, found);
       continue;
     }
     for (Allocation& allocation : every_allocation(room_.layers(), room_.stages(), special))
@@ -99,8 +104,8 @@ std::set<Allocation> Madpipe::allocations() {
   return found;
 }
 
-void Madpipe::search(int special, std::set<Allocation>& found) {
-  AllocationSearch search(plans_, special);
+void Madpipe::search(int special, std::size_t labels, std::set<Allocation>& found) {
+  AllocationSearch search(plans_, special, labels);
   const auto look = [&](double period) {
     const std::vector<Allocation> within = search.within(period);
     found.insert(within.begin(), within.end());

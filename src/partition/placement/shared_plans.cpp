@@ -72,7 +72,7 @@ double SharedPlans::estimate(const Allocation& allocation, const Counts& counts)
 
 std::optional<plan::Plan> SharedPlans::built(const Allocation& allocation, const Counts& counts) {
   std::vector<Bytes> less(static_cast<std::size_t>(room_.stages()));
-  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Judged> {
+  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
     const auto found = programs(allocation, counts, now_less, How::kCareful);
     return found ? judge(allocation, counts, *found) : std::nullopt;
   };
@@ -81,10 +81,11 @@ std::optional<plan::Plan> SharedPlans::built(const Allocation& allocation, const
   return hidden(allocation, counts, loosened(allocation, counts, *std::move(found), less));
 }
 
-std::optional<Judged> SharedPlans::judge(const Allocation& allocation, const Counts& counts,
-                                         const Programs& chosen) const {
+std::optional<Simulated> SharedPlans::judge(const Allocation& allocation, const Counts& counts,
+                                            const Programs& chosen) const {
   std::vector<program::StageProgram> copies;
-  for (const Prepared* const one : chosen) copies.push_back(one->program);
+  for (std::size_t k = 0; k < chosen.size(); ++k)
+    copies.push_back(program::moved_to(chosen[k]->program, allocation.first(static_cast<int>(k))));
   return judged(room_.question(), kName, std::move(copies),
                 {.ranks = allocation.ranks,
                  .in_flight = counts,
@@ -162,8 +163,8 @@ std::vector<Bytes> SharedPlans::over_budgets(const simulate::Simulation& simulat
 
 // Stages of one rank seldom hold their most at once, so what they are given together may be more
 // than the rank has.
-plan::Plan SharedPlans::loosened(const Allocation& allocation, const Counts& counts, Judged found,
-                                 std::vector<Bytes> less) {
+plan::Plan SharedPlans::loosened(const Allocation& allocation, const Counts& counts,
+                                 Simulated found, std::vector<Bytes> less) {
   const auto stages = stages_by_rank(allocation, room_.stages());
   for (int round = 0; round < kLoosenings && found.plan.recompute > Seconds(0); ++round) {
     const std::vector<Bytes> over = over_budgets(found.simulation);

@@ -47,12 +47,12 @@ class SharedPlans {
                                    const std::vector<Bytes>& less, How how);
   program::TimedTurns turns(const Allocation& allocation, const Counts& counts,
                             const Programs& programs) const;
-  std::optional<Judged> judge(const Allocation& allocation, const Counts& counts,
-                              const Programs& chosen) const;
+  std::optional<Simulated> judge(const Allocation& allocation, const Counts& counts,
+                                 const Programs& chosen) const;
   /// Bytes over the budget by rank, negative where some are left.
   std::vector<Bytes> over_budgets(const simulate::Simulation& simulation) const;
   /// A faster plan with what the ranks have left, as long as there is one.
-  plan::Plan loosened(const Allocation& allocation, const Counts& counts, Judged found,
+  plan::Plan loosened(const Allocation& allocation, const Counts& counts, Simulated found,
                       std::vector<Bytes> less);
   /// Recomputation ahead of the gradient where that makes the step shorter.
   plan::Plan hidden(const Allocation& allocation, const Counts& counts, plan::Plan plan) const;

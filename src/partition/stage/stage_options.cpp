@@ -37,11 +37,18 @@ std::vector<Combination> best_of(std::vector<Combination> all);
 
 }  // namespace
 
+StageOptions::Key StageOptions::of_earliest(int first, int last, Bytes memory, int in_flight,
+                                            How how) {
+  const int earliest = alike_.earliest(first, last);
+  return {earliest, earliest + last - first, memory, in_flight, how};
+}
+
 const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight, How how) {
   if (memory < Bytes(0)) return nullptr;
-  const auto [entry, is_new] = fastest_.try_emplace({first, last, memory, in_flight, how});
+  const Key key = of_earliest(first, last, memory, in_flight, how);
+  const auto [entry, is_new] = fastest_.try_emplace(key);
   if (is_new) {
-    if (auto program = policy_.program(question(first, last, memory, in_flight, how)))
+    if (auto program = policy_.program(std::apply(question, key)))
       entry->second = prepared(room_.question().chain, *std::move(program));
   }
   return entry->second ? &*entry->second : nullptr;
@@ -49,9 +56,11 @@ const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_
 
 const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes most, int in_flight,
                                                    How how) {
-  const auto [entry, is_new] = several_.try_emplace({first, last, most, in_flight, how});
+  const Key key = of_earliest(first, last, most, in_flight, how);
+  const auto [entry, is_new] = several_.try_emplace(key);
   std::vector<Prepared>& found = entry->second;
   if (!is_new || most < Bytes(0)) return found;
+  std::tie(first, last, std::ignore, std::ignore, std::ignore) = key;
   const chain::Chain& chain = room_.question().chain;
   const StageNeeds all = prepared(chain, program::keep_all(first, last)).needs;
   const Bytes enough = std::min(all.memory(in_flight), most);

@@ -4,6 +4,7 @@
 
 #include "stage_policy.h"
 #include "stage_room.h"
+#include "sub_chains.h"
 
 #include <map>
 #include <optional>
@@ -12,14 +13,15 @@
 
 namespace trireme::partition {
 
-/// Answers are kept.
+/// Answers are kept, once for runs of layers that cost the same: a program is that of the earliest
+/// of them, to be moved to where it is used (program::moved_to).
 class StageOptions {
  public:
   /// What is to be run is asked for with care; what is only compared, quickly.
   enum class How { kQuick, kCareful };
   /// Both must outlive it; `levels` is the number of memories at which several() asks.
   StageOptions(const StageRoom& room, StagePolicy& policy, int levels)
-      : room_(room), policy_(policy), levels_(levels) {}
+      : room_(room), policy_(policy), levels_(levels), alike_(room.question().chain) {}
 
   /// The fastest in `memory`; nullptr if none fits.
   const Prepared* fastest(int first, int last, Bytes memory, int in_flight, How how);
@@ -42,9 +44,12 @@ class StageOptions {
 
  private:
   using Key = std::tuple<int, int, Bytes, int, How>;
+  Key of_earliest(int first, int last, Bytes memory, int in_flight, How how);
+
   const StageRoom& room_;
   StagePolicy& policy_;
   int levels_;
+  SubChains alike_;
   std::map<Key, std::optional<Prepared>> fastest_;
   std::map<Key, std::vector<Prepared>> several_;
 };

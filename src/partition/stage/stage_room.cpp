@@ -82,7 +82,12 @@ Bytes StageRoom::away(int stage, int first, int last) const {
 
 StreamedBytes StageRoom::streamed(int stage, int first, int last) const {
   if (question_.streamed && question_.streamed->empty()) return {};
-  const auto [entry, is_new] = streamed_.try_emplace({alike_[at(stage)], first, last});
+  const auto layers = static_cast<std::uint64_t>(question_.chain.length() + 1);
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(alike_[at(stage)]) * layers + static_cast<std::uint64_t>(first)) *
+          layers +
+      static_cast<std::uint64_t>(last);
+  const auto [entry, is_new] = streamed_.try_emplace(key);
   if (is_new)
     entry->second = streamed_bytes(question_, streamed_of(question_, stage, {{first, last}}));
   return entry->second;

@@ -7,8 +7,9 @@
 
 #include "trireme/partition/problem.h"
 
+#include <cstdint>
 #include <map>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -67,7 +68,7 @@ class StageRoom {
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // asked for so far: layers are built for it
   /// Likewise, of ranks that are alike once.
-  mutable std::map<std::tuple<int, int, int>, StreamedBytes> streamed_;
+  mutable std::unordered_map<std::uint64_t, StreamedBytes> streamed_;
 };
 
 }  // namespace trireme::partition

@@ -16,9 +16,4 @@ namespace trireme::partition {
 /// Two threads call `plan`.
 Answer plan_in_groups(const Question& question, const Planner& plan);
 
-/// For a question without `group`: the answer of `place`, which chooses where weights and state
-/// are, with micro-batches one by one, or in groups where that is faster. `plan` answers questions
-/// in which all of that is settled.
-Answer with_best_group(const Question& question, const Planner& place, const Planner& plan);
-
 }  // namespace trireme::partition

@@ -14,9 +14,12 @@ namespace trireme::partition {
 /// plan::compile().
 std::optional<plan::Plan> with_weights_behind(const Question& question, const plan::Plan& plan);
 
-/// The answer of `planner`, its plan with gradients of weights behind where that is faster. Where a
-/// rank lacks memory for all that would wait, `planner` is asked for a plan with room for it as
-/// well, and the faster one is taken.
-Answer with_split_backward(const Question& question, const Planner& planner);
+/// The same, and whether a rank lacks memory for some of what could be behind; no plan where that
+/// makes no step shorter.
+struct Delayed {
+  std::optional<plan::Plan> plan;
+  bool lacks_memory = false;
+};
+std::optional<Delayed> with_weights_delayed(const Question& question, const plan::Plan& whole);
 
 }  // namespace trireme::partition

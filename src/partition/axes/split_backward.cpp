@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "weights_behind.h"
+#include "split_backward.h"
 
+#include "axis.h"
 #include "judge/judge.h"
-#include "scouted_places.h"
+#include "solvers.h"
 
 #include <algorithm>
 #include <array>
@@ -152,62 +153,77 @@ std::optional<plan::Plan> faster_than(const Question& question, Seconds step, pl
   return fits && fits->step < step * kLeastGain ? std::move(fits) : std::nullopt;
 }
 
-/// The question with less memory by what such a share of the passes leaves that can wait on each
-/// stage of the plan, and one at least.
-Question with_room(Question question, plan::Plan plan, double share) {
+/// By rank, less memory by what such a share of the passes leaves that can wait on each stage of
+/// the plan, and one at least.
+std::vector<Bytes> room_left(const Question& question, plan::Plan plan, double share) {
   put_all_behind(question.chain, plan);
+  std::vector<Bytes> more(question.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages) {
-    Bytes& memory = question.platform.ranks[static_cast<std::size_t>(stage.rank)].memory;
-    if (memory == Bytes(0) || !stage.weights_behind) continue;
+    const auto rank = static_cast<std::size_t>(stage.rank);
+    if (question.platform.ranks[rank].memory == Bytes(0) || !stage.weights_behind) continue;
     const double passes = std::max(1.0, share * (*stage.weights_behind + 1));
     const double waiting =
         passes * static_cast<double>(pending_of(question.chain, stage.program).count());
-    memory = std::max(memory - Bytes(static_cast<Bytes::rep>(waiting)), Bytes(1));
+    more[rank] -= Bytes(static_cast<Bytes::rep>(waiting));
   }
-  return question;
+  return more;
+}
+
+/// Where all memory is spent on tapes, a plan that leaves some for what waits may be the faster
+/// one.
+std::vector<Choices> moves(const Scene& scene) {
+  const Question& question = scene.question;
+  const plan::Plan* const plan = scene.best.plan();
+  if (plan == nullptr || plan->group > 1) return {};
+  Choices split = scene.best.choices;
+  split.splits_backward = true;
+  // Where ranks have several stages, the best plan with one on each.
+  if (!may_split(question, *plan)) split.solver = quick_solver(question);
+  const Judged* const judged = scene.log.find(split);
+  if (judged == nullptr) return {split};
+  if (!judged->lacks_memory_to_delay) return {};
+  std::vector<Choices> roomy;
+  for (const double share : kRooms) {
+    roomy.push_back(split);
+    roomy.back().solver = quick_solver(question);
+    roomy.back().more = room_left(question, *judged->plan(), share);
+    if (kOptimizerState.is_open(question)) {  // which may make that room
+      roomy.push_back(roomy.back());
+      roomy.back().optimizer_copies = kAnyTime;
+    }
+    if (is_large(question)) break;
+  }
+  return roomy;
 }
 
 }  // namespace
 
-std::optional<plan::Plan> with_weights_behind(const Question& question, const plan::Plan& plan) {
-  auto behind = all_that_fit(question, plan);
+std::optional<Delayed> with_weights_delayed(const Question& question, const plan::Plan& whole) {
+  auto behind = all_that_fit(question, whole);
   if (!behind) return std::nullopt;
-  return faster_than(question, plan.step, std::move(behind->plan));
+  Delayed delayed{.plan = faster_than(question, whole.step, std::move(behind->plan)),
+                  .lacks_memory = behind->lacks_memory};
+  return delayed;
 }
 
-Answer with_split_backward(const Question& question, const Planner& planner) {
-  Answer answer = planner(question);
-  const auto* const whole = std::get_if<plan::Plan>(&answer);
-  if (whole == nullptr || whole->group > 1 || !may_split(question)) return answer;
-  std::optional<plan::Plan> best;
-  // Whether a rank lacks memory for some of what could be behind.
-  const auto consider = [&](const plan::Plan& plan) {
-    auto behind = all_that_fit(question, plan);
-    if (!behind) return false;
-    const Seconds step = best ? best->step : whole->step;
-    if (auto faster = faster_than(question, step, std::move(behind->plan)))
-      best = std::move(faster);
-    return behind->lacks_memory;
-  };
-  const Question scout = quicker(question).value_or(question);
-  Answer other;
-  const auto ask = [&](const Question& asked) {
-    other = planner(asked);
-    return std::get_if<plan::Plan>(&other);
-  };
-  // Where ranks have several stages, the best plan with one on each.
-  const plan::Plan* const base = may_split(question, *whole) ? whole : ask(scout);
-  if (base != nullptr && consider(*base)) {
-    const plan::Plan of_base = *base;
-    for (const double share : kRooms) {
-      if (const plan::Plan* const found = ask(with_room(scout, of_base, share))) consider(*found);
-      if (is_large(question)) break;
-    }
-  }
-  if (!best) return answer;
-  best->alternatives = whole->alternatives;
-  best->alternatives.push_back({.policy = kWhole, .step = whole->step, .infeasible = {}});
-  return *std::move(best);
+std::optional<plan::Plan> with_weights_behind(const Question& question, const plan::Plan& plan) {
+  auto delayed = with_weights_delayed(question, plan);
+  return delayed ? std::move(delayed->plan) : std::nullopt;
 }
+
+const Axis kSplitBackward{
+    .name = "split backward",
+    .without = "whole backwards",
+    .is_open = [](const Question& question) { return may_split(question); },
+    .moves = moves,
+    .bound = nullptr,
+    .is_used =
+        [](const Judged& judged) {
+          return judged.plan() != nullptr && plan::has_split_backward(*judged.plan());
+        },
+    .most_looks = 2,
+    .most_looks_at_large = 2,
+    .least_gain = 1 / kLeastGain - 1,
+    .reason = "delayed gradients take memory that times other than measured may need"};
 
 }  // namespace trireme::partition

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why.h"
+
+#include "trireme/core/text.h"
+#include "trireme/report/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace trireme::app {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+using partition::Reasons;
+
+constexpr std::size_t kFastest = 10;
+
+std::optional<Seconds> step_of(const partition::Answer& answer) {
+  const auto* const plan = std::get_if<plan::Plan>(&answer);
+  return plan == nullptr ? std::nullopt : std::optional(plan->step);
+}
+
+std::string step_text(const plan::Alternative& one) {
+  return one.step ? report::time_text(*one.step) : "does not fit";
+}
+
+std::string longer_text(const plan::Alternative& one, const std::optional<Seconds>& step) {
+  return one.step && step ? report::overhead_text(*one.step, *step) : "";
+}
+
+Rows axis_rows(const Reasons& reasons, const std::optional<Seconds>& step) {
+  Rows rows{{"axis", "in this plan", "without it", "than this plan", "least gain", "since"}};
+  for (const Reasons::OfAxis& axis : reasons.axes) {
+    const char* const state = axis.is_used ? "used" : axis.is_open ? "not used" : "not open";
+    const auto& without = axis.without;
+    rows.push_back(
+        {axis.name, state, without ? concat(without->policy, ": ", step_text(*without)) : "",
+         without ? longer_text(*without, step) : "",
+         axis.least_gain > 0 ? concat(to_text(std::round(axis.least_gain * 1e4) / 1e2), " %")
+                             : "any",
+         axis.reason});
+  }
+  return rows;
+}
+
+Rows decision_rows(std::vector<plan::Alternative> judged, const std::optional<Seconds>& step,
+                   bool verbose) {
+  if (!verbose) {
+    std::stable_sort(judged.begin(), judged.end(), [](const auto& a, const auto& b) {
+      const Seconds never(std::numeric_limits<double>::infinity());
+      return a.step.value_or(never) < b.step.value_or(never);
+    });
+    judged.resize(std::min(judged.size(), kFastest));
+  }
+  Rows rows{{"decision", "step", "than this plan"}};
+  for (const plan::Alternative& one : judged)
+    rows.push_back({one.policy, step_text(one), longer_text(one, step)});
+  return rows;
+}
+
+}  // namespace
+
+std::string why_text(const partition::Explained& explained, bool verbose) {
+  const Reasons& reasons = explained.reasons;
+  const std::optional<Seconds> step = step_of(explained.answer);
+  const std::size_t judged = reasons.judged.size();
+  return concat("\n", table(axis_rows(reasons, step)), "\n", judged,
+                judged == 1 ? " decision was judged" : " decisions were judged", ", ",
+                reasons.passed_over, " passed over: a bound said that they would not be faster",
+                verbose || judged <= kFastest ? "" : concat("; the fastest ", kFastest), "\n\n",
+                table(decision_rows(reasons.judged, step, verbose)));
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "in_groups.h"
+
+#include "judge/judge.h"
+#include "values/at_once.h"
+
+#include "trireme/core/error.h"
+#include "trireme/core/text.h"
+#include "trireme/program/groups.h"
+#include "trireme/program/retape.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+/// What a group keeps of its layers until their backward.
+enum class Kept { kInputs, kTapes };
+
+/// Plans that are asked for when one is over its budget as it runs.
+constexpr int kTries = 3;
+Bytes times(int group, Bytes bytes) {
+  return Bytes(group * bytes.count());
+}
+
+/// A layer for a whole group. What is there for a moment is there of one micro-batch; so is the
+/// tape, where its backward follows at once.
+chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int group, Kept kept) {
+  chain::LayerCost all = layer;
+  all.forward = layer.forward * group;
+  all.backward = layer.backward * group;
+  all.output = times(group, layer.output);
+  if (is_last) return all;
+  all.retape = layer.again();
+  all.retape->time = all.retape->time * group;
+  if (kept == Kept::kTapes) {
+    all.tape = times(group, layer.tape);
+    return all;
+  }
+  // Every tape is made late: its time is the backward's, so that none is kept to save it.
+  all.backward += std::exchange(all.retape->time, Seconds(0));
+  all.tape = std::max(layer.tape, all.output);
+  return all;
+}
+
+/// The question with a group for each micro-batch.
+Question of_groups(const Question& question, Kept kept) {
+  const int group = question.group.value();
+  Question asked = question;
+  asked.group = 1;
+  asked.micro_batches = program::groups_of(question.micro_batches, group);
+  asked.chain.input = times(group, question.chain.input);
+  asked.platform.channel_buffers /= group;  // those of one micro-batch
+  const int last = question.chain.length();
+  for (int i = 1; i <= last; ++i)
+    asked.chain.layers[static_cast<std::size_t>(i) - 1] =
+        for_group(question.chain.layer(i), i == last, group, kept);
+  return asked;
+}
+
+/// What each micro-batch of a group does.
+program::StageProgram carried_over(const Question& question, program::StageProgram program,
+                                   Kept kept) {
+  program = program::with_whole_tapes(std::move(program));
+  if (kept == Kept::kInputs) program = program::with_late_tapes(std::move(program));
+  return program::with_retapes(std::move(program), question.chain);
+}
+
+/// A plan for groups as it runs.
+plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
+  plan.micro_batches = question.micro_batches;
+  plan.group = question.group.value();
+  plan.alternatives.clear();
+  for (plan::StagePlan& stage : plan.stages) {
+    stage.program = carried_over(question, std::move(stage.program), kept);
+    for (program::StageProgram& other : stage.mix.others)
+      other = carried_over(question, std::move(other), kept);
+  }
+  return plan;
+}
+
+/// By how much ranks are over their budgets, in a step or a validation; nothing if the plan cannot
+/// run, where a tape's input is let go of while the tape waits or messages of whole groups wait for
+/// one another.
+std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
+  const simulate::Setting setting = setting_of(question, plan);
+  std::vector<Bytes> most(question.platform.ranks.size());
+  for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
+    const simulate::Simulation simulation =
+        simulate::simulate(program, setting, simulate::Detail::kFigures);
+    if (simulation.fault) return std::nullopt;
+    const std::vector<Bytes> over = excess(question, simulation);
+    for (std::size_t rank = 0; rank < over.size(); ++rank)
+      most[rank] = std::max(most[rank], over[rank]);
+  }
+  return most;
+}
+
+/// What a plan lacks that is over the budgets by that much as it runs.
+plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
+                         const std::vector<Bytes>& excess) {
+  const auto rank =
+      static_cast<std::size_t>(std::max_element(excess.begin(), excess.end()) - excess.begin());
+  plan::Infeasible lacks{.rank = static_cast<int>(rank),
+                         .last_layer = question.chain.length(),
+                         .available = question.platform.ranks[rank].memory,
+                         .where = concat(plan.solver, ", as its groups run")};
+  lacks.needed = lacks.least_budget = lacks.available + excess[rank];
+  for (const plan::StagePlan& stage : plan.stages) {
+    if (stage.rank != lacks.rank) continue;
+    lacks.first_layer = stage.program.first_layer;
+    lacks.last_layer = stage.program.last_layer;
+  }
+  return lacks;
+}
+
+/// False where that changes nothing, or leaves a rank nothing.
+bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
+  bool is_lower = false;
+  for (std::size_t rank = 0; rank < by.size(); ++rank) {
+    Bytes& memory = question.platform.ranks[rank].memory;
+    if (by[rank] == Bytes(0)) continue;
+    if (by[rank] >= memory) return false;
+    memory -= by[rank];
+    is_lower = true;
+  }
+  return is_lower;
+}
+
+/// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
+/// found that can run.
+std::optional<Answer> plan_that_keeps(Kept kept, const Question& question, const Planner& plan) {
+  Question asked = of_groups(question, kept);
+  std::optional<Answer> lacks;
+  for (int k = 0; k < kTries; ++k) {
+    Answer answer = plan(asked);
+    auto* const found = std::get_if<plan::Plan>(&answer);
+    if (found == nullptr) return lacks ? std::move(lacks) : std::optional(std::move(answer));
+    const plan::Plan as_it_runs = carried_over(question, std::move(*found), kept);
+    if (auto made = on_budgets(question, as_it_runs)) {
+      for (plan::StagePlan& stage : made->stages) {
+        const Bytes peak = stage.predicted.peak;
+        stage.predicted = predicted_alone(question, stage);
+        stage.predicted.peak = peak;
+      }
+      return *std::move(made);
+    }
+    const auto excess = excess_of(question, as_it_runs);
+    if (!excess || *std::max_element(excess->begin(), excess->end()) == Bytes(0))
+      return std::nullopt;
+    lacks = lacking(question, as_it_runs, *excess);
+    if (!lower_budgets(asked, *excess)) break;
+  }
+  return lacks;
+}
+
+/// Where the fastest cut's groups that keep tapes would wait in a circle, those of the cut that
+/// keeps inputs may not.
+std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question& question,
+                                         const Planner& plan) {
+  if (question.cut || std::cmp_not_equal(other.stages.size(), question.stages) ||
+      question.stages == 1)
+    return std::nullopt;
+  Question asked = question;
+  asked.cut.emplace();
+  for (std::size_t k = 0; k + 1 < other.stages.size(); ++k)
+    asked.cut->push_back(other.stages[k].program.last_layer);
+  return plan_that_keeps(Kept::kTapes, asked, plan);
+}
+
+/// Of plans that were made, none can run.
+plan::Infeasible none_runs(const Question& question) {
+  return {.reason = plan::Infeasible::Reason::kTurns,
+          .last_layer = question.chain.length(),
+          .available = question.platform.ranks.front().memory,
+          .where = concat("found ", *question.group,
+                          ", but no plan whose micro-batches can pass in groups of so many without "
+                          "ranks that wait in a circle; use fewer, or 'auto'")};
+}
+
+}  // namespace
+
+Answer plan_in_groups(const Question& question, const Planner& plan) {
+  ensure(question.group.value() > 1, "a group is more than one micro-batch");
+  const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
+  std::array<std::optional<Answer>, 2> answers;
+  each_at_once(answers.size(),
+               [&](std::size_t k) { answers[k] = ask(k == 0 ? Kept::kInputs : Kept::kTapes); });
+  const auto* const late = answers[0] ? std::get_if<plan::Plan>(&*answers[0]) : nullptr;
+  if (!answers[1] && late != nullptr) answers[1] = that_keep_tapes_on(*late, question, plan);
+  std::optional<plan::Plan> fastest;
+  std::optional<plan::Infeasible> leanest;
+  for (std::optional<Answer>& answer : answers) {
+    if (!answer) continue;
+    if (auto* const lacks = std::get_if<plan::Infeasible>(&*answer)) {
+      if (!leanest || lacks->least_budget < leanest->least_budget) leanest = std::move(*lacks);
+      continue;
+    }
+    auto& made = std::get<plan::Plan>(*answer);
+    if (!fastest || made.step < fastest->step) fastest = std::move(made);
+  }
+  if (fastest) return *std::move(fastest);
+  return leanest ? *std::move(leanest) : none_runs(question);
+}
+
+}  // namespace trireme::partition

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "axis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// What is known along a line: by number asked for, where that came to lie and the step it gave.
+struct Known {
+  double position;
+  Seconds step;
+};
+
+std::vector<Known> known_on(const Line& line, const Log& log) {
+  std::vector<Known> known;
+  for (const Judged& one : log.all()) {
+    const double asked = line.asked(one.choices);
+    if (line.at(asked) != one.choices) continue;
+    known.push_back({line.position && one.plan() ? line.position(one) : asked, one.step()});
+  }
+  for (const Choices& one : log.passed_over())
+    if (const double asked = line.asked(one); line.at(asked) == one)
+      known.push_back({asked, kAnyTime});
+  std::stable_sort(known.begin(), known.end(),
+                   [](const Known& a, const Known& b) { return a.position < b.position; });
+  return known;
+}
+
+/// The nearest numbers on both sides of the best, on whatever line they were judged.
+std::vector<Choices> beside(const Line& line, const Scene& scene) {
+  const double here = line.position ? line.position(scene.best) : line.asked(scene.best.choices);
+  double below = line.low, above = line.high;
+  for (const Judged& one : scene.log.all()) {
+    const double number =
+        line.position && one.plan() ? line.position(one) : line.asked(one.choices);
+    if (number < here) below = std::max(below, number);
+    if (number > here) above = std::min(above, number);
+  }
+  std::vector<Choices> moves;
+  for (const double other : {below, above})
+    if (std::isfinite(other) && std::abs(other - here) >= line.finest)
+      moves.push_back(line.at((here + other) / 2));
+  return moves;
+}
+
+}  // namespace
+
+std::vector<Choices> along(const Line& line, const Scene& scene) {
+  std::vector<Known> known = known_on(line, scene.log);
+  if (scene.round > 0 && known.size() < 2) return beside(line, scene);
+  std::vector<Choices> ends;
+  for (const double end : {line.low, line.high})
+    if (!scene.log.is_settled(line.at(end))) ends.push_back(line.at(end));
+  if (scene.round == 0 && !ends.empty()) return ends;
+  const auto best = std::min_element(
+      known.begin(), known.end(), [](const Known& a, const Known& b) { return a.step < b.step; });
+  if (best == known.end() || best->step == kAnyTime) return {};
+  const double here = best->position;
+  std::vector<double> others;  // the farther one first
+  if (best != known.begin()) others.push_back(std::prev(best)->position);
+  if (std::next(best) != known.end()) others.push_back(std::next(best)->position);
+  if (others.size() == 2 && others[1] - here > here - others[0]) std::swap(others[0], others[1]);
+  for (const double other : others) {
+    if (std::abs(other - here) < line.finest) continue;
+    Choices middle = line.at((here + other) / 2);
+    if (!scene.log.is_settled(middle)) return {std::move(middle)};
+  }
+  return {};
+}
+
+}  // namespace trireme::partition

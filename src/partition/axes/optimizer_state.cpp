@@ -1,0 +1,61 @@
+// Where the optimizer's state is between updates: on the device, or in the outer tier, from where
+// it comes in parts when a step ends and goes back.
+//
+// Bytes that leave make room for every micro-batch's passes and cost one copy each way per step.
+// All ranks copy at the same time, so a step pays for the longest of them: within a given time,
+// every rank may as well have offloaded what it can copy in it. That time is the one number to
+// choose.
+// SPDX-License-Identifier: Apache-2.0
+#include "axis.h"
+#include "judge/room_used.h"
+#include "memory/state_away.h"
+
+namespace trireme::partition {
+namespace {
+
+/// Of a step, the least difference of copies that is looked at.
+constexpr double kFinest = 0.005;
+
+std::vector<Choices> moves(const Scene& scene) {
+  const bool has_plan = scene.best.plan() != nullptr;
+  return along({.low = 0,
+                .high = kAnyTime.count(),
+                .finest = has_plan ? scene.best.step().count() * kFinest : 0,
+                .at =
+                    [&](double number) {
+                      Choices choices = scene.best.choices;
+                      choices.optimizer_copies = Seconds(number);
+                      return choices;
+                    },
+                .asked = [](const Choices& choices) { return choices.optimizer_copies.count(); },
+                .position =
+                    [&](const Judged& judged) {
+                      return judged.plan() == nullptr
+                                 ? judged.choices.optimizer_copies.count()
+                                 : copies_of(scene.question, *judged.plan()).count();
+                    }},
+               scene);
+}
+
+}  // namespace
+
+const Axis kOptimizerState{.name = "optimizer state in the outer tier",
+                           .without = "optimizer state on the device",
+                           .is_open =
+                               [](const Question& question) {
+                                 return !question.optimizer_copies && some_can_move_state(question);
+                               },
+                           .moves = moves,
+                           .bound = nullptr,
+                           .is_used =
+                               [](const Judged& judged) {
+                                 return judged.plan() != nullptr
+                                            ? has_state_away(*judged.plan())
+                                            : judged.choices.optimizer_copies > Seconds(0);
+                               },
+                           .most_looks = 7,
+                           .most_looks_at_large = 3,
+                           .least_gain = 0,
+                           .reason = "the simulator knows every copy"};
+
+}  // namespace trireme::partition

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solvers.h"
+
+#include "axis.h"
+#include "judge/judge.h"
+#include "memory/state_away.h"
+#include "memory/streamed_layers.h"
+
+#include "trireme/solve/solve.h"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+constexpr const char* kQuick = "joint";
+/// Of searches for copies, where they are to be quick.
+constexpr double kQuickBreadth = 0.125;
+/// Layers up to which such searches look at all there is in no time, and pipelines are asked for by
+/// every solver's own name.
+constexpr int kFewLayers = 32;
+constexpr double kAmongFastest = 1.03;
+
+bool searches_copies(const std::string& solver) {
+  const std::optional<solve::Traits> traits = solve::traits_of(solver);
+  return solver == "auto" || (traits && traits->moves && traits->growth == solve::Growth::kTables);
+}
+
+/// Of the choices that were judged, the best with and without streamed weights, with and without
+/// state in the outer tier, if they are nearly as fast as the best: what is run twice and what is
+/// offloaded, other solvers weigh against each other by other rules.
+std::vector<Choices> best_of_each_kind(const Scene& scene) {
+  std::array<const Judged*, 4> best{};
+  for (const Judged& one : scene.log.all()) {
+    const Judged*& kind = best[(one.choices.streamed.empty() ? 0U : 1U) +
+                               (one.choices.optimizer_copies > Seconds(0) ? 2U : 0U)];
+    if (kind == nullptr || is_better(one, *kind)) kind = &one;
+  }
+  std::vector<Choices> choices;
+  for (const Judged* const one : best)
+    if (one != nullptr &&
+        (scene.best.plan() == nullptr || one->step() <= scene.best.step() * kAmongFastest))
+      choices.push_back(one->choices);
+  return choices;
+}
+
+std::vector<Choices> moves(const Scene& scene) {
+  std::vector<Choices> found;
+  if (has_quick_solvers(scene.question))
+    for (const Choices& one : best_of_each_kind(scene))
+      found.push_back(carefully(scene.question, one));
+  return found;
+}
+
+/// Solvers of one stage look at one micro-batch; `joint` plans the copies of all together.
+std::vector<Choices> moves_by_joint(const Scene& scene) {
+  if (scene.best.plan() == nullptr || scene.best.step() <= ideal_step(scene.question) * kNearIdeal)
+    return {};
+  std::vector<Choices> found;
+  for (const Choices& one : best_of_each_kind(scene)) {
+    found.push_back(carefully(scene.question, one));
+    found.back().solver = kQuick;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string quick_solver(const Question& question) {
+  return question.stages > 1 && question.solver == "auto" ? kQuick : question.solver;
+}
+
+std::vector<std::string> solvers_to_start_with(const Question& question) {
+  std::vector<std::string> solvers{quick_solver(question)};
+  if (question.stages == 1 || question.solver != "auto" || question.quick ||
+      question.chain.length() > kFewLayers || !has_places(question))
+    return solvers;
+  solvers.emplace_back("adapipe");
+  if (!question.cut && question.in_flight.empty()) solvers.emplace_back("madpipe");
+  return solvers;
+}
+
+bool has_quick_solvers(const Question& question) {
+  if (question.stages > 1) return question.solver == "auto";
+  return question.chain.length() > kFewLayers && searches_copies(question.solver);
+}
+
+Choices quickly(const Question& question, Choices choices) {
+  choices.solver = quick_solver(question);
+  choices.breadth = question.breadth;
+  if (question.stages == 1 && has_quick_solvers(question)) choices.breadth *= kQuickBreadth;
+  return choices;
+}
+
+Choices carefully(const Question& question, Choices choices) {
+  choices.solver = question.solver;
+  choices.breadth = question.breadth;
+  return choices;
+}
+
+const Axis kSolvers{.name = "solvers",
+                    .without = "quick solvers",
+                    .is_open = [](const Question& question) { return !question.quick; },
+                    .moves = moves,
+                    .bound = nullptr,
+                    .is_used = [](const Judged&) { return false; },
+                    .most_looks = 1,
+                    .most_looks_at_large = 1,
+                    .least_gain = 0,
+                    .reason = "the same plan by another name"};
+
+const Axis kJoint{.name = "copies of all micro-batches together",
+                  .without = "copies of each micro-batch alone",
+                  .is_open =
+                      [](const Question& question) {
+                        return question.stages == 1 && question.solver == "auto" &&
+                               question.platform.ranks.front().can_copy();
+                      },
+                  .moves = moves_by_joint,
+                  .bound = nullptr,
+                  .is_used = [](const Judged&) { return false; },
+                  .most_looks = 1,
+                  .most_looks_at_large = 1,
+                  .least_gain = 0,
+                  .reason = "the simulator knows every copy"};
+
+}  // namespace trireme::partition

@@ -1,0 +1,91 @@
+// Which layers have their weights in the outer tier, from where they come for every use, while the
+// layer before is used. What their copies cost, the simulator says; how many layers are streamed is
+// the one number to choose.
+// SPDX-License-Identifier: Apache-2.0
+#include "axis.h"
+#include "memory/streamed_layers.h"
+
+#include "trireme/program/groups.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trireme::partition {
+namespace {
+
+constexpr double kFinest = 2;  // layers
+
+/// Less than what the longest copies in of a rank take in a step that streams these layers: every
+/// group of micro-batches brings their weights twice and, but for the first, their gradients,
+/// without those that are there where the order turns. The longest takes no less than the mean.
+Seconds least_copies(const Problem& problem, const Choices& choices) {
+  double weights = 0, gradients = 0, largest = 0, rate = 0;
+  for (const int layer : choices.streamed) {
+    const chain::OuterWeights& one = problem.chain.layer(layer).may_leave();
+    weights += static_cast<double>(one.weights.count());
+    gradients += static_cast<double>(one.gradients.count());
+    largest = std::max(largest, static_cast<double>(one.all().count()));
+  }
+  for (int k = 0; k < problem.stages; ++k)
+    rate += problem.platform.ranks[static_cast<std::size_t>(k)].in.count();
+  if (rate == 0) return Seconds(0);
+  // Those on the device where the order turns, and one on its way.
+  const double stay = 2.0 * problem.stages * (choices.weights_at_once + 1);
+  const int uses = program::groups_of(problem.micro_batches, choices.group);
+  const double bytes = uses * (2 * weights + gradients - stay * largest);
+  return Seconds(std::max(0.0, bytes - gradients) / rate);
+}
+
+std::vector<Choices> moves(const Scene& scene) {
+  const chain::Chain& chain = scene.question.chain;
+  return along(
+      {.low = 0,
+       .high = static_cast<double>(all_to_stream(chain).size()),
+       .finest = kFinest,
+       .at =
+           [&](double number) {
+             Choices choices = scene.best.choices;
+             if (choices.streamed.empty()) choices.updates = updates_among_passes(scene.question);
+             choices.streamed = layers_to_stream(chain, static_cast<int>(std::ceil(number)));
+             return tidy(scene.question, std::move(choices));
+           },
+       .asked =
+           [](const Choices& choices) { return static_cast<double>(choices.streamed.size()); }},
+      scene);
+}
+
+}  // namespace
+
+Choices streaming_most(const Question& question, Choices choices, Seconds step) {
+  choices.updates = updates_among_passes(question);
+  int fits = 0, too_many = static_cast<int>(all_to_stream(question.chain).size()) + 1;
+  while (too_many - fits > 1) {
+    const int middle = fits + (too_many - fits) / 2;
+    choices.streamed = layers_to_stream(question.chain, middle);
+    (least_copies(question, choices) < step ? fits : too_many) = middle;
+  }
+  choices.streamed = layers_to_stream(question.chain, fits);
+  return tidy(question, std::move(choices));
+}
+
+const Axis kStreamedWeights{.name = "weights in the outer tier",
+                            .without = "weights on the device",
+                            .is_open =
+                                [](const Question& question) {
+                                  return !question.streamed && some_can_stream(question) &&
+                                         !all_to_stream(question.chain).empty();
+                                },
+                            .moves = moves,
+                            .bound = least_copies,
+                            .is_used =
+                                [](const Judged& judged) {
+                                  return judged.plan() != nullptr
+                                             ? !streamed_by(*judged.plan()).empty()
+                                             : !judged.choices.streamed.empty();
+                                },
+                            .most_looks = 6,
+                            .most_looks_at_large = 3,
+                            .least_gain = 0,
+                            .reason = "the simulator knows every copy"};
+
+}  // namespace trireme::partition

@@ -1,0 +1,44 @@
+// The weights of how many streamed layers are on the device at a time: one in use and one on its
+// way, or two on their way, which hides more of unequal copies and takes a layer's room more.
+// SPDX-License-Identifier: Apache-2.0
+#include "axis.h"
+#include "memory/streamed_layers.h"
+
+namespace trireme::partition {
+namespace {
+
+constexpr int kMoreAtOnce = 3;
+
+std::vector<Choices> moves(const Scene& scene) {
+  if (scene.best.plan() == nullptr || streamed_by(*scene.best.plan()).empty()) return {};
+  Choices other = scene.best.choices;
+  const bool has_more = other.weights_at_once == kMoreAtOnce;
+  other.weights_at_once = has_more ? program::kLeastAtOnce : kMoreAtOnce;
+  std::vector<Choices> found{other};
+  if (!has_more && !scene.question.streamed) {  // with less room, more of them may have to go
+    other.streamed = all_to_stream(scene.question.chain);
+    found.push_back(std::move(other));
+  }
+  return found;
+}
+
+}  // namespace
+
+const Axis kWeightsAtOnce{
+    .name = "layers on the device at a time",
+    .without = "weights of two layers at a time",
+    .is_open =
+        [](const Question& question) {
+          return !question.weights_at_once && some_can_stream(question) &&
+                 !question.streamed.value_or(all_to_stream(question.chain)).empty();
+        },
+    .moves = moves,
+    .bound = nullptr,
+    .is_used =
+        [](const Judged& judged) { return judged.choices.weights_at_once > program::kLeastAtOnce; },
+    .most_looks = 1,
+    .most_looks_at_large = 0,
+    .least_gain = 0,
+    .reason = "either way the same bytes are copied"};
+
+}  // namespace trireme::partition

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "advice.h"
+
+#include "judge/judge.h"
+#include "judge/room_used.h"
+#include "memory/state_away.h"
+#include "memory/streamed_layers.h"
+#include "stage/stage_room.h"
+
+#include "trireme/core/text.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+Question with_host(Question question, Bytes host) {
+  for (chain::RankSpec& rank : question.platform.ranks) rank.host = std::max(rank.host, host);
+  return question;
+}
+
+/// Of the rank with most: state and weights that are in its outer tier all the time.
+Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
+  const std::vector<Bytes> state = plan::optimizer_away(plan);
+  Bytes most;
+  for (std::size_t rank = 0; rank < state.size(); ++rank)
+    most = std::max(most, chain::state_room(chain, kUnlimited, state[rank]) +
+                              plan::streamed_weights(plan, chain, static_cast<int>(rank)));
+  return most;
+}
+
+/// Amounts of host memory that a plan may do with, ascending; the last one holds all that it moves.
+std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan) {
+  const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
+  Bytes all;
+  for (const simulate::RankResult& rank : simulation.ranks) all = std::max(all, rank.outer.all());
+  std::vector<Bytes> sizes;
+  for (const Bytes size : {most_away(question.chain, with_room_used(question, plan)),
+                           most_away(question.chain, plan), all})
+    if (sizes.empty() || with_margin(size) > sizes.back()) sizes.push_back(with_margin(size));
+  return sizes;
+}
+
+/// What a plan has in the outer tier: "weights with their gradients and the optimizer's state".
+std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
+  const std::vector<Bytes> state = plan::optimizer_away(plan);
+  const auto has_some = [](Bytes bytes) { return bytes > Bytes(0); };
+  std::vector<std::string> parts;
+  const std::vector<chain::OuterWeights> streamed = plan::streamed_weights(plan, chain);
+  const auto is_trained = [](const chain::OuterWeights& one) { return one.is_trained; };
+  if (!streamed.empty())
+    parts.emplace_back(std::any_of(streamed.begin(), streamed.end(), is_trained)
+                           ? "weights with their gradients"
+                           : "frozen weights");
+  if (std::any_of(state.begin(), state.end(), has_some))
+    parts.emplace_back("the optimizer's state");
+  if (std::any_of(plan.stages.begin(), plan.stages.end(),
+                  [&](const plan::StagePlan& one) { return has_some(one.predicted.offloaded); }))
+    parts.emplace_back("activations");
+  return enumerated(parts);
+}
+
+/// That much host memory, an amount of at most `host` bytes on every rank with which `propose` was
+/// found to answer the question. Nothing where `host` bytes are not enough.
+std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
+                                        const Planner& propose) {
+  const Question generous = with_host(question, host);
+  const Answer answer = propose(generous);
+  const auto* const found = std::get_if<plan::Plan>(&answer);
+  if (found == nullptr) return std::nullopt;
+  Bytes enough = host;
+  for (const Bytes size : outer_sizes(generous, *found)) {
+    if (size >= host ||
+        std::holds_alternative<plan::Infeasible>(propose(with_host(question, size))))
+      continue;
+    enough = size;
+    break;
+  }
+  return plan::Advice{plan::Advice::Kind::kHostMemory,
+                      concat(to_text(enough), " (", enough.count(), " bytes) of host memory for ",
+                             outer_text(question.chain, *found)),
+                      enough};
+}
+
+/// Ranks of which no copies are known get some, so that host memory can be advised; those that have
+/// them one way keep what they have.
+void assume_lanes(Question& question) {
+  for (chain::RankSpec& rank : question.platform.ranks)
+    if (rank.out == BytesPerSecond(0) && rank.in == BytesPerSecond(0))
+      rank.out = rank.in = BytesPerSecond(1e9);
+}
+
+}  // namespace
+
+std::optional<plan::Advice> host_advice_for(const Question& question, const Planner& propose) {
+  Question asked = settled(question, plainest(question));
+  assume_lanes(asked);
+  const Bytes state = chain::optimizer_bytes(question.chain, 1, question.chain.length());
+  const bool may_move = !question.optimizer_copies;
+  if (may_move && state > Bytes(0)) {
+    asked.optimizer_copies = kAnyTime;
+    if (auto alone = host_advice(asked, with_margin(state), propose)) return alone;
+  }
+  const std::vector<int> layers = all_to_stream(question.chain);
+  if (question.streamed || layers.empty()) return std::nullopt;
+  asked.streamed = layers;
+  const Bytes all = with_margin(streamed_bytes(asked, layers).outside + state);
+  if (may_move) {
+    asked.optimizer_copies = Seconds(0);
+    if (auto alone = host_advice(asked, all, propose)) return alone;
+    asked.optimizer_copies = kAnyTime;
+  }
+  return host_advice(asked, all, propose);
+}
+
+}  // namespace trireme::partition

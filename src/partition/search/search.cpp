@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search.h"
+
+#include "advice.h"
+#include "answer/in_groups.h"
+#include "axes/solvers.h"
+#include "axes/split_backward.h"
+#include "judge/judge.h"
+#include "judge/room_used.h"
+#include "memory/state_away.h"
+#include "values/at_once.h"
+#include "values/effort.h"
+
+#include "trireme/partition/tried.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace trireme::partition {
+namespace {
+
+/// Of a budget, one part in this many stays free where programs were made for more: beside streamed
+/// weights a step holds some hundred bytes that no layer's profile has, such as sums of squares for
+/// the norm.
+constexpr std::int64_t kMargin = 512;
+/// Turns of all axes; each but the first looks beside what was found.
+constexpr int kRounds = 3;
+/// How much slower a corner may be from which a climb begins.
+constexpr double kAmongFastest = 1.25;
+
+Choices with_whole_backwards(Choices choices) {
+  choices.splits_backward = false;
+  return choices;
+}
+
+/// With the budgets that the question has, of which a little stays free where programs were made
+/// for more.
+std::optional<plan::Plan> within_budgets(const Question& question, plan::Plan plan,
+                                         const std::vector<Bytes>& more) {
+  if (std::any_of(more.begin(), more.end(), [](Bytes one) { return one > Bytes(0); })) {
+    Problem tighter = question;
+    for (chain::RankSpec& rank : tighter.platform.ranks) rank.memory -= rank.memory / kMargin;
+    auto fits = on_budgets(tighter, std::move(plan));
+    if (!fits) return std::nullopt;
+    plan = *std::move(fits);
+  }
+  return on_budgets(question, std::move(plan));  // with its own predictions
+}
+
+void add_alternative(plan::Alternative other, plan::Plan& plan) {
+  const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
+  if (other.policy != plan.solver &&
+      std::none_of(plan.alternatives.begin(), plan.alternatives.end(), is_same))
+    plan.alternatives.push_back(std::move(other));
+}
+
+}  // namespace
+
+Answer Search::best() {
+  for (const std::string& solver : solvers_to_start_with(question_)) {
+    best_ = nullptr;
+    climb_from(corners(solver));
+  }
+  best_ = fastest_;
+  for (const Axis* const axis : axes().at_last) improve(*axis);
+  if (best_->plan() != nullptr) return with_alternatives();
+  return with_advice();
+}
+
+std::vector<Choices> Search::corners(const std::string& solver) {
+  const bool has_choices = has_places(question_);
+  Choices plain = plainest(question_);
+  if (has_choices || question_.quick) {
+    plain = quickly(question_, plain);
+    plain.solver = solver;
+  }
+  if (!plain.streamed.empty()) plain.updates = updates_among_passes(question_);
+  judge({plain});
+  if (!has_choices || is_near_ideal()) return {};
+  std::vector<Choices> corners{plain};
+  if (kStreamedWeights.is_open(question_))
+    corners.push_back(streaming_most(question_, plain, best_->step()));
+  if (!question_.updates && updates_among_passes(question_) != plain.updates) {
+    corners.push_back(corners.back());
+    corners.back().updates = plain.updates;
+  }
+  if (kOptimizerState.is_open(question_)) {
+    for (std::size_t k = 0, end = corners.size(); k < end; ++k) {
+      corners.push_back(corners[k]);
+      corners.back().optimizer_copies = kAnyTime;
+    }
+  }
+  judge(corners);
+  return corners;
+}
+
+// What is left open shall never cost time: a search that may not offload the one may find more on
+// the way of the other. So every corner that is nearly as fast is climbed from, without the axes
+// that it does not use.
+void Search::climb_from(const std::vector<Choices>& corners) {
+  climb();
+  if (is_large(question_) || is_near_ideal()) return;
+  std::vector<const Judged*> others;
+  for (const Choices& one : corners)
+    if (const Judged* const judged = log_.find(one); judged != nullptr) others.push_back(judged);
+  std::stable_sort(others.begin(), others.end(),
+                   [](const Judged* a, const Judged* b) { return a->step() < b->step(); });
+  for (const Judged* const other : others) {
+    if (other->plan() == nullptr || other->step() > best_->step() * kAmongFastest) break;
+    const Judged* const before = std::exchange(best_, other);
+    for (const Axis* const axis : {&kStreamedWeights, &kOptimizerState})
+      if (!axis->is_used(*other)) closed_.push_back(axis);
+    climb();
+    closed_.clear();
+    if (!is_better(*best_, *before)) best_ = before;
+  }
+}
+
+void Search::climb() {
+  turns_.clear();
+  for (int round = 0; round < kRounds; ++round) {
+    bool has_improved = false;
+    for (const Axis* const axis : axes().in_turns) {
+      if (axis != &kSplitBackward && is_near_ideal()) continue;
+      has_improved |= improve(*axis);
+    }
+    if (!has_improved) break;
+  }
+}
+
+bool Search::improve(const Axis& axis) {
+  if (!axis.is_open(question_) || std::find(closed_.begin(), closed_.end(), &axis) != closed_.end())
+    return false;
+  const Judged* const before = best_;
+  const int looks = is_large(question_) ? axis.most_looks_at_large : axis.most_looks;
+  int misses = 0;
+  for (int look = 0, gains = 0; look < looks && gains <= looks;) {
+    const std::size_t judged_before = log_.all().size();
+    if (std::cmp_greater_equal(judged_before, question_.decisions)) break;
+    if (look + gains > 0 && &axis != &kSplitBackward && is_near_ideal()) break;
+    const Judged* const here = best_;
+    std::vector<Choices> moves = axis.moves({.question = question_,
+                                             .log = log_,
+                                             .best = *best_,
+                                             .round = turns_[&axis],
+                                             .misses = misses});
+    std::erase_if(moves, [&](const Choices& one) { return log_.is_settled(one); });
+    if (moves.empty()) break;
+    judge(std::move(moves));
+    if (log_.all().size() == judged_before) continue;
+    const bool is_miss = best_ == here;
+    misses += is_miss ? 1 : 0;
+    ++(is_miss || is_large(question_) ? look : gains);
+  }
+  ++turns_[&axis];
+  if (best_ == before) return false;
+  if (before->plan() == nullptr || best_->step() * (1 + axis.least_gain) < before->step())
+    return true;
+  best_ = before;
+  return false;
+}
+
+void Search::judge(std::vector<Choices> choices) {
+  std::vector<Choices> whole;  // a plan is split that was made before
+  for (const Choices& one : choices)
+    if (one.splits_backward) whole.push_back(with_whole_backwards(one));
+  if (!whole.empty()) judge(std::move(whole));
+  std::vector<Choices> hopeful;
+  for (Choices& one : choices) {
+    if (log_.is_settled(one) || std::find(hopeful.begin(), hopeful.end(), one) != hopeful.end())
+      continue;
+    if (fastest_ != nullptr && bound(one) >= fastest_->step())
+      log_.pass_over(std::move(one));
+    else
+      hopeful.push_back(std::move(one));
+  }
+  std::vector<std::optional<Judged>> results(hopeful.size());
+  each_at_once(hopeful.size(), [&](std::size_t k) { results[k] = judged(hopeful[k]); });
+  for (std::optional<Judged>& result : results) {
+    const Judged& added = log_.add(*std::move(result));
+    if (best_ == nullptr || is_better(added, *best_)) best_ = &added;
+    if (fastest_ == nullptr || is_better(added, *fastest_)) fastest_ = &added;
+  }
+}
+
+Judged Search::judged(const Choices& choices) const {
+  if (!choices.splits_backward) return {.choices = choices, .answer = proposed(choices)};
+  const Judged* const whole = log_.find(with_whole_backwards(choices));
+  Judged result{.choices = choices, .answer = whole != nullptr ? whole->answer : proposed(choices)};
+  if (result.plan() == nullptr) return result;
+  auto delayed = with_weights_delayed(question_, *result.plan());
+  if (!delayed) return result;
+  result.lacks_memory_to_delay = delayed->lacks_memory;
+  if (delayed->plan) result.answer = *std::move(delayed->plan);
+  return result;
+}
+
+Answer Search::proposed(const Choices& choices) const {
+  const Question asked = settled(question_, choices);
+  Answer answer = choices.group == 1 ? propose_(asked) : plan_in_groups(asked, propose_);
+  auto* const plan = std::get_if<plan::Plan>(&answer);
+  if (plan == nullptr) return answer;
+  if (!question_.optimizer_copies && !has_no_copies(asked))
+    *plan = with_room_used(asked, std::move(*plan));
+  if (choices.more.empty()) return answer;
+  auto fits = within_budgets(question_, *plan, choices.more);
+  if (fits) return *std::move(fits);
+  const Bytes needed = plan->stages.front().predicted.peak;
+  return plan::Infeasible{.last_layer = question_.chain.length(),
+                          .needed = needed,
+                          .available = question_.platform.ranks.front().memory,
+                          .least_budget = needed,
+                          .where = "programs made for more memory"};
+}
+
+Seconds Search::bound(const Choices& choices) const {
+  Seconds least{0};
+  for (const Axis* const axis : axes().all())
+    if (axis->bound != nullptr) least = std::max(least, axis->bound(question_, choices));
+  return least;
+}
+
+bool Search::is_near_ideal() {
+  if (best_->plan() == nullptr) return false;
+  const plan::Plan& plan = *best_->plan();
+  if (plan.step <= ideal_step(question_) * kNearIdeal) return true;
+  if (keeps_everything(plan) && plan::ranks_of(plan) == 1 && !has_state_away(plan) &&
+      !kStreamedWeights.is_used(*best_))
+    return true;
+  return question_.stages > 1 && plan.step <= unlimited_step(best_->choices.solver) * kNearIdeal;
+}
+
+Seconds Search::unlimited_step(const std::string& solver) {
+  const auto known = unlimited_.find(solver);
+  if (known != unlimited_.end()) return known->second;
+  Choices rich = quickly(question_, plainest(question_));
+  rich.solver = solver == "auto" ? "keep_all" : solver;  // nothing has to be run again
+  rich.optimizer_copies = Seconds(0);
+  rich.streamed.clear();
+  rich.group = 1;
+  Question asked = settled(question_, rich);
+  for (chain::RankSpec& rank : asked.platform.ranks) rank.memory = Bytes(0);
+  const Answer answer = propose_(asked);
+  const auto* const found = std::get_if<plan::Plan>(&answer);
+  return unlimited_[solver] = found == nullptr ? Seconds(0) : found->step;
+}
+
+const Judged* Search::without(const Axis& axis) const {
+  const Judged* fastest = nullptr;
+  for (const Judged& one : log_.all())
+    if (!axis.is_used(one) && (fastest == nullptr || is_better(one, *fastest))) fastest = &one;
+  return fastest;
+}
+
+plan::Plan Search::with_alternatives() const {
+  plan::Plan plan = *best_->plan();
+  if (!best_->choices.more.empty()) plan.alternatives.clear();  // they may be over the budgets
+  // What the question's own solvers said at the best choices that they were asked for.
+  const Judged* careful = nullptr;
+  for (const Judged& one : log_.all())
+    if (one.choices.solver == question_.solver && one.choices.more.empty() &&
+        one.plan() != nullptr && (careful == nullptr || is_better(one, *careful)))
+      careful = &one;
+  if (careful != nullptr && careful != best_) {
+    for (const plan::Alternative& other : careful->plan()->alternatives)
+      add_alternative(other, plan);
+    add_alternative(as_alternative(careful->plan()->solver, careful->answer), plan);
+  }
+  for (const Axis* const axis : axes().all()) {
+    if (!axis->is_used(*best_)) continue;
+    if (const Judged* const other = without(*axis))
+      add_alternative(as_alternative(std::string(axis->without), other->answer), plan);
+  }
+  return plan;
+}
+
+plan::Infeasible Search::with_advice() const {
+  plan::Infeasible infeasible = std::get<plan::Infeasible>(best_->answer);
+  if (auto host = host_advice_for(question_, propose_))
+    infeasible.advice.push_back(*std::move(host));
+  return infeasible;
+}
+
+Reasons Search::reasons() const {
+  Reasons reasons{.passed_over = log_.passed_over().size()};
+  for (const Judged& one : log_.all())
+    reasons.judged.push_back(as_alternative(to_text(one.choices), one.answer));
+  for (const Axis* const axis : axes().all()) {
+    Reasons::OfAxis row{.name = std::string(axis->name),
+                        .is_open = axis->is_open(question_),
+                        .is_used = axis->is_used(*best_),
+                        .least_gain = axis->least_gain,
+                        .reason = std::string(axis->reason)};
+    if (const Judged* const other = row.is_used ? without(*axis) : nullptr)
+      row.without = as_alternative(std::string(axis->without), other->answer);
+    reasons.axes.push_back(std::move(row));
+  }
+  return reasons;
+}
+
+}  // namespace trireme::partition
