@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -51,8 +50,7 @@ Rows decision_rows(std::vector<plan::Alternative> judged, const std::optional<Se
                    bool verbose) {
   if (!verbose) {
     std::stable_sort(judged.begin(), judged.end(), [](const auto& a, const auto& b) {
-      const Seconds never(std::numeric_limits<double>::infinity());
-      return a.step.value_or(never) < b.step.value_or(never);
+      return a.step.value_or(partition::kAnyTime) < b.step.value_or(partition::kAnyTime);
     });
     judged.resize(std::min(judged.size(), kFastest));
   }

@@ -30,19 +30,24 @@ Answer plan_alone(const Question& question);
 Answer for_chain(const chain::Chain& chain, Answer answer);
 /// The same answer; throws InputError where the question's groups are why there is no plan.
 Answer able_to_take_turns(Answer answer);
+/// What the search finds for the chain, as both have it.
+Answer whole_answer(const chain::Chain& chain, Search& search);
 Question one_by_one(Question question);
 
 }  // namespace
 
 Answer plan(const Question& question) {
-  return explained_plan(question).answer;
+  require_sound(question);
+  const Question stored = with_store(question);
+  Search search(stored, proposed);
+  return whole_answer(question.chain, search);
 }
 
 Explained explained_plan(const Question& question) {
   require_sound(question);
   const Question stored = with_store(question);
   Search search(stored, proposed);
-  Answer answer = for_chain(question.chain, able_to_take_turns(search.best()));
+  Answer answer = whole_answer(question.chain, search);
   return {std::move(answer), search.reasons()};
 }
 
@@ -59,7 +64,8 @@ std::optional<Answer> quick_plan(const Question& question) {
       return for_chain(question.chain, std::move(answer));
     asked.slots = question.slots;  // rounded up to fewer, nothing may fit any more
   }
-  return for_chain(question.chain, able_to_take_turns(Search(asked, proposed).best()));
+  Search search(asked, proposed);
+  return whole_answer(question.chain, search);
 }
 
 Tried try_alone(const Question& question, const std::string& solver) {
@@ -87,6 +93,10 @@ Answer able_to_take_turns(Answer answer) {
   if (infeasible != nullptr && infeasible->reason == plan::Infeasible::Reason::kTurns)
     throw InputError(concat("group: ", where_and_advice(*infeasible)));
   return answer;
+}
+
+Answer whole_answer(const chain::Chain& chain, Search& search) {
+  return for_chain(chain, able_to_take_turns(search.best()));
 }
 
 /// One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the

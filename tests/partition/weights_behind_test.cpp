@@ -25,6 +25,11 @@ Question thirds(int layers, int stages, int micro_batches, std::int64_t memory) 
   return question;
 }
 
+std::optional<plan::Plan> delayed(const Question& question, const plan::Plan& plan) {
+  auto found = with_weights_delayed(question, plan);
+  return found ? std::move(found->plan) : std::nullopt;
+}
+
 Question whole(Question question) {
   question.splits_backward = false;
   return question;
@@ -126,7 +131,7 @@ TEST(WeightsBehind, AreGivenRoomWhereThatIsFaster) {
     const Answer before = plan(whole(question));
     const auto* const found = std::get_if<plan::Plan>(&before);
     if (found == nullptr) continue;
-    const auto behind = with_weights_behind(question, *found);
+    const auto behind = delayed(question, *found);
     const Seconds as_it_is = behind ? behind->step : found->step;
     const plan::Plan with_room = planned(question);
     expect_sound(question, with_room);
@@ -171,7 +176,7 @@ TEST(WeightsBehind, AreNearTheBestOfAllNumbers) {
     const Answer answer = plan(asked);
     const auto* const found = std::get_if<plan::Plan>(&answer);
     if (found == nullptr) continue;
-    const auto behind = with_weights_behind(question, *found);
+    const auto behind = delayed(question, *found);
     if (behind) expect_sound(question, *behind);
     const Seconds step = behind ? behind->step : found->step;
     const double ratio = step / best_of_all(question, *found);

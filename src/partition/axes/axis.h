@@ -34,7 +34,7 @@ struct Axis {
   /// passed over are left out by the search.
   std::vector<Choices> (*moves)(const Scene& scene);
   /// No plan for these choices takes less. May be nullptr: nothing is known.
-  Seconds (*bound)(const Problem& problem, const Choices& choices);
+  Seconds (*bound)(const Problem& problem, const Choices& choices) = nullptr;
   bool (*is_used)(const Judged& judged);
   /// How often it proposes in a turn: of a usual question, and of a large one (is_large).
   int most_looks, most_looks_at_large;
@@ -49,7 +49,7 @@ struct Line {
   double finest;     ///< least gap that is looked into
   std::function<Choices(double)> at;
   std::function<double(const Choices&)> asked;      ///< the number of choices, wherever they lie
-  std::function<double(const Judged&)> position{};  ///< what came of it; empty: what was asked
+  std::function<double(const Judged&)> position{};  ///< of a plan; empty: what was asked
 };
 /// The ends, then, again and again, the middle of the wider one of the two gaps beside the fastest.
 /// After the first round only the gaps beside the best, as wide as other lines along the same

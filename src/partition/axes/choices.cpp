@@ -99,6 +99,12 @@ Choices tidy(const Question& question, Choices choices) {
   return choices;
 }
 
+Choices streaming(const Question& question, Choices choices, std::vector<int> layers) {
+  if (choices.streamed.empty()) choices.updates = updates_among_passes(question);
+  choices.streamed = std::move(layers);
+  return tidy(question, std::move(choices));
+}
+
 std::string to_text(const Choices& choices) {
   std::vector<std::string> parts{choices.solver};
   if (choices.slots != Effort{}.slots) parts.push_back(concat(choices.slots, " slots"));

@@ -39,6 +39,10 @@ Choices plainest(const Question& question);
 /// the question leaves that open: one point has one spelling.
 Choices tidy(const Question& question, Choices choices);
 
+/// The same choices with these layers streamed, and updated among the passes where none were
+/// before.
+Choices streaming(const Question& question, Choices choices, std::vector<int> layers);
+
 /// "joint, 12 layers streamed 3 at a time, ...": what differs from the plainest choices.
 std::string to_text(const Choices& choices);
 

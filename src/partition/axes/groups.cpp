@@ -29,13 +29,6 @@ std::vector<int> sizes_of(int micro_batches) {
   return sizes;
 }
 
-/// Groups are for what comes for every use: with as much streamed as may be.
-Choices streaming(const Question& question, Choices choices) {
-  if (choices.streamed.empty()) choices.updates = updates_among_passes(question);
-  choices.streamed = question.streamed.value_or(all_to_stream(question.chain));
-  return choices;
-}
-
 /// The next sizes, as long as larger ones may do.
 std::vector<Choices> larger(const Scene& scene, const Choices& base) {
   std::vector<Choices> next;
@@ -60,13 +53,11 @@ std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& ba
   const Choices& best = scene.best.choices;
   if (best.group > 1 || best.streamed.empty() || best.streamed == base.streamed)
     return std::nullopt;
-  const Judged* fastest = nullptr;
-  for (const Judged& one : scene.log.all()) {
+  const Judged* const fastest = scene.log.best_where([&](const Judged& one) {
     Choices alone = one.choices;
     alone.group = base.group;
-    if (one.choices.group > 1 && alone == base && (fastest == nullptr || is_better(one, *fastest)))
-      fastest = &one;
-  }
+    return one.choices.group > 1 && alone == base;
+  });
   if (fastest == nullptr || fastest->plan() == nullptr) return std::nullopt;
   Choices fewer = best;
   fewer.group = fastest->choices.group;
@@ -77,7 +68,8 @@ std::vector<Choices> moves(const Scene& scene) {
   const plan::Plan* const plan = scene.best.plan();
   if (plan != nullptr && keeps_everything(*plan) && streamed_by(*plan).empty()) return {};
   const int micro_batches = scene.question.micro_batches;
-  Choices base = streaming(scene.question, scene.best.choices);
+  // Groups are for what comes for every use: with as much streamed as may be.
+  Choices base = streaming(scene.question, scene.best.choices, streamable(scene.question));
   base.group = 1;
   if (base.streamed.empty()) return {};
   if (scene.round == 0) {
@@ -112,11 +104,9 @@ const Axis kGroups{.name = "micro-batches in groups",
                    .is_open =
                        [](const Question& question) {
                          return !question.group && question.micro_batches > 1 &&
-                                some_can_stream(question) &&
-                                !question.streamed.value_or(all_to_stream(question.chain)).empty();
+                                !streamable(question).empty();
                        },
                    .moves = moves,
-                   .bound = nullptr,
                    .is_used = [](const Judged& judged) { return judged.choices.group > 1; },
                    .most_looks = 6,
                    .most_looks_at_large = 4,

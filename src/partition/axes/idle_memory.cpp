@@ -183,7 +183,6 @@ const Axis kIdleMemory{.name = "idle memory",
                                     (!question.streamed || !question.streamed->empty());
                            },
                        .moves = moves,
-                       .bound = nullptr,
                        .is_used = [](const Judged& judged) { return !judged.choices.more.empty(); },
                        .most_looks = 5,
                        .most_looks_at_large = 2,

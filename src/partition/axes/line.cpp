@@ -9,6 +9,12 @@
 namespace trireme::partition {
 namespace {
 
+/// Where judged choices lie.
+double number_of(const Line& line, const Judged& judged) {
+  return line.position && judged.plan() != nullptr ? line.position(judged)
+                                                   : line.asked(judged.choices);
+}
+
 /// What is known along a line: by number asked for, where that came to lie and the step it gave.
 struct Known {
   double position;
@@ -18,9 +24,8 @@ struct Known {
 std::vector<Known> known_on(const Line& line, const Log& log) {
   std::vector<Known> known;
   for (const Judged& one : log.all()) {
-    const double asked = line.asked(one.choices);
-    if (line.at(asked) != one.choices) continue;
-    known.push_back({line.position && one.plan() ? line.position(one) : asked, one.step()});
+    if (line.at(line.asked(one.choices)) != one.choices) continue;
+    known.push_back({number_of(line, one), one.step()});
   }
   for (const Choices& one : log.passed_over())
     if (const double asked = line.asked(one); line.at(asked) == one)
@@ -32,11 +37,10 @@ std::vector<Known> known_on(const Line& line, const Log& log) {
 
 /// The nearest numbers on both sides of the best, on whatever line they were judged.
 std::vector<Choices> beside(const Line& line, const Scene& scene) {
-  const double here = line.position ? line.position(scene.best) : line.asked(scene.best.choices);
+  const double here = number_of(line, scene.best);
   double below = line.low, above = line.high;
   for (const Judged& one : scene.log.all()) {
-    const double number =
-        line.position && one.plan() ? line.position(one) : line.asked(one.choices);
+    const double number = number_of(line, one);
     if (number < here) below = std::max(below, number);
     if (number > here) above = std::min(above, number);
   }

@@ -30,6 +30,14 @@ bool is_better(const Judged& a, const Judged& b);
 class Log {
  public:
   const Judged* find(const Choices& choices) const;
+  /// The best of those that `is_one` holds of; nullptr where it holds of none.
+  template <class Is>
+  const Judged* best_where(Is&& is_one) const {
+    const Judged* best = nullptr;
+    for (const Judged& one : all_)
+      if (is_one(one) && (best == nullptr || is_better(one, *best))) best = &one;
+    return best;
+  }
   /// Whether they were judged, or need not be since nothing could make them faster than the best.
   bool is_settled(const Choices& choices) const;
   const Judged& add(Judged judged);

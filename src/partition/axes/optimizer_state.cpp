@@ -18,23 +18,20 @@ constexpr double kFinest = 0.005;
 
 std::vector<Choices> moves(const Scene& scene) {
   const bool has_plan = scene.best.plan() != nullptr;
-  return along({.low = 0,
-                .high = kAnyTime.count(),
-                .finest = has_plan ? scene.best.step().count() * kFinest : 0,
-                .at =
-                    [&](double number) {
-                      Choices choices = scene.best.choices;
-                      choices.optimizer_copies = Seconds(number);
-                      return choices;
-                    },
-                .asked = [](const Choices& choices) { return choices.optimizer_copies.count(); },
-                .position =
-                    [&](const Judged& judged) {
-                      return judged.plan() == nullptr
-                                 ? judged.choices.optimizer_copies.count()
-                                 : copies_of(scene.question, *judged.plan()).count();
-                    }},
-               scene);
+  return along(
+      {.low = 0,
+       .high = kAnyTime.count(),
+       .finest = has_plan ? scene.best.step().count() * kFinest : 0,
+       .at =
+           [&](double number) {
+             Choices choices = scene.best.choices;
+             choices.optimizer_copies = Seconds(number);
+             return choices;
+           },
+       .asked = [](const Choices& choices) { return choices.optimizer_copies.count(); },
+       .position =
+           [&](const Judged& judged) { return copies_of(scene.question, *judged.plan()).count(); }},
+      scene);
 }
 
 }  // namespace
@@ -46,7 +43,6 @@ const Axis kOptimizerState{.name = "optimizer state in the outer tier",
                                  return !question.optimizer_copies && some_can_move_state(question);
                                },
                            .moves = moves,
-                           .bound = nullptr,
                            .is_used =
                                [](const Judged& judged) {
                                  return judged.plan() != nullptr

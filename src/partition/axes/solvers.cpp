@@ -28,9 +28,9 @@ bool searches_copies(const std::string& solver) {
   return solver == "auto" || (traits && traits->moves && traits->growth == solve::Growth::kTables);
 }
 
-/// Of the choices that were judged, the best with and without streamed weights, with and without
-/// state in the outer tier, if they are nearly as fast as the best: what is run twice and what is
-/// offloaded, other solvers weigh against each other by other rules.
+/// To be asked carefully: of the choices that were judged, the best with and without streamed
+/// weights, with and without state in the outer tier, if they are nearly as fast as the best: what
+/// is run twice and what is offloaded, other solvers weigh against each other by other rules.
 std::vector<Choices> best_of_each_kind(const Scene& scene) {
   std::array<const Judged*, 4> best{};
   for (const Judged& one : scene.log.all()) {
@@ -42,27 +42,20 @@ std::vector<Choices> best_of_each_kind(const Scene& scene) {
   for (const Judged* const one : best)
     if (one != nullptr &&
         (scene.best.plan() == nullptr || one->step() <= scene.best.step() * kAmongFastest))
-      choices.push_back(one->choices);
+      choices.push_back(carefully(scene.question, one->choices));
   return choices;
 }
 
 std::vector<Choices> moves(const Scene& scene) {
-  std::vector<Choices> found;
-  if (has_quick_solvers(scene.question))
-    for (const Choices& one : best_of_each_kind(scene))
-      found.push_back(carefully(scene.question, one));
-  return found;
+  return has_quick_solvers(scene.question) ? best_of_each_kind(scene) : std::vector<Choices>{};
 }
 
 /// Solvers of one stage look at one micro-batch; `joint` plans the copies of all together.
 std::vector<Choices> moves_by_joint(const Scene& scene) {
   if (scene.best.plan() == nullptr || scene.best.step() <= ideal_step(scene.question) * kNearIdeal)
     return {};
-  std::vector<Choices> found;
-  for (const Choices& one : best_of_each_kind(scene)) {
-    found.push_back(carefully(scene.question, one));
-    found.back().solver = kQuick;
-  }
+  std::vector<Choices> found = best_of_each_kind(scene);
+  for (Choices& one : found) one.solver = kQuick;
   return found;
 }
 
@@ -104,7 +97,6 @@ const Axis kSolvers{.name = "solvers",
                     .without = "quick solvers",
                     .is_open = [](const Question& question) { return !question.quick; },
                     .moves = moves,
-                    .bound = nullptr,
                     .is_used = [](const Judged&) { return false; },
                     .most_looks = 1,
                     .most_looks_at_large = 1,
@@ -119,7 +111,6 @@ const Axis kJoint{.name = "copies of all micro-batches together",
                                question.platform.ranks.front().can_copy();
                       },
                   .moves = moves_by_joint,
-                  .bound = nullptr,
                   .is_used = [](const Judged&) { return false; },
                   .most_looks = 1,
                   .most_looks_at_large = 1,

@@ -14,14 +14,13 @@
 namespace trireme::partition {
 namespace {
 
-constexpr const char* kWhole = "whole backwards";
 /// A step that is shorter by less is not worth two parts.
 constexpr double kLeastGain = 0.998;
 /// Of the passes that can wait on a stage, those for which room is asked: all, and one.
 constexpr std::array kRooms{1.0, 0.0};
 /// Layers by micro-batches; a step with more of them takes long to plan and to simulate.
 constexpr int kMostPasses = 10'000;
-bool is_large(const Question& question) {
+bool has_many_passes(const Question& question) {
   return question.chain.length() * question.micro_batches > kMostPasses;
 }
 
@@ -107,7 +106,7 @@ bool put_fewer_behind(const Question& question, plan::Plan& plan) {
 /// One more or one fewer on one stage, as long as that makes the step shorter: stages are not
 /// alike.
 void improve(const Question& question, plan::Plan& plan) {
-  if (is_large(question)) return;
+  if (has_many_passes(question)) return;
   Seconds best = outcome_of(question, plan).step;
   const auto is_better = [&](std::optional<int>& behind, int other) {
     const std::optional<int> before = behind;
@@ -131,20 +130,6 @@ void improve(const Question& question, plan::Plan& plan) {
       goes_on = goes_on || is_less || is_more;
     }
   }
-}
-
-struct Behind {
-  plan::Plan plan;
-  bool lacks_memory = false;  ///< for some of what could be behind
-};
-/// Nothing where the plan cannot have any behind.
-std::optional<Behind> all_that_fit(const Question& question, const plan::Plan& whole) {
-  if (!may_split(question) || !may_split(question, whole)) return std::nullopt;
-  Behind behind{.plan = whole};
-  put_all_behind(question.chain, behind.plan);
-  behind.lacks_memory = put_fewer_behind(question, behind.plan);
-  improve(question, behind.plan);
-  return behind;
 }
 
 std::optional<plan::Plan> faster_than(const Question& question, Seconds step, plan::Plan plan) {
@@ -191,7 +176,7 @@ std::vector<Choices> moves(const Scene& scene) {
       roomy.push_back(roomy.back());
       roomy.back().optimizer_copies = kAnyTime;
     }
-    if (is_large(question)) break;
+    if (has_many_passes(question)) break;
   }
   return roomy;
 }
@@ -199,16 +184,13 @@ std::vector<Choices> moves(const Scene& scene) {
 }  // namespace
 
 std::optional<Delayed> with_weights_delayed(const Question& question, const plan::Plan& whole) {
-  auto behind = all_that_fit(question, whole);
-  if (!behind) return std::nullopt;
-  Delayed delayed{.plan = faster_than(question, whole.step, std::move(behind->plan)),
-                  .lacks_memory = behind->lacks_memory};
-  return delayed;
-}
-
-std::optional<plan::Plan> with_weights_behind(const Question& question, const plan::Plan& plan) {
-  auto delayed = with_weights_delayed(question, plan);
-  return delayed ? std::move(delayed->plan) : std::nullopt;
+  if (!may_split(question) || !may_split(question, whole)) return std::nullopt;
+  plan::Plan plan = whole;
+  put_all_behind(question.chain, plan);
+  const bool lacks_memory = put_fewer_behind(question, plan);
+  improve(question, plan);
+  return Delayed{.plan = faster_than(question, whole.step, std::move(plan)),
+                 .lacks_memory = lacks_memory};
 }
 
 const Axis kSplitBackward{
@@ -216,7 +198,6 @@ const Axis kSplitBackward{
     .without = "whole backwards",
     .is_open = [](const Question& question) { return may_split(question); },
     .moves = moves,
-    .bound = nullptr,
     .is_used =
         [](const Judged& judged) {
           return judged.plan() != nullptr && plan::has_split_backward(*judged.plan());

@@ -44,10 +44,8 @@ std::vector<Choices> moves(const Scene& scene) {
        .finest = kFinest,
        .at =
            [&](double number) {
-             Choices choices = scene.best.choices;
-             if (choices.streamed.empty()) choices.updates = updates_among_passes(scene.question);
-             choices.streamed = layers_to_stream(chain, static_cast<int>(std::ceil(number)));
-             return tidy(scene.question, std::move(choices));
+             return streaming(scene.question, scene.best.choices,
+                              layers_to_stream(chain, static_cast<int>(std::ceil(number))));
            },
        .asked =
            [](const Choices& choices) { return static_cast<double>(choices.streamed.size()); }},
@@ -57,23 +55,20 @@ std::vector<Choices> moves(const Scene& scene) {
 }  // namespace
 
 Choices streaming_most(const Question& question, Choices choices, Seconds step) {
-  choices.updates = updates_among_passes(question);
   int fits = 0, too_many = static_cast<int>(all_to_stream(question.chain).size()) + 1;
   while (too_many - fits > 1) {
     const int middle = fits + (too_many - fits) / 2;
-    choices.streamed = layers_to_stream(question.chain, middle);
-    (least_copies(question, choices) < step ? fits : too_many) = middle;
+    const Choices more = streaming(question, choices, layers_to_stream(question.chain, middle));
+    (least_copies(question, more) < step ? fits : too_many) = middle;
   }
-  choices.streamed = layers_to_stream(question.chain, fits);
-  return tidy(question, std::move(choices));
+  return streaming(question, std::move(choices), layers_to_stream(question.chain, fits));
 }
 
 const Axis kStreamedWeights{.name = "weights in the outer tier",
                             .without = "weights on the device",
                             .is_open =
                                 [](const Question& question) {
-                                  return !question.streamed && some_can_stream(question) &&
-                                         !all_to_stream(question.chain).empty();
+                                  return !question.streamed && !streamable(question).empty();
                                 },
                             .moves = moves,
                             .bound = least_copies,

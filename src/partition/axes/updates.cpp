@@ -60,7 +60,6 @@ const Axis kUpdates{
                  (!question.updates || !question.update_window);
         },
     .moves = moves,
-    .bound = nullptr,
     .is_used = [](const Judged& judged) { return judged.choices.updates != UpdatePlace::kAtEnd; },
     .most_looks = 2,
     .most_looks_at_large = 2,

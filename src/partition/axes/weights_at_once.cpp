@@ -29,11 +29,9 @@ const Axis kWeightsAtOnce{
     .without = "weights of two layers at a time",
     .is_open =
         [](const Question& question) {
-          return !question.weights_at_once && some_can_stream(question) &&
-                 !question.streamed.value_or(all_to_stream(question.chain)).empty();
+          return !question.weights_at_once && !streamable(question).empty();
         },
     .moves = moves,
-    .bound = nullptr,
     .is_used =
         [](const Judged& judged) { return judged.choices.weights_at_once > program::kLeastAtOnce; },
     .most_looks = 1,

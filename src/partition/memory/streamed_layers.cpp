@@ -97,6 +97,11 @@ bool some_can_stream(const Question& question) {
   return std::any_of(question.platform.ranks.begin(), end, can_stream);
 }
 
+std::vector<int> streamable(const Question& question) {
+  if (!some_can_stream(question)) return {};
+  return question.streamed ? *question.streamed : all_to_stream(question.chain);
+}
+
 std::vector<int> streamed_by(const plan::Plan& plan) {
   std::vector<int> layers;
   for (const plan::StagePlan& stage : plan.stages)

@@ -11,6 +11,10 @@ namespace trireme::partition {
 /// Whether some rank has an outer tier that weights can come from.
 bool some_can_stream(const Question& question);
 
+/// Layers that may be streamed: those that the question gives or, where that is open, all that have
+/// weights that may leave. None where no rank can.
+std::vector<int> streamable(const Question& question);
+
 /// Layers that the plan streams on any rank, ascending.
 std::vector<int> streamed_by(const plan::Plan& plan);
 

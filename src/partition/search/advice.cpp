@@ -46,8 +46,6 @@ std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan)
 
 /// What a plan has in the outer tier: "weights with their gradients and the optimizer's state".
 std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
-  const std::vector<Bytes> state = plan::optimizer_away(plan);
-  const auto has_some = [](Bytes bytes) { return bytes > Bytes(0); };
   std::vector<std::string> parts;
   const std::vector<chain::OuterWeights> streamed = plan::streamed_weights(plan, chain);
   const auto is_trained = [](const chain::OuterWeights& one) { return one.is_trained; };
@@ -55,10 +53,9 @@ std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
     parts.emplace_back(std::any_of(streamed.begin(), streamed.end(), is_trained)
                            ? "weights with their gradients"
                            : "frozen weights");
-  if (std::any_of(state.begin(), state.end(), has_some))
-    parts.emplace_back("the optimizer's state");
+  if (has_state_away(plan)) parts.emplace_back("the optimizer's state");
   if (std::any_of(plan.stages.begin(), plan.stages.end(),
-                  [&](const plan::StagePlan& one) { return has_some(one.predicted.offloaded); }))
+                  [](const plan::StagePlan& one) { return one.predicted.offloaded > Bytes(0); }))
     parts.emplace_back("activations");
   return enumerated(parts);
 }

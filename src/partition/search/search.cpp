@@ -247,21 +247,17 @@ Seconds Search::unlimited_step(const std::string& solver) {
 }
 
 const Judged* Search::without(const Axis& axis) const {
-  const Judged* fastest = nullptr;
-  for (const Judged& one : log_.all())
-    if (!axis.is_used(one) && (fastest == nullptr || is_better(one, *fastest))) fastest = &one;
-  return fastest;
+  return log_.best_where([&](const Judged& one) { return !axis.is_used(one); });
 }
 
 plan::Plan Search::with_alternatives() const {
   plan::Plan plan = *best_->plan();
   if (!best_->choices.more.empty()) plan.alternatives.clear();  // they may be over the budgets
   // What the question's own solvers said at the best choices that they were asked for.
-  const Judged* careful = nullptr;
-  for (const Judged& one : log_.all())
-    if (one.choices.solver == question_.solver && one.choices.more.empty() &&
-        one.plan() != nullptr && (careful == nullptr || is_better(one, *careful)))
-      careful = &one;
+  const Judged* const careful = log_.best_where([&](const Judged& one) {
+    return one.choices.solver == question_.solver && one.choices.more.empty() &&
+           one.plan() != nullptr;
+  });
   if (careful != nullptr && careful != best_) {
     for (const plan::Alternative& other : careful->plan()->alternatives)
       add_alternative(other, plan);
