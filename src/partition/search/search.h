@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -17,9 +18,10 @@ namespace trireme::partition {
 class Search {
  public:
   /// `propose` makes a cut and programs for questions of which nothing else is open, micro-batches
-  /// one by one; several threads call it. Both must outlive the search.
-  Search(const Question& question, const Planner& propose)
-      : question_(question), propose_(propose) {}
+  /// one by one; several threads call it. The question must outlive the search.
+  Search(const Question& question, Planner propose)
+      : question_(question), propose_(std::move(propose)) {}
+  Search(const Question&& question, Planner propose) = delete;
 
   /// The best plan, with alternatives; or why there is none, with advice. The same whatever the
   /// number of threads. To be called once.
@@ -57,7 +59,7 @@ class Search {
   plan::Infeasible with_advice() const;
 
   const Question& question_;
-  const Planner& propose_;
+  Planner propose_;
   Log log_;
   const Judged* best_ = nullptr;     ///< of this climb
   const Judged* fastest_ = nullptr;  ///< of all
