@@ -11,6 +11,13 @@ namespace trireme::comm {
 
 using State = LocalMessage::State;
 
+namespace {
+
+/// How long a rank that gave up a stream may take to say why.
+constexpr Seconds kGiveUpGrace{1.0};
+
+}  // namespace
+
 Exchange::Exchange(int ranks, ChannelOptions options)
     : options_(std::move(options)),
       ranks_(static_cast<std::size_t>(ranks)),
@@ -57,6 +64,12 @@ void Exchange::wait(const LocalMessage& message, std::string_view what) {
   });
   self.state = {RankState::Kind::kBusy, 0, ""};
   if (message.state == State::kDone) return;
+  // Whoever gives up a stream is on its way out of an error, which is still to be told.
+  if (message.state == State::kFailed && message.problem == stream_given_up(message.peer)) {
+    wait_until(lock, self.changed, {std::min(options_.timeout, kGiveUpGrace), {}},
+               [&] { return is_explained() || peer.part == Part::kLeft; });
+    if (is_explained()) throw RankFailed(*outcome_.cause());
+  }
   if (message.state == State::kFailed)
     throw_transfer_failed(message.rank, message.peer, message.problem, what);
   if (outcome_.cause()) throw RankFailed(*outcome_.cause());
@@ -172,6 +185,10 @@ bool Exchange::under_way(int rank) {
     return std::any_of(lane.sends.begin(), lane.sends.end(), is_ours) ||
            std::any_of(lane.receives.begin(), lane.receives.end(), is_ours);
   });
+}
+
+bool Exchange::is_explained() const {
+  return outcome_.cause() && outcome_.cause()->weight != Cause::Weight::kConsequence;
 }
 
 bool Exchange::all_closed() const {

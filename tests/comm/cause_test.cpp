@@ -6,16 +6,19 @@
 #include "trireme/comm/local.h"
 #include "trireme/core/out_of_memory.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <new>
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace trireme::comm {
@@ -147,6 +150,34 @@ TEST(RunLocal, EndsWithTheCauseThoughAConsequenceIsReportedFirst) {
     EXPECT_EQ(first,
               "rank 3 failed: rank 3: an earlier transfer of this stream with rank 2 was given up: "
               "0:send_output 1");
+  }
+}
+
+/// Pages and summaries are written by ranks on their way out, which must know why.
+TEST(RunLocal, TellsARankWhoseTransferWasWithdrawnWhy) {
+  for (const RootError& error : root_errors()) {
+    Ending heard = Ending::kFailed;
+    std::string words;
+    const auto body = [&](Channel& channel) {
+      Buffer buffer(1 << 16);
+      if (channel.rank() == 1) {
+        channel.receive(buffer, 0, Stream::kOutputs).reset();
+        barrier(channel, everyone(channel), "withdrawn");
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        error.fail();
+      }
+      barrier(channel, everyone(channel), "withdrawn");
+      try {
+        channel.send(buffer, 1, Stream::kOutputs)->wait("0:send_output 1");
+      } catch (const CommError& thrown) {
+        heard = ending_of(thrown);
+        words = thrown.what();
+        throw;
+      }
+    };
+    EXPECT_THROW(run_local(2, patient(), body), std::exception);
+    EXPECT_EQ(heard, error.ending);
+    EXPECT_THAT(words, testing::HasSubstr(error.text));
   }
 }
 
