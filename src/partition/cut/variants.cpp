@@ -2,7 +2,7 @@
 #include "variants.h"
 
 #include "stage/recompute_early.h"
-#include "stage/short_stages.h"
+#include "stage/labels.h"
 
 #include <algorithm>
 #include <utility>

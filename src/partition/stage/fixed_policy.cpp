@@ -1,53 +1,109 @@
-// Policies without a choice, and what a program needs.
+// Policies without a choice of what runs twice, and what a program needs.
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_policy.h"
 #include "sub_chains.h"
+#include "values/lookup.h"
 
 #include "trireme/core/error.h"
+#include "trireme/program/generate.h"
 #include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
+#include "trireme/solve/stage.h"
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace trireme::partition {
 namespace {
 
-class FixedPolicy final : public StagePolicy {
+class FixedPolicy : public StagePolicy {
  public:
   FixedPolicy(const chain::Chain& chain, ProgramMaker maker)
-      : chain_(chain), maker_(std::move(maker)), sub_chains_(chain) {}
+      : chain_(chain), alike_(chain), maker_(std::move(maker)) {}
 
   double time(const StageQuestion& question) override {
-    const StageNeeds& needs = of(question.first, question.last);
-    return needs.memory(question.in_flight) <= question.memory ? needs.time() : kNever;
+    return fits(question) ? needs(question.first, question.last).time() : kNever;
   }
   std::optional<program::StageProgram> program(const StageQuestion& question) override {
-    if (time(question) == kNever) return std::nullopt;
+    if (!fits(question)) return std::nullopt;
     return maker_(question.first, question.last);
   }
   Bytes least_memory(int first, int last, int in_flight) override {
-    return of(first, last).memory(in_flight);
+    return needs(first, last).memory(in_flight);
   }
 
- private:
-  const StageNeeds& of(int first, int last) {
-    const int alike = sub_chains_.earliest(first, last);
-    const auto [found, is_new] = needs_.try_emplace({alike, last - first});
-    if (is_new) found->second = prepared(chain_, maker_(first, last)).needs;
-    return found->second;
+ protected:
+  bool fits(const StageQuestion& question) {
+    return least_memory(question.first, question.last, question.in_flight) <= question.memory;
+  }
+  const StageNeeds& needs(int first, int last) {
+    return once(needs_, alike_.run(first, last),
+                [&] { return prepared(chain_, maker_(first, last)).needs; });
   }
 
   const chain::Chain& chain_;
+  SubChains alike_;
+
+ private:
   ProgramMaker maker_;
-  SubChains sub_chains_;
-  std::map<std::pair<int, int>, StageNeeds> needs_;
+  std::map<Run, StageNeeds> needs_;
+};
+
+/// Nothing is run twice: stages keep everything, and what does not fit moves.
+class OffloadPolicy final : public FixedPolicy {
+ public:
+  explicit OffloadPolicy(const chain::Chain& chain) : FixedPolicy(chain, program::keep_all) {}
+
+  // What is over has to leave in time: of each micro-batch in flight its share, of which the
+  // working one may have its own elsewhere as well.
+  double time(const StageQuestion& question) override {
+    const StageNeeds& all = needs(question.first, question.last);
+    if (fits(question)) return all.time();
+    if (!question.link) return kNever;
+    const Bytes each = (all.memory(question.in_flight) - question.memory) / question.in_flight;
+    if (each > all.kept || each > question.link->capacity) return kNever;
+    return std::max(
+        {all.time(), (each / question.link->out).count(), (each / question.link->in).count()});
+  }
+  std::optional<program::StageProgram> program(const StageQuestion& question) override {
+    if (fits(question)) return FixedPolicy::program(question);
+    if (time(question) == kNever) return std::nullopt;
+    const Moved& moved = once(moved_,
+                              {alike_.run(question.first, question.last), question.memory,
+                               question.in_flight, key_of(question.link)},
+                              [&] { return with_kept_moved(question); });
+    if (!moved) return std::nullopt;
+    return program::moved_to(*moved, question.first);
+  }
+
+ private:
+  using Moved = std::optional<program::StageProgram>;
+
+  Moved with_kept_moved(const StageQuestion& question) const {
+    const solve::StageProblem problem{.first_layer = question.first,
+                                      .last_layer = question.last,
+                                      .memory = question.memory,
+                                      .in_flight = question.in_flight,
+                                      .link = question.link};
+    auto solution =
+        solve::with_kept_moved(chain_, problem, program::keep_all(question.first, question.last));
+    if (!solution) return std::nullopt;
+    return std::move(solution->program);
+  }
+
+  std::map<std::tuple<Run, Bytes, int, LinkKey>, Moved> moved_;
 };
 
 }  // namespace
 
 std::unique_ptr<StagePolicy> fixed_policy(const chain::Chain& chain, ProgramMaker maker) {
   return std::make_unique<FixedPolicy>(chain, std::move(maker));
+}
+
+std::unique_ptr<StagePolicy> offload_policy(const chain::Chain& chain) {
+  return std::make_unique<OffloadPolicy>(chain);
 }
 
 Prepared prepared(const chain::Chain& chain, program::StageProgram program) {

@@ -24,9 +24,20 @@ constexpr int kRepairs = 64;
 bool is_backward(const Action& action) {
   return action.op == Op::kBackward;
 }
-bool copies(const StageProgram& program);
-/// The run of actions from `begin` to the next backward.
-std::size_t run_end(const std::vector<Action>& actions, std::size_t begin);
+
+bool copies(const StageProgram& program) {
+  const auto copy = [](const Action& action) {
+    return action.op == Op::kOffload || action.op == Op::kOffloadTape;
+  };
+  return std::any_of(program.forward.begin(), program.forward.end(), copy) ||
+         std::any_of(program.backward.begin(), program.backward.end(), copy);
+}
+
+/// The end of the run of actions from `begin` to the next backward.
+std::size_t run_end(const std::vector<Action>& actions, std::size_t begin) {
+  while (begin < actions.size() && !is_backward(actions[begin])) ++begin;
+  return begin;
+}
 
 /// What a stage holds between two of its actions.
 struct Held {
@@ -34,7 +45,12 @@ struct Held {
   Bytes peak{}, kept{};
 
   /// Whether the action may run, which then has.
-  bool run(const Action& action);
+  bool run(const Action& action) {
+    const simulate::Ledger::Outcome outcome = ledger.apply(action);
+    if (outcome.fault) return false;
+    peak = std::max({peak, outcome.effect.during, outcome.effect.after});
+    return true;
+  }
 };
 
 /// A part of the backward list and where it shall go.
@@ -47,26 +63,124 @@ struct Move {
 /// the gradient comes is worked out once for all moves.
 class Mover {
  public:
-  Mover(const chain::Chain& chain, const StageQuestion& question, StageProgram program);
+  Mover(const chain::Chain& chain, const StageQuestion& question, StageProgram program)
+      : chain_(chain),
+        question_(question),
+        program_(std::move(program)),
+        first_(static_cast<std::size_t>(
+            std::find_if(program_.backward.begin(), program_.backward.end(), is_backward) -
+            program_.backward.begin())),
+        paused_(at_pause()),
+        begun_(resumed({}).value()) {
+    for (std::size_t i = 0; i < first_; ++i)
+      ensure(begun_.run(program_.backward[i]), "a stage's program may run");
+  }
 
   const StageProgram& program() const { return program_; }
   std::size_t first_backward() const { return first_; }
   /// With that part at the first place that is possible: behind what runs early already, or before
   /// it; with drops where they are needed, or at the pause.
-  std::optional<StageProgram> moved(std::size_t begin, std::size_t end) const;
+  std::optional<StageProgram> moved(std::size_t begin, std::size_t end) const {
+    for (const std::size_t to : {first_, std::size_t{0}}) {
+      Outcome outcome = moved({begin, end, to, false});
+      if (!outcome.program && outcome.drops) outcome = moved({begin, end, to, true});
+      if (outcome.program || first_ == 0) return std::move(outcome.program);
+    }
+    return std::nullopt;
+  }
 
  private:
   struct Outcome {
     std::optional<StageProgram> program;  ///< nothing where it cannot be, or does not fit
     bool drops = false;                   ///< a drop was missing in the moved part
   };
-  Outcome moved(const Move& move) const;
-  Held at_pause() const;
+
+  // x[i] may be held by itself when the tape of i is made earlier than it was: then it is dropped
+  // first, for the tape holds it. A drop that had its turn later has nothing to do any more. What
+  // does not fit once the moved part has run never will.
+  Outcome moved(const Move& move) const {
+    const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
+    StageProgram moved = program_;
+    std::vector<Action>& actions = moved.backward;
+    std::rotate(actions.begin() + place(move.to), actions.begin() + place(move.begin),
+                actions.begin() + place(move.end));
+    std::size_t last = move.to + (move.end - move.begin);  // of the moved run
+    std::size_t at = move.to;
+    std::optional<Held> held = at == 0 ? resumed({}) : begun_;
+    std::vector<Action> at_pause;
+    Outcome outcome;
+    for (int repairs = 0; at < actions.size();) {
+      if (at >= last && !fits(*held)) return outcome;
+      const Action action = actions[at];
+      if (held->run(action)) {
+        ++at;
+        continue;
+      }
+      if (++repairs == kRepairs) return outcome;
+      if (action.op == Op::kDrop && at >= last) {
+        actions.erase(actions.begin() + place(at));
+        continue;
+      }
+      if (!program::is_forward(action.op) || at < move.to || at >= last) return outcome;
+      outcome.drops = true;
+      const Action drop{Op::kDrop, action.layer};
+      const bool again = move.drops_at_pause
+                             ? std::find(at_pause.begin(), at_pause.end(), drop) != at_pause.end()
+                             : at > 0 && actions[at - 1] == drop;
+      if (again) return outcome;
+      if (!move.drops_at_pause) {
+        actions.insert(actions.begin() + place(at), drop);
+        ++last;
+        continue;
+      }
+      at_pause.push_back(drop);
+      moved.forward.push_back(drop);
+      if (!(held = resumed(at_pause))) return outcome;
+      at = 0;
+    }
+    if (fits(*held) && is_finished(*held)) outcome.program = std::move(moved);
+    return outcome;
+  }
+
+  Held at_pause() const {
+    const int first = program_.first_layer, last = program_.last_layer;
+    ensure(last < chain_.length(), "a stage that waits for a gradient is not the last");
+    Held held{simulate::Ledger(chain_, {.first_layer = first, .last_layer = last})};
+    const auto run = [&](const Action& action) {
+      ensure(held.run(action), "a stage's program may run");
+    };
+    run({Op::kReceiveInput, first - 1});
+    const std::size_t made = program::output_made(program_);
+    for (std::size_t i = 0; i < program_.forward.size(); ++i) {
+      run(program_.forward[i]);
+      if (i == made) run({Op::kSendOutput, last});
+    }
+    return held;
+  }
+
   /// At the first action of the backward list, once these were dropped at the pause.
-  std::optional<Held> resumed(const std::vector<Action>& drops) const;
-  bool fits(const Held& held) const;
+  std::optional<Held> resumed(const std::vector<Action>& drops) const {
+    Held held = paused_;
+    for (const Action& drop : drops)
+      if (!held.run(drop)) return std::nullopt;
+    held.kept = held.ledger.held();
+    ensure(held.run({Op::kReceiveGradient, program_.last_layer}), "there is no gradient yet");
+    return held;
+  }
+
+  bool fits(const Held& held) const {
+    const StageNeeds needs{.forward = {}, .backward = {}, .kept = held.kept, .peak = held.peak};
+    return needs.memory(question_.in_flight) <= question_.memory;
+  }
+
   /// Whether nothing is left but the gradient of the stage's input.
-  bool is_finished(const Held& held) const;
+  bool is_finished(const Held& held) const {
+    const std::vector<simulate::Value> left = held.ledger.values();
+    return std::all_of(left.begin(), left.end(), [&](const simulate::Value& value) {
+      return value.kind == simulate::Value::Kind::kGradient &&
+             value.layer == program_.first_layer - 1;
+    });
+  }
 
   const chain::Chain& chain_;
   const StageQuestion& question_;
@@ -117,135 +231,4 @@ double ahead(const chain::Chain& chain, const StageProgram& program) {
   }
   return seconds;
 }
-
-namespace {
-
-bool copies(const StageProgram& program) {
-  const auto copy = [](const Action& action) {
-    return action.op == Op::kOffload || action.op == Op::kOffloadTape;
-  };
-  return std::any_of(program.forward.begin(), program.forward.end(), copy) ||
-         std::any_of(program.backward.begin(), program.backward.end(), copy);
-}
-
-std::size_t run_end(const std::vector<Action>& actions, std::size_t begin) {
-  while (begin < actions.size() && !is_backward(actions[begin])) ++begin;
-  return begin;
-}
-
-bool Held::run(const Action& action) {
-  const simulate::Ledger::Outcome outcome = ledger.apply(action);
-  if (outcome.fault) return false;
-  peak = std::max({peak, outcome.effect.during, outcome.effect.after});
-  return true;
-}
-
-Mover::Mover(const chain::Chain& chain, const StageQuestion& question, StageProgram program)
-    : chain_(chain),
-      question_(question),
-      program_(std::move(program)),
-      first_(static_cast<std::size_t>(
-          std::find_if(program_.backward.begin(), program_.backward.end(), is_backward) -
-          program_.backward.begin())),
-      paused_(at_pause()),
-      begun_(resumed({}).value()) {
-  for (std::size_t i = 0; i < first_; ++i)
-    ensure(begun_.run(program_.backward[i]), "a stage's program may run");
-}
-
-Held Mover::at_pause() const {
-  const int first = program_.first_layer, last = program_.last_layer;
-  ensure(last < chain_.length(), "a stage that waits for a gradient is not the last");
-  Held held{simulate::Ledger(chain_, {.first_layer = first, .last_layer = last})};
-  const auto run = [&](const Action& action) {
-    ensure(held.run(action), "a stage's program may run");
-  };
-  run({Op::kReceiveInput, first - 1});
-  const std::size_t made = program::output_made(program_);
-  for (std::size_t i = 0; i < program_.forward.size(); ++i) {
-    run(program_.forward[i]);
-    if (i == made) run({Op::kSendOutput, last});
-  }
-  return held;
-}
-
-std::optional<Held> Mover::resumed(const std::vector<Action>& drops) const {
-  Held held = paused_;
-  for (const Action& drop : drops)
-    if (!held.run(drop)) return std::nullopt;
-  held.kept = held.ledger.held();
-  ensure(held.run({Op::kReceiveGradient, program_.last_layer}), "there is no gradient yet");
-  return held;
-}
-
-bool Mover::fits(const Held& held) const {
-  const StageNeeds needs{.forward = {}, .backward = {}, .kept = held.kept, .peak = held.peak};
-  return needs.memory(question_.in_flight) <= question_.memory;
-}
-
-bool Mover::is_finished(const Held& held) const {
-  const std::vector<simulate::Value> left = held.ledger.values();
-  return std::all_of(left.begin(), left.end(), [&](const simulate::Value& value) {
-    return value.kind == simulate::Value::Kind::kGradient &&
-           value.layer == program_.first_layer - 1;
-  });
-}
-
-std::optional<StageProgram> Mover::moved(std::size_t begin, std::size_t end) const {
-  for (const std::size_t to : {first_, std::size_t{0}}) {
-    Outcome outcome = moved({begin, end, to, false});
-    if (!outcome.program && outcome.drops) outcome = moved({begin, end, to, true});
-    if (outcome.program || first_ == 0) return std::move(outcome.program);
-  }
-  return std::nullopt;
-}
-
-// x[i] may be held by itself when the tape of i is made earlier than it was: then it is dropped
-// first, for the tape holds it. A drop that had its turn later has nothing to do any more. What
-// does not fit once the moved part has run never will.
-Mover::Outcome Mover::moved(const Move& move) const {
-  const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
-  StageProgram moved = program_;
-  std::vector<Action>& actions = moved.backward;
-  std::rotate(actions.begin() + place(move.to), actions.begin() + place(move.begin),
-              actions.begin() + place(move.end));
-  std::size_t last = move.to + (move.end - move.begin);  // of the moved run
-  std::size_t at = move.to;
-  std::optional<Held> held = at == 0 ? resumed({}) : begun_;
-  std::vector<Action> at_pause;
-  Outcome outcome;
-  for (int repairs = 0; at < actions.size();) {
-    if (at >= last && !fits(*held)) return outcome;
-    const Action action = actions[at];
-    if (held->run(action)) {
-      ++at;
-      continue;
-    }
-    if (++repairs == kRepairs) return outcome;
-    if (action.op == Op::kDrop && at >= last) {
-      actions.erase(actions.begin() + place(at));
-      continue;
-    }
-    if (!program::is_forward(action.op) || at < move.to || at >= last) return outcome;
-    outcome.drops = true;
-    const Action drop{Op::kDrop, action.layer};
-    const bool again = move.drops_at_pause
-                           ? std::find(at_pause.begin(), at_pause.end(), drop) != at_pause.end()
-                           : at > 0 && actions[at - 1] == drop;
-    if (again) return outcome;
-    if (!move.drops_at_pause) {
-      actions.insert(actions.begin() + place(at), drop);
-      ++last;
-      continue;
-    }
-    at_pause.push_back(drop);
-    moved.forward.push_back(drop);
-    if (!(held = resumed(at_pause))) return outcome;
-    at = 0;
-  }
-  if (fits(*held) && is_finished(*held)) outcome.program = std::move(moved);
-  return outcome;
-}
-
-}  // namespace
 }  // namespace trireme::partition

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_options.h"
 
+#include "values/lookup.h"
+
 #include "trireme/program/generate.h"
 
 #include <algorithm>
@@ -24,54 +26,65 @@ struct Combination {
   }
 };
 
-StageQuestion question(int first, int last, Bytes memory, int in_flight, StageOptions::How how) {
-  return {.first = first,
-          .last = last,
+StageQuestion question(Run run, Bytes memory, int in_flight, StageOptions::How how) {
+  return {.first = run.first,
+          .last = run.second,
           .memory = memory,
           .in_flight = in_flight,
           .quick = how == StageOptions::How::kQuick};
 }
 
 /// Without those that another one beats; at most kCombinations, evenly by time.
-std::vector<Combination> best_of(std::vector<Combination> all);
+std::vector<Combination> best_of(std::vector<Combination> all) {
+  std::sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
+    return std::tuple(a.time, a.kept, a.beyond) < std::tuple(b.time, b.kept, b.beyond);
+  });
+  std::vector<Combination> best;
+  for (Combination& one : all) {
+    const bool beaten = std::any_of(best.begin(), best.end(),
+                                    [&](const Combination& other) { return other.beats(one); });
+    if (!beaten) best.push_back(std::move(one));
+  }
+  if (best.size() <= kCombinations) return best;
+  std::vector<Combination> few;
+  for (std::size_t i = 0; i < kCombinations; ++i)
+    few.push_back(std::move(best[i * (best.size() - 1) / (kCombinations - 1)]));
+  return few;
+}
 
 }  // namespace
 
-StageOptions::Key StageOptions::of_earliest(int first, int last, Bytes memory, int in_flight,
-                                            How how) {
-  const int earliest = alike_.earliest(first, last);
-  return {earliest, earliest + last - first, memory, in_flight, how};
-}
-
 const Prepared* StageOptions::fastest(int first, int last, Bytes memory, int in_flight, How how) {
   if (memory < Bytes(0)) return nullptr;
-  const Key key = of_earliest(first, last, memory, in_flight, how);
-  const auto [entry, is_new] = fastest_.try_emplace(key);
-  if (is_new) {
-    if (auto program = policy_.program(std::apply(question, key)))
-      entry->second = prepared(room_.question().chain, *std::move(program));
-  }
-  return entry->second ? &*entry->second : nullptr;
+  const Run run = alike_.run(first, last);
+  const auto& found =
+      once(fastest_, {run, memory, in_flight, how}, [&]() -> std::optional<Prepared> {
+        auto program = policy_.program(question(run, memory, in_flight, how));
+        if (!program) return std::nullopt;
+        return prepared(room_.question().chain, *std::move(program));
+      });
+  return found ? &*found : nullptr;
 }
 
 const std::vector<Prepared>& StageOptions::several(int first, int last, Bytes most, int in_flight,
                                                    How how) {
-  const Key key = of_earliest(first, last, most, in_flight, how);
-  const auto [entry, is_new] = several_.try_emplace(key);
-  std::vector<Prepared>& found = entry->second;
-  if (!is_new || most < Bytes(0)) return found;
-  std::tie(first, last, std::ignore, std::ignore, std::ignore) = key;
-  const chain::Chain& chain = room_.question().chain;
-  const StageNeeds all = prepared(chain, program::keep_all(first, last)).needs;
-  const Bytes enough = std::min(all.memory(in_flight), most);
-  const Bytes least = most == kUnlimited ? enough : policy_.least_memory(first, last, in_flight);
-  for (int level = 0; level < levels_ && least <= enough; ++level) {
-    const Bytes memory = least + (enough - least) * level / (levels_ - 1);
-    auto program = policy_.program(question(first, last, memory, in_flight, how));
-    if (!program || (!found.empty() && found.back().program == *program)) continue;
-    found.push_back(prepared(chain, *std::move(program)));
-  }
-  return found;
+  const Run run = alike_.run(first, last);
+  return once(several_, {run, most, in_flight, how}, [&] {
+    std::vector<Prepared> found;
+    if (most < Bytes(0)) return found;
+    const chain::Chain& chain = room_.question().chain;
+    const StageNeeds all = prepared(chain, program::keep_all(run.first, run.second)).needs;
+    const Bytes enough = std::min(all.memory(in_flight), most);
+    const Bytes least =
+        most == kUnlimited ? enough : policy_.least_memory(run.first, run.second, in_flight);
+    for (int level = 0; level < levels_ && least <= enough; ++level) {
+      const Bytes memory = least + (enough - least) * level / (levels_ - 1);
+      auto program = policy_.program(question(run, memory, in_flight, how));
+      if (!program || (!found.empty() && found.back().program == *program)) continue;
+      found.push_back(prepared(chain, *std::move(program)));
+    }
+    return found;
+  });
 }
 
 std::optional<std::vector<const Prepared*>> StageOptions::shared(const std::vector<Asked>& stages,
@@ -95,24 +108,4 @@ std::optional<std::vector<const Prepared*>> StageOptions::shared(const std::vect
   return combinations.front().choices;
 }
 
-namespace {
-
-std::vector<Combination> best_of(std::vector<Combination> all) {
-  std::sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
-    return std::tuple(a.time, a.kept, a.beyond) < std::tuple(b.time, b.kept, b.beyond);
-  });
-  std::vector<Combination> best;
-  for (Combination& one : all) {
-    const bool beaten = std::any_of(best.begin(), best.end(),
-                                    [&](const Combination& other) { return other.beats(one); });
-    if (!beaten) best.push_back(std::move(one));
-  }
-  if (best.size() <= kCombinations) return best;
-  std::vector<Combination> few;
-  for (std::size_t i = 0; i < kCombinations; ++i)
-    few.push_back(std::move(best[i * (best.size() - 1) / (kCombinations - 1)]));
-  return few;
-}
-
-}  // namespace
 }  // namespace trireme::partition

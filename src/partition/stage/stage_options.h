@@ -43,8 +43,7 @@ class StageOptions {
                                                      How how);
 
  private:
-  using Key = std::tuple<int, int, Bytes, int, How>;
-  Key of_earliest(int first, int last, Bytes memory, int in_flight, How how);
+  using Key = std::tuple<Run, Bytes, int, How>;
 
   const StageRoom& room_;
   StagePolicy& policy_;

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace trireme::partition {
@@ -38,6 +39,12 @@ struct StageQuestion {
   /// A program that is nearly as good will do; for searches that ask about many stages.
   bool quick = false;
 };
+
+/// For keys of answers that are kept: rates and capacity of the link, 0 without one.
+using LinkKey = std::tuple<double, double, Bytes>;
+inline LinkKey key_of(const std::optional<solve::HostLink>& link) {
+  return link ? LinkKey{link->out.count(), link->in.count(), link->capacity} : LinkKey{};
+}
 
 class StagePolicy {
  public:

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sub_chains.h"
 
+#include "values/lookup.h"
+
 #include "trireme/chain/cost_fields.h"
 
-#include <cstddef>
+#include <algorithm>
 #include <map>
 #include <type_traits>
 
@@ -11,10 +13,6 @@ namespace trireme::partition {
 namespace {
 
 constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15U;  // any odd number
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What solvers see of a layer, in numbers.
 std::vector<double> seen_of(const chain::LayerCost& layer) {
@@ -49,26 +47,23 @@ SubChains::SubChains(const chain::Chain& chain)
 
 int SubChains::earliest(int first, int last) {
   const int length = last - first + 1;
+  const bool ends = last == chain_.length();
   std::uint64_t key = prefix_[at(last)] - prefix_[at(first - 1)] * power_[at(length)];
   key ^= static_cast<std::uint64_t>(chain_.output(first - 1).count()) * 0xD6E8FEB86659FD93U;
-  key ^=
-      static_cast<std::uint64_t>(length) << 1 | static_cast<std::uint64_t>(last == chain_.length());
-  std::vector<std::pair<int, int>>& candidates = seen_[key];
-  for (const auto& [other, count] : candidates) {
-    const bool both_end = (other + count - 1 == chain_.length()) == (last == chain_.length());
-    if (count == length && both_end && equal(first, other, length)) return other;
+  key ^= static_cast<std::uint64_t>(length) << 1 | static_cast<std::uint64_t>(ends);
+  std::vector<Run>& candidates = seen_[key];
+  for (const auto& [other, end] : candidates) {
+    const bool both_end = (end == chain_.length()) == ends;
+    if (end - other + 1 == length && both_end && equal(first, other, length)) return other;
   }
-  candidates.emplace_back(first, length);
+  candidates.emplace_back(first, last);
   return first;
 }
 
 bool SubChains::equal(int first, int other, int length) const {
-  if (first == other) return true;
-  if (chain_.output(first - 1) != chain_.output(other - 1)) return false;
-  for (int i = 0; i < length; ++i) {
-    if (kind_[at(first + i)] != kind_[at(other + i)]) return false;
-  }
-  return true;
+  return first == other ||
+         (chain_.output(first - 1) == chain_.output(other - 1) &&
+          std::equal(&kind_[at(first)], &kind_[at(first)] + length, &kind_[at(other)]));
 }
 
 }  // namespace trireme::partition

@@ -11,6 +11,9 @@
 
 namespace trireme::partition {
 
+/// First and last layer.
+using Run = std::pair<int, int>;
+
 class SubChains {
  public:
   explicit SubChains(const chain::Chain& chain);
@@ -19,6 +22,11 @@ class SubChains {
   /// times, sizes and input are equal, and both or neither end with the chain. Static bytes, which
   /// no solver sees, may differ.
   int earliest(int first, int last);
+  /// That run.
+  Run run(int first, int last) {
+    const int begin = earliest(first, last);
+    return {begin, begin + last - first};
+  }
 
  private:
   bool equal(int first, int other, int length) const;
@@ -27,7 +35,7 @@ class SubChains {
   std::vector<int> kind_;              // of each layer, 1..L; [0] unused
   std::vector<std::uint64_t> prefix_;  // polynomial hash of kinds
   std::vector<std::uint64_t> power_;
-  std::unordered_map<std::uint64_t, std::vector<std::pair<int, int>>> seen_;
+  std::unordered_map<std::uint64_t, std::vector<Run>> seen_;
 };
 
 }  // namespace trireme::partition
