@@ -2,9 +2,8 @@
 #include "one_stage.h"
 
 #include "judge/judge.h"
+#include "memory/outer.h"
 #include "memory/rank.h"
-#include "memory/state_away.h"
-#include "memory/update_window.h"
 
 #include "trireme/core/error.h"
 #include "trireme/solve/solve.h"

@@ -6,7 +6,7 @@
 
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/streamed_layers.h"
+#include "memory/outer.h"
 
 #include <algorithm>
 #include <optional>

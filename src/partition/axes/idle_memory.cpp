@@ -5,8 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/state_away.h"
-#include "memory/streamed_layers.h"
+#include "memory/outer.h"
 #include "values/effort.h"
 
 #include <algorithm>

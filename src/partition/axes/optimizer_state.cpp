@@ -7,8 +7,8 @@
 // choose.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
-#include "judge/room_used.h"
-#include "memory/state_away.h"
+#include "judge/judge.h"
+#include "memory/outer.h"
 
 namespace trireme::partition {
 namespace {

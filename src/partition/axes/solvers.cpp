@@ -3,8 +3,7 @@
 
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/state_away.h"
-#include "memory/streamed_layers.h"
+#include "memory/outer.h"
 
 #include "trireme/solve/solve.h"
 

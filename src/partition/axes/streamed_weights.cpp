@@ -3,7 +3,7 @@
 // the one number to choose.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
-#include "memory/streamed_layers.h"
+#include "memory/outer.h"
 
 #include "trireme/program/groups.h"
 

@@ -3,8 +3,7 @@
 // on its way at a time, where the usual window leaves too little room.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
-#include "memory/streamed_layers.h"
-#include "memory/update_window.h"
+#include "memory/outer.h"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mixed_programs.h"
 
-#include "judge/tighten.h"
+#include "judge/judge.h"
 #include "stage/stage_options.h"
 
 #include "trireme/program/generate.h"

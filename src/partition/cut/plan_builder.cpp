@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_builder.h"
 
-#include "judge/tighten.h"
+#include "judge/judge.h"
 #include "variants.h"
 
 #include <utility>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "judge.h"
 
+#include "memory/outer.h"
 #include "memory/rank.h"
-#include "memory/stage_shares.h"
-#include "memory/streamed_layers.h"
-#include "memory/update_window.h"
+#include "stage/stage_policy.h"
+#include "values/lookup.h"
 
 #include "trireme/chain/cost_fields.h"
 #include "trireme/core/error.h"
@@ -19,36 +19,131 @@
 namespace trireme::partition {
 namespace {
 
-plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
-                         program::StageProgram program, program::Mix mix);
-plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank, Bytes fixed,
-                                const program::StageProgram& program);
+/// Replay's word on a micro-batch on the rank, where copies have so much room, or all they want.
 plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
-                                const simulate::CopyLanes& lanes,
-                                const program::StageProgram& program);
+                                std::optional<Bytes> room, const program::StageProgram& program) {
+  const simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = room};
+  const simulate::Replay replay =
+      rank.speed == 1 ? simulate::replay(problem.chain, program, lanes)
+                      : simulate::replay(at_speed(problem.chain, rank.speed), program, lanes);
+  ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
+  return {.forward = replay.forward,
+          .backward = replay.backward,
+          .kept = replay.kept,
+          .peak = {},
+          .offloaded = replay.moved};
+}
+
+/// Of the programs of a stage, its own first, over the mix's cycle.
+plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix) {
+  if (mix.cycle.empty()) return of.front();
+  plan::StagePrediction sum;
+  for (const int number : mix.cycle) {
+    const plan::StagePrediction& one = of[at(number)];
+    sum.forward += one.forward;
+    sum.backward += one.backward;
+    sum.kept += one.kept;
+    sum.offloaded += one.offloaded;
+  }
+  const auto count = static_cast<int>(mix.cycle.size());
+  return {.forward = sum.forward / count,
+          .backward = sum.backward / count,
+          .kept = sum.kept / count,
+          .peak = {},
+          .offloaded = sum.offloaded / count};
+}
+
+plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
+                         program::StageProgram program, program::Mix mix) {
+  const chain::RankSpec& spec = problem.platform.ranks[at(rank)];
+  plan::StagePlan stage;
+  stage.rank = rank;
+  stage.in_flight = in_flight;
+  stage.budget = spec.memory;
+  stage.static_bytes = fixed.held;
+  stage.optimizer_away = fixed.optimizer_away;
+  stage.program = program::with_retapes(std::move(program), problem.chain);
+  // Only alone on its rank a micro-batch waits for room as replay does.
+  std::optional<Bytes> room;
+  if (problem.stages == 1 && spec.memory > Bytes(0)) room = spec.memory - fixed.held;
+  std::vector<plan::StagePrediction> each{predicted(problem, spec, room, stage.program)};
+  for (program::StageProgram& other : mix.others) {
+    other = program::with_retapes(std::move(other), problem.chain);
+    each.push_back(predicted(problem, spec, room, other));
+  }
+  stage.predicted = mean(each, mix);
+  stage.mix = std::move(mix);
+  return stage;
+}
+
 /// Leaves out what the plan says of updates among passes where it has none.
-void with_updates_that_are(plan::Plan& plan);
-/// Simulates the plan, which then has its predictions, or says why it cannot run.
-std::optional<std::string> fault_of(const Problem& problem, Simulated& judged);
+void with_updates_that_are(plan::Plan& plan) {
+  const std::vector<std::vector<int>> updated = plan::updated_layers(plan);
+  const std::vector<Bytes> windows = plan::update_windows(plan);
+  if (std::all_of(updated.begin(), updated.end(),
+                  [](const auto& layers) { return layers.empty(); }))
+    plan.updates = program::UpdatePlace::kAtEnd;
+  if (windows == std::vector<Bytes>(windows.size())) plan.update_window = Bytes(0);
+}
+
 /// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
 /// the first one, where what moves may have to wait for who receives it.
-bool waits_in_first_step(const Problem& problem, const Simulated& judged);
-/// Of the programs of a stage, its own first, over the mix's cycle.
-plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix);
+bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
+  if (judged.plan.turns.empty() ||
+      std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
+                   [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))
+    return false;
+  simulate::Setting setting = setting_of(problem, judged.plan);
+  setting.is_first_step = true;
+  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kFigures)
+      .fault.has_value();
+}
+
+/// Simulates the plan, which then has its predictions, or says why it cannot run.
+std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
+  plan::Plan& plan = judged.plan;
+  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
+                                         simulate::Detail::kFigures);
+  if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
+  if (waits_in_first_step(problem, judged)) return "ranks wait in a circle in the first step";
+  plan.step = judged.simulation.step;
+  plan.bubble = judged.simulation.bubble;
+  plan.recompute = judged.simulation.recompute;
+  for (plan::StagePlan& stage : plan.stages)
+    stage.predicted.peak = judged.simulation.ranks[at(stage.rank)].peak.size;
+  return std::nullopt;
+}
+
+/// What each rank has left of its budget. Where values are on their way out, room is time: such a
+/// rank has none. Of the bytes for streamed weights none are left, even if a step never needs all:
+/// validation holds other layers together.
+std::vector<Bytes> room_of(const Problem& problem, const plan::Plan& plan) {
+  std::vector<Bytes> room(problem.platform.ranks.size());
+  for (const plan::StagePlan& stage : plan.stages)
+    room[at(stage.rank)] =
+        stage.budget == Bytes(0) ? kUnlimited : stage.budget - stage.predicted.peak;
+  const std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
+  for (std::size_t rank = 0; rank < streamed.size(); ++rank)
+    room[rank] -= plan::streamed_weights(plan, problem.chain, static_cast<int>(rank)) -
+                  saved_bytes(problem.chain, streamed[rank], plan.weights_at_once);
+  for (const plan::StagePlan& stage : plan.stages)
+    if (stage.predicted.offloaded > Bytes(0)) room[at(stage.rank)] = Bytes(0);
+  return room;
+}
 
 }  // namespace
 
 simulate::Setting setting_of(const Problem& problem, const plan::Plan& plan) {
   std::vector<LayerRuns> runs(problem.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
-    runs[static_cast<std::size_t>(stage.rank)].emplace_back(stage.program.first_layer,
-                                                            stage.program.last_layer);
-  std::vector<Bytes> away = plan::optimizer_away(plan);
-  away.resize(runs.size());
-  std::vector<std::vector<int>> streamed = plan::streamed_layers(plan);
-  streamed.resize(runs.size());
-  std::vector<Bytes> windows = plan::update_windows(plan);
-  windows.resize(runs.size());
+    runs[at(stage.rank)].emplace_back(stage.program.first_layer, stage.program.last_layer);
+  const auto of_ranks = [&](auto values) {
+    values.resize(runs.size());
+    return values;
+  };
+  std::vector<Bytes> away = of_ranks(plan::optimizer_away(plan));
+  const std::vector<std::vector<int>> streamed = of_ranks(plan::streamed_layers(plan));
+  const std::vector<Bytes> windows = of_ranks(plan::update_windows(plan));
   std::vector<Bytes> fixed;
   for (std::size_t rank = 0; rank < runs.size(); ++rank)
     fixed.push_back(static_bytes(problem, runs[rank]) - away[rank] -
@@ -75,17 +170,15 @@ simulate::Simulation simulated(const Problem& problem, const plan::Plan& plan,
 
 Bytes keep_all_budget(const Problem& problem) {
   const int last = problem.chain.length();
-  const simulate::Replay replay = simulate::replay(problem.chain, program::keep_all(1, last));
-  ensure(!replay.fault, "a program that keeps everything is legal");
-  return replay.peak + static_bytes(problem, {{1, last}});
+  return prepared(problem.chain, program::keep_all(1, last)).needs.peak +
+         static_bytes(problem, {{1, last}});
 }
 
 Seconds ideal_step(const Problem& problem) {
   Seconds pass;
   for (const chain::LayerCost& layer : problem.chain.layers) pass += layer.forward + layer.backward;
   double speed = 0;
-  for (int k = 0; k < problem.stages; ++k)
-    speed += problem.platform.ranks[static_cast<std::size_t>(k)].speed;
+  for (int k = 0; k < problem.stages; ++k) speed += problem.platform.ranks[at(k)].speed;
   return pass * (problem.micro_batches / speed);
 }
 
@@ -135,7 +228,7 @@ std::optional<Simulated> judged(const Question& question, const std::string& sol
 std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan) {
   std::vector<Bytes> always(problem.platform.ranks.size());
   for (plan::StagePlan& stage : plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
+    const std::size_t rank = at(stage.rank);
     stage.budget = problem.platform.ranks[rank].memory;
     always[rank] += stage.static_bytes;
     if (stage.budget > Bytes(0) && always[rank] > stage.budget) return std::nullopt;
@@ -158,11 +251,10 @@ program::Program validation_of(const plan::Plan& plan) {
 }
 
 plan::StagePrediction predicted_alone(const Problem& problem, const plan::StagePlan& stage) {
-  const chain::RankSpec& rank = problem.platform.ranks[static_cast<std::size_t>(stage.rank)];
+  const chain::RankSpec& rank = problem.platform.ranks[at(stage.rank)];
   std::vector<plan::StagePrediction> each;
   for (const program::StageProgram* const program : stage.mix.programs(stage.program))
-    each.push_back(
-        predicted(problem, rank, {.out = rank.out, .in = rank.in, .budget = {}}, *program));
+    each.push_back(predicted(problem, rank, std::nullopt, *program));
   return mean(each, stage.mix);
 }
 
@@ -203,104 +295,30 @@ void require_valid(const Problem& problem, const plan::Plan& plan) {
   ensure(!fault, fault ? simulate::to_text(*fault) : "");
 }
 
-namespace {
-
-void with_updates_that_are(plan::Plan& plan) {
-  const auto has_some = [](const auto& layers) { return !layers.empty(); };
-  const std::vector<std::vector<int>> updated = plan::updated_layers(plan);
-  const std::vector<Bytes> windows = plan::update_windows(plan);
-  if (std::none_of(updated.begin(), updated.end(), has_some))
-    plan.updates = program::UpdatePlace::kAtEnd;
-  if (std::all_of(windows.begin(), windows.end(), [](Bytes one) { return one == Bytes(0); }))
-    plan.update_window = Bytes(0);
+Seconds copies_of(const Problem& problem, const plan::Plan& plan) {
+  const std::vector<Bytes> away = plan::optimizer_away(plan);
+  Seconds longest;
+  for (std::size_t rank = 0; rank < away.size(); ++rank)
+    if (away[rank] > Bytes(0))
+      longest = std::max(longest, away[rank] / copy_rate(problem.platform.ranks[rank]));
+  return longest;
 }
 
-std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
-  plan::Plan& plan = judged.plan;
-  judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
-                                         simulate::Detail::kFigures);
-  if (const auto& fault = judged.simulation.fault) return simulate::to_text(*fault);
-  if (waits_in_first_step(problem, judged)) return "ranks wait in a circle in the first step";
-  plan.step = judged.simulation.step;
-  plan.bubble = judged.simulation.bubble;
-  plan.recompute = judged.simulation.recompute;
+plan::Plan with_room_used(const Problem& problem, plan::Plan plan) {
+  std::vector<Bytes> room = room_of(problem, plan), back(room.size());
   for (plan::StagePlan& stage : plan.stages) {
-    const auto rank = static_cast<std::size_t>(stage.rank);
-    stage.predicted.peak = judged.simulation.ranks[rank].peak.size;
+    const std::size_t rank = at(stage.rank);
+    const Bytes some = std::clamp(room[rank], Bytes(0), stage.optimizer_away);
+    stage.optimizer_away -= some;
+    stage.static_bytes += some;
+    room[rank] -= some;
+    back[rank] += some;
   }
-  return std::nullopt;
+  for (plan::StagePlan& stage : plan.stages) stage.predicted.peak += back[at(stage.rank)];
+  const simulate::Simulation simulation = simulated(problem, plan, simulate::Detail::kFigures);
+  plan.step = simulation.step;
+  plan.bubble = simulation.bubble;
+  return plan;
 }
 
-bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
-  if (judged.plan.turns.empty() ||
-      std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
-                   [](const simulate::RankResult& rank) { return rank.moved > Bytes(0); }))
-    return false;
-  simulate::Setting setting = setting_of(problem, judged.plan);
-  setting.is_first_step = true;
-  return simulate::simulate(plan::compile(judged.plan), setting, simulate::Detail::kFigures)
-      .fault.has_value();
-}
-
-plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const FixedBytes& fixed,
-                         program::StageProgram program, program::Mix mix) {
-  const chain::RankSpec& spec = problem.platform.ranks[static_cast<std::size_t>(rank)];
-  plan::StagePlan stage;
-  stage.rank = rank;
-  stage.in_flight = in_flight;
-  stage.budget = spec.memory;
-  stage.static_bytes = fixed.held;
-  stage.optimizer_away = fixed.optimizer_away;
-  stage.program = program::with_retapes(std::move(program), problem.chain);
-  std::vector<plan::StagePrediction> each{predicted(problem, spec, fixed.held, stage.program)};
-  for (program::StageProgram& other : mix.others) {
-    other = program::with_retapes(std::move(other), problem.chain);
-    each.push_back(predicted(problem, spec, fixed.held, other));
-  }
-  stage.predicted = mean(each, mix);
-  stage.mix = std::move(mix);
-  return stage;
-}
-
-plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank, Bytes fixed,
-                                const program::StageProgram& program) {
-  simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = {}};
-  // Only alone on its rank a micro-batch waits for room as replay does.
-  if (problem.stages == 1 && rank.memory > Bytes(0)) lanes.budget = rank.memory - fixed;
-  return predicted(problem, rank, lanes, program);
-}
-
-plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
-                                const simulate::CopyLanes& lanes,
-                                const program::StageProgram& program) {
-  const simulate::Replay replay =
-      rank.speed == 1 ? simulate::replay(problem.chain, program, lanes)
-                      : simulate::replay(at_speed(problem.chain, rank.speed), program, lanes);
-  ensure(!replay.fault, replay.fault ? simulate::to_text(*replay.fault) : "");
-  return {.forward = replay.forward,
-          .backward = replay.backward,
-          .kept = replay.kept,
-          .peak = {},
-          .offloaded = replay.moved};
-}
-
-plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix) {
-  if (mix.cycle.empty()) return of.front();
-  plan::StagePrediction sum;
-  for (const int number : mix.cycle) {
-    const plan::StagePrediction& one = of[static_cast<std::size_t>(number)];
-    sum.forward += one.forward;
-    sum.backward += one.backward;
-    sum.kept += one.kept;
-    sum.offloaded += one.offloaded;
-  }
-  const auto count = static_cast<int>(mix.cycle.size());
-  return {.forward = sum.forward / count,
-          .backward = sum.backward / count,
-          .kept = sum.kept / count,
-          .peak = {},
-          .offloaded = sum.offloaded / count};
-}
-
-}  // namespace
 }  // namespace trireme::partition

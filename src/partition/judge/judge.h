@@ -6,8 +6,10 @@
 #include "trireme/program/action.h"
 #include "trireme/program/generate.h"
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
@@ -53,6 +55,29 @@ bool is_within(const Problem& problem, const simulate::Simulation& simulation);
 
 /// By how much each rank needs more than its budget, nothing where it has none.
 std::vector<Bytes> excess(const Problem& problem, const simulate::Simulation& simulation);
+
+/// What `make(less)` judges, asked again with so much less for every rank that is over its budget,
+/// at most `rounds` times: what solvers count for a stage is not all that a rank needs at once.
+/// `less`, by rank, is where it begins and what it has ended with. Nothing where `make` has
+/// nothing, and where the outer tier alone is over: less on the device is no help there.
+template <class Make>
+std::optional<Simulated> tightened(const Problem& problem, int rounds, std::vector<Bytes>& less,
+                                   Make&& make) {
+  for (int round = 0; round < rounds; ++round) {
+    std::optional<Simulated> found = make(std::as_const(less));
+    if (!found || is_within(problem, found->simulation)) return found;
+    const std::vector<Bytes> over = excess(problem, found->simulation);
+    if (over == std::vector<Bytes>(over.size())) return std::nullopt;
+    for (std::size_t rank = 0; rank < less.size(); ++rank) less[rank] += over[rank];
+  }
+  return std::nullopt;
+}
+
+/// The longest that a rank's copies of state take one way.
+Seconds copies_of(const Problem& problem, const plan::Plan& plan);
+
+/// The plan with as much of the optimizer's state back on the device as its ranks have room for.
+plan::Plan with_room_used(const Problem& problem, plan::Plan plan);
 
 /// Whether the plan runs nothing twice and moves no outputs or tapes.
 bool keeps_everything(const plan::Plan& plan);

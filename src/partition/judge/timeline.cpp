@@ -2,6 +2,7 @@
 #include "timeline.h"
 
 #include "memory/rank.h"
+#include "values/lookup.h"
 
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
@@ -29,8 +30,8 @@ program::PassOrder order_of(const StageRoom& room) {
 
 Timeline::Timeline(const StageRoom& room)
     : room_(room),
-      micro_batches_(static_cast<std::size_t>(room.question().micro_batches)),
-      stages_(static_cast<std::size_t>(room.stages())),
+      micro_batches_(at(room.question().micro_batches)),
+      stages_(at(room.stages())),
       inputs_(stages_.size() * micro_batches_, 0),
       gradients_(inputs_) {
   order_turns();
@@ -52,7 +53,7 @@ void Timeline::order_turns() {
       if (next[k] == order[k].size()) continue;
       const Pass& pass = order[k][next[k]];
       const bool is_forward = pass.kind == Pass::Kind::kForward;
-      const std::size_t place = k * micro_batches_ + static_cast<std::size_t>(pass.micro_batch);
+      const std::size_t place = k * micro_batches_ + at(pass.micro_batch);
       if (!(is_forward ? has_input : has_gradient)[place]) continue;
       while (left_.size() < kParts && turns_.size() >= left_.size() * all / kParts)
         left_.push_back(left);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank.h"
 
-#include "state_away.h"
-#include "streamed_layers.h"
-#include "update_window.h"
+#include "outer.h"
+#include "values/lookup.h"
 
 #include "trireme/chain/cost_fields.h"
 #include "trireme/program/generate.h"
@@ -56,7 +55,7 @@ FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs
 
 int in_flight(const Question& question, int stage) {
   if (question.schedule == "1f1b" && !question.in_flight.empty())
-    return std::min(question.in_flight[static_cast<std::size_t>(stage)], question.micro_batches);
+    return std::min(question.in_flight[at(stage)], question.micro_batches);
   return program::usual_in_flight(question.schedule, question.stages, stage,
                                   question.micro_batches);
 }
@@ -69,6 +68,44 @@ chain::Chain at_speed(const chain::Chain& chain, double speed) {
   };
   for (chain::LayerCost& layer : timed.layers) chain::walk(slow_down, layer);
   return timed;
+}
+
+StageShares::StageShares(const Question& question,
+                         const std::vector<program::StageProgram>& programs,
+                         const std::vector<int>& ranks)
+    : question_(question), ranks_(question.platform.ranks.size()) {
+  std::vector<LayerRuns> runs(ranks_.size());
+  for (std::size_t k = 0; k < programs.size(); ++k)
+    runs[at(ranks[k])].emplace_back(programs[k].first_layer, programs[k].last_layer);
+  for (int rank = 0; rank < static_cast<int>(runs.size()); ++rank) {
+    const LayerRuns& own = runs[at(rank)];
+    if (own.empty()) continue;
+    ranks_[at(rank)].away = optimizer_away(question, rank, own);
+    ranks_[at(rank)].all = streamed_of(question, rank, own);
+    ranks_[at(rank)].window = update_window(question, rank, own);
+  }
+}
+
+// What a rank's stages share, the later one does not hold.
+StageShares::Share StageShares::next(int rank, std::pair<int, int> layers) {
+  Rank& now = ranks_[at(rank)];
+  Share share;
+  for (const int layer : now.all)
+    if (layer >= layers.first && layer <= layers.second) share.streamed.push_back(layer);
+  const auto held_and_state = [&]() -> std::pair<Bytes, Bytes> {
+    if (now.runs.empty()) return {};
+    return {static_bytes(question_, now.runs) - streamed_bytes(question_, now.so_far).saved,
+            optimizer_state(question_, now.runs)};
+  };
+  const auto [held_before, state_before] = held_and_state();
+  now.runs.push_back(layers);
+  now.so_far.insert(now.so_far.end(), share.streamed.begin(), share.streamed.end());
+  const auto [held, state] = held_and_state();
+  share.fixed.optimizer_away = std::min(now.away, state - state_before);
+  now.away -= share.fixed.optimizer_away;
+  share.fixed.held =
+      held - held_before - share.fixed.optimizer_away + std::exchange(now.window, Bytes(0));
+  return share;
 }
 
 }  // namespace trireme::partition

@@ -2,7 +2,7 @@
 #include "shared_plans.h"
 
 #include "cut/in_flight.h"
-#include "judge/tighten.h"
+#include "judge/judge.h"
 #include "stage/recompute_early.h"
 
 #include "trireme/program/generate.h"

@@ -2,9 +2,7 @@
 #include "advice.h"
 
 #include "judge/judge.h"
-#include "judge/room_used.h"
-#include "memory/state_away.h"
-#include "memory/streamed_layers.h"
+#include "memory/outer.h"
 #include "stage/stage_room.h"
 
 #include "trireme/core/text.h"

@@ -6,8 +6,7 @@
 #include "axes/solvers.h"
 #include "axes/split_backward.h"
 #include "judge/judge.h"
-#include "judge/room_used.h"
-#include "memory/state_away.h"
+#include "memory/outer.h"
 #include "values/at_once.h"
 #include "values/effort.h"
 

@@ -231,4 +231,5 @@ double ahead(const chain::Chain& chain, const StageProgram& program) {
   }
   return seconds;
 }
+
 }  // namespace trireme::partition

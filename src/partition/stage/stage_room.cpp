@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_room.h"
 
+#include "memory/outer.h"
 #include "memory/rank.h"
-#include "memory/state_away.h"
-#include "memory/streamed_layers.h"
+#include "values/lookup.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace trireme::partition {
-namespace {
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
-
-StageRoom::StageRoom(const Question& question)
-    : question_(question), static_(1), optimizer_(1), work_(1, 0), forward_(1, 0), least_(1) {
+StageRoom::StageRoom(const Question& question) : question_(question), least_(1) {
   for (int k = 0; k + 1 < question.stages; ++k) links_.push_back(question.platform.link(k, k + 1));
   const std::vector<chain::RankSpec>& ranks = question.platform.ranks;
   for (const chain::RankSpec& rank : ranks)
     alike_.push_back(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin()));
   for (const chain::LayerCost& layer : question.chain.layers) {
-    static_.push_back(static_.back() + layer.parameters + layer.gradients + layer.optimizer);
-    optimizer_.push_back(optimizer_.back() + layer.optimizer);
-    forward_.push_back(forward_.back() + layer.forward.count());
-    work_.push_back(work_.back() + (layer.forward + layer.backward).count());
+    static_.add(layer.parameters + layer.gradients + layer.optimizer);
+    optimizer_.add(layer.optimizer);
+    forward_.add(layer.forward.count());
+    work_.add((layer.forward + layer.backward).count());
     const chain::Retape again = layer.again();
     const Bytes tape =
         std::min(layer.tape + layer.backward_transient, again.tape + again.backward_transient);
@@ -37,7 +29,7 @@ StageRoom::StageRoom(const Question& question)
 }
 
 Bytes StageRoom::memory(int stage, int first, int last) const {
-  const Bytes memory = question_.platform.ranks[at(stage)].memory;
+  const Bytes memory = rank(stage).memory;
   return memory == Bytes(0) ? kUnlimited : memory - fixed(stage, first, last) - waiting(last);
 }
 
@@ -55,8 +47,8 @@ Bytes StageRoom::waiting(int last) const {
 
 // As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
 Bytes StageRoom::fixed(int stage, int first, int last) const {
-  Bytes bytes = static_[at(last)] - static_[at(first - 1)] - away(stage, first, last) -
-                streamed(stage, first, last).saved;
+  Bytes bytes =
+      static_.of(first, last) - away(stage, first, last) - streamed(stage, first, last).saved;
   if (question_.shared_bytes) bytes -= shared(first, last).all();
   const auto channel = [&](int boundary) {
     const double size = static_cast<double>(question_.chain.output(boundary).count());
@@ -68,69 +60,41 @@ Bytes StageRoom::fixed(int stage, int first, int last) const {
 }
 
 const chain::SharedBytes& StageRoom::shared(int first, int last) const {
-  const auto [entry, is_new] = shared_.try_emplace({first, last});
-  if (is_new) entry->second = question_.shared_bytes({{first, last}});
-  return entry->second;
+  return once(shared_, {first, last}, [&] { return question_.shared_bytes({{first, last}}); });
 }
 
 Bytes StageRoom::away(int stage, int first, int last) const {
   if (has_no_copies(question_)) return Bytes(0);
-  Bytes state = optimizer_[at(last)] - optimizer_[at(first - 1)];
+  Bytes state = optimizer_.of(first, last);
   if (question_.shared_bytes) state -= shared(first, last).optimizer;
   return optimizer_away(question_, stage, state, streamed(stage, first, last).outside);
 }
 
 StreamedBytes StageRoom::streamed(int stage, int first, int last) const {
   if (question_.streamed && question_.streamed->empty()) return {};
-  const auto layers = static_cast<std::uint64_t>(question_.chain.length() + 1);
-  const std::uint64_t key =
-      (static_cast<std::uint64_t>(alike_[at(stage)]) * layers + static_cast<std::uint64_t>(first)) *
-          layers +
-      static_cast<std::uint64_t>(last);
-  const auto [entry, is_new] = streamed_.try_emplace(key);
-  if (is_new)
-    entry->second = streamed_bytes(question_, streamed_of(question_, stage, {{first, last}}));
-  return entry->second;
+  const std::size_t layers = at(question_.chain.length() + 1);
+  const std::size_t key = (at(alike_[at(stage)]) * layers + at(first)) * layers + at(last);
+  return once(streamed_, key, [&] {
+    return streamed_bytes(question_, streamed_of(question_, stage, {{first, last}}));
+  });
 }
 
 StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) const {
-  const chain::RankSpec& rank = question_.platform.ranks[at(stage)];
   StageQuestion asked{.first = first,
                       .last = last,
                       .memory = memory(stage, first, last),
                       .in_flight = in_flight(question_, stage)};
-  if (copies && rank.can_copy()) {
+  if (const chain::RankSpec& own = rank(stage); copies && own.can_copy()) {
     // All micro-batches in flight share the outer tier.
     const Bytes of_state =
-        chain::state_room(question_.chain, optimizer_[at(last)] - optimizer_[at(first - 1)],
-                          away(stage, first, last));
+        chain::state_room(question_.chain, optimizer_.of(first, last), away(stage, first, last));
     asked.link = solve::HostLink{
-        .out = rank.out / rank.speed,
-        .in = rank.in / rank.speed,
+        .out = own.out / own.speed,
+        .in = own.in / own.speed,
         .capacity =
-            outer_room(rank, of_state + streamed(stage, first, last).outside) / asked.in_flight};
+            outer_room(own, of_state + streamed(stage, first, last).outside) / asked.in_flight};
   }
   return asked;
-}
-
-double StageRoom::work(int stage, int first, int last) const {
-  return (work_[at(last)] - work_[at(first - 1)]) / speed(stage);
-}
-
-double StageRoom::forward(int stage, int first, int last) const {
-  return (forward_[at(last)] - forward_[at(first - 1)]) / speed(stage);
-}
-
-double StageRoom::speed(int stage) const {
-  return question_.platform.ranks[at(stage)].speed;
-}
-
-double StageRoom::transfer(int stage, int last) const {
-  return transfer(links_[at(stage)], last);
-}
-
-double StageRoom::transfer(int from, int to, int last) const {
-  return transfer(question_.platform.link(from, to), last);
 }
 
 double StageRoom::transfer(const chain::LinkSpec& link, int last) const {

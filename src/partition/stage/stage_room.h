@@ -2,18 +2,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/streamed_layers.h"
+#include "memory/outer.h"
 #include "stage_policy.h"
 
 #include "trireme/partition/problem.h"
 
-#include <cstdint>
+#include <cstddef>
 #include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace trireme::partition {
+
+/// Sums of what runs of layers have.
+template <class Value>
+class Sums {
+ public:
+  /// What the next layer has.
+  void add(Value value) { sums_.push_back(sums_.back() + value); }
+  Value of(int first, int last) const { return to(last) - to(first - 1); }
+
+ private:
+  Value to(int last) const { return sums_[static_cast<std::size_t>(last)]; }
+
+  std::vector<Value> sums_{Value{}};
+};
 
 /// Stage k is on rank k.
 class StageRoom {
@@ -34,41 +48,47 @@ class StageRoom {
   StageQuestion asked(int stage, int first, int last, bool copies = false) const;
 
   /// Seconds of first..last on the rank if nothing is run twice.
-  double work(int stage, int first, int last) const;
-  double forward(int stage, int first, int last) const;
-  double speed(int stage) const;
+  double work(int stage, int first, int last) const { return work_.of(first, last) / speed(stage); }
+  double forward(int stage, int first, int last) const {
+    return forward_.of(first, last) / speed(stage);
+  }
+  double speed(int stage) const { return rank(stage).speed; }
   /// Seconds for which x[last] keeps the lane from `stage` to the next busy; it arrives `latency`
   /// after that.
-  double transfer(int stage, int last) const;
+  double transfer(int stage, int last) const { return transfer(link(stage), last); }
   /// The same between any two ranks.
-  double transfer(int from, int to, int last) const;
-  double latency(int stage) const {
-    return links_[static_cast<std::size_t>(stage)].latency.count();
+  double transfer(int from, int to, int last) const {
+    return transfer(question_.platform.link(from, to), last);
   }
+  double latency(int stage) const { return link(stage).latency.count(); }
 
   const Question& question() const { return question_; }
   int layers() const { return question_.chain.length(); }
   int stages() const { return question_.stages; }
 
  private:
+  const chain::RankSpec& rank(int stage) const {
+    return question_.platform.ranks[static_cast<std::size_t>(stage)];
+  }
+  /// To the next stage.
+  const chain::LinkSpec& link(int stage) const { return links_[static_cast<std::size_t>(stage)]; }
   double transfer(const chain::LinkSpec& link, int last) const;
   const chain::SharedBytes& shared(int first, int last) const;
-  /// Of the stage's optimiser state, what is in the outer tier.
+  /// Of the stage's optimizer state, what is in the outer tier.
   Bytes away(int stage, int first, int last) const;
   /// Of the stage's weights.
   StreamedBytes streamed(int stage, int first, int last) const;
 
   const Question& question_;
-  std::vector<chain::LinkSpec> links_;  // to the next stage
-  std::vector<int> alike_;              // by rank: the first one that is the same
-  std::vector<Bytes> static_;           // sums
-  std::vector<Bytes> optimizer_;        // sums, inside static_
-  std::vector<double> work_, forward_;  // sums, at speed 1
-  std::vector<Bytes> least_;            // by layer: what its backward needs
+  std::vector<chain::LinkSpec> links_;
+  std::vector<int> alike_;          // by rank: the first one that is the same
+  Sums<Bytes> static_, optimizer_;  // the latter inside the former
+  Sums<double> work_, forward_;     // at speed 1
+  std::vector<Bytes> least_;        // by layer: what its backward needs
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
       shared_;  // asked for so far: layers are built for it
   /// Likewise, of ranks that are alike once.
-  mutable std::unordered_map<std::uint64_t, StreamedBytes> streamed_;
+  mutable std::unordered_map<std::size_t, StreamedBytes> streamed_;
 };
 
 }  // namespace trireme::partition

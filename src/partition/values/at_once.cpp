@@ -13,34 +13,23 @@ namespace trireme::partition {
 namespace {
 
 /// Planning for a pipeline takes up to a gigabyte.
-constexpr unsigned kMostAtOnce = 4;
+constexpr int kMostAtOnce = 4;
 
-/// Threads beside the callers', of all calls together: what is asked within an answer gets one only
-/// where the others leave it.
-class Helpers {
- public:
-  Helpers()
-      : free_(static_cast<int>(std::min(static_cast<unsigned>(usable_processors()), kMostAtOnce)) -
-              1) {}
+/// Threads beside the callers', of all calls together, that are free: what is asked within an
+/// answer gets one only where the others leave it.
+std::atomic<std::size_t>& free_threads() {
+  static std::atomic<std::size_t> free =
+      static_cast<std::size_t>(std::clamp(usable_processors(), 1, kMostAtOnce) - 1);
+  return free;
+}
 
-  /// As many as are free, at most `wanted`.
-  std::size_t take(std::size_t wanted) {
-    int free = free_.load();
-    for (;;) {
-      const int taken = std::min(free, static_cast<int>(wanted));
-      if (taken <= 0) return 0;
-      if (free_.compare_exchange_weak(free, free - taken)) return static_cast<std::size_t>(taken);
-    }
-  }
-  void give_back(std::size_t count) { free_ += static_cast<int>(count); }
-
- private:
-  std::atomic<int> free_;
-};
-
-Helpers& helpers() {
-  static Helpers all;
-  return all;
+/// As many as are free, at most `wanted`, which are no longer free.
+std::size_t taken_of(std::size_t wanted) {
+  std::size_t free = free_threads(), taken = 0;
+  do {
+    taken = std::min(free, wanted);
+  } while (!free_threads().compare_exchange_weak(free, free - taken));
+  return taken;
 }
 
 }  // namespace
@@ -57,12 +46,12 @@ void each_at_once(std::size_t count, const std::function<void(std::size_t)>& ask
       }
     }
   };
-  const std::size_t taken = count > 1 ? helpers().take(count - 1) : 0;
+  const std::size_t taken = count > 1 ? taken_of(count - 1) : 0;
   std::vector<std::future<void>> others;
   for (std::size_t k = 0; k < taken; ++k) {
     others.push_back(std::async(std::launch::async, [&] {
       work();
-      helpers().give_back(1);
+      ++free_threads();
     }));
   }
   work();

@@ -7,6 +7,9 @@
 namespace trireme::partition {
 
 /// Whether there are so many layers x stages that a plan takes seconds or more.
-bool is_large(const Problem& problem);
+inline bool is_large(const Problem& problem) {
+  constexpr int kMost = 2000;
+  return problem.chain.length() * problem.stages > kMost;
+}
 
 }  // namespace trireme::partition
