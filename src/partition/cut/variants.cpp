@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "variants.h"
 
-#include "stage/recompute_early.h"
 #include "stage/labels.h"
+#include "stage/recompute_early.h"
 
 #include <algorithm>
 #include <utility>
