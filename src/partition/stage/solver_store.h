@@ -1,4 +1,4 @@
-// Stage solvers that questions share while a plan is searched: where weights and the optimiser's
+// Stage solvers that questions share while a plan is searched: where weights and the optimizer's
 // state are decides how much memory is left, not what tables say about the chain.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
