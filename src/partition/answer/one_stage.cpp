@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "one_stage.h"
-
+#include "answers.h"
 #include "judge/judge.h"
 #include "memory/rank.h"
 #include "memory/state_away.h"
@@ -17,6 +16,7 @@ namespace {
 
 solve::Problem problem_of(const Question& question, const chain::Chain& timed,
                           const FixedBytes& fixed);
+/// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
 /// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
 solve::Result unbounded(const Question& question, const std::string& solver,
                         solve::Problem problem);
@@ -73,6 +73,7 @@ solve::Problem problem_of(const Question& question, const chain::Chain& timed,
   return problem;
 }
 
+/// With as much memory as makes sense: what keep_all needs, more only for a solver that needs more.
 solve::Result unbounded(const Question& question, const std::string& solver,
                         solve::Problem problem) {
   problem.budget =
@@ -93,4 +94,5 @@ plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes mem
 }
 
 }  // namespace
+
 }  // namespace trireme::partition

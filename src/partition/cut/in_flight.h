@@ -1,7 +1,12 @@
-// How many micro-batches a stage needs in flight.
+// How many micro-batches a stage needs in flight, and plans with fewer than the schedule has where
+// what that saves is worth more.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "plan_builder.h"
+#include "stage/stage_room.h"
+
+#include <optional>
 #include <vector>
 
 namespace trireme::partition {
@@ -19,5 +24,20 @@ std::vector<int> least_in_flight(const std::vector<double>& stages,
 double seconds_in_flight(double seconds, double taken, double period);
 /// How many micro-batches begin within so many seconds.
 int begun_within(double seconds, double period);
+
+/// Whether numbers in flight other than the schedule's may be tried.
+bool may_have_fewer_in_flight(const Question& question);
+
+/// The same question where, from the last on, every `size` neighbouring stages share a number in
+/// flight, one more than those behind them: what 1F1B* needs where a period has time for `size`
+/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
+Question with_shared_counts(const Question& question, int size);
+
+/// A plan with other numbers in flight than the schedule's; nothing if there is none, or if the
+/// question says how many. Where some cut fits with the schedule's (`fits`), one that is faster
+/// than `usual`, nothing without it. Where none does, the fastest by "joint" with as few stages
+/// that share a number as some cut fits with, or with more if that is faster.
+std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, PlanBuilder& builder,
+                                               const plan::Plan* usual, bool fits);
 
 }  // namespace trireme::partition

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "found.h"
 #include "plan_builder.h"
 #include "stage/stage_room.h"
 

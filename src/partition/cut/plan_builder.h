@@ -12,9 +12,23 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace trireme::partition {
+
+/// The best plan so far, and on which cut.
+struct Found {
+  std::optional<plan::Plan> plan;
+  Cut cut;  ///< of the plan; of the last one tried if there is none
+
+  /// Keeps the faster plan; whether that is `other`.
+  bool take(std::optional<plan::Plan> other, const Cut& from) {
+    if (!other || (plan && plan->step <= other->step * (1 + kGain))) return false;
+    plan = std::move(other);
+    cut = from;
+    return true;
+  }
+};
 
 class PlanBuilder {
  public:
@@ -28,7 +42,9 @@ class PlanBuilder {
   /// Made when first asked for; throws InputError if there is none of that name.
   StagePolicy& policy(const std::string& name);
 
-  /// How a stage's program is made: the policy's own, with copies, or chosen among several.
+  /// How a stage's program is made: the policy's own, with copies, or chosen among several, for the
+  /// fastest is not always the best: recomputation that hides behind the wait for a gradient costs
+  /// nothing.
   enum class How { kPlain, kCopies, kChosen };
   /// Within every budget by the simulator; nothing if that cannot be had.
   std::optional<plan::Plan> built(const std::string& name, const Cut& cut, How how);
@@ -36,11 +52,6 @@ class PlanBuilder {
   plan::Plan mixed(plan::Plan plan, const plan::Plan& other);
 
  private:
-  std::optional<std::vector<program::StageProgram>> fastest_programs(const std::string& name,
-                                                                     const Cut& cut,
-                                                                     const std::vector<Bytes>& less,
-                                                                     bool copies);
-
   const StageRoom& room_;
   std::map<std::string, std::shared_ptr<StagePolicy>> policies_;
 };
