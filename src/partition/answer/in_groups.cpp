@@ -28,6 +28,7 @@ enum class Kept { kInputs, kTapes };
 
 /// Plans that are asked for when one is over its budget as it runs.
 constexpr int kTries = 3;
+
 Bytes times(int group, Bytes bytes) {
   return Bytes(group * bytes.count());
 }
@@ -95,8 +96,7 @@ std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan
   const simulate::Setting setting = setting_of(question, plan);
   std::vector<Bytes> most(question.platform.ranks.size());
   for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
-    const simulate::Simulation simulation =
-        simulate::simulate(program, setting, simulate::Detail::kFigures);
+    const auto simulation = simulate::simulate(program, setting, simulate::Detail::kFigures);
     if (simulation.fault) return std::nullopt;
     const std::vector<Bytes> over = excess(question, simulation);
     for (std::size_t rank = 0; rank < over.size(); ++rank)
@@ -191,10 +191,10 @@ plan::Infeasible none_runs(const Question& question) {
 
 Answer plan_in_groups(const Question& question, const Planner& plan) {
   ensure(question.group.value() > 1, "a group is more than one micro-batch");
-  const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
   std::array<std::optional<Answer>, 2> answers;
-  each_at_once(answers.size(),
-               [&](std::size_t k) { answers[k] = ask(k == 0 ? Kept::kInputs : Kept::kTapes); });
+  each_at_once(answers.size(), [&](std::size_t k) {
+    answers[k] = plan_that_keeps(k == 0 ? Kept::kInputs : Kept::kTapes, question, plan);
+  });
   const auto* const late = answers[0] ? std::get_if<plan::Plan>(&*answers[0]) : nullptr;
   if (!answers[1] && late != nullptr) answers[1] = that_keep_tapes_on(*late, question, plan);
   std::optional<plan::Plan> fastest;

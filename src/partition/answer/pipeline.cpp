@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answers.h"
 #include "cut/in_flight.h"
-#include "cut/joint_copies.h"
 #include "cut/mixed_programs.h"
 #include "cut/plan_builder.h"
 #include "cut/shortage.h"

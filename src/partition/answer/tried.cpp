@@ -91,10 +91,9 @@ const Tried* fastest(const std::vector<Tried>& tried) {
 const Tried* leanest(const std::vector<Tried>& tried) {
   const Tried* best = nullptr;
   for (const Tried& one : tried) {
-    const plan::Infeasible* infeasible = one.infeasible();
-    if (infeasible != nullptr &&
-        (best == nullptr || infeasible->least_budget < best->infeasible()->least_budget))
-      best = &one;
+    const plan::Infeasible* const lacks = one.infeasible();
+    if (lacks == nullptr) continue;
+    if (best == nullptr || lacks->least_budget < best->infeasible()->least_budget) best = &one;
   }
   return best;
 }
@@ -112,10 +111,8 @@ std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, con
   std::vector<plan::Alternative> others;
   for (const Tried& one : tried) {
     if (&one == &chosen) continue;
-    if (const plan::Plan* plan = one.plan())
-      others.push_back({.policy = one.solver, .step = plan->step, .infeasible = {}});
-    if (const plan::Infeasible* infeasible = one.infeasible())
-      others.push_back({.policy = one.solver, .step = {}, .infeasible = *infeasible});
+    if (const plan::Plan* plan = one.plan()) others.push_back(as_alternative(one.solver, *plan));
+    if (const auto* lacks = one.infeasible()) others.push_back(as_alternative(one.solver, *lacks));
   }
   return others;
 }

@@ -6,7 +6,7 @@
 #include "stage/short_stages.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 namespace trireme::partition {
 namespace {
@@ -20,7 +20,10 @@ constexpr int kRounds = 4;
 constexpr int kStarts = 2;
 /// Programs that keep less and less.
 constexpr int kSteps = 6;
+/// Cuts tried with copies.
+constexpr int kMostCuts = 16;
 
+using How = PlanBuilder::How;
 using Programs = std::vector<program::StageProgram>;
 
 /// The policy's own for every stage; nothing if some stage does not fit. `less` is what each stage
@@ -45,22 +48,6 @@ struct Variant {
   program::StageProgram program;
   PassTimes times;
 };
-
-/// Asked as if one more micro-batch were in flight, in just too little memory for what takes
-/// `needs`: the fastest program that keeps less, again and again.
-template <class Take>
-void each_that_keeps_less(const chain::Chain& chain, StagePolicy& policy,
-                          const StageQuestion& asked, StageNeeds needs, Take&& take) {
-  StageQuestion crowded = asked;
-  crowded.in_flight = asked.in_flight + 1;
-  for (int i = 0; i < kSteps; ++i) {
-    crowded.memory = needs.memory(crowded.in_flight) - Bytes(1);
-    const auto next = policy.program(crowded);
-    if (!next) return;
-    needs = prepared(chain, *next).needs;
-    if (needs.memory(asked.in_flight) <= asked.memory) take(*next);
-  }
-}
 
 std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int stage,
                                  const StageQuestion& asked) {
@@ -96,7 +83,18 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
     if (!program) break;
     add(*program);
   }
-  each_that_keeps_less(chain, policy, asked, prepared(chain, *fastest).needs, add);
+  // As if one more micro-batch were in flight, in just too little memory for what was last found:
+  // the fastest program that keeps less, again and again.
+  StageQuestion crowded = asked;
+  ++crowded.in_flight;
+  StageNeeds needs = prepared(chain, *fastest).needs;
+  for (int i = 0; i < kSteps; ++i) {
+    crowded.memory = needs.memory(crowded.in_flight) - Bytes(1);
+    const auto next = policy.program(crowded);
+    if (!next) break;
+    needs = prepared(chain, *next).needs;
+    if (needs.memory(asked.in_flight) <= asked.memory) add(*next);
+  }
   for (const program::StageProgram& program : short_stage_programs(chain, asked)) add(program);
   return variants;
 }
@@ -139,6 +137,84 @@ std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& poli
   return programs;
 }
 
+std::size_t slowest_stage(const plan::Plan& plan) {
+  const auto is_faster = [](const plan::StagePlan& a, const plan::StagePlan& b) {
+    return a.predicted.forward + a.predicted.backward < b.predicted.forward + b.predicted.backward;
+  };
+  return static_cast<std::size_t>(
+      std::max_element(plan.stages.begin(), plan.stages.end(), is_faster) - plan.stages.begin());
+}
+
+class CopiesOfJoint {
+ public:
+  CopiesOfJoint(const StageRoom& room, PlanBuilder& builder, const Found& plain)
+      : room_(room), builder_(builder), plain_(plain), search_(room, builder.policy("joint")) {}
+
+  Found best(const std::vector<Cut>& cuts) {
+    for (const Cut& cut : first_cuts(cuts)) improve(cut);
+    if (!found_.plan) return {};
+    // The last stage's copies are searched.
+    const program::StageProgram& last = found_.plan->stages.back().program;
+    const bool is_quick = last.last_layer - last.first_layer < kFewLayers;
+    if (is_quick && !room_.question().cut) climb();
+    // Where copies are not worth it, recomputation that hides behind a wait may be.
+    if (const auto other = builder_.built("joint", found_.cut, How::kChosen))
+      found_.plan = builder_.mixed(*std::move(found_.plan), *other);
+    return std::move(found_);
+  }
+
+ private:
+  /// Copies take long to plan, so only the best cut without them is looked at, and where copies may
+  /// spare all recomputation, the best one that keeps everything without a budget.
+  std::vector<Cut> first_cuts(std::vector<Cut> cuts) {
+    cuts.resize(std::min<std::size_t>(1, cuts.size()));
+    if (room_.question().cut) return cuts;
+    Question rich = room_.question();
+    for (chain::RankSpec& rank : rich.platform.ranks) rank.memory = Bytes(0);
+    const StageRoom room(rich);
+    for (Cut& cut : CutSearch(room, builder_.policy("keep_all")).candidates(1)) {
+      if (std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(std::move(cut));
+    }
+    return cuts;
+  }
+
+  /// Keeps the plan on that cut if it is the best so far.
+  bool improve(const Cut& cut) {
+    const Seconds least(search_.ideal_step(cut));
+    const auto is_hopeless = [&](const Found& beside) {
+      return beside.plan && least >= beside.plan->step * (1 - kGain);
+    };
+    if (is_hopeless(plain_) || is_hopeless(found_) || left_-- <= 0) return false;
+    return found_.take(builder_.built("joint", cut, How::kCopies), cut);
+  }
+
+  /// Moves a layer away from the slowest stage, to either side, while the step gets shorter.
+  void climb() {
+    for (bool better = true; better;) {
+      better = false;
+      const std::size_t slowest = slowest_stage(*found_.plan);
+      const program::StageProgram& program = found_.plan->stages[slowest].program;
+      if (program.last_layer == program.first_layer) return;
+      Cut less_at_end = found_.cut, less_at_begin = found_.cut;
+      if (slowest + 1 < found_.cut.size()) {
+        --less_at_end[slowest];
+        better = improve(less_at_end);
+      }
+      if (!better && slowest > 0) {
+        ++less_at_begin[slowest - 1];
+        better = improve(less_at_begin);
+      }
+    }
+  }
+
+  const StageRoom& room_;
+  PlanBuilder& builder_;
+  const Found& plain_;
+  CutSearch search_;
+  Found found_;
+  int left_ = kMostCuts;
+};
+
 }  // namespace
 
 StagePolicy& PlanBuilder::policy(const std::string& name) {
@@ -171,6 +247,11 @@ plan::Plan PlanBuilder::mixed(plan::Plan plan, const plan::Plan& other) {
       plan = std::move(tried.plan);
   }
   return plan;
+}
+
+Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,
+                        const std::vector<Cut>& cuts) {
+  return CopiesOfJoint(room, builder, plain).best(cuts);
 }
 
 }  // namespace trireme::partition

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace trireme::partition {
 
@@ -55,5 +56,14 @@ class PlanBuilder {
   const StageRoom& room_;
   std::map<std::string, std::shared_ptr<StagePolicy>> policies_;
 };
+
+/// Layers up to which searches for copies take no time.
+inline constexpr int kFewLayers = 32;
+
+/// Plans of "joint" whose stages also move values: the fastest that is found; nothing where copies
+/// cannot make it faster than `plain`, the best plan without them. `cuts`: candidates for that,
+/// best first.
+Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,
+                        const std::vector<Cut>& cuts);
 
 }  // namespace trireme::partition

@@ -4,7 +4,9 @@
 #include "cut/in_flight.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -45,23 +47,23 @@ class AllocationSearch {
 
   std::vector<Allocation> found() {
     const int layers = room_.layers(), normals = static_cast<int>(normal_.size());
-    states_.assign(at(2 * (layers + 2) * (normals + 1)), {});
     add({.begin = layers + 1});
     for (int begin = layers + 1; begin > 1; --begin) {
       for (int placed = 0; placed <= normals; ++placed) {
         for (const bool special : {false, true}) {
-          thin(labels_at(begin, placed, special));
-          // Longer labels join other states, so this one stays as it is.
-          for (const int label : std::vector<int>(labels_at(begin, placed, special))) extend(label);
+          // Longer labels join other states.
+          Labels& labels = states_[{begin, placed, special}];
+          thin(labels);
+          for (const Label* const label : labels) extend(*label);
         }
       }
     }
     std::vector<Allocation> found;
     for (const bool special : {false, true}) {
-      std::vector<int>& whole = labels_at(1, normals, special);
-      std::erase_if(whole, [&](int label) { return labels_[at(label)].specials == 0; });
+      Labels& whole = states_[{1, normals, special}];
+      std::erase_if(whole, [](const Label* label) { return label->specials == 0; });
       thin(whole);
-      for (const int label : whole) found.push_back(traced(label));
+      for (const Label* const label : whole) found.push_back(traced(label));
     }
     return found;
   }
@@ -72,8 +74,8 @@ class AllocationSearch {
     int begin = 1, last = 0;  ///< of the first stage among them
     int rank = -1;            ///< that has it
     int normals = 0, specials = 0;
-    int after = -1;          ///< label without that stage
-    double load = 0;         ///< of the special rank
+    const Label* after = nullptr;  ///< label without that stage
+    double load = 0;               ///< of the special rank
     double in_flight = 0;    ///< seconds from the begin of its forward to the end of its backward
     Bytes kept{}, beyond{};  ///< of the special rank
 
@@ -86,26 +88,22 @@ class AllocationSearch {
     }
   };
 
-  std::vector<int>& labels_at(int begin, int normals, bool special) {
-    const auto row = at(begin) * (normal_.size() + 1);
-    return states_[2 * (row + at(normals)) + (special ? 1 : 0)];
-  }
+  using Labels = std::vector<const Label*>;
 
   void add(const Label& label) {
-    const bool special = label.rank == special_;
-    labels_at(label.begin, label.normals, special).push_back(static_cast<int>(labels_.size()));
     labels_.push_back(label);
+    states_[{label.begin, label.normals, label.rank == special_}].push_back(&labels_.back());
   }
 
-  void thin(std::vector<int>& labels) const {
-    std::sort(labels.begin(), labels.end(),
-              [&](int a, int b) { return labels_[at(a)].in_order() < labels_[at(b)].in_order(); });
-    std::vector<int> best;
-    for (const int label : labels) {
-      const bool beaten = std::any_of(best.begin(), best.end(), [&](int other) {
-        return labels_[at(other)].beats(labels_[at(label)]);
-      });
-      if (!beaten) best.push_back(label);
+  void thin(Labels& labels) const {
+    std::sort(labels.begin(), labels.end(), [](const Label* one, const Label* other) {
+      return one->in_order() < other->in_order();
+    });
+    Labels best;
+    for (const Label* const label : labels) {
+      if (std::none_of(best.begin(), best.end(),
+                       [&](const Label* other) { return other->beats(*label); }))
+        best.push_back(label);
     }
     labels.clear();
     const std::size_t count = std::min(best.size(), most_labels_);
@@ -113,8 +111,7 @@ class AllocationSearch {
       labels.push_back(count == 1 ? best[0] : best[i * (best.size() - 1) / (count - 1)]);
   }
 
-  void extend(int label) {
-    const Label from = labels_[at(label)];
+  void extend(const Label& from) {
     const int last = from.begin - 1;
     const bool may_be_special = from.rank != special_;
     const bool may_be_normal = from.normals < std::ssize(normal_);
@@ -127,7 +124,7 @@ class AllocationSearch {
       Label next = from;
       next.last = last;
       next.begin = first;
-      next.after = label;
+      next.after = &from;
       next.rank = normal;
       if (normal_fits) add_normal(next, from);
       next.rank = special_;
@@ -205,11 +202,11 @@ class AllocationSearch {
     return std::min(begun_within(seconds, period_), question.micro_batches);
   }
 
-  Allocation traced(int label) const {
+  static Allocation traced(const Label* label) {
     Allocation allocation;
-    for (; labels_[at(label)].rank >= 0; label = labels_[at(label)].after) {
-      allocation.ends.push_back(labels_[at(label)].last);
-      allocation.ranks.push_back(labels_[at(label)].rank);
+    for (; label->after != nullptr; label = label->after) {
+      allocation.ends.push_back(label->last);
+      allocation.ranks.push_back(label->rank);
     }
     return allocation;
   }
@@ -220,8 +217,9 @@ class AllocationSearch {
   const std::size_t most_labels_;
   const double period_, longest_;
   const std::vector<int> normal_;
-  std::vector<Label> labels_;
-  std::vector<std::vector<int>> states_;
+  std::deque<Label> labels_;  // which point to one another
+  /// Where they begin, how many normal ranks they have, whether the first is the special one's.
+  std::map<std::tuple<int, int, bool>, Labels> states_;
 };
 
 }  // namespace

@@ -64,17 +64,13 @@ std::set<Counts> counts_for(const StageRoom& room, const Allocation& allocation)
   }
   if (period == 0) period = 1;
   const Counts least = least_in_flight(times, links, period);
-  std::set<Counts> found;
-  for (int more = 0; more <= kMoreInFlight; ++more) {
-    Counts counts;
-    for (int k = 0; k < stages; ++k)
-      counts.push_back(std::min(least[at(k)] + (k + 1 < stages ? more : 0), most));
-    found.insert(std::move(counts));
+  std::vector<Counts> found(kMoreInFlight + 2);
+  for (int k = 0; k < stages; ++k) {
+    for (int more = 0; more <= kMoreInFlight; ++more)
+      found[at(more)].push_back(std::min(least[at(k)] + (k + 1 < stages ? more : 0), most));
+    found.back().push_back(std::min(stages - k, most));
   }
-  Counts usual;
-  for (int k = 0; k < stages; ++k) usual.push_back(std::min(stages - k, most));
-  found.insert(std::move(usual));
-  return found;
+  return {found.begin(), found.end()};
 }
 
 /// Programs, the order of passes and the simulator's word for an allocation with these numbers in
@@ -120,23 +116,24 @@ class Layout {
     return left - taken;
   }
 
+  std::optional<Programs> alone(const StageOptions::Asked& asked, Bytes memory, How how) {
+    const auto* const found =
+        options_.fastest(asked.first, asked.last, memory, asked.in_flight, how);
+    return found != nullptr ? std::optional(Programs{found}) : std::nullopt;
+  }
+
   /// By stage; nothing if a rank has too little. `less` is what each rank is to leave free.
   std::optional<Programs> programs(const std::vector<Bytes>& less, How how) {
     Programs found(allocation_.ends.size(), nullptr);
     for (const std::vector<int>& stages : by_rank_) {
       if (stages.empty()) continue;
-      const Bytes room = memory(stages);
-      const Bytes left =
-          room == kUnlimited ? room : room - less[at(allocation_.rank(stages.front()))];
+      Bytes left = memory(stages);
+      if (left != kUnlimited) left -= less[at(allocation_.rank(stages.front()))];
       std::vector<StageOptions::Asked> asked;
       for (const int k : stages)
         asked.push_back({allocation_.first(k), allocation_.last(k), counts_[at(k)]});
-      std::optional<Programs> chosen;
-      if (stages.size() > 1)
-        chosen = options_.shared(asked, left, how);
-      else if (const auto [first, last, in_flight] = asked.front();
-               const Prepared* const one = options_.fastest(first, last, left, in_flight, how))
-        chosen = {one};
+      const auto chosen =
+          asked.size() > 1 ? options_.shared(asked, left, how) : alone(asked.front(), left, how);
       if (!chosen) return std::nullopt;
       for (std::size_t i = 0; i < stages.size(); ++i) found[at(stages[i])] = (*chosen)[i];
     }
