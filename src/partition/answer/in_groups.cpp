@@ -123,17 +123,14 @@ plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
   return lacks;
 }
 
-/// False where that changes nothing, or leaves a rank nothing.
+/// False where that leaves a rank nothing.
 bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
-  bool is_lower = false;
   for (std::size_t rank = 0; rank < by.size(); ++rank) {
     Bytes& memory = question.platform.ranks[rank].memory;
-    if (by[rank] == Bytes(0)) continue;
-    if (by[rank] >= memory) return false;
+    if (by[rank] > Bytes(0) && by[rank] >= memory) return false;
     memory -= by[rank];
-    is_lower = true;
   }
-  return is_lower;
+  return true;
 }
 
 /// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answers.h"
 #include "cut/in_flight.h"
-#include "cut/mixed_programs.h"
 #include "cut/plan_builder.h"
 #include "cut/shortage.h"
 #include "judge/judge.h"
@@ -75,33 +74,36 @@ class Pipeline {
       : question_(question), room_(question), builder_(room_) {}
 
   Answer answer() {
-    const bool open = is_open(), spread = question_.solver == kMadpipe;
-    const std::string named = open || spread ? "joint" : question_.solver;
+    const bool spread = question_.solver == kMadpipe;
+    const std::string named = open_ || spread ? "joint" : question_.solver;
     builder_.policy(named);  // throws if there is none
     if (named == "joint") fits_ = fits(room_, builder_.policy(named));
     for (const std::string other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
       const bool moves = other == "offload";
-      if (other == named || (moves && !can_copy_) || !(open || is_instant(other))) continue;
+      if (other == named || (moves && !can_copy_) || !(open_ || is_instant(other))) continue;
       consider(other, moves && room_.layers() <= kFewLayers ? kCuts : kOtherCuts);
     }
-    if (open) consider_uniform();
+    if (open_) consider_uniform();
     std::vector<Tried> others = std::exchange(tried_, {});
     consider(named, kCuts);
     std::move(others.begin(), others.end(), std::back_inserter(tried_));
     if (named == "joint") consider_in_flight();
-    if (open) consider_movers();
+    if (open_) consider_movers();
     if (named == "joint" && !spread) consider_mixed();
-    if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
+    // Without being asked for, ranks with several stages are not thought of where messages are
+    // free: more stages send more of them and look better than they are. Large questions take
+    // minutes.
+    const bool may_share =
+        question_.platform.default_link.rate > BytesPerSecond(0) && !is_large(question_);
+    if (room_.stages() > 1 && (spread || (open_ && may_share))) consider_madpipe();
     const Tried* const chosen = leading();
     if (chosen != nullptr && chosen->plan() != nullptr) return with_alternatives(*chosen);
     return lacking(question_, builder_.policy(named), named);
   }
 
  private:
-  bool is_open() const { return question_.solver == "auto"; }
-
   /// What the answer would be now: the fastest, or what was asked for.
-  const Tried* leading() const { return is_open() ? fastest(tried_) : &tried_.front(); }
+  const Tried* leading() const { return open_ ? fastest(tried_) : &tried_.front(); }
 
   const plan::Plan* fastest_plan() const {
     const Tried* const best = fastest(tried_);
@@ -233,7 +235,7 @@ class Pipeline {
       const plan::Plan* const plan = one.plan();
       if (plan != nullptr && can_be_mixed(*plan) && (best == nullptr || plan->step < best->step))
         best = plan;
-      if (!is_open()) break;
+      if (!open_) break;
     }
     if (best == nullptr) return;
     auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best);
@@ -258,7 +260,7 @@ class Pipeline {
   /// that was asked for.
   void consider_madpipe() {
     if (question_.cut || !question_.in_flight.empty()) return;
-    const auto place = is_open() ? tried_.end() : tried_.begin();
+    const auto place = open_ ? tried_.end() : tried_.begin();
     auto plan = shared_plan();
     const bool is_new = plan.has_value();
     if (const plan::Plan* const best = fastest_plan(); !plan && best != nullptr) plan = *best;
@@ -267,7 +269,7 @@ class Pipeline {
       tried_.insert(place, {.solver = kMadpipe, .answer = {}, .refused = {}});
       return;
     }
-    const bool alone = is_new && is_open() && plan::has_rank_for_each_stage(*plan);
+    const bool alone = is_new && open_ && plan::has_rank_for_each_stage(*plan);
     plan->solver = alone ? "joint" : kMadpipe;
     add_plan(place, alone ? "joint, other numbers in flight" : kMadpipe, *std::move(plan));
     if (alone) consider_mixed();
@@ -278,7 +280,7 @@ class Pipeline {
   std::optional<plan::Plan> shared_plan() {
     StagePolicy& policy = builder_.policy("joint");
     auto plan = madpipe_plan(room_, policy, joint_step_, 0);
-    if (!plan || !is_open()) return plan;
+    if (!plan || !open_) return plan;
     const plan::Plan* const best = fastest_plan();
     const double least = best != nullptr ? best->step.count() : kNever;
     const double handicap = plan::has_rank_for_each_stage(*plan) ? 0 : kGainOfSharing;
@@ -305,16 +307,10 @@ class Pipeline {
     tried_.insert(place, {.solver = label, .answer = std::move(plan), .refused = {}});
   }
 
-  /// Whether ranks with several stages are thought of without being asked for. More stages send
-  /// more messages and look better than they are where those are free; and large questions take
-  /// minutes.
-  bool thinks_of_sharing() const {
-    return question_.platform.default_link.rate > BytesPerSecond(0) && !is_large(question_);
-  }
-
   const Question& question_;
   StageRoom room_;
   PlanBuilder builder_;
+  const bool open_ = question_.solver == "auto";  // which solver
   const std::optional<Cut> fixed_ = fixed_cut(question_);
   const Cut even_ = equal_cut(room_.layers(), room_.stages());
   const bool has_cuts_ = !fixed_ && room_.stages() > 1;

@@ -145,75 +145,20 @@ std::size_t slowest_stage(const plan::Plan& plan) {
       std::max_element(plan.stages.begin(), plan.stages.end(), is_faster) - plan.stages.begin());
 }
 
-class CopiesOfJoint {
- public:
-  CopiesOfJoint(const StageRoom& room, PlanBuilder& builder, const Found& plain)
-      : room_(room), builder_(builder), plain_(plain), search_(room, builder.policy("joint")) {}
-
-  Found best(const std::vector<Cut>& cuts) {
-    for (const Cut& cut : first_cuts(cuts)) improve(cut);
-    if (!found_.plan) return {};
-    // The last stage's copies are searched.
-    const program::StageProgram& last = found_.plan->stages.back().program;
-    const bool is_quick = last.last_layer - last.first_layer < kFewLayers;
-    if (is_quick && !room_.question().cut) climb();
-    // Where copies are not worth it, recomputation that hides behind a wait may be.
-    if (const auto other = builder_.built("joint", found_.cut, How::kChosen))
-      found_.plan = builder_.mixed(*std::move(found_.plan), *other);
-    return std::move(found_);
+/// Cuts that copies begin from. They take long to plan, so only the best cut without them is looked
+/// at, and where they may spare all recomputation, the best one that keeps everything without a
+/// budget.
+std::vector<Cut> first_cuts(const Question& question, PlanBuilder& builder, std::vector<Cut> cuts) {
+  cuts.resize(std::min<std::size_t>(1, cuts.size()));
+  if (question.cut) return cuts;
+  Question rich = question;
+  for (chain::RankSpec& rank : rich.platform.ranks) rank.memory = Bytes(0);
+  const StageRoom room(rich);
+  for (Cut& cut : CutSearch(room, builder.policy("keep_all")).candidates(1)) {
+    if (std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(std::move(cut));
   }
-
- private:
-  /// Copies take long to plan, so only the best cut without them is looked at, and where copies may
-  /// spare all recomputation, the best one that keeps everything without a budget.
-  std::vector<Cut> first_cuts(std::vector<Cut> cuts) {
-    cuts.resize(std::min<std::size_t>(1, cuts.size()));
-    if (room_.question().cut) return cuts;
-    Question rich = room_.question();
-    for (chain::RankSpec& rank : rich.platform.ranks) rank.memory = Bytes(0);
-    const StageRoom room(rich);
-    for (Cut& cut : CutSearch(room, builder_.policy("keep_all")).candidates(1)) {
-      if (std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(std::move(cut));
-    }
-    return cuts;
-  }
-
-  /// Keeps the plan on that cut if it is the best so far.
-  bool improve(const Cut& cut) {
-    const Seconds least(search_.ideal_step(cut));
-    const auto is_hopeless = [&](const Found& beside) {
-      return beside.plan && least >= beside.plan->step * (1 - kGain);
-    };
-    if (is_hopeless(plain_) || is_hopeless(found_) || left_-- <= 0) return false;
-    return found_.take(builder_.built("joint", cut, How::kCopies), cut);
-  }
-
-  /// Moves a layer away from the slowest stage, to either side, while the step gets shorter.
-  void climb() {
-    for (bool better = true; better;) {
-      better = false;
-      const std::size_t slowest = slowest_stage(*found_.plan);
-      const program::StageProgram& program = found_.plan->stages[slowest].program;
-      if (program.last_layer == program.first_layer) return;
-      Cut less_at_end = found_.cut, less_at_begin = found_.cut;
-      if (slowest + 1 < found_.cut.size()) {
-        --less_at_end[slowest];
-        better = improve(less_at_end);
-      }
-      if (!better && slowest > 0) {
-        ++less_at_begin[slowest - 1];
-        better = improve(less_at_begin);
-      }
-    }
-  }
-
-  const StageRoom& room_;
-  PlanBuilder& builder_;
-  const Found& plain_;
-  CutSearch search_;
-  Found found_;
-  int left_ = kMostCuts;
-};
+  return cuts;
+}
 
 }  // namespace
 
@@ -251,7 +196,43 @@ plan::Plan PlanBuilder::mixed(plan::Plan plan, const plan::Plan& other) {
 
 Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,
                         const std::vector<Cut>& cuts) {
-  return CopiesOfJoint(room, builder, plain).best(cuts);
+  CutSearch search(room, builder.policy("joint"));
+  Found found;
+  int left = kMostCuts;
+  // Keeps the plan on that cut if it is the best so far.
+  const auto improve = [&](const Cut& cut) {
+    const Seconds least(search.ideal_step(cut));
+    const auto is_hopeless = [&](const Found& beside) {
+      return beside.plan && least >= beside.plan->step * (1 - kGain);
+    };
+    if (is_hopeless(plain) || is_hopeless(found) || left-- <= 0) return false;
+    return found.take(builder.built("joint", cut, How::kCopies), cut);
+  };
+  for (const Cut& cut : first_cuts(room.question(), builder, cuts)) improve(cut);
+  if (!found.plan) return {};
+  // The last stage's copies are searched. A layer moves away from the slowest stage, to either
+  // side, while the step gets shorter.
+  const program::StageProgram& last = found.plan->stages.back().program;
+  const bool is_quick = last.last_layer - last.first_layer < kFewLayers;
+  for (bool better = is_quick && !room.question().cut; better;) {
+    better = false;
+    const std::size_t slowest = slowest_stage(*found.plan);
+    const program::StageProgram& program = found.plan->stages[slowest].program;
+    if (program.last_layer == program.first_layer) break;
+    Cut less_at_end = found.cut, less_at_begin = found.cut;
+    if (slowest + 1 < found.cut.size()) {
+      --less_at_end[slowest];
+      better = improve(less_at_end);
+    }
+    if (!better && slowest > 0) {
+      ++less_at_begin[slowest - 1];
+      better = improve(less_at_begin);
+    }
+  }
+  // Where copies are not worth it, recomputation that hides behind a wait may be.
+  if (const auto other = builder.built("joint", found.cut, How::kChosen))
+    found.plan = builder.mixed(*std::move(found.plan), *other);
+  return found;
 }
 
 }  // namespace trireme::partition

@@ -66,4 +66,14 @@ inline constexpr int kFewLayers = 32;
 Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,
                         const std::vector<Cut>& cuts);
 
+/// Whether micro-batches in flight of a stage may keep different values: something is run twice,
+/// nothing moves, every rank has one stage of one program.
+bool can_be_mixed(const plan::Plan& plan);
+
+/// A faster plan on the cut of `plan`, with as many in flight: where a stage's memory is more than
+/// one program for all its micro-batches can use, some of them run one that keeps more. Nothing if
+/// there is none. can_be_mixed(plan) must hold.
+std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
+                                              const plan::Plan& plan);
+
 }  // namespace trireme::partition

@@ -89,9 +89,8 @@ Reach reach_of(int stages, int layers, Fits&& fits) {
   return reach;
 }
 
-/// The least extra bytes on one rank alone with which some cut fits, and on which rank; nothing if
-/// there is no such rank. It may be as large as its stage asks for between those before it and
-/// those behind it.
+/// The least extra bytes on one rank alone with which some cut fits; nothing if there is no such
+/// rank. It may be as large as its stage asks for between those before it and those behind it.
 struct OneRank {
   int rank = 0;
   Bytes more;
