@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "instances.h"
 #include "judge/judge.h"
-#include "placement/allocation.h"
+#include "placement/madpipe.h"
 #include "support/input_error.h"
 #include "support/trials.h"
 

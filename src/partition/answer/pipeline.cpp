@@ -152,7 +152,6 @@ class Pipeline {
         if (plan) plan->solver = name;
         found.take(std::move(plan), cut);
       }
-      if (!found.plan) found.cut = cut;
     }
     return found;
   }
@@ -194,7 +193,6 @@ class Pipeline {
       if (best.take(equal.plan, even_)) best_name = equal_name;
       add(concat("best uniform (", best_name, "), best cut"), best_name, best, std::nullopt);
     }
-    equal.cut = given;
     add(concat("best uniform (", equal_name, has_cuts_ ? "), equal cut" : ")"), equal_name, equal,
         given);
   }
@@ -262,14 +260,13 @@ class Pipeline {
     if (question_.cut || !question_.in_flight.empty()) return;
     const auto place = open_ ? tried_.end() : tried_.begin();
     auto plan = shared_plan();
-    const bool is_new = plan.has_value();
+    const bool alone = plan && open_ && plan::has_rank_for_each_stage(*plan);
     if (const plan::Plan* const best = fastest_plan(); !plan && best != nullptr) plan = *best;
     if (!plan) {
       without_plan_[kMadpipe] = {"joint", std::nullopt};
       tried_.insert(place, {.solver = kMadpipe, .answer = {}, .refused = {}});
       return;
     }
-    const bool alone = is_new && open_ && plan::has_rank_for_each_stage(*plan);
     plan->solver = alone ? "joint" : kMadpipe;
     add_plan(place, alone ? "joint, other numbers in flight" : kMadpipe, *std::move(plan));
     if (alone) consider_mixed();

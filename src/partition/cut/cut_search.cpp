@@ -119,7 +119,13 @@ std::vector<Cut> CutSearch::cuts_for_periods() {
   const std::optional<Cut> shortest = least_period();
   if (!shortest) return cuts;
   cuts.push_back(*shortest);
-  const double period = period_of(*shortest) * (1 + kGain);
+  double period = 0;
+  for (int k = 0; k < room_.stages(); ++k) {
+    const int last = (*shortest)[at(k)];
+    const double out = k + 1 < room_.stages() ? room_.transfer(k, last) : 0;
+    period = std::max({period, time(k, first_of(*shortest, k), last), out});
+  }
+  period *= 1 + kGain;
   const Cut thrifty = least_sum(period).value_or(*shortest);
   cuts.push_back(thrifty);
   double work = 0, sum = 0;
@@ -219,15 +225,6 @@ std::optional<Cut> CutSearch::best(Goal goal, double period) {
     return sums ? before + taken + extra : std::max({before, taken, out});
   };
   return least_cut(window_, kNever, value);
-}
-
-double CutSearch::period_of(const Cut& cut) {
-  double period = 0;
-  for (int k = 0; k < room_.stages(); ++k) {
-    period = std::max(period, time(k, first_of(cut, k), cut[at(k)]));
-    if (k + 1 < room_.stages()) period = std::max(period, room_.transfer(k, cut[at(k)]));
-  }
-  return period;
 }
 
 std::vector<Cut> CutSearch::all_cuts() const {

@@ -50,7 +50,6 @@ class CutSearch {
   std::optional<Cut> best(Goal goal, double period);
   /// The best of them by timeline, best first; those that do not fit are left out.
   std::vector<Cut> ranked(std::vector<Cut> cuts, int most, bool hidden);
-  double period_of(const Cut& cut);
   std::vector<Cut> all_cuts() const;
   std::vector<Cut> cuts_for_periods();
   /// Moves the ends of one stage, or of neighbouring ones together, while that helps.

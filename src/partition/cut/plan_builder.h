@@ -20,7 +20,7 @@ namespace trireme::partition {
 /// The best plan so far, and on which cut.
 struct Found {
   std::optional<plan::Plan> plan;
-  Cut cut;  ///< of the plan; of the last one tried if there is none
+  Cut cut;
 
   /// Keeps the faster plan; whether that is `other`.
   bool take(std::optional<plan::Plan> other, const Cut& from) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocation.h"
-
 #include "cut/in_flight.h"
+#include "madpipe.h"
 
 #include <algorithm>
 #include <deque>

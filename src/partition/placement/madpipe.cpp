@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "madpipe.h"
 
-#include "allocation.h"
 #include "cut/in_flight.h"
 #include "judge/tighten.h"
 #include "stage/recompute_early.h"
@@ -257,14 +256,15 @@ class Madpipe {
     std::set<Allocation> found;
     const std::vector<int> specials = special_ranks(room_.question().platform, room_.stages());
     const double count = count_allocations(room_.layers(), room_.stages());
+    const bool are_few = count * static_cast<double>(specials.size()) <= kAll;
     for (const int special : specials) {
-      if (count * static_cast<double>(specials.size()) > kAll) {
+      if (!are_few) {
         search(special, kLabels, found);
         if (room_.layers() * room_.stages() <= kFewPlaces) search(special, kMoreLabels, found);
         continue;
       }
-      for (Allocation& allocation : every_allocation(room_.layers(), room_.stages(), special))
-        found.insert(std::move(allocation));
+      const auto every = every_allocation(room_.layers(), room_.stages(), special);
+      found.insert(every.begin(), every.end());
     }
     return found;
   }
