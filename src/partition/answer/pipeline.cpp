@@ -36,14 +36,13 @@ constexpr double kGainOfSharing = 0.02;
 
 /// Too slow to be asked about every stage that a cut could make.
 bool is_costly(const std::string& name) {
-  const std::optional<solve::Traits> traits = solve::traits_of(name);
-  return traits && traits->growth > solve::Growth::kLength && !has_policy_of_its_own(name);
+  const solve::Traits traits = solve::traits_of(name).value_or(solve::Traits{});
+  return traits.growth > solve::Growth::kLength && !has_policy_of_its_own(name);
 }
 
 /// Whether the policy is asked with the ranks' links: always, never, or both.
 bool always_copies(const std::string& name) {
-  const std::optional<solve::Traits> traits = solve::traits_of(name);
-  return traits && traits->moves;
+  return solve::traits_of(name).value_or(solve::Traits{}).moves;
 }
 
 bool is_instant(const std::string& name) {
@@ -186,7 +185,7 @@ class Pipeline {
       if (equal.take(builder_.built(name, given, How::kPlain), given)) equal_name = name;
     }
     if (has_cuts_) {
-      for (const std::string& name : hopeful_uniform_policies()) {
+      for (const auto& [step, name] : hopeful_uniform_policies()) {
         const Found found = best_of(name, cuts_for(name, kOtherCuts));
         if (best.take(found.plan, found.cut)) best_name = name;
       }
@@ -200,7 +199,7 @@ class Pipeline {
   /// Those of them that fit, in the order of their steps on the cut with the least period or the
   /// equal one, whichever is faster; where there are few cuts all, as these are looked at for every
   /// size. Their very best cuts are not looked for here.
-  std::vector<std::string> hopeful_uniform_policies() {
+  std::vector<std::pair<double, std::string>> hopeful_uniform_policies() {
     std::vector<std::pair<double, std::string>> ranked;
     for (std::string& name : fits_ ? uniform_policies(room_) : std::vector<std::string>()) {
       CutSearch search(room_, builder_.policy(name));
@@ -211,9 +210,7 @@ class Pipeline {
     std::stable_sort(ranked.begin(), ranked.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     if (room_.layers() > kFewLayers) ranked.resize(std::min(ranked.size(), kSizes));
-    std::vector<std::string> names;
-    for (auto& [step, name] : ranked) names.push_back(std::move(name));
-    return names;
+    return ranked;
   }
 
   /// The best plan's cut with as many in flight as its stages need, where that is faster.
@@ -223,7 +220,7 @@ class Pipeline {
     auto plan = with_fewer_in_flight(room_, builder_, usual, fits_);
     if (!plan || (usual != nullptr && usual->step <= plan->step * (1 + kGain))) return;
     joint_step_ = std::min(joint_step_, plan->step.count());
-    add_plan(tried_.begin(), "joint, fewer in flight", *std::move(plan));
+    add_tried(tried_.begin(), "joint, fewer in flight", *std::move(plan));
   }
 
   /// The best plan with several programs per stage, where that is faster.
@@ -239,7 +236,7 @@ class Pipeline {
     auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best);
     if (!plan) return;
     plan->solver = "joint";
-    add_plan(tried_.begin(), "joint, mixed programs", *std::move(plan));
+    add_tried(tried_.begin(), "joint, mixed programs", *std::move(plan));
   }
 
   /// Solvers that move and run again at once, which take long; where there is something to gain.
@@ -264,11 +261,10 @@ class Pipeline {
     if (const plan::Plan* const best = fastest_plan(); !plan && best != nullptr) plan = *best;
     if (!plan) {
       without_plan_[kMadpipe] = {"joint", std::nullopt};
-      tried_.insert(place, {.solver = kMadpipe, .answer = {}, .refused = {}});
-      return;
+      return add_tried(place, kMadpipe, {});
     }
     plan->solver = alone ? "joint" : kMadpipe;
-    add_plan(place, alone ? "joint, other numbers in flight" : kMadpipe, *std::move(plan));
+    add_tried(place, alone ? "joint, other numbers in flight" : kMadpipe, *std::move(plan));
     if (alone) consider_mixed();
   }
 
@@ -290,18 +286,17 @@ class Pipeline {
            const std::optional<Cut>& only) {
     if (!found.plan) {
       without_plan_[label] = {policy, only};
-      tried_.push_back({.solver = label, .answer = {}, .refused = {}});
-      return;
+      return add_tried(tried_.end(), label, {});
     }
     if (policy == "joint" || is_instant(policy))
       joint_step_ = std::min(joint_step_, found.plan->step.count());
     good_cuts_.insert(found.cut);
-    add_plan(tried_.end(), label, *found.plan);
+    add_tried(tried_.end(), label, *found.plan);
   }
 
-  void add_plan(std::vector<Tried>::const_iterator place, const std::string& label,
-                plan::Plan plan) {
-    tried_.insert(place, {.solver = label, .answer = std::move(plan), .refused = {}});
+  void add_tried(std::vector<Tried>::const_iterator place, const std::string& label,
+                 decltype(Tried::answer) answer) {
+    tried_.insert(place, {.solver = label, .answer = std::move(answer), .refused = {}});
   }
 
   const Question& question_;

@@ -16,12 +16,6 @@ constexpr double kMostPasses = 1e8;
 /// Neighbouring ends that move together.
 constexpr int kMostTogether = 4;
 
-double number_of_cuts(int layers, int stages) {
-  double number = 1;
-  for (int k = 1; k < stages; ++k) number *= static_cast<double>(layers - k) / k;
-  return number;
-}
-
 }  // namespace
 
 CutSearch::CutSearch(const StageRoom& room, StagePolicy& policy, bool copies)
@@ -73,7 +67,7 @@ std::optional<Cut> CutSearch::least_sum(double period) {
 }
 
 std::vector<Cut> CutSearch::candidates(int most) {
-  const bool few = number_of_cuts(room_.layers(), room_.stages()) <= kFewCuts;
+  const bool few = choose(room_.layers() - 1, room_.stages() - 1) <= kFewCuts;
   const std::vector<Cut> cuts = few ? all_cuts() : cuts_for_periods();
   std::vector<Cut> chosen;
   for (const bool hidden : {false, true}) {

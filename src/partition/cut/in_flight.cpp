@@ -33,6 +33,22 @@ int larger(int size) {
   return size + size / 3 + 1;
 }
 
+/// Whether numbers in flight other than the schedule's may be tried.
+bool may_have_fewer_in_flight(const Question& question) {
+  return question.schedule == "1f1b" && question.in_flight.empty();
+}
+
+/// The same question where, from the last on, every `size` neighbouring stages share a number in
+/// flight, one more than those behind them: what 1F1B* needs where a period has time for `size`
+/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
+Question with_shared_counts(const Question& question, int size) {
+  Question fewer = question;
+  fewer.in_flight.clear();
+  for (int k = 0; k < question.stages; ++k)
+    fewer.in_flight.push_back((question.stages - k - 1) / size + 1);
+  return fewer;
+}
+
 /// What 1F1B* says for the period of this plan, at most what the schedule has.
 std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
   std::vector<double> stages, links;
@@ -164,16 +180,9 @@ int begun_within(double seconds, double period) {
   return static_cast<int>(std::max(1.0, periods(seconds, period)));
 }
 
-bool may_have_fewer_in_flight(const Question& question) {
-  return question.schedule == "1f1b" && question.in_flight.empty();
-}
-
-Question with_shared_counts(const Question& question, int size) {
-  Question fewer = question;
-  fewer.in_flight.clear();
-  for (int k = 0; k < question.stages; ++k)
-    fewer.in_flight.push_back((question.stages - k - 1) / size + 1);
-  return fewer;
+Question with_fewest_in_flight(const Question& question) {
+  const bool may_be_fewer = may_have_fewer_in_flight(question);
+  return may_be_fewer ? with_shared_counts(question, question.stages) : question;
 }
 
 std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, PlanBuilder& builder,

@@ -25,13 +25,8 @@ double seconds_in_flight(double seconds, double taken, double period);
 /// How many micro-batches begin within so many seconds.
 int begun_within(double seconds, double period);
 
-/// Whether numbers in flight other than the schedule's may be tried.
-bool may_have_fewer_in_flight(const Question& question);
-
-/// The same question where, from the last on, every `size` neighbouring stages share a number in
-/// flight, one more than those behind them: what 1F1B* needs where a period has time for `size`
-/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
-Question with_shared_counts(const Question& question, int size);
+/// The same question with as few in flight as may be tried: one, unless it says how many.
+Question with_fewest_in_flight(const Question& question);
 
 /// A plan with other numbers in flight than the schedule's; nothing if there is none, or if the
 /// question says how many. Where some cut fits with the schedule's (`fits`), one that is faster

@@ -20,6 +20,13 @@ inline int first_of(const Cut& cut, int stage) {
   return stage == 0 ? 1 : cut[at(stage - 1)] + 1;
 }
 
+/// In how many ways some can be chosen, as a cut's ends among a chain's layers.
+inline double choose(int from, int count) {
+  double ways = 1;
+  for (int i = 0; i < count; ++i) ways *= static_cast<double>(from - i) / (i + 1);
+  return ways;
+}
+
 /// With which layers a stage may end at the earliest and at the latest, by stage.
 struct Ends {
   std::vector<int> least, most;

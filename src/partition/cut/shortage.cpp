@@ -109,8 +109,7 @@ std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& pol
     const Bytes sure = needs.fixed(k, first, last) - needs.budget(k);
     if (best && sure >= best->more) return;
     const Bytes bytes = needs.bytes(k, first, last), more = bytes - needs.budget(k);
-    const bool too_long = bytes >= kUnlimited;
-    if (!too_long && (!best || more < best->more)) best = OneRank{k, more};
+    if (bytes < kUnlimited && (!best || more < best->more)) best = OneRank{k, more};
   };
   for (int k = 0; k < stages; ++k) {
     for (int first = k + 1; first <= layers; ++first) {
@@ -189,8 +188,7 @@ std::optional<Cut> fitting_cut(const StageRoom& room, StagePolicy& policy) {
 }
 
 plan::Infeasible lacking(const Question& question, StagePolicy& policy, const std::string& name) {
-  const bool fewer = name == "joint" && may_have_fewer_in_flight(question);
-  const Question leanest = fewer ? with_shared_counts(question, question.stages) : question;
+  const Question leanest = name == "joint" ? with_fewest_in_flight(question) : question;
   const StageRoom room(leanest);
   plan::Infeasible infeasible = shortage(room, policy, fixed_cut(question));
   if (infeasible.needed >= kUnlimited)

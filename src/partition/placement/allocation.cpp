@@ -16,12 +16,6 @@ namespace {
 /// Sums of the same times in another order differ by less.
 constexpr double kSame = 1 + 1e-9;
 
-double choose(int from, int count) {
-  double ways = 1;
-  for (int i = 0; i < count; ++i) ways *= static_cast<double>(from - i) / (i + 1);
-  return ways;
-}
-
 /// The ranks but one, `special`: in the order in which they get one stage each.
 std::vector<int> normal_ranks(int ranks, int special) {
   std::vector<int> normal(at(ranks));
@@ -253,7 +247,7 @@ std::vector<Allocation> every_allocation(int layers, int ranks, int special) {
   std::vector<Allocation> found;
   // With so many normal stages and perhaps special ones so far, by all that can become whole.
   const std::function<void(int, bool)> extend = [&](int normals, bool has_special) {
-    const int begin = grown.ends.empty() ? 1 : grown.ends.back() + 1;
+    const int begin = grown.first(grown.stages());
     if (begin > layers) return found.push_back(grown);
     const bool may_be_special = grown.ranks.empty() || grown.ranks.back() != special;
     for (const bool is_special : {false, true}) {

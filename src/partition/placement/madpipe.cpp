@@ -91,8 +91,8 @@ class Layout {
   /// Within every budget by the simulator; nothing if that cannot be had.
   std::optional<plan::Plan> built() {
     std::vector<Bytes> less(at(room_.stages()));
-    const auto make = [&](const std::vector<Bytes>& now_less) { return judge(now_less); };
-    auto found = tightened(room_.question(), kTightenings, less, make);
+    auto found = tightened(room_.question(), kTightenings, less,
+                           [&](const std::vector<Bytes>& now_less) { return judge(now_less); });
     if (!found) return std::nullopt;
     return hidden(loosened(*std::move(found), std::move(less)));
   }
