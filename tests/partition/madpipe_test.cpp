@@ -1,8 +1,9 @@
 // One rank with several stages: against closed forms, every allocation, and the simulator's word.
 // SPDX-License-Identifier: Apache-2.0
+#include "placement/madpipe.h"
+
 #include "instances.h"
 #include "judge/judge.h"
-#include "placement/madpipe.h"
 #include "support/input_error.h"
 #include "support/trials.h"
 

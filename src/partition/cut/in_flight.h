@@ -25,7 +25,7 @@ double seconds_in_flight(double seconds, double taken, double period);
 /// How many micro-batches begin within so many seconds.
 int begun_within(double seconds, double period);
 
-/// The same question with as few in flight as may be tried: one, unless it says how many.
+/// The same question with as few in flight as may be tried: one, unless it or GPipe says how many.
 Question with_fewest_in_flight(const Question& question);
 
 /// A plan with other numbers in flight than the schedule's; nothing if there is none, or if the
