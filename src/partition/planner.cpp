@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/planner.h"
 
-#include "answer/one_stage.h"
-#include "answer/pipeline.h"
+#include "answer/answers.h"
 #include "axes/solvers.h"
 #include "search/search.h"
 #include "stage/solver_store.h"

@@ -1,7 +1,6 @@
 // Memory that streamed weights do not hold where values hold the most.
 // SPDX-License-Identifier: Apache-2.0
-#include "answer/one_stage.h"
-#include "answer/pipeline.h"
+#include "answer/answers.h"
 #include "judge/judge.h"
 #include "partition/planned.h"
 #include "partition/weighed.h"

@@ -1,10 +1,9 @@
 // One rank with several stages: against closed forms, every allocation, and the simulator's word.
 // SPDX-License-Identifier: Apache-2.0
+#include "placement/madpipe.h"
+
 #include "instances.h"
 #include "judge/judge.h"
-#include "placement/allocation.h"
-#include "placement/allocation_search.h"
-#include "placement/shared_plans.h"
 #include "support/input_error.h"
 #include "support/trials.h"
 
@@ -173,11 +172,11 @@ double least_of_all(const Question& question) {
           question.platform.link(allocation.rank(k), allocation.rank(k + 1));
       times.message.push_back(link.time(question.chain.output(allocation.last(k))).count());
     }
-    std::function<void(Counts)> extend = [&](const Counts& counts) {
+    std::function<void(std::vector<int>)> extend = [&](const std::vector<int>& counts) {
       if (counts.size() < allocation.ends.size()) {
         const int most = counts.empty() ? question.micro_batches : counts.back();
         for (int count = 1; count <= most; ++count) {
-          Counts longer = counts;
+          std::vector<int> longer = counts;
           longer.push_back(count);
           extend(longer);
         }
@@ -316,19 +315,19 @@ TEST(AllocationSearch, FindsTheLeastPeriodOfAllAllocations) {
     question.platform.overrides.clear();
     const StageRoom room(question);
     const auto policy = policy_named(question, "joint");
-    SharedPlans plans(room, *policy);
+    StageOptions options(room, *policy, 6);
     const int special = between(random, 0, question.stages - 1);
     double least = kNever;
     for (const Allocation& one :
          every_allocation(question.chain.length(), question.stages, special))
       least = std::min(least, heaviest(room, one));
-    AllocationSearch search(plans, special, /*most_labels=*/12);
 
-    const std::vector<Allocation> found = search.within(least);
+    const std::vector<Allocation> found =
+        allocations_within(room, options, special, /*most_labels=*/12, least);
 
     ASSERT_FALSE(found.empty()) << i;
     for (const Allocation& one : found) EXPECT_LE(heaviest(room, one), least * (1 + 1e-6)) << i;
-    EXPECT_TRUE(search.within(least * (1 - 1e-6)).empty()) << i;
+    EXPECT_TRUE(allocations_within(room, options, special, least * (1 - 1e-6)).empty()) << i;
   }
 }
 

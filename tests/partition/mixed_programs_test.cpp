@@ -1,7 +1,6 @@
 // Several programs per stage.
 // SPDX-License-Identifier: Apache-2.0
-#include "cut/mixed_programs.h"
-
+#include "cut/plan_builder.h"
 #include "partition/planned.h"
 #include "support/trials.h"
 

@@ -1,6 +1,11 @@
+// Micro-batches in groups, on ranks that stream weights: what comes for a use of a layer then comes
+// once for a group, while what a micro-batch keeps between layers is kept for all of it.
+//
+// To the solvers a group is one large micro-batch of another chain, in which outputs weigh and
+// layers take so many times as much, and what is there for a moment as much as before. Plans are
+// carried over to the micro-batches as they run, and judged by the simulator as such.
 // SPDX-License-Identifier: Apache-2.0
-#include "in_groups.h"
-
+#include "answers.h"
 #include "judge/judge.h"
 #include "values/at_once.h"
 
@@ -23,6 +28,7 @@ enum class Kept { kInputs, kTapes };
 
 /// Plans that are asked for when one is over its budget as it runs.
 constexpr int kTries = 3;
+
 Bytes times(int group, Bytes bytes) {
   return Bytes(group * bytes.count());
 }
@@ -90,8 +96,7 @@ std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan
   const simulate::Setting setting = setting_of(question, plan);
   std::vector<Bytes> most(question.platform.ranks.size());
   for (const program::Program& program : {plan::compile(plan), validation_of(plan)}) {
-    const simulate::Simulation simulation =
-        simulate::simulate(program, setting, simulate::Detail::kFigures);
+    const auto simulation = simulate::simulate(program, setting, simulate::Detail::kFigures);
     if (simulation.fault) return std::nullopt;
     const std::vector<Bytes> over = excess(question, simulation);
     for (std::size_t rank = 0; rank < over.size(); ++rank)
@@ -118,17 +123,14 @@ plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
   return lacks;
 }
 
-/// False where that changes nothing, or leaves a rank nothing.
+/// False where that leaves a rank nothing.
 bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
-  bool is_lower = false;
   for (std::size_t rank = 0; rank < by.size(); ++rank) {
     Bytes& memory = question.platform.ranks[rank].memory;
-    if (by[rank] == Bytes(0)) continue;
-    if (by[rank] >= memory) return false;
+    if (by[rank] > Bytes(0) && by[rank] >= memory) return false;
     memory -= by[rank];
-    is_lower = true;
   }
-  return is_lower;
+  return true;
 }
 
 /// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
@@ -186,10 +188,10 @@ plan::Infeasible none_runs(const Question& question) {
 
 Answer plan_in_groups(const Question& question, const Planner& plan) {
   ensure(question.group.value() > 1, "a group is more than one micro-batch");
-  const auto ask = [&](Kept kept) { return plan_that_keeps(kept, question, plan); };
   std::array<std::optional<Answer>, 2> answers;
-  each_at_once(answers.size(),
-               [&](std::size_t k) { answers[k] = ask(k == 0 ? Kept::kInputs : Kept::kTapes); });
+  each_at_once(answers.size(), [&](std::size_t k) {
+    answers[k] = plan_that_keeps(k == 0 ? Kept::kInputs : Kept::kTapes, question, plan);
+  });
   const auto* const late = answers[0] ? std::get_if<plan::Plan>(&*answers[0]) : nullptr;
   if (!answers[1] && late != nullptr) answers[1] = that_keep_tapes_on(*late, question, plan);
   std::optional<plan::Plan> fastest;

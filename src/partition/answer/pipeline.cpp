@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline.h"
-
-#include "cut/advice.h"
-#include "cut/cut_search.h"
-#include "cut/fewer_in_flight.h"
-#include "cut/found.h"
-#include "cut/joint_copies.h"
-#include "cut/mixed_programs.h"
+#include "answers.h"
+#include "cut/in_flight.h"
 #include "cut/plan_builder.h"
 #include "cut/shortage.h"
-#include "cut/uniform_sizes.h"
 #include "judge/judge.h"
 #include "placement/madpipe.h"
-#include "stage/stage_policy.h"
-#include "stage/stage_room.h"
 #include "values/effort.h"
 
 #include "trireme/core/text.h"
@@ -21,12 +12,13 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <set>
 #include <utility>
 
 namespace trireme::partition {
 namespace {
+
+using How = PlanBuilder::How;
 
 /// Cuts that are simulated per policy: of the one that is asked for, and of the others.
 constexpr int kCuts = 12;
@@ -34,57 +26,294 @@ constexpr int kOtherCuts = 3;
 /// Uniform policies that are looked at closely, and the one that is named where none fits.
 constexpr std::size_t kSizes = 2;
 constexpr const char* kUniform = "uniform 2";
+/// Sizes of theirs up to which all are tried; beyond, each is about a fifth larger than the one
+/// before it.
+constexpr int kEvery = 8;
 constexpr const char* kMadpipe = "madpipe";
 /// Least gain of several stages on a rank, relative: they wait for one another wherever times are
 /// not what was measured, more than the simulator knows.
 constexpr double kGainOfSharing = 0.02;
 
+/// Too slow to be asked about every stage that a cut could make.
+bool is_costly(const std::string& name) {
+  const solve::Traits traits = solve::traits_of(name).value_or(solve::Traits{});
+  return traits.growth > solve::Growth::kLength && !has_policy_of_its_own(name);
+}
+
+/// Whether the policy is asked with the ranks' links: always, never, or both.
+bool always_copies(const std::string& name) {
+  return solve::traits_of(name).value_or(solve::Traits{}).moves;
+}
+
+bool is_instant(const std::string& name) {
+  return name == "keep_all" || name == "recompute_all";
+}
+
+bool is_faster(const Found& one, const Found& other) {
+  return one.plan && (!other.plan || one.plan->step < other.plan->step);
+}
+
+/// All "uniform N" and "block N" that differ on stages of this pipeline's lengths: one may well be
+/// twice as long as the mean, hardly longer.
+std::vector<std::string> uniform_policies(const StageRoom& room) {
+  const int longest = std::min(room.layers(), 2 * (room.layers() / room.stages() + 1));
+  std::vector<std::string> names;
+  for (int size = 1; size < longest; size += size < kEvery ? 1 : size / 5 + 1) {
+    // One layer at a time is recompute_all.
+    if (size > 1) names.push_back(concat("uniform ", size));
+    names.push_back(concat("block ", size));
+  }
+  if (names.empty()) names.push_back(kUniform);
+  return names;
+}
+
 class Pipeline {
  public:
-  using How = PlanBuilder::How;
   explicit Pipeline(const Question& question)
       : question_(question), room_(question), builder_(room_) {}
-  Answer answer();
+
+  Answer answer() {
+    const bool spread = question_.solver == kMadpipe;
+    const std::string named = open_ || spread ? "joint" : question_.solver;
+    builder_.policy(named);  // throws if there is none
+    if (named == "joint") fits_ = fits(room_, builder_.policy(named));
+    for (const std::string other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
+      const bool moves = other == "offload";
+      if (other == named || (moves && !can_copy_) || !(open_ || is_instant(other))) continue;
+      consider(other, moves && room_.layers() <= kFewLayers ? kCuts : kOtherCuts);
+    }
+    if (open_) consider_uniform();
+    std::vector<Tried> others = std::exchange(tried_, {});
+    consider(named, kCuts);
+    std::move(others.begin(), others.end(), std::back_inserter(tried_));
+    if (named == "joint") consider_in_flight();
+    if (open_) consider_movers();
+    if (named == "joint" && !spread) consider_mixed();
+    // Without being asked for, ranks with several stages are not thought of where messages are
+    // free: more stages send more of them and look better than they are. Large questions take
+    // minutes.
+    const bool may_share =
+        question_.platform.default_link.rate > BytesPerSecond(0) && !is_large(question_);
+    if (room_.stages() > 1 && (spread || (open_ && may_share))) consider_madpipe();
+    const Tried* const chosen = leading();
+    if (chosen != nullptr && chosen->plan() != nullptr) return with_alternatives(*chosen);
+    return lacking(question_, builder_.policy(named), named);
+  }
 
  private:
+  /// What the answer would be now: the fastest, or what was asked for.
+  const Tried* leading() const { return open_ ? fastest(tried_) : &tried_.front(); }
+
+  const plan::Plan* fastest_plan() const {
+    const Tried* const best = fastest(tried_);
+    return best != nullptr ? best->plan() : nullptr;
+  }
+
+  plan::Plan with_alternatives(const Tried& chosen) {
+    plan::Plan plan = *chosen.plan();
+    require_valid(question_, plan);
+    for (Tried& tried : tried_) {
+      if (tried.plan() != nullptr) continue;
+      const Lacking& lacking = without_plan_.at(tried.solver);
+      tried.answer = shortage(room_, builder_.policy(lacking.policy), lacking.cut);
+    }
+    plan.alternatives = alternatives(tried_, chosen);
+    return plan;
+  }
+
   /// Cuts for a policy, best first.
-  std::vector<Cut> cuts_for(const std::string& name, int most);
+  std::vector<Cut> cuts_for(const std::string& name, int most) {
+    if (fixed_) return {*fixed_};
+    if (!fits_ && !always_copies(name)) return {};
+    StagePolicy& policy = builder_.policy(is_costly(name) ? "joint" : name);
+    std::vector<Cut> cuts = CutSearch(room_, policy, name == "offload").candidates(most);
+    const std::set<Cut> known(cuts.begin(), cuts.end());
+    // The policies before this one keep their cuts only as far as they were good for them.
+    if (most == kCuts) {
+      for (const Cut& cut : good_cuts_)
+        if (!known.contains(cut)) cuts.push_back(cut);
+    }
+    return cuts;
+  }
+
+  /// The fastest plan on one of these cuts.
+  Found best_of(const std::string& name, const std::vector<Cut>& cuts) {
+    Found found;
+    const bool copies = can_copy_ && always_copies(name);
+    for (const Cut& cut : cuts) {
+      if (copies) found.take(builder_.built(name, cut, How::kCopies), cut);
+      // Copies may overflow where the leanest program without them does not.
+      if (!copies || !found.plan) found.take(builder_.built(name, cut, How::kPlain), cut);
+      if (name == "joint") found.take(builder_.built(name, cut, How::kChosen), cut);
+      if (name == "joint" && room_.layers() <= kFewLayers) {
+        // Of programs that take equally long, those that keep inputs may hide more.
+        auto plan = builder_.built("rotor", cut, How::kChosen);
+        if (plan) plan->solver = name;
+        found.take(std::move(plan), cut);
+      }
+    }
+    return found;
+  }
+
   /// Looks at a policy with its best cut, and with the equal one if the cut is free. One stage has
   /// one cut, which no label names.
-  void consider(const std::string& name, int most);
+  void consider(const std::string& name, int most) {
+    const std::vector<Cut> cuts = cuts_for(name, most);
+    Found best = best_of(name, cuts), copied;
+    if (!best.plan && !fixed_ && is_costly(name)) {
+      // The cuts were joint's. That which this policy itself needs least for may do.
+      if (const auto own = fitting_cut(room_, builder_.policy(name))) best = best_of(name, {*own});
+    }
+    if (name == "joint" && can_copy_) copied = joint_with_copies(room_, builder_, best, cuts);
+    const bool copies_help = is_faster(copied, best);
+    const std::string label = has_cuts_ ? name + ", best cut" : name;
+    if (copies_help) add(label, name, copied, fixed_);
+    add(copies_help ? "joint without copies" : label, name, best, fixed_);
+    if (fixed_) return;
+    const Found even = best_of(name, {even_});
+    // The best cut may be the equal one; then it is the best of both.
+    if (is_faster(even, best)) tried_.back().answer = *even.plan;
+    if (has_cuts_) add(name + ", equal cut", name, even, even_);
+  }
+
   /// The same with the best of all uniform policies, for each of the two cuts.
-  void consider_uniform();
-  /// The fastest plan on one of these cuts.
-  Found best_of(const std::string& name, const std::vector<Cut>& cuts);
+  void consider_uniform() {
+    const Cut given = fixed_.value_or(even_);
+    Found best, equal;
+    std::string best_name = kUniform, equal_name = kUniform;
+    for (const std::string& name : uniform_policies(room_)) {
+      if (equal.take(builder_.built(name, given, How::kPlain), given)) equal_name = name;
+    }
+    if (has_cuts_) {
+      for (const auto& [step, name] : hopeful_uniform_policies()) {
+        const Found found = best_of(name, cuts_for(name, kOtherCuts));
+        if (best.take(found.plan, found.cut)) best_name = name;
+      }
+      if (best.take(equal.plan, even_)) best_name = equal_name;
+      add(concat("best uniform (", best_name, "), best cut"), best_name, best, std::nullopt);
+    }
+    add(concat("best uniform (", equal_name, has_cuts_ ? "), equal cut" : ")"), equal_name, equal,
+        given);
+  }
+
+  /// Those of them that fit, in the order of their steps on the cut with the least period or the
+  /// equal one, whichever is faster; where there are few cuts all, as these are looked at for every
+  /// size. Their very best cuts are not looked for here.
+  std::vector<std::pair<double, std::string>> hopeful_uniform_policies() {
+    std::vector<std::pair<double, std::string>> ranked;
+    for (std::string& name : fits_ ? uniform_policies(room_) : std::vector<std::string>()) {
+      CutSearch search(room_, builder_.policy(name));
+      double step = search.step(even_, false);
+      if (const auto cut = search.least_period()) step = std::min(step, search.step(*cut, false));
+      if (step < kNever) ranked.emplace_back(step, std::move(name));
+    }
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (room_.layers() > kFewLayers) ranked.resize(std::min(ranked.size(), kSizes));
+    return ranked;
+  }
+
   /// The best plan's cut with as many in flight as its stages need, where that is faster.
-  void consider_in_flight();
+  void consider_in_flight() {
+    const Tried* const best = leading();
+    const plan::Plan* const usual = best != nullptr ? best->plan() : nullptr;
+    auto plan = with_fewer_in_flight(room_, builder_, usual, fits_);
+    if (!plan || (usual != nullptr && usual->step <= plan->step * (1 + kGain))) return;
+    joint_step_ = std::min(joint_step_, plan->step.count());
+    add_tried(tried_.begin(), "joint, fewer in flight", *std::move(plan));
+  }
+
   /// The best plan with several programs per stage, where that is faster.
-  void consider_mixed();
+  void consider_mixed() {
+    const plan::Plan* best = nullptr;
+    for (const Tried& one : tried_) {
+      const plan::Plan* const plan = one.plan();
+      if (plan != nullptr && can_be_mixed(*plan) && (best == nullptr || plan->step < best->step))
+        best = plan;
+      if (!open_) break;
+    }
+    if (best == nullptr) return;
+    auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best);
+    if (!plan) return;
+    plan->solver = "joint";
+    add_tried(tried_.begin(), "joint, mixed programs", *std::move(plan));
+  }
+
   /// Solvers that move and run again at once, which take long; where there is something to gain.
-  void consider_movers();
-  /// One rank with several stages, where that is enough faster than the best so far.
-  void consider_madpipe();
+  void consider_movers() {
+    if (!can_copy_ || room_.layers() > kFewLayers) return;
+    for (const char* const name : {"capuchin", "pofo"}) {
+      const plan::Plan* const best = fastest_plan();
+      if (best != nullptr && keeps_everything(*best)) return;
+      consider(name, kCuts);
+    }
+  }
+
+  /// One rank with several stages, where that is enough faster than the best so far. What
+  /// contiguous stages can do, it can too: their plan stands in where nothing faster is found.
+  /// Where it only has other numbers in flight than the schedule, it is not called madpipe unless
+  /// that was asked for.
+  void consider_madpipe() {
+    if (question_.cut || !question_.in_flight.empty()) return;
+    const auto place = open_ ? tried_.end() : tried_.begin();
+    auto plan = shared_plan();
+    const bool alone = plan && open_ && plan::has_rank_for_each_stage(*plan);
+    if (const plan::Plan* const best = fastest_plan(); !plan && best != nullptr) plan = *best;
+    if (!plan) {
+      without_plan_[kMadpipe] = {"joint", std::nullopt};
+      return add_tried(place, kMadpipe, {});
+    }
+    plan->solver = alone ? "joint" : kMadpipe;
+    add_tried(place, alone ? "joint, other numbers in flight" : kMadpipe, *std::move(plan));
+    if (alone) consider_mixed();
+  }
+
   /// The same from scratch, faster than the best of `joint` and what takes no time: what is found
   /// depends on what it has to be faster than, and shall be what is found by that name.
-  std::optional<plan::Plan> shared_plan();
-  void add(const std::string& label, const std::string& name, const Found& found);
-  bool can_copy() const;
-  /// Whether ranks with several stages are thought of without being asked for. More stages send
-  /// more messages and look better than they are where those are free; and large questions take
-  /// minutes.
-  bool thinks_of_sharing() const;
-  /// For `tried_`, what is lacking where a policy found nothing: counted once a plan needs it.
-  void add_without_plan(const std::string& label, const std::string& name,
-                        const std::optional<Cut>& cut);
-  plan::Plan with_alternatives(const Tried& chosen);
+  std::optional<plan::Plan> shared_plan() {
+    StagePolicy& policy = builder_.policy("joint");
+    auto plan = madpipe_plan(room_, policy, joint_step_, 0);
+    if (!plan || !open_) return plan;
+    const plan::Plan* const best = fastest_plan();
+    const double least = best != nullptr ? best->step.count() : kNever;
+    const double handicap = plan::has_rank_for_each_stage(*plan) ? 0 : kGainOfSharing;
+    if (plan->step.count() * (1 + handicap) < least) return plan;
+    return madpipe_plan(room_, policy, least, kGainOfSharing);
+  }
+
+  /// What was found for a policy; `only` is the cut that it was asked for, nothing for all.
+  void add(const std::string& label, const std::string& policy, const Found& found,
+           const std::optional<Cut>& only) {
+    if (!found.plan) {
+      without_plan_[label] = {policy, only};
+      return add_tried(tried_.end(), label, {});
+    }
+    if (policy == "joint" || is_instant(policy))
+      joint_step_ = std::min(joint_step_, found.plan->step.count());
+    good_cuts_.insert(found.cut);
+    add_tried(tried_.end(), label, *found.plan);
+  }
+
+  void add_tried(std::vector<Tried>::const_iterator place, const std::string& label,
+                 decltype(Tried::answer) answer) {
+    tried_.insert(place, {.solver = label, .answer = std::move(answer), .refused = {}});
+  }
 
   const Question& question_;
   StageRoom room_;
   PlanBuilder builder_;
+  const bool open_ = question_.solver == "auto";  // which solver
+  const std::optional<Cut> fixed_ = fixed_cut(question_);
+  const Cut even_ = equal_cut(room_.layers(), room_.stages());
+  const bool has_cuts_ = !fixed_ && room_.stages() > 1;
+  const bool can_copy_ =
+      std::any_of(question_.platform.ranks.begin(), question_.platform.ranks.end(),
+                  [](const chain::RankSpec& rank) { return rank.can_copy(); });
   /// Whether some cut fits with the schedule's numbers in flight and without copies. No such plan
   /// with a rank for each stage needs less than the leanest programs of "joint".
   bool fits_ = true;
   std::vector<Tried> tried_;
+  /// What of `tried_` found nothing lacks: counted once a plan needs it.
   struct Lacking {
     std::string policy;
     std::optional<Cut> cut;
@@ -94,268 +323,10 @@ class Pipeline {
   double joint_step_ = kNever;                   // of joint, and of what is looked at beside it
 };
 
-/// Too slow to be asked about every stage that a cut could make.
-bool is_costly(const std::string& name) {
-  const std::optional<solve::Traits> traits = solve::traits_of(name);
-  return traits && traits->growth > solve::Growth::kLength && !has_policy_of_its_own(name);
-}
-
-/// Of those whose labels begin with one of these.
-double least_step(const std::vector<Tried>& tried, const std::vector<std::string>& labels) {
-  double least = kNever;
-  for (const Tried& one : tried) {
-    const bool counts = std::any_of(labels.begin(), labels.end(), [&](const std::string& label) {
-      return one.solver.starts_with(label);
-    });
-    if (counts && one.plan() != nullptr) least = std::min(least, one.plan()->step.count());
-  }
-  return least;
-}
-
-/// Whether the policy is asked with the ranks' links: always, never, or both.
-bool always_copies(const std::string& name) {
-  const std::optional<solve::Traits> traits = solve::traits_of(name);
-  return traits && traits->moves;
-}
-
 }  // namespace
 
 Answer plan_pipeline(const Question& question) {
   return Pipeline(question).answer();
 }
 
-namespace {
-
-Answer Pipeline::answer() {
-  const bool open = question_.solver == "auto";
-  const bool spread = question_.solver == kMadpipe;
-  const std::string named = open || spread ? "joint" : question_.solver;
-  builder_.policy(named);  // throws if there is none
-  if (named == "joint") fits_ = fits(room_, builder_.policy(named));
-  for (const std::string other : {"keep_all", "recompute_all", "adapipe", "offload"}) {
-    const bool instant = other == "keep_all" || other == "recompute_all";
-    const bool moves = other == "offload";
-    if (other == named || (moves && !can_copy())) continue;
-    if (open || instant)
-      consider(other, moves && room_.layers() <= kFewLayers ? kCuts : kOtherCuts);
-  }
-  if (open) consider_uniform();
-  const std::size_t others = tried_.size();
-  consider(named, kCuts);
-  std::rotate(tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(others), tried_.end());
-  if (named == "joint") consider_in_flight();
-  joint_step_ = least_step(tried_, {"keep_all", "recompute_all", "joint"});
-  if (open) consider_movers();
-  if (named == "joint" && !spread) consider_mixed();
-  if (room_.stages() > 1 && (spread || (open && thinks_of_sharing()))) consider_madpipe();
-  // One rank has nothing to share: there madpipe is joint.
-  if (spread && room_.stages() > 1) std::rotate(tried_.begin(), tried_.end() - 1, tried_.end());
-  const Tried* const chosen = open ? fastest(tried_) : &tried_.front();
-  if (chosen != nullptr && chosen->plan() != nullptr) return with_alternatives(*chosen);
-  return lacking(question_, builder_.policy(named), named);
-}
-
-plan::Plan Pipeline::with_alternatives(const Tried& chosen) {
-  plan::Plan plan = *chosen.plan();
-  require_valid(question_, plan);
-  for (Tried& tried : tried_) {
-    if (tried.plan() != nullptr) continue;
-    const Lacking& lacking = without_plan_.at(tried.solver);
-    tried.answer = shortage(room_, builder_.policy(lacking.policy), lacking.cut).infeasible;
-  }
-  plan.alternatives = alternatives(tried_, chosen);
-  return plan;
-}
-
-std::vector<Cut> Pipeline::cuts_for(const std::string& name, int most) {
-  if (const auto fixed = fixed_cut(question_)) return {*fixed};
-  if (!fits_ && !always_copies(name)) return {};
-  std::vector<Cut> cuts =
-      CutSearch(room_, builder_.policy(is_costly(name) ? "joint" : name), name == "offload")
-          .candidates(most);
-  const std::set<Cut> known(cuts.begin(), cuts.end());
-  // The policies before this one keep their cuts only as far as they were good for them.
-  if (most == kCuts) {
-    for (const Cut& cut : good_cuts_)
-      if (!known.contains(cut)) cuts.push_back(cut);
-  }
-  return cuts;
-}
-
-void Pipeline::consider(const std::string& name, int most) {
-  const std::vector<Cut> cuts = cuts_for(name, most);
-  const bool free_cut = !question_.cut, has_cuts = free_cut && room_.stages() > 1;
-  const std::string label = has_cuts ? name + ", best cut" : name;
-  Found best = best_of(name, cuts);
-  if (!best.plan && free_cut && is_costly(name)) {
-    // The cuts were joint's. That which this policy itself needs least for may do.
-    if (const auto own = fitting_cut(room_, builder_.policy(name))) best = best_of(name, {*own});
-  }
-  if (name == "joint" && can_copy()) {
-    Found copied = joint_with_copies(room_, builder_, best, cuts);
-    if (copied.plan && (!best.plan || copied.plan->step < best.plan->step)) {
-      add(label, name, copied);
-      add("joint without copies", name, best);
-    } else {
-      add(label, name, best);
-    }
-  } else {
-    add(label, name, best);
-  }
-  if (!free_cut) return;
-  const std::size_t place = tried_.size() - 1;
-  const Found even = best_of(name, {equal_cut(room_.layers(), room_.stages())});
-  // The best cut may be the equal one; then it is the best of both.
-  if (even.plan && (!best.plan || even.plan->step < best.plan->step))
-    tried_[place].answer = *even.plan;
-  if (has_cuts) add(name + ", equal cut", name, even);
-}
-
-void Pipeline::consider_uniform() {
-  const Cut even = equal_cut(room_.layers(), room_.stages());
-  const Cut given = fixed_cut(question_).value_or(even);
-  Found best, equal;
-  std::string best_name = kUniform, equal_name = kUniform;
-  const std::vector<std::string> names = uniform_policies(room_);
-  for (const std::string& name : names) {
-    if (equal.take(builder_.built(name, given, How::kPlain), given)) equal_name = name;
-  }
-  const bool has_cuts = !question_.cut && room_.stages() > 1;
-  if (has_cuts) {
-    // Where there are few cuts, they are looked at for every size.
-    const std::size_t most = room_.layers() <= kFewLayers ? names.size() : kSizes;
-    const std::vector<std::string> hopeful =
-        fits_ ? hopeful_uniform_policies(room_, builder_, most) : std::vector<std::string>();
-    for (const std::string& name : hopeful) {
-      const Found found = best_of(name, cuts_for(name, kOtherCuts));
-      if (best.take(found.plan, found.cut)) best_name = name;
-    }
-    if (best.take(equal.plan, even)) best_name = equal_name;
-    add(concat("best uniform (", best_name, "), best cut"), best_name, best);
-  }
-  equal.cut = given;
-  add(concat("best uniform (", equal_name, has_cuts ? "), equal cut" : ")"), equal_name, equal);
-}
-
-// A faster plan takes the place of the first.
-void Pipeline::consider_in_flight() {
-  const Tried* const best = question_.solver == "auto" ? fastest(tried_) : &tried_.front();
-  const plan::Plan* const usual = best != nullptr ? best->plan() : nullptr;
-  std::optional<plan::Plan> plan;
-  if (!fits_) plan = where_fewer_in_flight_fit(room_, builder_);
-  if (fits_ && usual != nullptr) {
-    plan = with_fewer_in_flight(room_, builder_, *usual);
-    if (auto shared = with_faster_shared_counts(room_, builder_, plan ? *plan : *usual))
-      plan = std::move(shared);
-  }
-  if (!plan || (usual != nullptr && usual->step <= plan->step * (1 + kGain))) return;
-  Tried tried{.solver = "joint, fewer in flight", .answer = *std::move(plan), .refused = {}};
-  tried_.insert(tried_.begin(), std::move(tried));
-}
-
-void Pipeline::consider_mixed() {
-  const plan::Plan* best = nullptr;
-  for (const Tried& one : tried_) {
-    const plan::Plan* const plan = one.plan();
-    if (plan != nullptr && can_be_mixed(*plan) && (best == nullptr || plan->step < best->step))
-      best = plan;
-    if (question_.solver != "auto") break;
-  }
-  if (best == nullptr) return;
-  auto plan = with_mixed_programs(room_, builder_.policy("joint"), *best);
-  if (!plan) return;
-  plan->solver = "joint";
-  Tried tried{.solver = "joint, mixed programs", .answer = *std::move(plan), .refused = {}};
-  tried_.insert(tried_.begin(), std::move(tried));
-}
-
-void Pipeline::consider_movers() {
-  if (!can_copy() || room_.layers() > kFewLayers) return;
-  for (const char* const name : {"capuchin", "pofo"}) {
-    const Tried* const best = fastest(tried_);
-    if (best != nullptr && keeps_everything(*best->plan())) return;
-    consider(name, kCuts);
-  }
-}
-
-// What contiguous stages can do, one rank with several can too: their plan stands in where nothing
-// faster is found. Where it only has other numbers in flight than the schedule, it is not called
-// madpipe unless that was asked for.
-void Pipeline::consider_madpipe() {
-  if (question_.cut || !question_.in_flight.empty()) return;
-  const Tried* const best = fastest(tried_);
-  auto plan = shared_plan();
-  const bool is_faster = plan.has_value();
-  if (!plan && best != nullptr) plan = *best->plan();
-  if (!plan) {
-    add_without_plan(kMadpipe, "joint", std::nullopt);
-    return;
-  }
-  Tried tried{.solver = kMadpipe, .answer = {}, .refused = {}};
-  const bool alone =
-      is_faster && question_.solver != kMadpipe && plan::has_rank_for_each_stage(*plan);
-  if (alone) tried.solver = "joint, other numbers in flight";
-  plan->solver = alone ? "joint" : kMadpipe;
-  tried.answer = *std::move(plan);
-  tried_.push_back(std::move(tried));
-  if (alone) consider_mixed();
-}
-
-std::optional<plan::Plan> Pipeline::shared_plan() {
-  StagePolicy& policy = builder_.policy("joint");
-  const Tried* const best = fastest(tried_);
-  const double least = best != nullptr ? best->plan()->step.count() : kNever;
-  auto plan = madpipe_plan(room_, policy, joint_step_, 0);
-  if (!plan || question_.solver == kMadpipe) return plan;
-  const double handicap = plan::has_rank_for_each_stage(*plan) ? 0 : kGainOfSharing;
-  if (plan->step.count() * (1 + handicap) < least) return plan;
-  return madpipe_plan(room_, policy, least, kGainOfSharing);
-}
-
-Found Pipeline::best_of(const std::string& name, const std::vector<Cut>& cuts) {
-  Found found;
-  const bool copies = can_copy() && always_copies(name);
-  for (const Cut& cut : cuts) {
-    if (copies) found.take(builder_.built(name, cut, How::kCopies), cut);
-    // Copies may overflow where the leanest program without them does not.
-    if (!copies || !found.plan) found.take(builder_.built(name, cut, How::kPlain), cut);
-    if (name == "joint") found.take(builder_.built(name, cut, How::kChosen), cut);
-    if (name == "joint" && room_.layers() <= kFewLayers) {
-      // Of programs that take equally long, those that keep inputs may hide more.
-      auto plan = builder_.built("rotor", cut, How::kChosen);
-      if (plan) plan->solver = name;
-      found.take(std::move(plan), cut);
-    }
-    if (!found.plan) found.cut = cut;
-  }
-  return found;
-}
-
-void Pipeline::add(const std::string& label, const std::string& name, const Found& found) {
-  if (!found.plan) {
-    const bool one_cut = question_.cut || label.ends_with("equal cut");
-    add_without_plan(label, name, one_cut ? std::optional(found.cut) : std::nullopt);
-    return;
-  }
-  tried_.push_back({.solver = label, .answer = *found.plan, .refused = {}});
-  good_cuts_.insert(found.cut);
-}
-
-void Pipeline::add_without_plan(const std::string& label, const std::string& name,
-                                const std::optional<Cut>& cut) {
-  tried_.push_back({.solver = label, .answer = {}, .refused = {}});
-  without_plan_[label] = {name, cut};
-}
-
-bool Pipeline::can_copy() const {
-  const auto& ranks = question_.platform.ranks;
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [](const chain::RankSpec& rank) { return rank.can_copy(); });
-}
-
-bool Pipeline::thinks_of_sharing() const {
-  return question_.platform.default_link.rate > BytesPerSecond(0) && !is_large(question_);
-}
-
-}  // namespace
 }  // namespace trireme::partition

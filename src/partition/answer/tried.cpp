@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/partition/tried.h"
 
-#include "one_stage.h"
+#include "answers.h"
 #include "stage/stage_policy.h"
 
 #include "trireme/core/error.h"
@@ -14,17 +14,30 @@
 namespace trireme::partition {
 namespace {
 
-using solve::Growth;
-
-Growth growth_of(const std::string& solver);
-bool moves(const std::string& solver);
-bool can_move(const Question& question);
 /// Layers up to which tables take no time either.
 constexpr int kFewLayers = 200;
 /// Layers beyond which they take minutes.
 constexpr int kManyLayers = 1000;
 
-Bytes moved(const plan::Plan& plan);
+using solve::Growth;
+
+/// Solvers of which that is so, without those that move values where the rank cannot.
+template <class Wanted>
+std::vector<std::string> solvers_with(const Question& question, Wanted&& wanted) {
+  const bool can_move = question.platform.ranks.front().can_copy();
+  std::vector<std::string> names = solve::solver_names();
+  std::erase_if(names, [&](const std::string& name) {
+    const solve::Traits traits = solve::traits_of(name).value();
+    return (traits.moves && !can_move) || !wanted(traits);
+  });
+  return names;
+}
+
+Bytes moved(const plan::Plan& plan) {
+  Bytes sum;
+  for (const plan::StagePlan& stage : plan.stages) sum += stage.predicted.offloaded;
+  return sum;
+}
 
 }  // namespace
 
@@ -32,9 +45,7 @@ Tried try_to(const std::string& solver, const std::function<Answer()>& solve) {
   Tried tried{.solver = solver, .answer = {}, .refused = {}};
   try {
     Answer found = solve();
-    if (auto* plan = std::get_if<plan::Plan>(&found)) tried.answer = std::move(*plan);
-    if (auto* infeasible = std::get_if<plan::Infeasible>(&found))
-      tried.answer = std::move(*infeasible);
+    std::visit([&](auto& answer) { tried.answer = std::move(answer); }, found);
   } catch (const InputError& error) {
     tried.refused = error.what();
   }
@@ -46,32 +57,22 @@ Tried try_solver(const Question& question, const std::string& solver) {
 }
 
 std::vector<std::string> quick_solvers(const Question& question) {
-  std::vector<std::string> names = solve::solver_names();
-  std::erase_if(names, [&](const std::string& name) {
-    return growth_of(name) == Growth::kSearch || (moves(name) && !can_move(question));
-  });
-  if (question.chain.length() > kManyLayers)
-    std::erase_if(names, [](const std::string& name) { return growth_of(name) > Growth::kSquare; });
-  return names;
+  const bool is_long = question.chain.length() > kManyLayers;
+  const Growth most = is_long ? Growth::kSquare : Growth::kTables;
+  return solvers_with(question, [&](const solve::Traits& it) { return it.growth <= most; });
 }
 
 std::vector<std::string> slow_solvers(const Question& question) {
-  std::vector<std::string> names = solve::solver_names();
-  std::erase_if(names, [&](const std::string& name) {
-    return growth_of(name) != Growth::kTables || (moves(name) && !can_move(question));
-  });
-  if (question.chain.length() <= kManyLayers) names.clear();
-  return names;
+  if (question.chain.length() <= kManyLayers) return {};
+  return solvers_with(question,
+                      [](const solve::Traits& it) { return it.growth == Growth::kTables; });
 }
 
 std::vector<std::string> instant_solvers(const Question& question) {
-  std::vector<std::string> names = solve::solver_names();
-  std::erase_if(names, [&](const std::string& name) {
-    if (moves(name)) return growth_of(name) > Growth::kSquare || !can_move(question);
-    return growth_of(name) == Growth::kSearch ||
-           (growth_of(name) == Growth::kTables && question.chain.length() > kFewLayers);
+  const bool is_short = question.chain.length() <= kFewLayers;
+  return solvers_with(question, [&](const solve::Traits& it) {
+    return it.growth <= (is_short && !it.moves ? Growth::kTables : Growth::kSquare);
   });
-  return names;
 }
 
 const Tried* fastest(const std::vector<Tried>& tried) {
@@ -90,10 +91,9 @@ const Tried* fastest(const std::vector<Tried>& tried) {
 const Tried* leanest(const std::vector<Tried>& tried) {
   const Tried* best = nullptr;
   for (const Tried& one : tried) {
-    const plan::Infeasible* infeasible = one.infeasible();
-    if (infeasible != nullptr &&
-        (best == nullptr || infeasible->least_budget < best->infeasible()->least_budget))
-      best = &one;
+    const plan::Infeasible* const lacks = one.infeasible();
+    if (lacks == nullptr) continue;
+    if (best == nullptr || lacks->least_budget < best->infeasible()->least_budget) best = &one;
   }
   return best;
 }
@@ -111,34 +111,10 @@ std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, con
   std::vector<plan::Alternative> others;
   for (const Tried& one : tried) {
     if (&one == &chosen) continue;
-    if (const plan::Plan* plan = one.plan())
-      others.push_back({.policy = one.solver, .step = plan->step, .infeasible = {}});
-    if (const plan::Infeasible* infeasible = one.infeasible())
-      others.push_back({.policy = one.solver, .step = {}, .infeasible = *infeasible});
+    if (const plan::Plan* plan = one.plan()) others.push_back(as_alternative(one.solver, *plan));
+    if (const auto* lacks = one.infeasible()) others.push_back(as_alternative(one.solver, *lacks));
   }
   return others;
 }
 
-namespace {
-
-Growth growth_of(const std::string& solver) {
-  return solve::traits_of(solver).value().growth;
-}
-
-bool moves(const std::string& solver) {
-  return solve::traits_of(solver).value().moves;
-}
-
-bool can_move(const Question& question) {
-  const chain::RankSpec& rank = question.platform.ranks.front();
-  return rank.can_copy();
-}
-
-Bytes moved(const plan::Plan& plan) {
-  Bytes sum;
-  for (const plan::StagePlan& stage : plan.stages) sum += stage.predicted.offloaded;
-  return sum;
-}
-
-}  // namespace
 }  // namespace trireme::partition

@@ -2,8 +2,7 @@
 #include "cut_search.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace trireme::partition {
@@ -16,12 +15,6 @@ constexpr std::size_t kMostClimbs = 2;
 constexpr double kMostPasses = 1e8;
 /// Neighbouring ends that move together.
 constexpr int kMostTogether = 4;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-double number_of_cuts(int layers, int stages);
 
 }  // namespace
 
@@ -36,27 +29,23 @@ double CutSearch::time(int stage, int first, int last) {
 
 double CutSearch::step(const Cut& cut, bool hidden, double enough) {
   std::vector<PassTimes> times;
-  int first = 1;
-  for (const int last : cut) {
-    const int k = static_cast<int>(times.size());
+  for (int k = 0; k < room_.stages(); ++k) {
+    const int first = first_of(cut, k), last = cut[at(k)];
     const double all = time(k, first, last);
     if (all == kNever) return kNever;
     const double forward = room_.forward(k, first, last);
     const double again = std::max(0.0, all - room_.work(k, first, last));
     times.push_back({forward, all - forward, hidden && k + 1 < room_.stages() ? again : 0});
-    first = last + 1;
   }
   return timeline_.step(cut, times, enough);
 }
 
 double CutSearch::ideal_step(const Cut& cut) {
   std::vector<PassTimes> times;
-  int first = 1;
-  for (const int last : cut) {
-    const int k = static_cast<int>(times.size());
+  for (int k = 0; k < room_.stages(); ++k) {
+    const int first = first_of(cut, k), last = cut[at(k)];
     const double forward = room_.forward(k, first, last);
     times.push_back({forward, room_.work(k, first, last) - forward, 0});
-    first = last + 1;
   }
   return timeline_.step(cut, times);
 }
@@ -78,7 +67,7 @@ std::optional<Cut> CutSearch::least_sum(double period) {
 }
 
 std::vector<Cut> CutSearch::candidates(int most) {
-  const bool few = number_of_cuts(room_.layers(), room_.stages()) <= kFewCuts;
+  const bool few = choose(room_.layers() - 1, room_.stages() - 1) <= kFewCuts;
   const std::vector<Cut> cuts = few ? all_cuts() : cuts_for_periods();
   std::vector<Cut> chosen;
   for (const bool hidden : {false, true}) {
@@ -103,18 +92,16 @@ std::vector<Cut> CutSearch::ranked(std::vector<Cut> cuts, int most, bool hidden)
   std::sort(hopeful.begin(), hopeful.end());
   std::vector<std::pair<double, Cut>> judged;
   for (auto& [ideal, cut] : hopeful) {
-    const double enough =
-        static_cast<int>(judged.size()) >= most ? judged[at(most - 1)].first : kNever;
+    const double enough = std::ssize(judged) == most ? judged.back().first : kNever;
     if (ideal > enough) break;
     const double taken = step(cut, hidden, enough);
     if (taken == kNever) continue;
     std::pair<double, Cut> entry(taken, std::move(cut));
     judged.insert(std::upper_bound(judged.begin(), judged.end(), entry), std::move(entry));
+    if (std::ssize(judged) > most) judged.pop_back();
   }
   cuts.clear();
-  for (auto& [taken, cut] : judged) {
-    if (static_cast<int>(cuts.size()) < most) cuts.push_back(std::move(cut));
-  }
+  for (auto& [taken, cut] : judged) cuts.push_back(std::move(cut));
   return cuts;
 }
 
@@ -126,17 +113,22 @@ std::vector<Cut> CutSearch::cuts_for_periods() {
   const std::optional<Cut> shortest = least_period();
   if (!shortest) return cuts;
   cuts.push_back(*shortest);
-  const double period = period_of(*shortest) * (1 + kGain);
+  double period = 0;
+  for (int k = 0; k < room_.stages(); ++k) {
+    const int last = (*shortest)[at(k)];
+    const double out = k + 1 < room_.stages() ? room_.transfer(k, last) : 0;
+    period = std::max({period, time(k, first_of(*shortest, k), last), out});
+  }
+  period *= 1 + kGain;
   const Cut thrifty = least_sum(period).value_or(*shortest);
   cuts.push_back(thrifty);
-  double work = 0;
-  int first = 1;
+  double work = 0, sum = 0;
   for (int k = 0; k < room_.stages(); ++k) {
-    work += room_.work(k, first, thrifty[at(k)]);
-    first = thrifty[at(k)] + 1;
+    work += room_.work(k, first_of(thrifty, k), thrifty[at(k)]);
+    sum += time(k, first_of(thrifty, k), thrifty[at(k)]);
   }
   const int others = std::max(1, room_.question().micro_batches - 1);
-  const double most = std::min(period * 2, period + (sum_of(thrifty) - work) / others);
+  const double most = std::min(period * 2, period + (sum - work) / others);
   for (const double share : {0.1, 0.3, 0.6, 1.0}) {
     if (auto cut = least_sum(period + share * (most - period))) cuts.push_back(*std::move(cut));
   }
@@ -177,25 +169,25 @@ Cut CutSearch::climbed(Cut cut, bool hidden) {
 // same from the other end for the earliest.
 bool CutSearch::find_window(double period) {
   const int stages = room_.stages(), layers = room_.layers();
-  low_.assign(at(stages), layers);
-  high_.assign(at(stages), layers);
+  window_.least.assign(at(stages), layers);
+  window_.most.assign(at(stages), layers);
   for (int k = 0, last = 0; k + 1 < stages; ++k) {
     const int first = last + 1, most = layers - (stages - 1 - k);
     while (last < most && room_.work(k, first, last + 1) <= period) ++last;
     if (last < k + 1) return false;
-    high_[at(k)] = last;
+    window_.most[at(k)] = last;
   }
   for (int k = stages - 1, first = layers + 1; k > 0; --k) {
     const int last = first - 1;
     while (first > k + 1 && room_.work(k, first - 1, last) <= period) --first;
     if (first - 1 > layers - (stages - k)) return false;
-    low_[at(k - 1)] = first - 1;
+    window_.least[at(k - 1)] = first - 1;
   }
   for (int k = 0; k < stages; ++k) {
-    if (low_[at(k)] > high_[at(k)]) return false;
+    if (window_.least[at(k)] > window_.most[at(k)]) return false;
   }
-  const int last_begin = stages > 1 ? high_[at(stages - 2)] + 1 : 1;
-  return room_.work(0, 1, low_[0]) <= period &&
+  const int last_begin = stages > 1 ? window_.most[at(stages - 2)] + 1 : 1;
+  return room_.work(0, 1, window_.least[0]) <= period &&
          room_.work(stages - 1, last_begin, layers) <= period;
 }
 
@@ -212,93 +204,36 @@ double CutSearch::least_possible_period() {
 
 std::optional<Cut> CutSearch::best(Goal goal, double period) {
   if (!find_window(period)) return std::nullopt;
-  const int stages = room_.stages(), layers = room_.layers();
-  std::vector value(at(stages), std::vector<double>(at(layers + 1), kNever));
-  std::vector begin(at(stages), std::vector<int>(at(layers + 1), 0));
-  for (int k = 0; k < stages; ++k) {
-    for (int last = low_[at(k)]; last <= high_[at(k)]; ++last) {
-      const double out = k + 1 < stages ? room_.transfer(k, last) : 0;
-      if (out > period) continue;
-      const double extra =
-          goal == Goal::kSum ? 2 * (out + (k + 1 < stages ? room_.latency(k) : 0)) : 0;
-      const int least_first = k == 0 ? 1 : low_[at(k - 1)] + 1;
-      const int most_first = k == 0 ? 1 : std::min(high_[at(k - 1)] + 1, last);
-      for (int first = most_first; first >= least_first; --first) {
-        const double work = room_.work(k, first, last);
-        const double bound =
-            goal == Goal::kWorst ? std::min(period, value[at(k)][at(last)]) : period;
-        if (work > bound) break;  // longer stages take longer
-        const double before = k == 0 ? 0 : value[at(k - 1)][at(first - 1)];
-        const double sure = goal == Goal::kWorst ? std::max(before, work) : before + work + extra;
-        if (sure >= value[at(k)][at(last)]) continue;
-        const double taken = time(k, first, last);
-        if (taken > period) continue;
-        const double all =
-            goal == Goal::kWorst ? std::max({before, taken, out}) : before + taken + extra;
-        if (all >= value[at(k)][at(last)]) continue;
-        value[at(k)][at(last)] = all;
-        begin[at(k)][at(last)] = first;
-      }
-    }
-  }
-  if (value[at(stages - 1)][at(layers)] == kNever) return std::nullopt;
-  Cut cut(at(stages));
-  for (int k = stages - 1, last = layers; k >= 0; --k) {
-    cut[at(k)] = last;
-    last = begin[at(k)][at(last)] - 1;
-  }
-  return cut;
-}
-
-double CutSearch::period_of(const Cut& cut) {
-  double period = 0;
-  int first = 1;
-  for (int k = 0; k < room_.stages(); ++k) {
-    period = std::max(period, time(k, first, cut[at(k)]));
-    if (k + 1 < room_.stages()) period = std::max(period, room_.transfer(k, cut[at(k)]));
-    first = cut[at(k)] + 1;
-  }
-  return period;
-}
-
-double CutSearch::sum_of(const Cut& cut) {
-  double sum = 0;
-  int first = 1;
-  for (int k = 0; k < room_.stages(); ++k) {
-    sum += time(k, first, cut[at(k)]);
-    first = cut[at(k)] + 1;
-  }
-  return sum;
+  const auto value = [&](int k, int first, int last, double before,
+                         double least) -> std::optional<double> {
+    const bool is_last = k + 1 == room_.stages(), sums = goal == Goal::kSum;
+    const double out = is_last ? 0 : room_.transfer(k, last);
+    const double work = room_.work(k, first, last);
+    if (out > period || work > (sums ? period : std::min(period, least)))
+      return std::nullopt;  // longer stages take longer
+    const double extra = is_last ? 0 : 2 * (out + room_.latency(k));
+    const double sure = sums ? before + work + extra : std::max(before, work);
+    if (sure >= least) return sure;
+    const double taken = time(k, first, last);
+    if (taken > period) return kNever;
+    return sums ? before + taken + extra : std::max({before, taken, out});
+  };
+  return least_cut(window_, kNever, value);
 }
 
 std::vector<Cut> CutSearch::all_cuts() const {
   const int stages = room_.stages(), layers = room_.layers();
-  std::vector<Cut> cuts;
-  Cut cut;
-  const std::function<void()> extend = [&] {
-    const int k = static_cast<int>(cut.size());
-    if (k + 1 == stages) {
-      cuts.push_back(cut);
-      cuts.back().push_back(layers);
-      return;
-    }
-    for (int last = cut.empty() ? 1 : cut.back() + 1; last <= layers - (stages - 1 - k); ++last) {
-      cut.push_back(last);
-      extend();
-      cut.pop_back();
-    }
-  };
-  extend();
+  Cut cut(at(stages), layers);
+  std::iota(cut.begin(), cut.end() - 1, 1);
+  std::vector<Cut> cuts{cut};
+  // The last end that can still move does, and those behind it follow as closely as can be.
+  for (int k = stages - 2; k >= 0; --k) {
+    if (cut[at(k)] == layers - (stages - 1 - k)) continue;
+    std::iota(cut.begin() + k, cut.end() - 1, cut[at(k)] + 1);
+    cuts.push_back(cut);
+    k = stages - 1;
+  }
   return cuts;
 }
 
-namespace {
-
-double number_of_cuts(int layers, int stages) {
-  double number = 1;
-  for (int k = 1; k < stages; ++k) number *= static_cast<double>(layers - k) / k;
-  return number;
-}
-
-}  // namespace
 }  // namespace trireme::partition

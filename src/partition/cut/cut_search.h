@@ -5,9 +5,9 @@
 #pragma once
 
 #include "judge/timeline.h"
+#include "least_cut.h"
 #include "stage/stage_policy.h"
 #include "stage/stage_room.h"
-#include "values/cut.h"
 
 #include <optional>
 #include <vector>
@@ -50,8 +50,6 @@ class CutSearch {
   std::optional<Cut> best(Goal goal, double period);
   /// The best of them by timeline, best first; those that do not fit are left out.
   std::vector<Cut> ranked(std::vector<Cut> cuts, int most, bool hidden);
-  double period_of(const Cut& cut);
-  double sum_of(const Cut& cut);
   std::vector<Cut> all_cuts() const;
   std::vector<Cut> cuts_for_periods();
   /// Moves the ends of one stage, or of neighbouring ones together, while that helps.
@@ -61,7 +59,7 @@ class CutSearch {
   StagePolicy& policy_;
   bool copies_;
   Timeline timeline_;
-  std::vector<int> low_, high_;  // window: least and most last layer of a stage
+  Ends window_;
 };
 
 }  // namespace trireme::partition

@@ -1,17 +1,157 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "in_flight.h"
 
+#include "memory/rank.h"
+#include "shortage.h"
+
+#include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <numeric>
+#include <utility>
 
 namespace trireme::partition {
 namespace {
 
 /// Sums of the same times in another order differ by less, in periods.
 constexpr double kSame = 1e-9;
+/// How often numbers in flight are counted anew.
+constexpr int kRounds = 3;
+/// Of a step, what must be recomputation for shared numbers to be tried.
+constexpr double kWorthSharing = 0.01;
+/// Sizes in a row without a gain, after which larger ones are not tried.
+constexpr int kMisses = 2;
+/// A size that is so much slower leaves larger ones no hope.
+constexpr double kHopeless = 1.1;
+/// Cuts that are simulated for a size.
+constexpr int kCuts = 4;
 
 double periods(double seconds, double period) {
   return std::ceil(seconds / period - kSame);
+}
+
+int larger(int size) {
+  return size + size / 3 + 1;
+}
+
+/// Whether numbers in flight other than the schedule's may be tried.
+bool may_have_fewer_in_flight(const Question& question) {
+  return question.schedule == "1f1b" && question.in_flight.empty();
+}
+
+/// The same question where, from the last on, every `size` neighbouring stages share a number in
+/// flight, one more than those behind them: what 1F1B* needs where a period has time for `size`
+/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
+Question with_shared_counts(const Question& question, int size) {
+  Question fewer = question;
+  fewer.in_flight.clear();
+  for (int k = 0; k < question.stages; ++k)
+    fewer.in_flight.push_back((question.stages - k - 1) / size + 1);
+  return fewer;
+}
+
+/// What 1F1B* says for the period of this plan, at most what the schedule has.
+std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
+  std::vector<double> stages, links;
+  double period = 0;
+  for (const plan::StagePlan& stage : plan.stages) {
+    const int k = static_cast<int>(stages.size());
+    stages.push_back((stage.predicted.forward + stage.predicted.backward).count());
+    period = std::max(period, stages.back());
+    if (k + 1 == std::ssize(plan.stages)) break;
+    links.push_back(2 * room.transfer(k, stage.program.last_layer));
+    period = std::max(period, links.back());
+  }
+  std::vector<int> counts = least_in_flight(stages, links, period);
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    counts[k] = std::min(counts[k], in_flight(room.question(), static_cast<int>(k)));
+  return counts;
+}
+
+/// A faster plan on the cut of `plan`, each stage with as many in flight as 1F1B* needs for the
+/// plan's period. Stages that keep little for others keep more of their own, so that they run less
+/// again, and the numbers may sink once more.
+std::optional<plan::Plan> for_its_period(const StageRoom& room, const PlanBuilder& builder,
+                                         const plan::Plan& plan) {
+  if (plan.recompute == Seconds(0)) return std::nullopt;
+  Cut cut;
+  for (const plan::StagePlan& stage : plan.stages) cut.push_back(stage.program.last_layer);
+  Question fewer = room.question();
+  std::optional<plan::Plan> best;
+  for (int round = 0; round < kRounds; ++round) {
+    const plan::Plan& before = best ? *best : plan;
+    std::vector<int> counts = counts_for(room, before);
+    if (counts == fewer.in_flight) break;
+    fewer.in_flight = std::move(counts);
+    const StageRoom changed(fewer);
+    auto found = PlanBuilder(changed, builder).built("joint", cut, PlanBuilder::How::kChosen);
+    if (!found || found->step >= before.step * (1 - kGain)) break;
+    best = std::move(found);
+  }
+  return best;
+}
+
+/// The fastest plan with these numbers in flight.
+std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuilder& other,
+                                       int most_cuts = kCuts) {
+  const StageRoom room(question);
+  PlanBuilder builder(room, other);
+  const std::optional<Cut> fixed = fixed_cut(question);
+  const std::vector<Cut> cuts =
+      fixed ? std::vector<Cut>{*fixed}
+            : CutSearch(room, builder.policy("joint")).candidates(most_cuts);
+  std::optional<plan::Plan> best;
+  for (const Cut& cut : cuts) {
+    for (const PlanBuilder::How how : {PlanBuilder::How::kPlain, PlanBuilder::How::kChosen}) {
+      auto plan = builder.built("joint", cut, how);
+      if (plan && (!best || plan->step < best->step)) best = std::move(plan);
+    }
+  }
+  return best;
+}
+
+/// A faster plan than `plan`, on any cut, with neighbouring stages that share a number in flight.
+/// Where memory just suffices for the schedule's numbers, they leave so little of it for tapes that
+/// nearly everything runs twice.
+std::optional<plan::Plan> with_faster_shared_counts(const Question& question,
+                                                    const PlanBuilder& builder,
+                                                    const plan::Plan& plan) {
+  if (plan.recompute < plan.step * kWorthSharing) return std::nullopt;
+  std::optional<plan::Plan> best;
+  int misses = 0;
+  for (int size = 2; size <= question.stages && misses < kMisses; size = larger(size)) {
+    const Question shared = with_shared_counts(question, size);
+    const Seconds least = best ? best->step : plan.step;
+    auto found = fastest_with(shared, builder, /*most_cuts=*/1);
+    if (!found || found->step > least * kHopeless) break;
+    const bool is_faster = found->step < least * (1 - kGain);
+    misses = is_faster ? 0 : misses + 1;
+    if (is_faster) best = question.cut ? std::move(found) : fastest_with(shared, builder);
+  }
+  return best;
+}
+
+/// Where no cut fits with the schedule's numbers. What a stage needs at least never falls with its
+/// number in flight, so the size is found by bisection. With the least that fits, stages may have
+/// to run so much again that larger ones are faster: they grow by a third as long as that helps.
+std::optional<plan::Plan> with_fitting_shared_counts(const Question& question,
+                                                     PlanBuilder& builder) {
+  const auto enough = [&](int size) {
+    const Question fewer = with_shared_counts(question, size);
+    return fits(StageRoom(fewer), builder.policy("joint"));
+  };
+  int too_small = 1, size = question.stages;
+  if (size == too_small || !enough(size)) return std::nullopt;
+  while (size - too_small > 1) {
+    const int middle = std::midpoint(too_small, size);
+    (enough(middle) ? size : too_small) = middle;
+  }
+  std::optional<plan::Plan> best;
+  for (; size <= question.stages; size = larger(size)) {
+    auto plan = fastest_with(with_shared_counts(question, size), builder);
+    if (best && (!plan || plan->step >= best->step * (1 - kGain))) break;
+    best = std::move(plan);
+  }
+  return best;
 }
 
 }  // namespace
@@ -38,6 +178,22 @@ double seconds_in_flight(double seconds, double taken, double period) {
 
 int begun_within(double seconds, double period) {
   return static_cast<int>(std::max(1.0, periods(seconds, period)));
+}
+
+Question with_fewest_in_flight(const Question& question) {
+  const bool may_be_fewer = may_have_fewer_in_flight(question);
+  return may_be_fewer ? with_shared_counts(question, question.stages) : question;
+}
+
+std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, PlanBuilder& builder,
+                                               const plan::Plan* usual, bool fits) {
+  const Question& question = room.question();
+  if (!may_have_fewer_in_flight(question)) return std::nullopt;
+  if (!fits) return with_fitting_shared_counts(question, builder);
+  if (usual == nullptr) return std::nullopt;
+  auto plan = for_its_period(room, builder, *usual);
+  auto shared = with_faster_shared_counts(question, builder, plan ? *plan : *usual);
+  return shared ? shared : plan;
 }
 
 }  // namespace trireme::partition

@@ -1,7 +1,12 @@
-// How many micro-batches a stage needs in flight.
+// How many micro-batches a stage needs in flight, and plans with fewer than the schedule has where
+// what that saves is worth more.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "plan_builder.h"
+#include "stage/stage_room.h"
+
+#include <optional>
 #include <vector>
 
 namespace trireme::partition {
@@ -19,5 +24,15 @@ std::vector<int> least_in_flight(const std::vector<double>& stages,
 double seconds_in_flight(double seconds, double taken, double period);
 /// How many micro-batches begin within so many seconds.
 int begun_within(double seconds, double period);
+
+/// The same question with as few in flight as may be tried: one, unless it or GPipe says how many.
+Question with_fewest_in_flight(const Question& question);
+
+/// A plan with other numbers in flight than the schedule's; nothing if there is none, or if the
+/// question says how many. Where some cut fits with the schedule's (`fits`), one that is faster
+/// than `usual`, nothing without it. Where none does, the fastest by "joint" with as few stages
+/// that share a number as some cut fits with, or with more if that is faster.
+std::optional<plan::Plan> with_fewer_in_flight(const StageRoom& room, PlanBuilder& builder,
+                                               const plan::Plan* usual, bool fits);
 
 }  // namespace trireme::partition

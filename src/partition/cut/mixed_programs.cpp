@@ -5,9 +5,8 @@
 // and takes (a t_A + (w - a) t_B) / w for a micro-batch in the mean.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "mixed_programs.h"
-
 #include "judge/judge.h"
+#include "plan_builder.h"
 #include "stage/stage_options.h"
 
 #include "trireme/program/generate.h"
@@ -32,33 +31,85 @@ struct Choice {
   bool is_mixed() const { return !mix.cycle.empty(); }
 };
 
-class Mixer {
- public:
-  Mixer(const StageRoom& room, StagePolicy& policy, const plan::Plan& plan);
-  /// All stages that can are mixed, for they wait for one another; then each goes back to one
-  /// program where that is no slower.
-  std::optional<plan::Plan> faster();
-
- private:
-  /// The plan with `choices_` within every budget, stages that cannot be mixed as they were.
-  std::optional<plan::Plan> fitting();
-  /// Mixes a stage again in what `less_` leaves of its memory, or gives that up.
-  void mix(std::size_t stage);
-  /// The least mean time in that memory; nothing where one program does.
-  std::optional<Choice> mixed(std::size_t stage);
-  Simulated judge() const;
-  /// Of rank k over its budget, negative where some is left.
-  Bytes over(const Simulated& judged, std::size_t k) const;
-
-  const StageRoom& room_;
-  const plan::Plan& plan_;
-  std::vector<Choice> plain_, choices_;  // by stage, as the others
-  std::vector<Bytes> less_;
-  StageOptions options_;
-};
-
 /// `count` of `size` places, as evenly as can be.
-std::vector<int> cycle_of(int size, int count);
+std::vector<int> cycle_of(int size, int count) {
+  std::vector<int> cycle;
+  for (int i = 0; i < size; ++i) cycle.push_back((i + 1) * count / size > i * count / size ? 1 : 0);
+  return cycle;
+}
+
+/// What takes the least mean time in the memory of stage `k` but for `less`; one program as it is,
+/// where that does.
+Choice choice_for(const StageRoom& room, StageOptions& options, const program::StageProgram& now,
+                  int k, Bytes less) {
+  const StageQuestion asked = room.asked(k, now.first_layer, now.last_layer);
+  const int w = asked.in_flight;
+  Choice best{now};
+  if (w < 2 || asked.memory >= kUnlimited) return best;
+  const chain::Chain& chain = room.question().chain;
+  const program::StageProgram keep_all = program::keep_all(asked.first, asked.last);
+  const Bytes most = prepared(chain, keep_all).needs.memory(w);
+  const std::vector<Prepared>& all =
+      options.several(asked.first, asked.last, most, w, StageOptions::How::kCareful);
+  double least = prepared(chain, now).needs.time() * (1 - kGain);
+  for (const Prepared& more : all) {
+    for (const Prepared& fewer : all) {
+      const StageNeeds &a = more.needs, &b = fewer.needs;
+      if (a.kept <= b.kept || a.time() >= b.time()) continue;
+      const Bytes left =
+          asked.memory - less - std::max(a.beyond_kept(), b.beyond_kept()) - b.kept * w;
+      const auto count = std::min<std::int64_t>(w - 1, left.count() / (a.kept - b.kept).count());
+      const double mean =
+          (static_cast<double>(count) * a.time() + static_cast<double>(w - count) * b.time()) / w;
+      if (left < Bytes(0) || count == 0 || mean >= least) continue;
+      least = mean;
+      best = {program::moved_to(fewer.program, asked.first),
+              {.others = {program::moved_to(more.program, asked.first)},
+               .cycle = cycle_of(w, static_cast<int>(count))}};
+    }
+  }
+  return best;
+}
+
+/// All stages that can are mixed, for they wait for one another; then each goes back to one program
+/// where that is no slower.
+std::optional<plan::Plan> mixed(const StageRoom& room, StagePolicy& policy,
+                                const plan::Plan& plan) {
+  StageOptions options(room, policy, kLevels);
+  std::vector<Choice> choices(plan.stages.size());
+  const auto judge = [&] {
+    std::vector<program::StageProgram> programs;
+    std::vector<program::Mix> mixes;
+    for (const Choice& choice : choices) {
+      programs.push_back(choice.program);
+      mixes.push_back(choice.mix);
+    }
+    return judged(room.question(), plan.solver, std::move(programs), std::move(mixes));
+  };
+  const auto make = [&](const std::vector<Bytes>& less) -> std::optional<Simulated> {
+    bool any = false;
+    for (int k = 0; k < room.stages(); ++k) {
+      choices[at(k)] = choice_for(room, options, plan.stages[at(k)].program, k, less[at(k)]);
+      any = any || choices[at(k)].is_mixed();
+    }
+    return any ? std::optional(judge()) : std::nullopt;
+  };
+  std::vector<Bytes> less(choices.size());
+  auto best = tightened(room.question(), kRounds, less, make);
+  if (!best) return std::nullopt;
+  for (std::size_t k = 0; k < choices.size(); ++k) {
+    if (!choices[k].is_mixed()) continue;
+    const Choice with = std::exchange(choices[k], {plan.stages[k].program});
+    Simulated without = judge();
+    const Bytes over = excess(room.question(), without.simulation)[k];
+    if (over == Bytes(0) && without.plan.step <= best->plan.step * (1 + kGain))
+      best = std::move(without);
+    else
+      choices[k] = with;
+  }
+  if (best->plan.step >= plan.step * (1 - kGain)) return std::nullopt;
+  return std::move(best->plan);
+}
 
 }  // namespace
 
@@ -72,108 +123,13 @@ bool can_be_mixed(const plan::Plan& plan) {
 
 std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
                                               const plan::Plan& plan) {
-  if (room.question().schedule != "1f1b") return Mixer(room, policy, plan).faster();
+  if (room.question().schedule != "1f1b") return mixed(room, policy, plan);
   Question question = room.question();
   question.in_flight.clear();
   for (std::size_t k = 0; k < plan.stages.size(); ++k)
     question.in_flight.push_back(plan::in_flight(plan, k));
   const StageRoom same(question);
-  return Mixer(same, policy, plan).faster();
+  return mixed(same, policy, plan);
 }
 
-namespace {
-
-Mixer::Mixer(const StageRoom& room, StagePolicy& policy, const plan::Plan& plan)
-    : room_(room), plan_(plan), less_(plan.stages.size()), options_(room, policy, kLevels) {
-  for (const plan::StagePlan& stage : plan.stages) plain_.push_back({stage.program});
-  choices_ = plain_;
-}
-
-std::optional<plan::Plan> Mixer::faster() {
-  for (std::size_t k = 0; k < choices_.size(); ++k) mix(k);
-  std::optional<plan::Plan> best = fitting();
-  for (std::size_t k = 0; best && k < choices_.size(); ++k) {
-    if (!choices_[k].is_mixed()) continue;
-    const Choice with = std::exchange(choices_[k], plain_[k]);
-    Simulated without = judge();
-    if (over(without, k) <= Bytes(0) && without.plan.step <= best->step * (1 + kGain))
-      best = std::move(without.plan);
-    else
-      choices_[k] = with;
-  }
-  if (!best || best->step >= plan_.step * (1 - kGain)) return std::nullopt;
-  return best;
-}
-
-std::optional<plan::Plan> Mixer::fitting() {
-  std::vector<Bytes> less = less_;
-  const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
-    for (std::size_t k = 0; k < choices_.size(); ++k)
-      if (now_less[k] != std::exchange(less_[k], now_less[k])) mix(k);
-    const bool any = std::any_of(choices_.begin(), choices_.end(),
-                                 [](const Choice& choice) { return choice.is_mixed(); });
-    return any ? std::optional(judge()) : std::nullopt;
-  };
-  auto found = tightened(room_.question(), kRounds, less, make);
-  return found ? std::optional(std::move(found->plan)) : std::nullopt;
-}
-
-void Mixer::mix(std::size_t stage) {
-  auto choice = mixed(stage);
-  choices_[stage] = choice ? *std::move(choice) : plain_[stage];
-}
-
-std::optional<Choice> Mixer::mixed(std::size_t stage) {
-  const program::StageProgram& now = plan_.stages[stage].program;
-  const StageQuestion asked = room_.asked(static_cast<int>(stage), now.first_layer, now.last_layer);
-  const int w = asked.in_flight;
-  if (w < 2 || asked.memory >= kUnlimited) return std::nullopt;
-  const chain::Chain& chain = room_.question().chain;
-  const program::StageProgram keep_all = program::keep_all(asked.first, asked.last);
-  const Bytes most = prepared(chain, keep_all).needs.memory(w);
-  const std::vector<Prepared>& all =
-      options_.several(asked.first, asked.last, most, w, StageOptions::How::kCareful);
-  double least = prepared(chain, now).needs.time() * (1 - kGain);
-  std::optional<Choice> best;
-  for (const Prepared& more : all) {
-    for (const Prepared& fewer : all) {
-      const StageNeeds &a = more.needs, &b = fewer.needs;
-      if (a.kept <= b.kept || a.time() >= b.time()) continue;
-      const Bytes room =
-          asked.memory - less_[stage] - std::max(a.beyond_kept(), b.beyond_kept()) - b.kept * w;
-      const auto count = std::min<std::int64_t>(w - 1, room.count() / (a.kept - b.kept).count());
-      const double mean =
-          (static_cast<double>(count) * a.time() + static_cast<double>(w - count) * b.time()) / w;
-      if (room < Bytes(0) || count == 0 || mean >= least) continue;
-      least = mean;
-      best = Choice{program::moved_to(fewer.program, asked.first),
-                    {.others = {program::moved_to(more.program, asked.first)},
-                     .cycle = cycle_of(w, static_cast<int>(count))}};
-    }
-  }
-  return best;
-}
-
-Simulated Mixer::judge() const {
-  std::vector<program::StageProgram> programs;
-  std::vector<program::Mix> mixes;
-  for (const Choice& choice : choices_) {
-    programs.push_back(choice.program);
-    mixes.push_back(choice.mix);
-  }
-  return judged(room_.question(), plan_.solver, std::move(programs), std::move(mixes));
-}
-
-Bytes Mixer::over(const Simulated& judged, std::size_t k) const {
-  const Bytes memory = room_.question().platform.ranks[k].memory;
-  return memory == Bytes(0) ? Bytes(0) : needed(judged.simulation.ranks[k]) - memory;
-}
-
-std::vector<int> cycle_of(int size, int count) {
-  std::vector<int> cycle;
-  for (int i = 0; i < size; ++i) cycle.push_back((i + 1) * count / size > i * count / size ? 1 : 0);
-  return cycle;
-}
-
-}  // namespace
 }  // namespace trireme::partition

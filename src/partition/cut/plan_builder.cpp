@@ -2,8 +2,10 @@
 #include "plan_builder.h"
 
 #include "judge/judge.h"
-#include "variants.h"
+#include "stage/labels.h"
+#include "stage/recompute_early.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme::partition {
@@ -11,6 +13,152 @@ namespace {
 
 /// How often a plan over a budget is solved again with less.
 constexpr int kTightenings = 6;
+/// Shares of a stage's memory for which programs are made.
+constexpr double kShares[] = {0.93, 0.86, 0.79, 0.72, 0.65, 0.58, 0.5, 0.4};
+constexpr int kRounds = 4;
+/// From which run of second forwards on they are moved to before the gradient.
+constexpr int kStarts = 2;
+/// Programs that keep less and less.
+constexpr int kSteps = 6;
+/// Cuts tried with copies.
+constexpr int kMostCuts = 16;
+
+using How = PlanBuilder::How;
+using Programs = std::vector<program::StageProgram>;
+
+/// The policy's own for every stage; nothing if some stage does not fit. `less` is what each stage
+/// is to leave free.
+std::optional<Programs> fastest_programs(const StageRoom& room, StagePolicy& policy, const Cut& cut,
+                                         const std::vector<Bytes>& less, bool copies) {
+  for (int k = 0; k < room.stages(); ++k)
+    if (!room.may_fit(k, first_of(cut, k), cut[at(k)])) return std::nullopt;
+  Programs programs;
+  for (int k = 0; k < room.stages(); ++k) {
+    StageQuestion asked = room.asked(k, first_of(cut, k), cut[at(k)], copies);
+    asked.memory -= less[at(k)];
+    std::optional<program::StageProgram> program;
+    if (asked.memory >= Bytes(0)) program = policy.program(asked);
+    if (!program) return std::nullopt;
+    programs.push_back(*std::move(program));
+  }
+  return programs;
+}
+
+struct Variant {
+  program::StageProgram program;
+  PassTimes times;
+};
+
+std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int stage,
+                                 const StageQuestion& asked) {
+  const chain::Chain& chain = room.question().chain;
+  const double speed = room.speed(stage);
+  const bool waits = stage + 1 < room.stages();
+  std::vector<Variant> variants;
+  if (asked.memory < Bytes(0)) return variants;
+  const auto add = [&](const program::StageProgram& program) {
+    for (int left_alone = 0; left_alone < (waits ? kStarts : 1); ++left_alone) {
+      Prepared next =
+          prepared(chain, waits ? recompute_early(chain, asked, program, left_alone) : program);
+      const PassTimes times{.forward = next.needs.forward.count() / speed,
+                            .backward = next.needs.backward.count() / speed,
+                            .ahead = ahead(chain, next.program) / speed};
+      const bool dominated = std::any_of(variants.begin(), variants.end(), [&](const Variant& one) {
+        return one.times.backward <= times.backward && one.times.ahead >= times.ahead;
+      });
+      if (!dominated) variants.push_back({std::move(next.program), times});
+    }
+  };
+  const auto fastest = policy.program(asked);
+  if (!fastest) return variants;
+  add(*fastest);
+  const PassTimes& times = variants.front().times;
+  const bool again = times.forward + times.backward > room.work(stage, asked.first, asked.last);
+  if (!waits || !again) return variants;  // nothing to hide
+  for (const double share : kShares) {
+    StageQuestion smaller = asked;
+    smaller.memory =
+        Bytes(static_cast<Bytes::rep>(share * static_cast<double>(asked.memory.count())));
+    auto program = policy.program(smaller);
+    if (!program) break;
+    add(*program);
+  }
+  // As if one more micro-batch were in flight, in just too little memory for what was last found:
+  // the fastest program that keeps less, again and again.
+  StageQuestion crowded = asked;
+  ++crowded.in_flight;
+  StageNeeds needs = prepared(chain, *fastest).needs;
+  for (int i = 0; i < kSteps; ++i) {
+    crowded.memory = needs.memory(crowded.in_flight) - Bytes(1);
+    const auto next = policy.program(crowded);
+    if (!next) break;
+    needs = prepared(chain, *next).needs;
+    if (needs.memory(asked.in_flight) <= asked.memory) add(*next);
+  }
+  for (const program::StageProgram& program : short_stage_programs(chain, asked)) add(program);
+  return variants;
+}
+
+/// For every stage one that the policy makes of less and less memory, with as much recomputation
+/// ahead of the gradient as fits, chosen together by timeline; nothing if some stage does not fit.
+/// `less` is what each stage is to leave free.
+std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& policy, const Cut& cut,
+                                        const std::vector<Bytes>& less) {
+  std::vector<std::vector<Variant>> variants;
+  std::vector<PassTimes> times;
+  for (int k = 0; k < room.stages(); ++k) {
+    StageQuestion asked = room.asked(k, first_of(cut, k), cut[at(k)]);
+    asked.memory -= less[at(k)];
+    variants.push_back(variants_of(room, policy, k, asked));
+    if (variants.back().empty()) return std::nullopt;
+    times.push_back(variants.back().front().times);
+  }
+  std::vector<std::size_t> choice(cut.size(), 0);
+  Timeline timeline(room);
+  double least = timeline.step(cut, times);
+  bool better = true;
+  for (int round = 0; round < kRounds && better; ++round) {
+    better = false;
+    for (std::size_t k = 0; k < cut.size(); ++k) {
+      for (std::size_t v = 0; v < variants[k].size(); ++v) {
+        times[k] = variants[k][v].times;
+        const double step = timeline.step(cut, times, least);
+        if (step >= least * (1 - kGain)) continue;
+        least = step;
+        choice[k] = v;
+        better = true;
+      }
+      times[k] = variants[k][choice[k]].times;
+    }
+  }
+  Programs programs;
+  for (std::size_t k = 0; k < cut.size(); ++k)
+    programs.push_back(std::move(variants[k][choice[k]].program));
+  return programs;
+}
+
+std::size_t slowest_stage(const plan::Plan& plan) {
+  const auto is_faster = [](const plan::StagePlan& a, const plan::StagePlan& b) {
+    return a.predicted.forward + a.predicted.backward < b.predicted.forward + b.predicted.backward;
+  };
+  return static_cast<std::size_t>(
+      std::max_element(plan.stages.begin(), plan.stages.end(), is_faster) - plan.stages.begin());
+}
+
+/// Cuts that copies begin from. They take long to plan, so only the best cut without them is looked
+/// at, and where they may spare all recomputation, the best one that keeps everything without a
+/// budget.
+std::vector<Cut> first_cuts(const Question& question, PlanBuilder& builder, std::vector<Cut> cuts) {
+  cuts.resize(std::min<std::size_t>(1, cuts.size()));
+  if (question.cut) return cuts;
+  Question rich = question;
+  for (chain::RankSpec& rank : rich.platform.ranks) rank.memory = Bytes(0);
+  const StageRoom room(rich);
+  for (Cut& cut : CutSearch(room, builder.policy("keep_all")).candidates(1)) {
+    if (std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
 
 }  // namespace
 
@@ -25,7 +173,7 @@ std::optional<plan::Plan> PlanBuilder::built(const std::string& name, const Cut&
   const auto make = [&](const std::vector<Bytes>& now_less) -> std::optional<Simulated> {
     auto programs = how == How::kChosen
                         ? chosen_programs(room_, policy(name), cut, now_less)
-                        : fastest_programs(name, cut, now_less, how == How::kCopies);
+                        : fastest_programs(room_, policy(name), cut, now_less, how == How::kCopies);
     if (!programs) return std::nullopt;
     return judged(room_.question(), name, *std::move(programs));
   };
@@ -36,7 +184,7 @@ std::optional<plan::Plan> PlanBuilder::built(const std::string& name, const Cut&
 plan::Plan PlanBuilder::mixed(plan::Plan plan, const plan::Plan& other) {
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     if (plan.stages[k].program == other.stages[k].program) continue;
-    std::vector<program::StageProgram> programs;
+    Programs programs;
     for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
     programs[k] = other.stages[k].program;
     Simulated tried = judged(room_.question(), plan.solver, std::move(programs));
@@ -46,21 +194,45 @@ plan::Plan PlanBuilder::mixed(plan::Plan plan, const plan::Plan& other) {
   return plan;
 }
 
-std::optional<std::vector<program::StageProgram>> PlanBuilder::fastest_programs(
-    const std::string& name, const Cut& cut, const std::vector<Bytes>& less, bool copies) {
-  std::vector<program::StageProgram> programs;
-  const auto first = [&](std::size_t k) { return k == 0 ? 1 : cut[k - 1] + 1; };
-  for (std::size_t k = 0; k < cut.size(); ++k)
-    if (!room_.may_fit(static_cast<int>(k), first(k), cut[k])) return std::nullopt;
-  for (std::size_t k = 0; k < cut.size(); ++k) {
-    StageQuestion asked = room_.asked(static_cast<int>(k), first(k), cut[k], copies);
-    asked.memory -= less[k];
-    std::optional<program::StageProgram> program;
-    if (asked.memory >= Bytes(0)) program = policy(name).program(asked);
-    if (!program) return std::nullopt;
-    programs.push_back(*std::move(program));
+Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,
+                        const std::vector<Cut>& cuts) {
+  CutSearch search(room, builder.policy("joint"));
+  Found found;
+  int left = kMostCuts;
+  // Keeps the plan on that cut if it is the best so far.
+  const auto improve = [&](const Cut& cut) {
+    const Seconds least(search.ideal_step(cut));
+    const auto is_hopeless = [&](const Found& beside) {
+      return beside.plan && least >= beside.plan->step * (1 - kGain);
+    };
+    if (is_hopeless(plain) || is_hopeless(found) || left-- <= 0) return false;
+    return found.take(builder.built("joint", cut, How::kCopies), cut);
+  };
+  for (const Cut& cut : first_cuts(room.question(), builder, cuts)) improve(cut);
+  if (!found.plan) return {};
+  // The last stage's copies are searched. A layer moves away from the slowest stage, to either
+  // side, while the step gets shorter.
+  const program::StageProgram& last = found.plan->stages.back().program;
+  const bool is_quick = last.last_layer - last.first_layer < kFewLayers;
+  for (bool better = is_quick && !room.question().cut; better;) {
+    better = false;
+    const std::size_t slowest = slowest_stage(*found.plan);
+    const program::StageProgram& program = found.plan->stages[slowest].program;
+    if (program.last_layer == program.first_layer) break;
+    Cut less_at_end = found.cut, less_at_begin = found.cut;
+    if (slowest + 1 < found.cut.size()) {
+      --less_at_end[slowest];
+      better = improve(less_at_end);
+    }
+    if (!better && slowest > 0) {
+      ++less_at_begin[slowest - 1];
+      better = improve(less_at_begin);
+    }
   }
-  return programs;
+  // Where copies are not worth it, recomputation that hides behind a wait may be.
+  if (const auto other = builder.built("joint", found.cut, How::kChosen))
+    found.plan = builder.mixed(*std::move(found.plan), *other);
+  return found;
 }
 
 }  // namespace trireme::partition

@@ -12,9 +12,24 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme::partition {
+
+/// The best plan so far, and on which cut.
+struct Found {
+  std::optional<plan::Plan> plan;
+  Cut cut;
+
+  /// Keeps the faster plan; whether that is `other`.
+  bool take(std::optional<plan::Plan> other, const Cut& from) {
+    if (!other || (plan && plan->step <= other->step * (1 + kGain))) return false;
+    plan = std::move(other);
+    cut = from;
+    return true;
+  }
+};
 
 class PlanBuilder {
  public:
@@ -28,7 +43,9 @@ class PlanBuilder {
   /// Made when first asked for; throws InputError if there is none of that name.
   StagePolicy& policy(const std::string& name);
 
-  /// How a stage's program is made: the policy's own, with copies, or chosen among several.
+  /// How a stage's program is made: the policy's own, with copies, or chosen among several, for the
+  /// fastest is not always the best: recomputation that hides behind the wait for a gradient costs
+  /// nothing.
   enum class How { kPlain, kCopies, kChosen };
   /// Within every budget by the simulator; nothing if that cannot be had.
   std::optional<plan::Plan> built(const std::string& name, const Cut& cut, How how);
@@ -36,13 +53,27 @@ class PlanBuilder {
   plan::Plan mixed(plan::Plan plan, const plan::Plan& other);
 
  private:
-  std::optional<std::vector<program::StageProgram>> fastest_programs(const std::string& name,
-                                                                     const Cut& cut,
-                                                                     const std::vector<Bytes>& less,
-                                                                     bool copies);
-
   const StageRoom& room_;
   std::map<std::string, std::shared_ptr<StagePolicy>> policies_;
 };
+
+/// Layers up to which searches for copies take no time.
+inline constexpr int kFewLayers = 32;
+
+/// Plans of "joint" whose stages also move values: the fastest that is found; nothing where copies
+/// cannot make it faster than `plain`, the best plan without them. `cuts`: candidates for that,
+/// best first.
+Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found& plain,
+                        const std::vector<Cut>& cuts);
+
+/// Whether micro-batches in flight of a stage may keep different values: something is run twice,
+/// nothing moves, every rank has one stage of one program.
+bool can_be_mixed(const plan::Plan& plan);
+
+/// A faster plan on the cut of `plan`, with as many in flight: where a stage's memory is more than
+/// one program for all its micro-batches can use, some of them run one that keeps more. Nothing if
+/// there is none. can_be_mixed(plan) must hold.
+std::optional<plan::Plan> with_mixed_programs(const StageRoom& room, StagePolicy& policy,
+                                              const plan::Plan& plan);
 
 }  // namespace trireme::partition

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shortage.h"
 
-#include "judge/judge.h"
+#include "in_flight.h"
+#include "least_cut.h"
 #include "memory/rank.h"
 
+#include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace trireme::partition {
@@ -16,28 +19,52 @@ namespace {
 /// The least share of a budget that is more than all of it.
 const double kTooMuch = std::nextafter(1.0, 2.0);
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// What stages need at least.
 class Needs {
  public:
   Needs(const StageRoom& room, StagePolicy& policy) : room_(room), policy_(policy) {}
 
   Bytes budget(int stage) const { return room_.question().platform.ranks[at(stage)].memory; }
+  /// Bytes that a stage holds whatever its program keeps.
+  Bytes fixed(int stage, int first, int last) const {
+    return room_.fixed(stage, first, last) + room_.waiting(last);
+  }
   Bytes bytes(int stage, int first, int last) const {
     return fixed(stage, first, last) + policy_.least_memory(first, last, in_flight(stage));
   }
   /// Share of the stage's budget, 0 where there is none. Where it is not below `enough`, some
-  /// number that is not either.
-  double share(int stage, int first, int last, double enough = kNever) const;
+  /// number that is not either. What one micro-batch in flight needs is asked first: few stages of
+  /// all pass, and the answer serves every rank. Each other in flight keeps at least the stage's
+  /// input.
+  double share(int stage, int first, int last, double enough = kNever) const {
+    const Bytes whole = budget(stage);
+    if (whole == Bytes(0)) return 0;
+    const Bytes still = fixed(stage, first, last);
+    const double sure = still / whole;
+    if (sure >= enough) return sure;
+    const int w = in_flight(stage);
+    const Bytes alone = still + policy_.least_memory(first, last, 1);
+    const double least = (alone + room_.question().chain.output(first - 1) * (w - 1)) / whole;
+    if (w == 1 || least >= enough) return least;
+    return (still + policy_.least_memory(first, last, w)) / whole;
+  }
   bool fits(int stage, int first, int last) const {
     return share(stage, first, last, kTooMuch) < kTooMuch;
   }
-  /// Bytes that a stage holds whatever its program keeps.
-  Bytes fixed(int stage, int first, int last) const {
-    return room_.fixed(stage, first, last) + room_.waiting(last);
+  /// The stage of that cut with the largest share.
+  int scarcest(const Cut& cut) const {
+    std::vector<double> shares;
+    for (int k = 0; k < room_.stages(); ++k)
+      shares.push_back(share(k, first_of(cut, k), cut[at(k)]));
+    return static_cast<int>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+  }
+  /// The cut with the least of the largest shares, if that is below `enough`.
+  std::optional<Cut> thriftiest(double enough) const {
+    const auto largest = [&](int k, int first, int last, double before,
+                             double least) -> std::optional<double> {
+      return std::max(before, share(k, first, last, least));
+    };
+    return least_cut(all_ends(room_.layers(), room_.stages()), enough, largest);
   }
 
  private:
@@ -47,150 +74,128 @@ class Needs {
   StagePolicy& policy_;
 };
 
-/// The cut with the least of the largest shares, if that is below `enough`.
-std::optional<Cut> thriftiest(const StageRoom& room, StagePolicy& policy, double enough);
-
-/// [k][l]: whether stages 0..k-1 fit layers 1..l, or stages k.. layers l.. . Then rank k may be as
-/// large as its stage between the two asks for.
+/// [k][l]: whether so many stages fit layers 1..l.
 using Reach = std::vector<std::vector<bool>>;
-Reach fitting_prefixes(const StageRoom& room, const Needs& needs);
-Reach fitting_suffixes(const StageRoom& room, const Needs& needs);
-
-}  // namespace
-
-Shortage shortage(const StageRoom& room, StagePolicy& policy, const std::optional<Cut>& fixed) {
-  const Needs needs(room, policy);
-  Shortage result;
-  result.cut = fixed ? *fixed : *thriftiest(room, policy, kNever);
-  result.scale = -1;
-  int first = 1;
-  for (int k = 0; k < room.stages(); ++k) {
-    const int last = result.cut[at(k)];
-    const double share = needs.share(k, first, last);
-    if (share > result.scale) {
-      const Bytes bytes = needs.bytes(k, first, last);
-      result.scale = share;
-      result.infeasible = {.rank = k,
-                           .first_layer = first,
-                           .last_layer = last,
-                           .needed = bytes,
-                           .available = needs.budget(k),
-                           .least_budget = bytes,
-                           .where = ""};
-    }
-    first = last + 1;
-  }
-  plan::Infeasible& lacks = result.infeasible;
-  const Bytes still = room.fixed(lacks.rank, lacks.first_layer, lacks.last_layer);
-  lacks.where = concat("of them ", to_text(still),
-                       " of parameters, gradients, optimizer and channel buffers; ",
-                       in_flight(room.question(), lacks.rank), " in flight");
-  return result;
-}
-
-std::optional<Cut> fitting_cut(const StageRoom& room, StagePolicy& policy) {
-  return thriftiest(room, policy, kTooMuch);
-}
-
-bool fits(const StageRoom& room, StagePolicy& policy) {
-  const std::optional<Cut> fixed = fixed_cut(room.question());
-  return fixed ? shortage(room, policy, fixed).scale < kTooMuch
-               : fitting_cut(room, policy).has_value();
-}
-
-std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& policy) {
-  const Needs needs(room, policy);
-  const int stages = room.stages(), layers = room.layers();
-  const Reach prefix = fitting_prefixes(room, needs), suffix = fitting_suffixes(room, needs);
-  std::optional<OneRank> best;
-  const auto offer = [&](int k, int first, int last) {
-    const Bytes sure = needs.fixed(k, first, last) - needs.budget(k);
-    if (best && sure >= best->more) return;
-    const Bytes bytes = needs.bytes(k, first, last), more = bytes - needs.budget(k);
-    const bool too_long = bytes >= kUnlimited;
-    if (!too_long && (!best || more < best->more)) best = OneRank{k, more};
-  };
-  for (int k = 0; k < stages; ++k) {
-    for (int first = k + 1; first <= layers; ++first) {
-      if (!prefix[at(k)][at(first - 1)]) continue;
-      for (int last = first; last <= layers; ++last)
-        if (suffix[at(k + 1)][at(last + 1)]) offer(k, first, last);
-    }
-  }
-  return best;
-}
-
-namespace {
-
-// What one micro-batch in flight needs is asked first: few stages of all pass, and the answer
-// serves every rank. Each other in flight keeps at least the stage's input.
-double Needs::share(int stage, int first, int last, double enough) const {
-  const Bytes whole = budget(stage);
-  if (whole == Bytes(0)) return 0;
-  const Bytes still = fixed(stage, first, last);
-  const double sure = still / whole;
-  if (sure >= enough) return sure;
-  const int w = in_flight(stage);
-  const Bytes alone = policy_.least_memory(first, last, 1);
-  const double least = (still + alone + room_.question().chain.output(first - 1) * (w - 1)) / whole;
-  if (w == 1 || least >= enough) return least;
-  return (still + policy_.least_memory(first, last, w)) / whole;
-}
-
-std::optional<Cut> thriftiest(const StageRoom& room, StagePolicy& policy, double enough) {
-  const Needs needs(room, policy);
-  const int stages = room.stages(), layers = room.layers();
-  std::vector value(at(stages + 1), std::vector<double>(at(layers + 1), enough));
-  std::vector begin(at(stages), std::vector<int>(at(layers + 1), 1));
-  value[0][0] = 0;
-  for (int k = 0; k < stages; ++k) {
-    const int least_last = k + 1 == stages ? layers : k + 1, most_last = layers - (stages - 1 - k);
-    for (int last = least_last; last <= most_last; ++last) {
-      double& least = value[at(k + 1)][at(last)];
-      for (int first = last; first > k; --first) {
-        const double before = value[at(k)][at(first - 1)];
-        if (before >= least) continue;
-        const double all = std::max(before, needs.share(k, first, last, least));
-        if (all >= least) continue;
-        least = all;
-        begin[at(k)][at(last)] = first;
-      }
-    }
-  }
-  if (value[at(stages)][at(layers)] >= enough) return std::nullopt;
-  Cut cut(at(stages));
-  for (int k = stages - 1, last = layers; k >= 0; --k) {
-    cut[at(k)] = last;
-    last = begin[at(k)][at(last)] - 1;
-  }
-  return cut;
-}
-
-Reach fitting_prefixes(const StageRoom& room, const Needs& needs) {
-  const int stages = room.stages(), layers = room.layers();
+template <class Fits>
+Reach reach_of(int stages, int layers, Fits&& fits) {
   Reach reach(at(stages + 1), std::vector<bool>(at(layers + 1), false));
   reach[0][0] = true;
   for (int k = 0; k < stages; ++k) {
     for (int last = k + 1; last <= layers; ++last) {
       for (int first = last; first > k && !reach[at(k + 1)][at(last)]; --first)
-        reach[at(k + 1)][at(last)] = reach[at(k)][at(first - 1)] && needs.fits(k, first, last);
+        reach[at(k + 1)][at(last)] = reach[at(k)][at(first - 1)] && fits(k, first, last);
     }
   }
   return reach;
 }
 
-Reach fitting_suffixes(const StageRoom& room, const Needs& needs) {
+/// The least extra bytes on one rank alone with which some cut fits; nothing if there is no such
+/// rank. It may be as large as its stage asks for between those before it and those behind it.
+struct OneRank {
+  int rank = 0;
+  Bytes more;
+};
+std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& policy) {
+  const Needs needs(room, policy);
   const int stages = room.stages(), layers = room.layers();
-  Reach reach(at(stages + 1), std::vector<bool>(at(layers + 2), false));
-  reach[at(stages)][at(layers + 1)] = true;
-  for (int k = stages - 1; k >= 0; --k) {
-    for (int first = layers; first > k; --first) {
-      for (int last = first; last <= layers && !reach[at(k)][at(first)]; ++last)
-        reach[at(k)][at(first)] = reach[at(k + 1)][at(last + 1)] && needs.fits(k, first, last);
+  const Reach before = reach_of(
+      stages, layers, [&](int k, int first, int last) { return needs.fits(k, first, last); });
+  // Stages and layers counted from the end.
+  const Reach behind = reach_of(stages, layers, [&](int k, int first, int last) {
+    return needs.fits(stages - 1 - k, layers + 1 - last, layers + 1 - first);
+  });
+  std::optional<OneRank> best;
+  const auto offer = [&](int k, int first, int last) {
+    const Bytes sure = needs.fixed(k, first, last) - needs.budget(k);
+    if (best && sure >= best->more) return;
+    const Bytes bytes = needs.bytes(k, first, last), more = bytes - needs.budget(k);
+    if (bytes < kUnlimited && (!best || more < best->more)) best = OneRank{k, more};
+  };
+  for (int k = 0; k < stages; ++k) {
+    for (int first = k + 1; first <= layers; ++first) {
+      if (!before[at(k)][at(first - 1)]) continue;
+      for (int last = first; last <= layers; ++last)
+        if (behind[at(stages - 1 - k)][at(layers - last)]) offer(k, first, last);
     }
   }
-  return reach;
+  return best;
+}
+
+/// The least number by bisection, more stages taken to need less; 0 if twice as many do not do.
+int enough_stages(const StageRoom& room, StagePolicy& policy) {
+  const Question& question = room.question();
+  const auto enough_with = [&](int stages) {
+    Question longer = question;
+    longer.stages = stages;
+    if (!longer.in_flight.empty()) longer.in_flight.resize(at(stages), longer.in_flight.back());
+    std::vector<chain::RankSpec>& ranks = longer.platform.ranks;
+    ranks.resize(at(stages), ranks.back());
+    return fits(StageRoom(longer), policy);
+  };
+  int less = question.stages, enough = std::min(2 * question.stages, room.layers());
+  if (enough == less || !enough_with(enough)) return 0;
+  while (enough - less > 1) {
+    const int middle = std::midpoint(less, enough);
+    (enough_with(middle) ? enough : less) = middle;
+  }
+  return enough;
+}
+
+/// The smallest single changes; none for a fixed cut.
+std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy) {
+  using enum plan::Advice::Kind;
+  std::vector<plan::Advice> changes;
+  if (room.question().cut) return changes;
+  if (const auto one = least_on_one_rank(room, policy); one && one->more > Bytes(0))
+    changes.push_back({kMemoryOfOneRank,
+                       concat(to_text(one->more), " (", one->more.count(), " bytes) more on rank ",
+                              one->rank, " alone"),
+                       one->more});
+  if (const int stages = enough_stages(room, policy))
+    changes.push_back({kStages, concat(stages, " stages on ranks like the last")});
+  return changes;
 }
 
 }  // namespace
+
+plan::Infeasible shortage(const StageRoom& room, StagePolicy& policy,
+                          const std::optional<Cut>& fixed) {
+  const Needs needs(room, policy);
+  const Cut cut = fixed ? *fixed : *needs.thriftiest(kNever);
+  const int rank = needs.scarcest(cut), first = first_of(cut, rank), last = cut[at(rank)];
+  const Bytes bytes = needs.bytes(rank, first, last);
+  return {.rank = rank,
+          .first_layer = first,
+          .last_layer = last,
+          .needed = bytes,
+          .available = needs.budget(rank),
+          .least_budget = bytes,
+          .where = concat("of them ", to_text(room.fixed(rank, first, last)),
+                          " of parameters, gradients, optimizer and channel buffers; ",
+                          in_flight(room.question(), rank), " in flight")};
+}
+
+bool fits(const StageRoom& room, StagePolicy& policy) {
+  const std::optional<Cut> fixed = fixed_cut(room.question());
+  if (!fixed) return fitting_cut(room, policy).has_value();
+  const Needs needs(room, policy);
+  const int rank = needs.scarcest(*fixed);
+  return needs.share(rank, first_of(*fixed, rank), (*fixed)[at(rank)]) < kTooMuch;
+}
+
+std::optional<Cut> fitting_cut(const StageRoom& room, StagePolicy& policy) {
+  return Needs(room, policy).thriftiest(kTooMuch);
+}
+
+plan::Infeasible lacking(const Question& question, StagePolicy& policy, const std::string& name) {
+  const Question leanest = name == "joint" ? with_fewest_in_flight(question) : question;
+  const StageRoom room(leanest);
+  plan::Infeasible infeasible = shortage(room, policy, fixed_cut(question));
+  if (infeasible.needed >= kUnlimited)
+    throw InputError(concat("solver '", name, "': every cut has a stage with more layers than it ",
+                            "takes; use more stages, or 'joint'"));
+  infeasible.advice = advice(room, policy);
+  return infeasible;
+}
+
 }  // namespace trireme::partition

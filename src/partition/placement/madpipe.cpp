@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "madpipe.h"
 
-#include "allocation.h"
-#include "allocation_search.h"
-#include "shared_plans.h"
+#include "cut/in_flight.h"
+#include "judge/judge.h"
+#include "stage/recompute_early.h"
+
+#include "trireme/program/generate.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -30,13 +31,218 @@ constexpr std::size_t kBuiltCounts = 2;
 constexpr int kSteps = 200;
 /// What is estimated to take so much longer than the best is not simulated.
 constexpr double kHopeless = 1.02;
+/// Numbers in flight beyond those of 1F1B* that are tried.
+constexpr int kMoreInFlight = 2;
+/// How often a plan over a budget is solved again with less, and one below it with more.
+constexpr int kTightenings = 6;
+constexpr int kLoosenings = 3;
+/// Memories at which a stage that shares its rank is asked for a program.
+constexpr int kLevels = 6;
+/// The solver's name in plans.
+constexpr const char* kName = "madpipe";
+
+/// Micro-batches in flight, by stage.
+using Counts = std::vector<int>;
+
+/// Numbers worth trying: what 1F1B* says for the heaviest rank's load, a few more for the waits of
+/// stages for one another's rank, and as many as there are stages from there to the end.
+std::set<Counts> counts_for(const StageRoom& room, const Allocation& allocation) {
+  const Question& question = room.question();
+  const int stages = allocation.stages(), most = question.micro_batches;
+  if (question.schedule == "gpipe") return {Counts(allocation.ends.size(), most)};
+  std::vector<double> times, links, loads(at(room.stages()), 0);
+  double period = 0;
+  for (int k = 0; k < stages; ++k) {
+    const int rank = allocation.rank(k), last = allocation.last(k);
+    times.push_back(room.work(rank, allocation.first(k), last));
+    loads[at(rank)] += times.back();
+    period = std::max(period, loads[at(rank)]);
+    if (k + 1 == stages) continue;
+    links.push_back(2 * room.transfer(rank, allocation.rank(k + 1), last));
+    period = std::max(period, links.back());
+  }
+  if (period == 0) period = 1;
+  const Counts least = least_in_flight(times, links, period);
+  std::vector<Counts> found(kMoreInFlight + 2);
+  for (int k = 0; k < stages; ++k) {
+    for (int more = 0; more <= kMoreInFlight; ++more)
+      found[at(more)].push_back(std::min(least[at(k)] + (k + 1 < stages ? more : 0), most));
+    found.back().push_back(std::min(stages - k, most));
+  }
+  return {found.begin(), found.end()};
+}
+
+/// Programs, the order of passes and the simulator's word for an allocation with these numbers in
+/// flight.
+class Layout {
+ public:
+  /// All must outlive it.
+  Layout(const StageRoom& room, StageOptions& options, const Allocation& allocation,
+         const Counts& counts)
+      : room_(room), options_(options), allocation_(allocation), counts_(counts) {}
+
+  /// The step if every pass takes its time and links are free when they are needed, with programs
+  /// that are found quickly; kNever if a stage does not fit.
+  double estimate() {
+    const auto found = programs(std::vector<Bytes>(at(room_.stages())), How::kQuick);
+    return found ? turns(*found).end : kNever;
+  }
+
+  /// Within every budget by the simulator; nothing if that cannot be had.
+  std::optional<plan::Plan> built() {
+    std::vector<Bytes> less(at(room_.stages()));
+    auto found = tightened(room_.question(), kTightenings, less,
+                           [&](const std::vector<Bytes>& now_less) { return judge(now_less); });
+    if (!found) return std::nullopt;
+    return hidden(loosened(*std::move(found), std::move(less)));
+  }
+
+ private:
+  using Programs = std::vector<const Prepared*>;
+  using How = StageOptions::How;
+
+  /// Memory of a rank for the programs of such stages; kUnlimited without a budget.
+  Bytes memory(const std::vector<int>& stages) const {
+    Bytes left = kUnlimited;
+    Bytes taken;
+    for (const int k : stages) {
+      const int rank = allocation_.rank(k);
+      const Bytes alone = room_.memory(rank, allocation_.first(k), allocation_.last(k));
+      if (alone == kUnlimited) return kUnlimited;
+      left = room_.question().platform.ranks[at(rank)].memory;
+      taken += left - alone;
+    }
+    return left - taken;
+  }
+
+  std::optional<Programs> alone(const StageOptions::Asked& asked, Bytes memory, How how) {
+    const auto* const found =
+        options_.fastest(asked.first, asked.last, memory, asked.in_flight, how);
+    return found != nullptr ? std::optional(Programs{found}) : std::nullopt;
+  }
+
+  /// By stage; nothing if a rank has too little. `less` is what each rank is to leave free.
+  std::optional<Programs> programs(const std::vector<Bytes>& less, How how) {
+    Programs found(allocation_.ends.size(), nullptr);
+    for (const std::vector<int>& stages : by_rank_) {
+      if (stages.empty()) continue;
+      Bytes left = memory(stages);
+      if (left != kUnlimited) left -= less[at(allocation_.rank(stages.front()))];
+      std::vector<StageOptions::Asked> asked;
+      for (const int k : stages)
+        asked.push_back({allocation_.first(k), allocation_.last(k), counts_[at(k)]});
+      const auto chosen =
+          asked.size() > 1 ? options_.shared(asked, left, how) : alone(asked.front(), left, how);
+      if (!chosen) return std::nullopt;
+      for (std::size_t i = 0; i < stages.size(); ++i) found[at(stages[i])] = (*chosen)[i];
+    }
+    return found;
+  }
+
+  program::TimedTurns turns(const Programs& programs) const {
+    const Question& question = room_.question();
+    program::StageTimes times;
+    for (int k = 0; k < allocation_.stages(); ++k) {
+      const int rank = allocation_.rank(k);
+      const StageNeeds& needs = programs[at(k)]->needs;
+      times.forward.push_back(needs.forward.count() / room_.speed(rank));
+      times.backward.push_back(needs.backward.count() / room_.speed(rank));
+      if (k + 1 == allocation_.stages()) continue;
+      const chain::LinkSpec link = question.platform.link(rank, allocation_.rank(k + 1));
+      times.message.push_back(link.time(question.chain.output(allocation_.last(k))).count());
+    }
+    const program::PassOrder order =
+        program::pass_order(question.schedule, counts_, question.micro_batches);
+    return program::take_turns(order, allocation_.ranks, times);
+  }
+
+  std::optional<Simulated> judge(const std::vector<Bytes>& less) {
+    const auto chosen = programs(less, How::kCareful);
+    if (!chosen) return std::nullopt;
+    std::vector<program::StageProgram> moved;
+    for (int k = 0; k < allocation_.stages(); ++k)
+      moved.push_back(program::moved_to((*chosen)[at(k)]->program, allocation_.first(k)));
+    return judge(std::move(moved), turns(*chosen).turns);
+  }
+
+  std::optional<Simulated> judge(std::vector<program::StageProgram> programs,
+                                 program::Turns turns) const {
+    return judged(room_.question(), kName, std::move(programs),
+                  {.ranks = allocation_.ranks, .in_flight = counts_, .turns = std::move(turns)});
+  }
+
+  bool is_over(const Simulated& found) const {
+    const std::vector<Bytes> over = excess(room_.question(), found.simulation);
+    return std::any_of(over.begin(), over.end(), [](Bytes bytes) { return bytes > Bytes(0); });
+  }
+
+  /// A faster plan with what the ranks have left, as long as there is one. Stages of one rank
+  /// seldom hold their most at once, so what they are given together may be more than the rank has.
+  plan::Plan loosened(Simulated found, std::vector<Bytes> less) {
+    for (int round = 0; round < kLoosenings && found.plan.recompute > Seconds(0); ++round) {
+      const std::vector<Bytes> before = less;
+      for (std::size_t rank = 0; rank < less.size(); ++rank) {
+        const Bytes memory = room_.question().platform.ranks[rank].memory;
+        if (by_rank_[rank].size() > 1 && memory > Bytes(0))
+          less[rank] += needed(found.simulation.ranks[rank]) - memory;
+      }
+      if (less == before) break;
+      auto result = judge(less);
+      if (!result || result->plan.step >= found.plan.step || is_over(*result)) break;
+      found = *std::move(result);
+    }
+    return std::move(found.plan);
+  }
+
+  /// Recomputation ahead of the gradient where that makes the step shorter.
+  plan::Plan hidden(plan::Plan plan) const {
+    if (plan.recompute == Seconds(0)) return plan;
+    for (int k = 0; k + 1 < allocation_.stages(); ++k) {
+      const std::vector<int>& stages = by_rank_[at(allocation_.rank(k))];
+      Bytes left = memory(stages);
+      for (const int other : stages) {
+        if (other != k && left != kUnlimited)
+          left -= plan.stages[at(other)].predicted.kept * counts_[at(other)];
+      }
+      const StageQuestion asked{.first = allocation_.first(k),
+                                .last = allocation_.last(k),
+                                .memory = left,
+                                .in_flight = counts_[at(k)]};
+      std::vector<program::StageProgram> programs;
+      for (const plan::StagePlan& stage : plan.stages) programs.push_back(stage.program);
+      programs[at(k)] = recompute_early(room_.question().chain, asked, programs[at(k)]);
+      if (programs[at(k)] == plan.stages[at(k)].program) continue;
+      auto result = judge(std::move(programs), plan.turns);
+      if (result && result->plan.step < plan.step && !is_over(*result))
+        plan = std::move(result->plan);
+    }
+    return plan;
+  }
+
+  const StageRoom& room_;
+  StageOptions& options_;
+  const Allocation& allocation_;
+  const Counts& counts_;
+  const std::vector<std::vector<int>> by_rank_ = stages_by_rank(allocation_, room_.stages());
+};
 
 class Madpipe {
  public:
   Madpipe(const StageRoom& room, StagePolicy& policy, double least, double handicap)
-      : room_(room), plans_(room, policy), least_(least), longer_(1 + handicap) {}
+      : room_(room), options_(room, policy, kLevels), least_(least), longer_(1 + handicap) {}
 
-  std::optional<plan::Plan> best();
+  std::optional<plan::Plan> best() {
+    std::vector<std::vector<Candidate>> found;  // by allocation
+    for (const Allocation& allocation : allocations()) {
+      std::vector<Candidate> of_one = candidates(allocation);
+      if (!of_one.empty()) found.push_back(std::move(of_one));
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.front().step < b.front().step; });
+    for (std::size_t i = 0; i < std::min(kBuilt, found.size()); ++i) build(found[i]);
+    if (plan_) climb();
+    return std::move(plan_);
+  }
 
  private:
   struct Candidate {
@@ -44,20 +250,102 @@ class Madpipe {
     Allocation allocation;
     Counts counts;
   };
+
   /// All allocations, or those that the dynamic program finds for several periods.
-  std::set<Allocation> allocations();
-  void search(int special, std::size_t labels, std::set<Allocation>& found);
+  std::set<Allocation> allocations() {
+    std::set<Allocation> found;
+    const std::vector<int> specials = special_ranks(room_.question().platform, room_.stages());
+    const double count = count_allocations(room_.layers(), room_.stages());
+    const bool are_few = count * static_cast<double>(specials.size()) <= kAll;
+    for (const int special : specials) {
+      if (!are_few) {
+        search(special, kLabels, found);
+        if (room_.layers() * room_.stages() <= kFewPlaces) search(special, kMoreLabels, found);
+        continue;
+      }
+      const auto every = every_allocation(room_.layers(), room_.stages(), special);
+      found.insert(every.begin(), every.end());
+    }
+    return found;
+  }
+
+  void search(int special, std::size_t labels, std::set<Allocation>& found) {
+    const auto look = [&](double period) {
+      const auto within = allocations_within(room_, options_, special, labels, period);
+      found.insert(within.begin(), within.end());
+      return !within.empty();
+    };
+    const int micro_batches = room_.question().micro_batches;
+    double less = least_period(room_, special), enough = 2 * room_.stages() * less;
+    if (least_ != kNever) enough = std::min(enough, least_ / micro_batches);
+    if (enough < less || !look(enough)) return;
+    const double most = enough;
+    for (int round = 0; round < kBisections; ++round) {
+      const double middle = (less + enough) / 2;
+      (look(middle) ? enough : less) = middle;
+    }
+    for (const double longer : kLonger) {
+      if (enough * longer < most) look(enough * longer);
+    }
+  }
+
   /// With every number in flight, by estimate; none if no plan could be faster than the best.
-  std::vector<Candidate> candidates(const Allocation& allocation);
-  /// Keeps the plan if it is the best so far.
-  bool build(const Candidate& candidate);
-  /// Moves the ends of the best plan's stages by a layer while that helps.
-  void climb();
+  std::vector<Candidate> candidates(const Allocation& allocation) {
+    std::vector<Candidate> found;
+    if (counted(least_step(room_, allocation), allocation) >= least_ * (1 - kGain)) return found;
+    for (const Counts& counts : counts_for(room_, allocation)) {
+      const double step = Layout(room_, options_, allocation, counts).estimate();
+      if (step != kNever) found.push_back({counted(step, allocation), allocation, counts});
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.step < b.step; });
+    return found;
+  }
+
+  /// Keeps the best of the first candidates' plans if it is the best so far; whether it is.
+  bool build(const std::vector<Candidate>& candidates) {
+    bool better = false;
+    for (std::size_t i = 0; i < std::min(kBuiltCounts, candidates.size()); ++i) {
+      const auto& [estimate, allocation, counts] = candidates[i];
+      if (estimate >= least_ * kHopeless) continue;
+      auto plan = Layout(room_, options_, allocation, counts).built();
+      if (!plan) continue;
+      const double step = counted(plan->step.count(), allocation);
+      if (step >= least_ * (1 - kGain)) continue;
+      least_ = step;
+      plan_ = std::move(plan);
+      allocation_ = allocation;
+      better = true;
+    }
+    return better;
+  }
+
   /// What a step counts as that takes so long.
-  double counted(double step, const Allocation& allocation) const;
+  double counted(double step, const Allocation& allocation) const {
+    return allocation.stages() > room_.stages() ? step * longer_ : step;
+  }
+
+  /// Moves the ends of the best plan's stages by a layer while that helps.
+  void climb() {
+    int left = kSteps;
+    for (bool better = true; better && left > 0;) {
+      better = false;
+      const Allocation from = allocation_;
+      for (int k = 0; k + 1 < from.stages() && !better; ++k) {
+        for (const int move : {-1, 1}) {
+          Allocation next = from;
+          int& end = next.ends[at(k)];
+          end += move;
+          if (end < next.first(k) || end >= next.last(k + 1)) continue;
+          better = build(candidates(next));
+          if (better || --left <= 0) break;
+        }
+      }
+    }
+  }
 
   const StageRoom& room_;
-  SharedPlans plans_;
+  StageOptions options_;
   double least_;  // what the best plan's step counts as, or what it has to be below
   double longer_;
   std::optional<plan::Plan> plan_;
@@ -71,107 +359,4 @@ std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& polic
   return Madpipe(room, policy, least, handicap).best();
 }
 
-namespace {
-
-std::optional<plan::Plan> Madpipe::best() {
-  std::vector<std::vector<Candidate>> found;  // by allocation
-  for (const Allocation& allocation : allocations()) {
-    std::vector<Candidate> of_one = candidates(allocation);
-    if (!of_one.empty()) found.push_back(std::move(of_one));
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.front().step < b.front().step; });
-  for (std::size_t i = 0; i < std::min(kBuilt, found.size()); ++i) {
-    for (std::size_t j = 0; j < std::min(kBuiltCounts, found[i].size()); ++j) build(found[i][j]);
-  }
-  if (plan_) climb();
-  return std::move(plan_);
-}
-
-std::set<Allocation> Madpipe::allocations() {
-  std::set<Allocation> found;
-  const std::vector<int> specials = special_ranks(room_.question().platform, room_.stages());
-  const double count = count_allocations(room_.layers(), room_.stages());
-  for (const int special : specials) {
-    if (count * static_cast<double>(specials.size()) > kAll) {
-      search(special, kLabels, found);
-      if (room_.layers() * room_.stages() <= kFewPlaces) search(special, kMoreLabels, found);
-      continue;
-    }
-    for (Allocation& allocation : every_allocation(room_.layers(), room_.stages(), special))
-      found.insert(std::move(allocation));
-  }
-  return found;
-}
-
-void Madpipe::search(int special, std::size_t labels, std::set<Allocation>& found) {
-  AllocationSearch search(plans_, special, labels);
-  const auto look = [&](double period) {
-    const std::vector<Allocation> within = search.within(period);
-    found.insert(within.begin(), within.end());
-    return !within.empty();
-  };
-  const int micro_batches = room_.question().micro_batches;
-  double less = search.least_period(), enough = 2 * room_.stages() * less;
-  if (least_ != kNever) enough = std::min(enough, least_ / micro_batches);
-  if (enough < less || !look(enough)) return;
-  const double most = enough;
-  for (int round = 0; round < kBisections; ++round) {
-    const double middle = (less + enough) / 2;
-    (look(middle) ? enough : less) = middle;
-  }
-  for (const double longer : kLonger) {
-    if (enough * longer < most) look(enough * longer);
-  }
-}
-
-std::vector<Madpipe::Candidate> Madpipe::candidates(const Allocation& allocation) {
-  std::vector<Candidate> found;
-  if (counted(least_step(room_, allocation), allocation) >= least_ * (1 - kGain)) return found;
-  for (const Counts& counts : plans_.counts_for(allocation)) {
-    const double step = plans_.estimate(allocation, counts);
-    if (step != kNever) found.push_back({counted(step, allocation), allocation, counts});
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.step < b.step; });
-  return found;
-}
-
-bool Madpipe::build(const Candidate& candidate) {
-  if (candidate.step >= least_ * kHopeless) return false;
-  auto plan = plans_.built(candidate.allocation, candidate.counts);
-  if (!plan) return false;
-  const double step = counted(plan->step.count(), candidate.allocation);
-  if (step >= least_ * (1 - kGain)) return false;
-  least_ = step;
-  plan_ = std::move(plan);
-  allocation_ = candidate.allocation;
-  return true;
-}
-
-double Madpipe::counted(double step, const Allocation& allocation) const {
-  return allocation.stages() > room_.stages() ? step * longer_ : step;
-}
-
-void Madpipe::climb() {
-  int left = kSteps;
-  for (bool better = true; better && left > 0;) {
-    better = false;
-    const Allocation from = allocation_;
-    for (int k = 0; k + 1 < from.stages() && !better; ++k) {
-      for (const int move : {-1, 1}) {
-        Allocation next = from;
-        int& end = next.ends[static_cast<std::size_t>(k)];
-        end += move;
-        if (end < next.first(k) || end >= next.last(k + 1)) continue;
-        const std::vector<Candidate> found = candidates(next);
-        for (std::size_t i = 0; i < std::min(kBuiltCounts, found.size()); ++i)
-          better = build(found[i]) || better;
-        if (better || --left <= 0) break;
-      }
-    }
-  }
-}
-
-}  // namespace
 }  // namespace trireme::partition

@@ -2,7 +2,7 @@
 #include "search.h"
 
 #include "advice.h"
-#include "answer/in_groups.h"
+#include "answer/answers.h"
 #include "axes/solvers.h"
 #include "axes/split_backward.h"
 #include "judge/judge.h"

@@ -1,0 +1,77 @@
+// The cut of least value, exactly: one dynamic program for times, for memory and for plain work.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "values/cut.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace trireme::partition {
+
+/// An index that is counted with an int.
+inline std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+inline int first_of(const Cut& cut, int stage) {
+  return stage == 0 ? 1 : cut[at(stage - 1)] + 1;
+}
+
+/// In how many ways some can be chosen, as a cut's ends among a chain's layers.
+inline double choose(int from, int count) {
+  double ways = 1;
+  for (int i = 0; i < count; ++i) ways *= static_cast<double>(from - i) / (i + 1);
+  return ways;
+}
+
+/// With which layers a stage may end at the earliest and at the latest, by stage.
+struct Ends {
+  std::vector<int> least, most;
+};
+
+/// Those that leave every other stage a layer.
+inline Ends all_ends(int layers, int stages) {
+  Ends ends;
+  for (int k = 0; k < stages; ++k) {
+    ends.least.push_back(k + 1 == stages ? layers : k + 1);
+    ends.most.push_back(layers - (stages - 1 - k));
+  }
+  return ends;
+}
+
+/// The cut of the least value, if that is below `enough`; of equal ones that with the shortest last
+/// stages. `value(k, first, last, before, least)` is that of the stages up to k where k has these
+/// layers and those before it have the value `before`: some number that is not below `least` will
+/// do for any such, and nothing says that no longer stage k is below it either.
+template <class Value>
+std::optional<Cut> least_cut(const Ends& ends, double enough, Value&& value) {
+  const int stages = static_cast<int>(ends.most.size()), layers = ends.most.back();
+  std::vector values(at(stages + 1), std::vector<double>(at(layers + 1), enough));
+  std::vector begins(at(stages), std::vector<int>(at(layers + 1), 1));
+  values[0][0] = 0;
+  for (int k = 0; k < stages; ++k) {
+    const int least_first = k == 0 ? 1 : ends.least[at(k - 1)] + 1;
+    const int most_first = k == 0 ? 1 : ends.most[at(k - 1)] + 1;
+    for (int last = ends.least[at(k)]; last <= ends.most[at(k)]; ++last) {
+      double& least = values[at(k + 1)][at(last)];
+      for (int first = std::min(most_first, last); first >= least_first; --first) {
+        const double before = values[at(k)][at(first - 1)];
+        if (before >= least) continue;
+        const std::optional<double> all = value(k, first, last, before, least);
+        if (!all) break;
+        if (*all >= least) continue;
+        least = *all;
+        begins[at(k)][at(last)] = first;
+      }
+    }
+  }
+  if (values[at(stages)][at(layers)] >= enough) return std::nullopt;
+  Cut cut(at(stages), layers);
+  for (int k = stages - 1; k > 0; --k) cut[at(k - 1)] = begins[at(k)][at(cut[at(k)])] - 1;
+  return cut;
+}
+
+}  // namespace trireme::partition
