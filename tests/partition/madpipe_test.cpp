@@ -327,7 +327,7 @@ TEST(AllocationSearch, FindsTheLeastPeriodOfAllAllocations) {
 
     ASSERT_FALSE(found.empty()) << i;
     for (const Allocation& one : found) EXPECT_LE(heaviest(room, one), least * (1 + 1e-6)) << i;
-    EXPECT_TRUE(allocations_within(room, options, special, least * (1 - 1e-6)).empty()) << i;
+    EXPECT_TRUE(allocations_within(room, options, special, 12, least * (1 - 1e-6)).empty()) << i;
   }
 }
 
