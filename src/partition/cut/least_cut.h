@@ -3,18 +3,13 @@
 #pragma once
 
 #include "values/cut.h"
+#include "values/lookup.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <vector>
 
 namespace trireme::partition {
-
-/// An index that is counted with an int.
-inline std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 inline int first_of(const Cut& cut, int stage) {
   return stage == 0 ? 1 : cut[at(stage - 1)] + 1;

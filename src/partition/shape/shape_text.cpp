@@ -32,8 +32,7 @@ std::string to_text(const ShapeAnswer& answer) {
 namespace {
 
 std::vector<std::string> row_of(const TriedShape& tried, bool is_chosen) {
-  std::string step = "-", reduce = "-", peak = "-", remark;
-  if (is_chosen) remark = "chosen";
+  std::string step = "-", reduce = "-", peak = "-", remark = is_chosen ? "chosen" : "";
   if (tried.plan() != nullptr) {
     if (tried.is_quick) remark = "by a quick plan";
     step = trireme::to_text(tried.step());
