@@ -67,8 +67,8 @@ void Exchange::wait(const LocalMessage& message, std::string_view what) {
   // Whoever gives up a stream is on its way out of an error, which is still to be told.
   if (message.state == State::kFailed && message.problem == stream_given_up(message.peer)) {
     wait_until(lock, self.changed, {std::min(options_.timeout, kGiveUpGrace), {}},
-               [&] { return is_explained() || peer.part == Part::kLeft; });
-    if (is_explained()) throw RankFailed(*outcome_.cause());
+               [&] { return outcome_.is_explained() || peer.part == Part::kLeft; });
+    if (outcome_.is_explained()) throw RankFailed(*outcome_.cause());
   }
   if (message.state == State::kFailed)
     throw_transfer_failed(message.rank, message.peer, message.problem, what);
@@ -185,10 +185,6 @@ bool Exchange::under_way(int rank) {
     return std::any_of(lane.sends.begin(), lane.sends.end(), is_ours) ||
            std::any_of(lane.receives.begin(), lane.receives.end(), is_ours);
   });
-}
-
-bool Exchange::is_explained() const {
-  return outcome_.cause() && outcome_.cause()->weight != Cause::Weight::kConsequence;
 }
 
 bool Exchange::all_closed() const {

@@ -74,8 +74,6 @@ class Exchange {
   void end(LocalMessage& message, LocalMessage::State state);
   void notify_all();
   bool under_way(int rank);
-  /// Whether a rank has said what the others' errors follow from.
-  bool is_explained() const;
   bool all_closed() const;
   std::vector<int> not_closed() const;
   std::optional<int> left_unclosed() const;

@@ -194,9 +194,8 @@ Cause Endpoint::settle(const Cause& own) {
   const auto all_leave = [this] { return all_said(Farewell::kLeaving); };
   wait_until(lock, changed_, {kSettleGrace, {}}, all_leave);
   // What follows from something else ends no job while the rank that knows better may still say so.
-  wait_until(lock, changed_, {options_.timeout, {}}, [&] {
-    return outcome_.cause()->weight != Cause::Weight::kConsequence || broken_ || all_leave();
-  });
+  wait_until(lock, changed_, {options_.timeout, {}},
+             [&] { return outcome_.is_explained() || broken_ || all_leave(); });
   return *outcome_.cause();
 }
 

@@ -71,6 +71,8 @@ class Outcome {
   void hear(const Cause& other);
 
   const std::optional<Cause>& cause() const { return cause_; }
+  /// Whether that is what the errors of other ranks follow from, no consequence itself.
+  bool is_explained() const { return cause_ && cause_->weight != Cause::Weight::kConsequence; }
 
  private:
   std::optional<Cause> cause_;
