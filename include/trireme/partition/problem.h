@@ -78,6 +78,10 @@ struct Freedom {
   /// size, or of small layers a part of what the largest one has; a part of that where nothing
   /// fits.
   std::optional<Bytes> update_window = {};
+  /// By rank, bytes beyond its budget that programs are made for (negative: that are left free):
+  /// what solvers count for a stage may be more or less than it needs. Empty: none. A plan is
+  /// within the budgets themselves.
+  std::vector<Bytes> more = {};
 };
 
 /// What an answer may cost: a plan of less effort takes a fraction of the time, its step a few
@@ -98,6 +102,10 @@ struct Question : Problem, Freedom, Effort {
 using Answer = std::variant<plan::Plan, plan::Infeasible>;
 /// Who answers questions, with some of what they leave open settled.
 using Planner = std::function<Answer(const Question&)>;
+
+/// The same question with programs' memories as its budgets: for who cannot tell the one from the
+/// other.
+Question with_more_as_budget(Question question);
 
 /// Replicas divide the optimiser's state among themselves: the problem's chain, and what ranks
 /// share, become what each has of it.

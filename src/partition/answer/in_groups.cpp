@@ -56,7 +56,7 @@ chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int grou
 /// The question with a group for each micro-batch.
 Question of_groups(const Question& question, Kept kept) {
   const int group = question.group.value();
-  Question asked = question;
+  Question asked = with_more_as_budget(question);
   asked.group = 1;
   asked.micro_batches = program::groups_of(question.micro_batches, group);
   asked.chain.input = times(group, question.chain.input);

@@ -46,7 +46,8 @@ plan::Infeasible with_static(plan::Infeasible infeasible, Bytes fixed, Bytes mem
 
 }  // namespace
 
-Answer answer_alone(const Question& question, const std::string& solver) {
+Answer answer_alone(const Question& given, const std::string& solver) {
+  const Question question = with_more_as_budget(given);
   const Bytes memory = question.platform.ranks.front().memory;
   const chain::Chain timed = at_speed(question.chain, question.platform.ranks.front().speed);
   const LayerRuns all{{1, timed.length()}};

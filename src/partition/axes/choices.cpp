@@ -7,12 +7,18 @@
 #include "trireme/core/text.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace trireme::partition {
 namespace {
 
 using program::UpdatePlace;
+
+/// Of a budget, one part in this many stays free where programs were made for more: beside streamed
+/// weights a step holds some hundred bytes that no layer's profile has, such as sums of squares for
+/// the norm.
+constexpr std::int64_t kMargin = 512;
 
 bool streams_trained(const Question& question) {
   bool all_trained = true;
@@ -72,9 +78,14 @@ Question settled(const Question& question, const Choices& choices) {
   asked.group = choices.group;
   asked.updates = choices.updates;
   asked.update_window = choices.update_window;
-  for (std::size_t rank = 0; rank < choices.more.size(); ++rank)
-    if (Bytes& memory = asked.platform.ranks[rank].memory; memory > Bytes(0))
-      memory = std::max(memory + choices.more[rank], Bytes(1));
+  asked.more = choices.more;
+  if (std::none_of(asked.more.begin(), asked.more.end(), [](Bytes one) { return one > Bytes(0); }))
+    return asked;
+  for (std::size_t rank = 0; rank < asked.more.size(); ++rank) {
+    Bytes& memory = asked.platform.ranks[rank].memory;
+    asked.more[rank] += memory / kMargin;
+    memory -= memory / kMargin;
+  }
   return asked;
 }
 
@@ -91,6 +102,9 @@ Choices plainest(const Question& question) {
 }
 
 Choices tidy(const Question& question, Choices choices) {
+  if (!question.streamed &&
+      !saves_memory(question.chain, choices.streamed, choices.weights_at_once))
+    choices.streamed.clear();
   if (!choices.streamed.empty()) return choices;
   if (!question.weights_at_once) choices.weights_at_once = program::kLeastAtOnce;
   if (!question.group) choices.group = 1;

@@ -21,22 +21,22 @@ struct Choices {
   int group = 1;
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
   std::optional<Bytes> update_window = {};
-  /// By rank, bytes beyond its budget that programs are made for (negative: that are left free).
-  /// Empty: none. The plan itself is within the budgets.
   std::vector<Bytes> more = {};
   bool splits_backward = false;
 
   bool operator==(const Choices&) const = default;
 };
 
-/// The question with nothing open but the cut and the programs.
+/// The question with nothing open but the cut and the programs. Where these are made for more than
+/// a budget, a little of it stays free.
 Question settled(const Question& question, const Choices& choices);
 
 /// What the question gives, all else on the device, micro-batches one by one, backwards whole.
 Choices plainest(const Question& question);
 
-/// The same choices without what is for streamed weights alone where none are streamed, as far as
-/// the question leaves that open: one point has one spelling.
+/// The same choices without streamed layers that would all be on the device at a time anyway, and
+/// without what is for streamed weights alone where none are, as far as the question leaves that
+/// open: one point has one spelling.
 Choices tidy(const Question& question, Choices choices);
 
 /// The same choices with these layers streamed, and updated among the passes where none were

@@ -18,6 +18,8 @@ namespace {
 constexpr int kSizesAtOnce = 2;
 /// A size that took so much longer than the fastest leaves larger ones no hope.
 constexpr double kHopeless = 1.3;
+/// The same of all groups that were judged, where a climb begins at other choices.
+constexpr double kHopelessElsewhere = 1.1;
 
 /// Larger and larger groups, half as many each time, of the least size that makes that number.
 std::vector<int> sizes_of(int micro_batches) {
@@ -64,6 +66,21 @@ std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& ba
   return fewer;
 }
 
+/// Whether groups were judged of other choices than these alone, and none was nearly as fast as the
+/// best.
+bool are_hopeless(const Scene& scene, const Choices& base) {
+  bool are_others = true;
+  const Judged* const best = scene.log.best_where([&](const Judged& one) {
+    if (one.choices.group == 1) return false;
+    Choices alone = one.choices;
+    alone.group = base.group;
+    are_others = are_others && alone != base;
+    return true;
+  });
+  return are_others && best != nullptr && best->plan() != nullptr &&
+         best->step() > scene.best.step() * kHopelessElsewhere;
+}
+
 std::vector<Choices> moves(const Scene& scene) {
   const plan::Plan* const plan = scene.best.plan();
   if (plan != nullptr && keeps_everything(*plan) && streamed_by(*plan).empty()) return {};
@@ -71,7 +88,7 @@ std::vector<Choices> moves(const Scene& scene) {
   // Groups are for what comes for every use: with as much streamed as may be.
   Choices base = streaming(scene.question, scene.best.choices, streamable(scene.question));
   base.group = 1;
-  if (base.streamed.empty()) return {};
+  if (base.streamed.empty() || are_hopeless(scene, base)) return {};
   if (scene.round == 0) {
     if (auto next = larger(scene, base); !next.empty()) return next;
     if (auto fewer = with_fewer_streamed(scene, base)) return {*std::move(fewer)};

@@ -23,8 +23,9 @@ constexpr double kWorthIt = 0.01;
 /// Choices whose own idle memory is looked at beside the best ones', if they are nearly as fast.
 constexpr std::size_t kRunnersUp = 3;
 constexpr double kAmongFastest = 1.15;
-/// Looks without a gain after which a pipeline, whose plans take long, is left as it is.
-constexpr int kMissesOfPipelines = 3;
+/// Looks without a gain at plans that take long, those of pipelines and long chains: all that is
+/// idle, then half of it.
+constexpr int kFewMisses = 2;
 
 Bytes times(double share, Bytes bytes) {
   return Bytes(static_cast<std::int64_t>(share * static_cast<double>(bytes.count())));
@@ -165,7 +166,10 @@ std::vector<const Judged*> runners_up(const Scene& scene) {
 
 std::vector<Choices> moves(const Scene& scene) {
   if (scene.best.choices.splits_backward) return {};
-  if (scene.question.stages > 1 && scene.misses >= kMissesOfPipelines) return {};
+  const bool is_pipeline = scene.question.stages > 1;
+  if ((is_pipeline || scene.question.chain.length() > kFewLayers) && scene.misses >= kFewMisses)
+    return {};
+  if (is_pipeline && is_any(scene.best.choices.more)) return {};
   std::vector<Choices> found = loosened(scene, scene.best);
   for (const Judged* const other : runners_up(scene))
     for (Choices& one : loosened(scene, *other)) found.push_back(std::move(one));

@@ -9,6 +9,10 @@
 namespace trireme::partition {
 namespace {
 
+/// A gap as wide as such a part of the line, whose ends differ by no more of a step, is not looked
+/// into.
+constexpr double kNarrow = 0.125, kFlat = 1.002;
+
 /// Where judged choices lie.
 double number_of(const Line& line, const Judged& judged) {
   return line.position && judged.plan() != nullptr ? line.position(judged)
@@ -65,13 +69,24 @@ std::vector<Choices> along(const Line& line, const Scene& scene) {
   if (best == known.end() || best->step == kAnyTime) return {};
   const double here = best->position;
   std::vector<double> others;  // the farther one first
-  if (best != known.begin()) others.push_back(std::prev(best)->position);
-  if (std::next(best) != known.end()) others.push_back(std::next(best)->position);
+  double farthest = known.front().position;
+  for (const Known& one : known)
+    if (std::isfinite(one.position)) farthest = std::max(farthest, one.position);
+  const double width = farthest - known.front().position;
+  const auto consider = [&](const Known& other) {
+    const bool is_flat =
+        other.step <= best->step * kFlat && std::abs(other.position - here) <= width * kNarrow;
+    if (!is_flat) others.push_back(other.position);
+  };
+  if (best != known.begin()) consider(*std::prev(best));
+  if (std::next(best) != known.end()) consider(*std::next(best));
   if (others.size() == 2 && others[1] - here > here - others[0]) std::swap(others[0], others[1]);
   for (const double other : others) {
-    if (std::abs(other - here) < line.finest) continue;
-    Choices middle = line.at((here + other) / 2);
-    if (!scene.log.is_settled(middle)) return {std::move(middle)};
+    // Several numbers may be the same choices.
+    for (double gap = other - here; std::abs(gap) >= line.finest; gap /= 2) {
+      Choices middle = line.at(here + gap / 2);
+      if (!scene.log.is_settled(middle)) return {std::move(middle)};
+    }
   }
   return {};
 }

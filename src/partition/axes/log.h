@@ -8,7 +8,7 @@
 
 #include <deque>
 #include <functional>
-#include <set>
+#include <vector>
 
 namespace trireme::partition {
 

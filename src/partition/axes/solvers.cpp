@@ -4,9 +4,11 @@
 #include "axis.h"
 #include "judge/judge.h"
 #include "memory/outer.h"
+#include "values/effort.h"
 
 #include "trireme/solve/solve.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -17,31 +19,43 @@ namespace {
 constexpr const char* kQuick = "joint";
 /// Of searches for copies, where they are to be quick.
 constexpr double kQuickBreadth = 0.125;
-/// Layers up to which such searches look at all there is in no time, and pipelines are asked for by
-/// every solver's own name.
-constexpr int kFewLayers = 32;
-constexpr double kAmongFastest = 1.03;
+constexpr double kAmongFastest = 1.005;
 
 bool searches_copies(const std::string& solver) {
   const std::optional<solve::Traits> traits = solve::traits_of(solver);
   return solver == "auto" || (traits && traits->moves && traits->growth == solve::Growth::kTables);
 }
 
+bool have_same_plan(const Judged& a, const Judged& b) {
+  return a.plan() != nullptr && b.plan() != nullptr && *a.plan() == *b.plan();
+}
+
 /// To be asked carefully: of the choices that were judged, the best with and without streamed
-/// weights, with and without state in the outer tier, if they are nearly as fast as the best: what
-/// is run twice and what is offloaded, other solvers weigh against each other by other rules.
+/// weights, with and without state in the outer tier, if they are nearly as fast as the best and
+/// another plan: what is run twice and what is offloaded, other solvers weigh against each other by
+/// other rules. Programs for other memories than the budgets stay with the solver they suit.
 std::vector<Choices> best_of_each_kind(const Scene& scene) {
   std::array<const Judged*, 4> best{};
   for (const Judged& one : scene.log.all()) {
+    if (!one.choices.more.empty()) continue;
     const Judged*& kind = best[(one.choices.streamed.empty() ? 0U : 1U) +
                                (one.choices.optimizer_copies > Seconds(0) ? 2U : 0U)];
     if (kind == nullptr || is_better(one, *kind)) kind = &one;
   }
+  const Judged* const fastest =
+      *std::min_element(best.begin(), best.end(), [](const Judged* a, const Judged* b) {
+        return a != nullptr && (b == nullptr || is_better(*a, *b));
+      });
   std::vector<Choices> choices;
-  for (const Judged* const one : best)
-    if (one != nullptr &&
-        (scene.best.plan() == nullptr || one->step() <= scene.best.step() * kAmongFastest))
-      choices.push_back(carefully(scene.question, one->choices));
+  for (auto one = best.begin(); one != best.end(); ++one) {
+    if (*one == nullptr ||
+        (fastest->plan() != nullptr && (*one)->step() > fastest->step() * kAmongFastest))
+      continue;
+    if (std::none_of(best.begin(), one, [&](const Judged* other) {
+          return other != nullptr && have_same_plan(**one, *other);
+        }))
+      choices.push_back(carefully(scene.question, (*one)->choices));
+  }
   return choices;
 }
 

@@ -14,10 +14,10 @@ std::vector<Choices> moves(const Scene& scene) {
   Choices other = scene.best.choices;
   const bool has_more = other.weights_at_once == kMoreAtOnce;
   other.weights_at_once = has_more ? program::kLeastAtOnce : kMoreAtOnce;
-  std::vector<Choices> found{other};
+  std::vector<Choices> found{tidy(scene.question, other)};
   if (!has_more && !scene.question.streamed) {  // with less room, more of them may have to go
     other.streamed = all_to_stream(scene.question.chain);
-    found.push_back(std::move(other));
+    found.push_back(tidy(scene.question, std::move(other)));
   }
   return found;
 }

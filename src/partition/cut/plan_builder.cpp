@@ -4,6 +4,7 @@
 #include "judge/judge.h"
 #include "stage/labels.h"
 #include "stage/recompute_early.h"
+#include "values/effort.h"
 
 #include <algorithm>
 #include <utility>

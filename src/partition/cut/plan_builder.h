@@ -57,9 +57,6 @@ class PlanBuilder {
   std::map<std::string, std::shared_ptr<StagePolicy>> policies_;
 };
 
-/// Layers up to which searches for copies take no time.
-inline constexpr int kFewLayers = 32;
-
 /// Plans of "joint" whose stages also move values: the fastest that is found; nothing where copies
 /// cannot make it faster than `plain`, the best plan without them. `cuts`: candidates for that,
 /// best first.

@@ -38,14 +38,14 @@ int at_a_time(const Question& question) {
 /// Of the layers, those with which a rank holds least: of what changes, it holds as much as leaves
 /// at a time beside what is used, and one that is much larger than the others may as well stay.
 /// With a limit to what leaves at a time, every layer below it saves something.
-std::vector<int> leanest(const Question& question, std::vector<int> layers) {
-  const auto weights = [&](int layer) { return question.chain.layer(layer).may_leave(); };
+std::vector<int> leanest(const chain::Chain& chain, std::vector<int> layers, int at_once) {
+  const auto weights = [&](int layer) { return chain.layer(layer).may_leave(); };
   std::stable_sort(layers.begin(), layers.end(),
                    [&](int a, int b) { return weights(a).leaving() < weights(b).leaving(); });
   std::vector<int> best = layers;
   if (layers.empty()) return best;
   const Bytes most = weights(layers.back()).leaving();
-  Bytes saved = streamed_bytes(question, layers).saved;
+  Bytes saved = saved_bytes(chain, layers, at_once);
   std::vector<Bytes> staying;  // largest first
   while (!layers.empty() && weights(layers.back()).leaving() > Bytes(0)) {
     const chain::OuterWeights last = weights(layers.back());
@@ -53,11 +53,10 @@ std::vector<int> leanest(const Question& question, std::vector<int> layers) {
     staying.insert(std::upper_bound(staying.begin(), staying.end(), last.all(), std::greater<>()),
                    last.all());
     if (!layers.empty() && weights(layers.back()).leaving() == last.leaving()) continue;
-    const Bytes with_fewer = streamed_bytes(question, layers).saved;
+    const Bytes with_fewer = saved_bytes(chain, layers, at_once);
     if (with_fewer > saved) best = layers;
     saved = std::max(saved, with_fewer);
     // As many as are there at a time would cost the same either way, the others more and more.
-    const int at_once = at_a_time(question);
     const auto lost = staying.begin() + std::min(std::ssize(staying), std::ptrdiff_t{at_once});
     if (std::accumulate(lost, staying.end(), Bytes(0)) >= most) break;
   }
@@ -191,8 +190,13 @@ std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns
     auto layer = std::lower_bound(question.streamed->begin(), question.streamed->end(), first);
     for (; layer != question.streamed->end() && *layer <= last; ++layer) all.push_back(*layer);
   }
-  std::vector<int> layers = leanest(question, that_fit(question.chain, spec, std::move(all)));
+  std::vector<int> layers =
+      leanest(question.chain, that_fit(question.chain, spec, std::move(all)), at_a_time(question));
   return streamed_bytes(question, layers).saved > Bytes(0) ? layers : std::vector<int>{};
+}
+
+bool saves_memory(const chain::Chain& chain, const std::vector<int>& layers, int at_once) {
+  return saved_bytes(chain, leanest(chain, layers, at_once), at_once) > Bytes(0);
 }
 
 Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once) {

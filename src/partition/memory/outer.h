@@ -50,6 +50,9 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
 /// has room for, and none where all of them would be there at a time anyway.
 std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns& runs);
 
+/// Whether a rank that streams some of these layers, so many at a time, holds less than without.
+bool saves_memory(const chain::Chain& chain, const std::vector<int>& layers, int at_once);
+
 /// Their weights, and how much less of them a rank holds than if they were not streamed.
 struct StreamedBytes {
   Bytes outside, saved;

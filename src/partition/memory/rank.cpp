@@ -28,6 +28,14 @@ Bytes static_bytes(const Problem& problem, const LayerRuns& runs) {
   return problem.shared_bytes ? sum - problem.shared_bytes(runs).all() : sum;
 }
 
+Question with_more_as_budget(Question question) {
+  for (std::size_t rank = 0; rank < question.more.size(); ++rank)
+    if (Bytes& memory = question.platform.ranks[rank].memory; memory > Bytes(0))
+      memory = std::max(memory + question.more[rank], Bytes(1));
+  question.more.clear();
+  return question;
+}
+
 void shard_optimizer(Problem& problem) {
   const int shards = problem.replicas;
   problem.optimizer_shards = shards;

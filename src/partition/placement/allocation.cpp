@@ -150,7 +150,7 @@ class AllocationSearch {
     const int first = one_more.begin, last = one_more.last;
     const double taken = behind_link(from, special_);
     if (taken == kNever) return;
-    const Bytes whole = room_.question().platform.ranks[at(special_)].memory;
+    const Bytes whole = room_.whole(special_);
     const Bytes alone = room_.memory(special_, first, last);
     const int in_flight =
         count(seconds_in_flight(room_.work(special_, first, last), taken, period_));

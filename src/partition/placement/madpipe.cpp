@@ -109,7 +109,7 @@ class Layout {
       const int rank = allocation_.rank(k);
       const Bytes alone = room_.memory(rank, allocation_.first(k), allocation_.last(k));
       if (alone == kUnlimited) return kUnlimited;
-      left = room_.question().platform.ranks[at(rank)].memory;
+      left = room_.whole(rank);
       taken += left - alone;
     }
     return left - taken;

@@ -13,38 +13,19 @@
 #include "trireme/partition/tried.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 namespace trireme::partition {
 namespace {
 
-/// Of a budget, one part in this many stays free where programs were made for more: beside streamed
-/// weights a step holds some hundred bytes that no layer's profile has, such as sums of squares for
-/// the norm.
-constexpr std::int64_t kMargin = 512;
 /// Turns of all axes; each but the first looks beside what was found.
 constexpr int kRounds = 3;
-/// How much slower a corner may be from which a climb begins.
-constexpr double kAmongFastest = 1.25;
+/// How much slower a corner may be from which a climb begins, of a short chain and of a long one.
+constexpr double kAmongFastest = 1.25, kAmongFastestOfLong = 1.15;
 
 Choices with_whole_backwards(Choices choices) {
   choices.splits_backward = false;
   return choices;
-}
-
-/// With the budgets that the question has, of which a little stays free where programs were made
-/// for more.
-std::optional<plan::Plan> within_budgets(const Question& question, plan::Plan plan,
-                                         const std::vector<Bytes>& more) {
-  if (std::any_of(more.begin(), more.end(), [](Bytes one) { return one > Bytes(0); })) {
-    Problem tighter = question;
-    for (chain::RankSpec& rank : tighter.platform.ranks) rank.memory -= rank.memory / kMargin;
-    auto fits = on_budgets(tighter, std::move(plan));
-    if (!fits) return std::nullopt;
-    plan = *std::move(fits);
-  }
-  return on_budgets(question, std::move(plan));  // with its own predictions
 }
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
@@ -102,11 +83,13 @@ void Search::climb_from(const std::vector<Choices>& corners) {
   if (is_large(question_) || is_near_ideal()) return;
   std::vector<const Judged*> others;
   for (const Choices& one : corners)
-    if (const Judged* const judged = log_.find(one); judged != nullptr) others.push_back(judged);
+    if (const Judged* const judged = log_.find(one); judged != nullptr && !has_faster_twin(*judged))
+      others.push_back(judged);
   std::stable_sort(others.begin(), others.end(),
                    [](const Judged* a, const Judged* b) { return a->step() < b->step(); });
+  const double most = question_.chain.length() <= kFewLayers ? kAmongFastest : kAmongFastestOfLong;
   for (const Judged* const other : others) {
-    if (other->plan() == nullptr || other->step() > best_->step() * kAmongFastest) break;
+    if (other->plan() == nullptr || other->step() > best_->step() * most) break;
     const Judged* const before = std::exchange(best_, other);
     for (const Axis* const axis : {&kStreamedWeights, &kOptimizerState})
       if (!axis->is_used(*other)) closed_.push_back(axis);
@@ -114,6 +97,15 @@ void Search::climb_from(const std::vector<Choices>& corners) {
     closed_.clear();
     if (!is_better(*best_, *before)) best_ = before;
   }
+}
+
+bool Search::has_faster_twin(const Judged& one) const {
+  Choices other = one.choices;
+  if (other.streamed.empty() || question_.updates || question_.chain.length() <= kFewLayers)
+    return false;
+  other.updates = updates_among_passes(question_);
+  const Judged* const twin = log_.find(other);
+  return twin != nullptr && is_better(*twin, one);
 }
 
 void Search::climb() {
@@ -203,7 +195,8 @@ Answer Search::proposed(const Choices& choices) const {
   if (!question_.optimizer_copies && !has_no_copies(asked))
     *plan = with_room_used(asked, std::move(*plan));
   if (choices.more.empty()) return answer;
-  auto fits = within_budgets(question_, *plan, choices.more);
+  std::optional<plan::Plan> fits = on_budgets(asked, *plan);
+  if (fits) fits = on_budgets(question_, *std::move(fits));  // its own predictions
   if (fits) return *std::move(fits);
   const Bytes needed = plan->stages.front().predicted.peak;
   return plan::Infeasible{.last_layer = question_.chain.length(),

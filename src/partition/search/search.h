@@ -35,6 +35,9 @@ class Search {
   std::vector<Choices> corners(const std::string& solver);
   /// From the best corner, and from the others that are nearly as fast.
   void climb_from(const std::vector<Choices>& corners);
+  /// Of a long chain, whether the same choices with updates among the passes are faster: a climb
+  /// from there has gone the same ways.
+  bool has_faster_twin(const Judged& one) const;
   /// From the best so far as far as the axes that are taken in turns lead.
   void climb();
   /// One turn of an axis. Whether it found better choices.

@@ -28,9 +28,15 @@ StageRoom::StageRoom(const Question& question) : question_(question), least_(1) 
   }
 }
 
-Bytes StageRoom::memory(int stage, int first, int last) const {
+Bytes StageRoom::whole(int stage) const {
   const Bytes memory = rank(stage).memory;
-  return memory == Bytes(0) ? kUnlimited : memory - fixed(stage, first, last) - waiting(last);
+  if (memory == Bytes(0)) return kUnlimited;
+  return question_.more.empty() ? memory : memory + question_.more[at(stage)];
+}
+
+Bytes StageRoom::memory(int stage, int first, int last) const {
+  const Bytes all = whole(stage);
+  return all == kUnlimited ? kUnlimited : all - fixed(stage, first, last) - waiting(last);
 }
 
 bool StageRoom::may_fit(int stage, int first, int last) const {

@@ -34,6 +34,9 @@ class StageRoom {
  public:
   explicit StageRoom(const Question& question);
 
+  /// What the rank may take in all while it runs the programs: its budget, and Freedom::more;
+  /// kUnlimited where it has none.
+  Bytes whole(int stage) const;
   /// Memory for the programs of layers first..last: without static bytes and channel buffers;
   /// kUnlimited where the rank has no budget. May be negative.
   Bytes memory(int stage, int first, int last) const;

@@ -42,7 +42,7 @@ class TablePolicy final : public StagePolicy {
         alike_(question.chain),
         store_(store_of(question)),
         keep_all_(fixed_policy(question.chain, program::keep_all)) {
-    for (const chain::RankSpec& rank : question.platform.ranks)
+    for (const chain::RankSpec& rank : with_more_as_budget(question).platform.ranks)
       largest_ = std::max(largest_, rank.memory);
   }
 

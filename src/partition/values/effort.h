@@ -6,6 +6,9 @@
 
 namespace trireme::partition {
 
+/// Layers up to which searches for copies look at all there is in no time.
+inline constexpr int kFewLayers = 32;
+
 /// Whether there are so many layers x stages that a plan takes seconds or more.
 inline bool is_large(const Problem& problem) {
   constexpr int kMost = 2000;
