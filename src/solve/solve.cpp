@@ -1,8 +1,11 @@
 // The table of solvers, and the one entrance to them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "copy_solvers.h"
-#include "solvers.h"
+#include "trireme/solve/solve.h"
+
+#include "baselines/baselines.h"
+#include "copies/copies.h"
+#include "tables/rotor.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -12,34 +15,25 @@
 namespace trireme::solve {
 namespace {
 
+/// A row of the table of solvers. To add one: declare its function in a header of its room.
+struct Solver {
+  std::string_view name;
+  Traits traits;
+  /// `argument` is what followed the name, "" if nothing did; it throws InputError if it cannot
+  /// read it.
+  Result (*solve)(const Problem& problem, std::string_view argument);
+};
+
 // Beyond, a table costs much and tells nothing that 500 slots do not.
 constexpr int kMostSlots = 20'000;
 
+const std::vector<Solver>& solvers();
 /// Nothing for an unknown name.
 const Solver* find(std::string_view name);
 const Solver& solver_named(std::string_view name);
 Problem complete(Problem problem);
 
 }  // namespace
-
-const std::vector<Solver>& solvers() {
-  using enum Growth;
-  static const std::vector<Solver> kSolvers{
-      {"keep_all", "", {kLength, false}, solve_keep_all},
-      {"recompute_all", "", {kLength, false}, solve_recompute_all},
-      {"periodic", "k", {kLength, false}, solve_periodic},
-      {"sqrt", "", {kLength, false}, solve_sqrt},
-      {"capuchin", "", {kSquare, true}, solve_capuchin},
-      {"revolve", "", {kSquare, false}, solve_revolve},
-      {"min_peak", "sum", {kSquare, false}, solve_min_peak},
-      {"rotor", "", {kTables, false}, solve_rotor},
-      {"rotor_free", "", {kTables, false}, solve_rotor_free},
-      {"offload", "", {kTables, true}, solve_offload},
-      {"pofo", "free", {kTables, true}, solve_pofo},
-      {"exhaustive", "persistent", {kSearch, false}, solve_exhaustive},
-  };
-  return kSolvers;
-}
 
 const std::vector<std::string>& solver_names() {
   static const std::vector<std::string> kNames = [] {
@@ -64,14 +58,26 @@ Result solve(std::string_view solver, const Problem& asked) {
   return solver_named(name).solve(problem, argument);
 }
 
-void refuse_argument(std::string_view solver, std::string_view argument) {
-  const std::string_view known = solver_named(solver).arguments;
-  throw InputError(concat("solver '", solver, "': cannot read '", argument, "'; ",
-                          known.empty() ? concat("write '", solver, "' alone")
-                                        : concat("expected '", solver, " ", known, "'")));
-}
-
 namespace {
+
+const std::vector<Solver>& solvers() {
+  using enum Growth;
+  static const std::vector<Solver> kSolvers{
+      {"keep_all", {kLength, false}, solve_keep_all},
+      {"recompute_all", {kLength, false}, solve_recompute_all},
+      {"periodic", {kLength, false}, solve_periodic},
+      {"sqrt", {kLength, false}, solve_sqrt},
+      {"capuchin", {kSquare, true}, solve_capuchin},
+      {"revolve", {kSquare, false}, solve_revolve},
+      {"min_peak", {kSquare, false}, solve_min_peak},
+      {"rotor", {kTables, false}, solve_rotor},
+      {"rotor_free", {kTables, false}, solve_rotor_free},
+      {"offload", {kTables, true}, solve_offload},
+      {"pofo", {kTables, true}, solve_pofo},
+      {"exhaustive", {kSearch, false}, solve_exhaustive},
+  };
+  return kSolvers;
+}
 
 const Solver* find(std::string_view name) {
   const auto found = std::find_if(solvers().begin(), solvers().end(),

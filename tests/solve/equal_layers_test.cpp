@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "equal_layers.h"
+#include "tables/equal_layers.h"
 
 #include "solve/chains.h"
 

@@ -1,8 +1,8 @@
 // Labels in short.
 // SPDX-License-Identifier: Apache-2.0
-#include "label_screen.h"
+#include "copies/label_screen.h"
 
-#include "copy_lane.h"
+#include "copies/copy_lane.h"
 
 #include <gtest/gtest.h>
 

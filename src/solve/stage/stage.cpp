@@ -3,12 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/stage.h"
 
+#include "copies/copies.h"
+#include "judge/judge.h"
 #include "lean_stages.h"
-#include "more_slots.h"
-#include "solvers.h"
 #include "stage_copies.h"
 #include "stage_levels.h"
 #include "stage_tables.h"
+#include "tables/more_slots.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -212,7 +213,7 @@ void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
                       .budget = problem.memory,
                       .link = problem.link,
                       .slots = kSlotsAlone};
-  const Result result = solve::solve(options.input_may_leave ? "pofo free" : "pofo", alone);
+  const Result result = solve_pofo(alone, options.input_may_leave ? "free" : "");
   const auto* found = std::get_if<Solution>(&result);
   if (found == nullptr || (best && best->time() <= found->time)) return;
   const simulate::Replay replay = simulate::replay(

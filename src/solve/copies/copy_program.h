@@ -1,5 +1,4 @@
-// Programs of whole tensors that offload and prefetch, and what replay with copy lanes says of
-// them.
+// Programs of whole tensors that offload and prefetch.
 //
 // What leaves does so right after its last use of the first forward pass; what an action has no
 // room for waits for it. What comes back does so in the order of need, each tensor as early as
@@ -17,7 +16,6 @@
 #include "trireme/program/action.h"
 #include "trireme/solve/solve.h"
 
-#include <optional>
 #include <vector>
 
 namespace trireme::solve {
@@ -39,10 +37,6 @@ struct CopyProgram {
 /// Parts follow each other and cover the problem's layers. `program` is made for the budget, or for
 /// `needed` if that is more; what is made again right before its backward is a retape.
 CopyProgram copy_program(const Problem& problem, const std::vector<CopyPart>& parts);
-
-/// What replay says of a program when everything waits for room; nothing if it exceeds the budget
-/// or the outer tier all the same.
-std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program);
 
 /// Why no program of a kind fits whose leanest one these parts are: what they need with copies that
 /// take no time.

@@ -16,9 +16,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "equal_layers.h"
-#include "relax.h"
-#include "slot_arrays.h"
+#include "tables/equal_layers.h"
+#include "tables/relax.h"
+#include "tables/slot_arrays.h"
 
 #include "trireme/program/action.h"
 #include "trireme/solve/tables.h"

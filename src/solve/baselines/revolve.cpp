@@ -6,7 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/revolve.h"
 
-#include "solvers.h"
+#include "baselines.h"
+#include "judge/judge.h"
 
 #include "trireme/core/error.h"
 #include "trireme/plan/plan.h"

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_tables.h"
 
-#include "table_state.h"
+#include "tables/table_state.h"
 
 #include "trireme/core/error.h"
 

@@ -7,7 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/exhaustive.h"
 
-#include "solvers.h"
+#include "baselines.h"
+#include "judge/judge.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -104,7 +105,9 @@ Held held(const State& state, int i) {
 }  // namespace
 
 Result solve_exhaustive(const Problem& problem, std::string_view argument) {
-  if (!argument.empty() && argument != "persistent") refuse_argument("exhaustive", argument);
+  if (!argument.empty() && argument != "persistent") {
+    refuse_argument("exhaustive", argument, "persistent");
+  }
   const ExhaustiveLimits limits{.persistent = !argument.empty()};
   if (auto program = search_fastest(problem, limits)) {
     return judged(problem, *std::move(program));

@@ -3,8 +3,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
-#include "interval_table.h"
-#include "least_column.h"
+#include "tables/interval_table.h"
+#include "tables/least_column.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // The cost tables behind ways to do layers again.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "interval_table.h"
 #include "redo.h"
-#include "step_column.h"
+#include "tables/interval_table.h"
+#include "tables/step_column.h"
 
 #include <algorithm>
 #include <cstddef>

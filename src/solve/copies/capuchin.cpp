@@ -4,9 +4,9 @@
 // is done, a swap or a recomputation. What hides and what it adds is measured by replay.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "copies.h"
 #include "copy_program.h"
-#include "copy_solvers.h"
-#include "solvers.h"
+#include "judge/judge.h"
 
 #include "trireme/core/error.h"
 

@@ -10,7 +10,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "returns.h"
+#include "copies/returns.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"

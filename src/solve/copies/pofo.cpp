@@ -3,9 +3,11 @@
 // with whole tensors; plans are judged by replay.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "baselines/baselines.h"
+#include "copies.h"
 #include "copy_plan.h"
-#include "copy_solvers.h"
-#include "solvers.h"
+#include "judge/judge.h"
+#include "tables/rotor.h"
 
 #include "trireme/core/error.h"
 #include "trireme/solve/fluid.h"
@@ -31,7 +33,7 @@ Result solve_pofo(const Problem& problem, std::string_view argument) {
   if (argument == "free") {
     return with_copies(problem, solve_rotor_free(problem, ""), Freedom::kInputMayLeave);
   }
-  if (!argument.empty()) refuse_argument("pofo", argument);
+  if (!argument.empty()) refuse_argument("pofo", argument, "free");
   return with_copies(problem, solve_rotor(problem, ""), Freedom::kInputStays);
 }
 

@@ -12,7 +12,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/min_peak.h"
 
-#include "solvers.h"
+#include "baselines.h"
+#include "judge/judge.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -65,7 +66,7 @@ std::vector<int> follow(const std::vector<int>& ends, int first, int last);
 }  // namespace
 
 Result solve_min_peak(const Problem& problem, std::string_view argument) {
-  if (!argument.empty() && argument != "sum") refuse_argument("min_peak", argument);
+  if (!argument.empty() && argument != "sum") refuse_argument("min_peak", argument, "sum");
   const int layers = problem.last_layer - problem.first_layer + 1;
   if (!argument.empty() && layers > kMostLayersOfSum) {
     throw InputError(concat("min_peak sum: takes at most ", kMostLayersOfSum, " layers, found ",

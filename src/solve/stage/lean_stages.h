@@ -10,9 +10,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "equal_layers.h"
-#include "interval_table.h"
-#include "least_column.h"
+#include "tables/equal_layers.h"
+#include "tables/interval_table.h"
+#include "tables/least_column.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"

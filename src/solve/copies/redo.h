@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "equal_layers.h"
+#include "tables/equal_layers.h"
 
 #include "trireme/chain/chain.h"
 #include "trireme/program/action.h"

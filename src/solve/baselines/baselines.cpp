@@ -2,7 +2,9 @@
 // Segments as in Chen et al. 2016; a number of segments as torch's checkpoint_sequential cuts them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "solvers.h"
+#include "baselines.h"
+
+#include "judge/judge.h"
 
 #include "trireme/core/error.h"
 #include "trireme/program/generate.h"
@@ -79,7 +81,7 @@ int read_count(std::string_view solver, std::string_view argument) {
   int count = 0;
   const char* end = argument.data() + argument.size();
   const auto [stop, error] = std::from_chars(argument.data(), end, count);
-  if (error != std::errc() || stop != end || count < 1) refuse_argument(solver, argument);
+  if (error != std::errc() || stop != end || count < 1) refuse_argument(solver, argument, "k");
   return count;
 }
 

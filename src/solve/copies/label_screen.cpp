@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "label_screen.h"
 
-#include "vector_versions.h"
+#include "tables/vector_versions.h"
 
 #include <limits>
 

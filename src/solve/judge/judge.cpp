@@ -1,15 +1,14 @@
 // Replay decides what a program costs, and what a budget lacks.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "copy_program.h"
-#include "solvers.h"
+#include "judge.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/retape.h"
 #include "trireme/simulate/replay.h"
 
-#include <optional>
+#include <string>
 #include <utility>
 
 namespace trireme::solve {
@@ -52,6 +51,12 @@ plan::Infeasible infeasible(const Problem& problem, const program::StageProgram&
           .available = problem.budget,
           .least_budget = replay.peak,
           .where = place_of(*problem.chain, replay.peak_at)};
+}
+
+void refuse_argument(std::string_view solver, std::string_view argument, std::string_view known) {
+  throw InputError(concat("solver '", solver, "': cannot read '", argument, "'; ",
+                          known.empty() ? concat("write '", solver, "' alone")
+                                        : concat("expected '", solver, " ", known, "'")));
 }
 
 namespace {

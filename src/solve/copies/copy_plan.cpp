@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
 
+#include "judge/judge.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>

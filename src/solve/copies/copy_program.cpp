@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
 
+#include "judge/judge.h"
 #include "returns.h"
-#include "solvers.h"
 
 #include "trireme/core/error.h"
 #include "trireme/program/retape.h"

@@ -2,10 +2,12 @@
 // then spend in bytes what rounding left over, and never call infeasible what is feasible in bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "rotor.h"
+
 #include "interval_table.h"
+#include "judge/judge.h"
 #include "least_column.h"
 #include "more_slots.h"
-#include "solvers.h"
 #include "step_column.h"
 
 #include "trireme/core/cores.h"
