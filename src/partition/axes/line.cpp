@@ -11,7 +11,7 @@ namespace {
 
 /// A gap as wide as such a part of the line, whose ends differ by no more of a step, is not looked
 /// into.
-constexpr double kNarrow = 0.125, kFlat = 1.002;
+constexpr double kNarrow = 0.125, kFlat = 1.0005;
 
 /// Where judged choices lie.
 double number_of(const Line& line, const Judged& judged) {

@@ -176,7 +176,7 @@ std::vector<Choices> moves(const Scene& scene) {
       roomy.push_back(roomy.back());
       roomy.back().optimizer_copies = kAnyTime;
     }
-    if (has_many_passes(question)) break;
+    if (has_many_passes(question) || question.quick) break;
   }
   return roomy;
 }

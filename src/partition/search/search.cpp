@@ -20,12 +20,24 @@ namespace {
 
 /// Turns of all axes; each but the first looks beside what was found.
 constexpr int kRounds = 3;
-/// How much slower a corner may be from which a climb begins, of a short chain and of a long one.
-constexpr double kAmongFastest = 1.25, kAmongFastestOfLong = 1.15;
+/// How much slower a corner may be from which a climb begins.
+constexpr double kAmongFastest = 1.25;
 
 Choices with_whole_backwards(Choices choices) {
   choices.splits_backward = false;
   return choices;
+}
+
+/// What the passes of the busiest rank take in a step, in whatever order and parts they run;
+/// nothing where copies make them wait.
+Seconds busiest(const plan::Plan& plan) {
+  std::vector<Seconds> busy(static_cast<std::size_t>(plan::ranks_of(plan)));
+  for (const plan::StagePlan& stage : plan.stages) {
+    if (stage.predicted.offloaded > Bytes(0)) return Seconds(0);
+    busy[static_cast<std::size_t>(stage.rank)] +=
+        (stage.predicted.forward + stage.predicted.backward) * plan.micro_batches;
+  }
+  return *std::max_element(busy.begin(), busy.end());
 }
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
@@ -87,9 +99,8 @@ void Search::climb_from(const std::vector<Choices>& corners) {
       others.push_back(judged);
   std::stable_sort(others.begin(), others.end(),
                    [](const Judged* a, const Judged* b) { return a->step() < b->step(); });
-  const double most = question_.chain.length() <= kFewLayers ? kAmongFastest : kAmongFastestOfLong;
   for (const Judged* const other : others) {
-    if (other->plan() == nullptr || other->step() > best_->step() * most) break;
+    if (other->plan() == nullptr || other->step() > best_->step() * kAmongFastest) break;
     const Judged* const before = std::exchange(best_, other);
     for (const Axis* const axis : {&kStreamedWeights, &kOptimizerState})
       if (!axis->is_used(*other)) closed_.push_back(axis);
@@ -210,6 +221,10 @@ Seconds Search::bound(const Choices& choices) const {
   Seconds least{0};
   for (const Axis* const axis : axes().all())
     if (axis->bound != nullptr) least = std::max(least, axis->bound(question_, choices));
+  if (!choices.splits_backward) return least;
+  const Judged* const whole = log_.find(with_whole_backwards(choices));
+  if (whole != nullptr && whole->plan() != nullptr)
+    least = std::max(least, busiest(*whole->plan()));
   return least;
 }
 
