@@ -57,7 +57,7 @@ struct Line {
 std::vector<Choices> along(const Line& line, const Scene& scene);
 
 extern const Axis kOptimizerState, kStreamedWeights, kWeightsAtOnce, kGroups, kUpdates, kJoint,
-    kSolvers, kIdleMemory, kSplitBackward;
+    kSolvers, kIdleMemory, kSplitBackward, kCut;
 
 /// The same choices with the most layers streamed whose copies alone take less than that step.
 Choices streaming_most(const Question& question, Choices choices, Seconds step);

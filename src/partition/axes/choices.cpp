@@ -78,6 +78,7 @@ Question settled(const Question& question, const Choices& choices) {
   asked.group = choices.group;
   asked.updates = choices.updates;
   asked.update_window = choices.update_window;
+  if (choices.cut) asked.cut = choices.cut;
   asked.more = choices.more;
   if (std::none_of(asked.more.begin(), asked.more.end(), [](Bytes one) { return one > Bytes(0); }))
     return asked;
@@ -134,6 +135,11 @@ std::string to_text(const Choices& choices) {
   if (choices.updates != UpdatePlace::kAtEnd)
     parts.push_back(concat("updates ", program::name(choices.updates)));
   if (choices.update_window) parts.push_back(concat("window ", to_text(*choices.update_window)));
+  if (choices.cut) {
+    std::vector<std::string> ends;
+    for (const int last : *choices.cut) ends.push_back(concat(last));
+    parts.push_back(concat("cut after ", join(ends, " ")));
+  }
   if (choices.splits_backward) parts.emplace_back("split backward");
   if (const Bytes most = largest_of(choices.more); most > Bytes(0))
     parts.push_back(concat("programs for ", to_text(most), " more"));

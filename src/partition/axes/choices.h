@@ -22,6 +22,7 @@ struct Choices {
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
   std::optional<Bytes> update_window = {};
   std::vector<Bytes> more = {};
+  std::optional<std::vector<int>> cut = {};  ///< nothing: as the question has it
   bool splits_backward = false;
 
   bool operator==(const Choices&) const = default;

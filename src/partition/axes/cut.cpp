@@ -1,0 +1,71 @@
+// Cuts beside the best one. A cut is found by the times of whole passes; what backwards in two
+// parts, copies of weights and state, and numbers in flight make of it, the simulator says. So the
+// stages that take longest give a layer to a neighbour as long as that makes the step shorter.
+// SPDX-License-Identifier: Apache-2.0
+#include "axis.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace trireme::partition {
+namespace {
+
+/// Stages that give a layer, to either side.
+constexpr std::size_t kSlowest = 3;
+
+/// Stages in the order of what a micro-batch takes on them, the longest first.
+std::vector<std::size_t> slowest_first(const plan::Plan& plan) {
+  std::vector<std::size_t> order;
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) order.push_back(k);
+  const auto time = [&](std::size_t k) {
+    return plan.stages[k].predicted.forward + plan.stages[k].predicted.backward;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return time(a) > time(b); });
+  return order;
+}
+
+std::vector<Choices> moves(const Scene& scene) {
+  const plan::Plan* const plan = scene.best.plan();
+  if (plan == nullptr || !plan::has_rank_for_each_stage(*plan)) return {};
+  Choices base = scene.best.choices;
+  base.solver = plan->solver;
+  base.cut.emplace();
+  for (std::size_t k = 0; k + 1 < plan->stages.size(); ++k)
+    base.cut->push_back(plan->stages[k].program.last_layer);
+  std::vector<Choices> found;
+  std::vector<std::size_t> slowest = slowest_first(*plan);
+  slowest.resize(std::min(kSlowest, slowest.size()));
+  for (const std::size_t k : slowest) {
+    const program::StageProgram& stage = plan->stages[k].program;
+    if (stage.first_layer == stage.last_layer) continue;
+    if (k > 0) {
+      found.push_back(base);
+      ++(*found.back().cut)[k - 1];
+    }
+    if (k + 1 < plan->stages.size()) {
+      found.push_back(base);
+      --(*found.back().cut)[k];
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+const Axis kCut{.name = "cuts beside the best",
+                .without = "the cut by times of passes",
+                .is_open =
+                    [](const Question& question) {
+                      return question.stages > 1 && !question.cut && !question.quick &&
+                             question.solver != "madpipe";
+                    },
+                .moves = moves,
+                .is_used = [](const Judged& judged) { return judged.choices.cut.has_value(); },
+                .most_looks = 4,
+                .most_looks_at_large = 2,
+                .least_gain = 1e-3,
+                .reason = "the same layers elsewhere"};
+
+}  // namespace trireme::partition
