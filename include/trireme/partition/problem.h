@@ -103,8 +103,8 @@ using Answer = std::variant<plan::Plan, plan::Infeasible>;
 /// Who answers questions, with some of what they leave open settled.
 using Planner = std::function<Answer(const Question&)>;
 
-/// The same question with programs' memories as its budgets: for who cannot tell the one from the
-/// other.
+/// The same question whose budgets are what programs are made for: for solvers that know one number
+/// for both.
 Question with_more_as_budget(Question question);
 
 /// Replicas divide the optimiser's state among themselves: the problem's chain, and what ranks

@@ -1,6 +1,7 @@
-// Cuts beside the best one. A cut is found by the times of whole passes; what backwards in two
-// parts, copies of weights and state, and numbers in flight make of it, the simulator says. So the
-// stages that take longest give a layer to a neighbour as long as that makes the step shorter.
+// Cuts that differ from the best one by a layer. A cut is found by the times of whole passes; what
+// backwards in two parts, copies of weights and state, and numbers in flight make of it, the
+// simulator says. So the stages that take longest give a layer to a neighbour as long as that makes
+// the step shorter.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 
@@ -54,8 +55,8 @@ std::vector<Choices> moves(const Scene& scene) {
 
 }  // namespace
 
-const Axis kCut{.name = "cuts beside the best",
-                .without = "the cut by times of passes",
+const Axis kCut{.name = "neighbouring cuts",
+                .without = "the cut by pass times",
                 .is_open =
                     [](const Question& question) {
                       return question.stages > 1 && !question.cut && !question.quick &&
@@ -66,6 +67,6 @@ const Axis kCut{.name = "cuts beside the best",
                 .most_looks = 4,
                 .most_looks_at_large = 2,
                 .least_gain = 1e-3,
-                .reason = "the same layers elsewhere"};
+                .reason = "times of layers are measured no better than that"};
 
 }  // namespace trireme::partition

@@ -1,4 +1,4 @@
-// The axis of cuts beside the best one.
+// The axis of cuts that differ from the best one by a layer.
 // SPDX-License-Identifier: Apache-2.0
 #include "axes/axis.h"
 #include "partition/planned.h"
@@ -49,7 +49,7 @@ Question small_pipeline(std::mt19937& random) {
   return question;
 }
 
-TEST(CutsBeside, GiveALayerOfTheSlowestStagesToANeighbour) {
+TEST(NeighbouringCuts, GiveALayerOfTheSlowestStagesToANeighbour) {
   const Question question = equal_layers(12, 3, 6, 0);
   Log log;
   Question given = question;
@@ -66,7 +66,7 @@ TEST(CutsBeside, GiveALayerOfTheSlowestStagesToANeighbour) {
 }
 
 // Each cut is planned with everything else as open as in the question.
-TEST(CutsBeside, ComeNearTheBestOfEveryCut) {
+TEST(NeighbouringCuts, ComeNearTheBestOfEveryCut) {
   std::mt19937 random(41);
   int looked = 0, optimal = 0;
   double sum = 0, worst = 0;
