@@ -16,7 +16,7 @@ namespace trireme::partition {
 namespace {
 
 constexpr int kSizesAtOnce = 2;
-/// A size that took so much longer than the fastest leaves larger ones no hope.
+/// A size that took so much longer than the fastest smaller one leaves larger ones no hope.
 constexpr double kHopeless = 1.3;
 /// The same of all groups that were judged, where a climb begins at other choices.
 constexpr double kHopelessElsewhere = 1.1;
@@ -40,7 +40,8 @@ std::vector<Choices> larger(const Scene& scene, const Choices& base) {
     choices.group = size;
     const Judged* const known = scene.log.find(choices);
     if (known != nullptr) {
-      if (known->plan() == nullptr || known->step() > least * kHopeless) break;
+      const bool is_beyond = size > scene.best.choices.group;
+      if (is_beyond && (known->plan() == nullptr || known->step() > least * kHopeless)) break;
       least = std::min(least, known->step());
     } else if (!scene.log.is_settled(choices)) {
       next.push_back(std::move(choices));
