@@ -86,6 +86,26 @@ TEST(GroupSizes, AreLookedAtAsLongAsLargerOnesAreFaster) {
   EXPECT_EQ(moves.front().group, 8);
 }
 
+// The search did not end: half of an infinite gap is infinite, and its middle had been judged.
+TEST(Line, EndsWhereItsInfiniteEndDoesNotFit) {
+  const Question question = equal_layers(4, 1, 1, 0);
+  const auto at = [](double x) {
+    Choices choices;
+    choices.optimizer_copies = Seconds(x);
+    return choices;
+  };
+  const Line line{.low = 0,
+                  .high = kAnyTime.count(),
+                  .finest = 1,
+                  .at = at,
+                  .asked = [](const Choices& choices) { return choices.optimizer_copies.count(); }};
+  Log log;
+  const Judged& best = log.add(judged(at(0), 5.0));
+  log.add(judged(at(kAnyTime.count()), std::nullopt));
+
+  EXPECT_TRUE(along(line, {.question = question, .log = log, .best = best}).empty());
+}
+
 TEST(Line, LooksAtBothEndsAndThenIntoTheWiderGapBesideTheFastest) {
   // Of equal gaps the lower one is looked into first.
   const Walk looked = walk([](double x) { return std::abs(x - 300); }, 4);
