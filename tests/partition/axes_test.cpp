@@ -192,7 +192,7 @@ TEST(Axes, HaveBoundsThatNoJudgedPlanIsBelow) {
     choices.group = plan->group;
     for (const Axis* const axis : axes().all()) {
       if (axis->bound == nullptr) continue;
-      const Seconds bound = axis->bound(question, choices);
+      const Seconds bound = axis->bound(question, Log(), choices);
       EXPECT_LE(bound.count(), plan->step.count() * (1 + 1e-9)) << "trial " << trial;
       bounded += bound > Seconds(0) ? 1 : 0;
     }

@@ -1,5 +1,6 @@
 // How many passes gradients of weights are behind, and what that is worth.
 // SPDX-License-Identifier: Apache-2.0
+#include "axes/axis.h"
 #include "axes/split_backward.h"
 #include "partition/planned.h"
 #include "support/trials.h"
@@ -144,6 +145,15 @@ TEST(WeightsBehind, AreGivenRoomWhereThatIsFaster) {
   EXPECT_GT(gained, 0);
 }
 
+/// The step that the search expects no split backward of the plan to be below.
+Seconds bound_of(const Question& question, const plan::Plan& plan) {
+  Log log;
+  Choices choices;
+  log.add({.choices = choices, .answer = plan});
+  choices.splits_backward = true;
+  return kSplitBackward.bound(question, log, choices);
+}
+
 /// The fastest of all numbers behind that fit, of this plan's programs.
 Seconds best_of_all(const Question& question, const plan::Plan& plan) {
   Seconds best = plan.step;
@@ -179,7 +189,10 @@ TEST(WeightsBehind, AreNearTheBestOfAllNumbers) {
     const auto behind = delayed(question, *found);
     if (behind) expect_sound(question, *behind);
     const Seconds step = behind ? behind->step : found->step;
-    const double ratio = step / best_of_all(question, *found);
+    const Seconds best = best_of_all(question, *found);
+    EXPECT_GT(bound_of(question, *found), Seconds(0));
+    EXPECT_LE(bound_of(question, *found).count(), best.count() * (1 + 1e-9));
+    const double ratio = step / best;
     ++cases;
     split += behind ? 1 : 0;
     optimal += ratio <= 1 + 1e-9 ? 1 : 0;

@@ -8,6 +8,7 @@
 #include "answers.h"
 #include "judge/judge.h"
 #include "values/at_once.h"
+#include "values/cut.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -168,9 +169,8 @@ std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question
       question.stages == 1)
     return std::nullopt;
   Question asked = question;
-  asked.cut.emplace();
-  for (std::size_t k = 0; k + 1 < other.stages.size(); ++k)
-    asked.cut->push_back(other.stages[k].program.last_layer);
+  asked.cut = cut_of(other);
+  asked.cut->pop_back();
   return plan_that_keeps(Kept::kTapes, asked, plan);
 }
 

@@ -33,8 +33,9 @@ struct Axis {
   /// What to judge next, all at once; nothing where the axis is done. Choices that were judged or
   /// passed over are left out by the search.
   std::vector<Choices> (*moves)(const Scene& scene);
-  /// No plan for these choices takes less. May be nullptr: nothing is known.
-  Seconds (*bound)(const Problem& problem, const Choices& choices) = nullptr;
+  /// No plan for these choices takes less, by the problem and what was judged. May be nullptr:
+  /// nothing is known.
+  Seconds (*bound)(const Problem& problem, const Log& log, const Choices& choices) = nullptr;
   bool (*is_used)(const Judged& judged);
   /// How often it proposes in a turn: of a usual question, and of a large one (is_large).
   int most_looks, most_looks_at_large;

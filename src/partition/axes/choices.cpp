@@ -102,6 +102,11 @@ Choices plainest(const Question& question) {
           .update_window = question.update_window};
 }
 
+Choices with_whole_backwards(Choices choices) {
+  choices.splits_backward = false;
+  return choices;
+}
+
 Choices tidy(const Question& question, Choices choices) {
   if (!question.streamed &&
       !saves_memory(question.chain, choices.streamed, choices.weights_at_once))

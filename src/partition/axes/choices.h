@@ -35,6 +35,9 @@ Question settled(const Question& question, const Choices& choices);
 /// What the question gives, all else on the device, micro-batches one by one, backwards whole.
 Choices plainest(const Question& question);
 
+/// The same choices with whole backwards.
+Choices with_whole_backwards(Choices choices);
+
 /// The same choices without streamed layers that would all be on the device at a time anyway, and
 /// without what is for streamed weights alone where none are, as far as the question leaves that
 /// open: one point has one spelling.

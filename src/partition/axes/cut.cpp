@@ -3,6 +3,8 @@
 // simulator says. So the stages that take longest give a layer to a neighbour as long as that makes
 // the step shorter.
 // SPDX-License-Identifier: Apache-2.0
+#include "values/cut.h"
+
 #include "axis.h"
 
 #include <algorithm>
@@ -15,26 +17,13 @@ namespace {
 /// Stages that give a layer, to either side.
 constexpr std::size_t kSlowest = 3;
 
-/// Stages in the order of what a micro-batch takes on them, the longest first.
-std::vector<std::size_t> slowest_first(const plan::Plan& plan) {
-  std::vector<std::size_t> order;
-  for (std::size_t k = 0; k < plan.stages.size(); ++k) order.push_back(k);
-  const auto time = [&](std::size_t k) {
-    return plan.stages[k].predicted.forward + plan.stages[k].predicted.backward;
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return time(a) > time(b); });
-  return order;
-}
-
 std::vector<Choices> moves(const Scene& scene) {
   const plan::Plan* const plan = scene.best.plan();
   if (plan == nullptr || !plan::has_rank_for_each_stage(*plan)) return {};
   Choices base = scene.best.choices;
   base.solver = plan->solver;
-  base.cut.emplace();
-  for (std::size_t k = 0; k + 1 < plan->stages.size(); ++k)
-    base.cut->push_back(plan->stages[k].program.last_layer);
+  base.cut = cut_of(*plan);
+  base.cut->pop_back();
   std::vector<Choices> found;
   std::vector<std::size_t> slowest = slowest_first(*plan);
   slowest.resize(std::min(kSlowest, slowest.size()));

@@ -51,16 +51,21 @@ std::vector<Choices> larger(const Scene& scene, const Choices& base) {
   return next;
 }
 
+/// The best of the groups that were judged of these choices.
+const Judged* best_of(const Log& log, const Choices& base) {
+  return log.best_where([&](const Judged& one) {
+    Choices alone = one.choices;
+    alone.group = base.group;
+    return one.choices.group > 1 && alone == base;
+  });
+}
+
 /// The fastest of the sizes on that base, with as few layers streamed as the best choices have.
 std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& base) {
   const Choices& best = scene.best.choices;
   if (best.group > 1 || best.streamed.empty() || best.streamed == base.streamed)
     return std::nullopt;
-  const Judged* const fastest = scene.log.best_where([&](const Judged& one) {
-    Choices alone = one.choices;
-    alone.group = base.group;
-    return one.choices.group > 1 && alone == base;
-  });
+  const Judged* const fastest = best_of(scene.log, base);
   if (fastest == nullptr || fastest->plan() == nullptr) return std::nullopt;
   Choices fewer = best;
   fewer.group = fastest->choices.group;
@@ -70,16 +75,11 @@ std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& ba
 /// Whether groups were judged of other choices than these alone, and none was nearly as fast as the
 /// best.
 bool are_hopeless(const Scene& scene, const Choices& base) {
-  bool are_others = true;
-  const Judged* const best = scene.log.best_where([&](const Judged& one) {
-    if (one.choices.group == 1) return false;
-    Choices alone = one.choices;
-    alone.group = base.group;
-    are_others = are_others && alone != base;
-    return true;
-  });
-  return are_others && best != nullptr && best->plan() != nullptr &&
-         best->step() > scene.best.step() * kHopelessElsewhere;
+  if (best_of(scene.log, base) != nullptr) return false;
+  const Judged* const other =
+      scene.log.best_where([](const Judged& one) { return one.choices.group > 1; });
+  return other != nullptr && other->plan() != nullptr &&
+         other->step() > scene.best.step() * kHopelessElsewhere;
 }
 
 std::vector<Choices> moves(const Scene& scene) {

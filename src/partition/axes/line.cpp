@@ -82,11 +82,11 @@ std::vector<Choices> along(const Line& line, const Scene& scene) {
   if (std::next(best) != known.end()) consider(*std::next(best));
   if (others.size() == 2 && others[1] - here > here - others[0]) std::swap(others[0], others[1]);
   for (const double other : others) {
+    if (!std::isfinite(other)) continue;  // its middle is the same end
     // Several numbers may be the same choices.
     for (double gap = other - here; std::abs(gap) >= line.finest && gap != 0; gap /= 2) {
       Choices middle = line.at(here + gap / 2);
       if (!scene.log.is_settled(middle)) return {std::move(middle)};
-      if (!std::isfinite(gap)) break;  // half of it is as much
     }
   }
   return {};

@@ -42,20 +42,17 @@ std::vector<Choices> best_of_each_kind(const Scene& scene) {
                                (one.choices.optimizer_copies > Seconds(0) ? 2U : 0U)];
     if (kind == nullptr || is_better(one, *kind)) kind = &one;
   }
-  const Judged* const fastest =
-      *std::min_element(best.begin(), best.end(), [](const Judged* a, const Judged* b) {
-        return a != nullptr && (b == nullptr || is_better(*a, *b));
-      });
-  std::vector<Choices> choices;
-  for (auto one = best.begin(); one != best.end(); ++one) {
-    if (*one == nullptr ||
-        (fastest->plan() != nullptr && (*one)->step() > fastest->step() * kAmongFastest))
-      continue;
-    if (std::none_of(best.begin(), one, [&](const Judged* other) {
-          return other != nullptr && have_same_plan(**one, *other);
-        }))
-      choices.push_back(carefully(scene.question, (*one)->choices));
+  Seconds least = kAnyTime;
+  for (const Judged* const one : best)
+    if (one != nullptr) least = std::min(least, one->step());
+  std::vector<const Judged*> kept;
+  for (const Judged* const one : best) {
+    if (one == nullptr || one->step() > least * kAmongFastest) continue;
+    const auto is_same = [&](const Judged* other) { return have_same_plan(*one, *other); };
+    if (std::none_of(kept.begin(), kept.end(), is_same)) kept.push_back(one);
   }
+  std::vector<Choices> choices;
+  for (const Judged* const one : kept) choices.push_back(carefully(scene.question, one->choices));
   return choices;
 }
 

@@ -154,6 +154,25 @@ std::vector<Bytes> room_left(const Question& question, plan::Plan plan, double s
   return more;
 }
 
+/// What the passes of the busiest rank take in a step, in whatever order and parts they run;
+/// nothing where copies make them wait.
+Seconds busiest(const plan::Plan& plan) {
+  std::vector<Seconds> busy(static_cast<std::size_t>(plan::ranks_of(plan)));
+  for (const plan::StagePlan& stage : plan.stages) {
+    if (stage.predicted.offloaded > Bytes(0)) return Seconds(0);
+    busy[static_cast<std::size_t>(stage.rank)] +=
+        (stage.predicted.forward + stage.predicted.backward) * plan.micro_batches;
+  }
+  return *std::max_element(busy.begin(), busy.end());
+}
+
+/// A plan is split that was judged whole.
+Seconds bound(const Problem&, const Log& log, const Choices& choices) {
+  if (!choices.splits_backward) return Seconds(0);
+  const Judged* const whole = log.find(with_whole_backwards(choices));
+  return whole == nullptr || whole->plan() == nullptr ? Seconds(0) : busiest(*whole->plan());
+}
+
 /// Where all memory is spent on tapes, a plan that leaves some for what waits may be the faster
 /// one.
 std::vector<Choices> moves(const Scene& scene) {
@@ -198,6 +217,7 @@ const Axis kSplitBackward{
     .without = "whole backwards",
     .is_open = [](const Question& question) { return may_split(question); },
     .moves = moves,
+    .bound = bound,
     .is_used =
         [](const Judged& judged) {
           return judged.plan() != nullptr && plan::has_split_backward(*judged.plan());

@@ -36,6 +36,10 @@ Seconds least_copies(const Problem& problem, const Choices& choices) {
   return Seconds(std::max(0.0, bytes - gradients) / rate);
 }
 
+Seconds bound(const Problem& problem, const Log&, const Choices& choices) {
+  return least_copies(problem, choices);
+}
+
 std::vector<Choices> moves(const Scene& scene) {
   const chain::Chain& chain = scene.question.chain;
   return along(
@@ -71,7 +75,7 @@ const Axis kStreamedWeights{.name = "weights in the outer tier",
                                   return !question.streamed && !streamable(question).empty();
                                 },
                             .moves = moves,
-                            .bound = least_copies,
+                            .bound = bound,
                             .is_used =
                                 [](const Judged& judged) {
                                   return judged.plan() != nullptr

@@ -73,8 +73,7 @@ std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
 std::optional<plan::Plan> for_its_period(const StageRoom& room, const PlanBuilder& builder,
                                          const plan::Plan& plan) {
   if (plan.recompute == Seconds(0)) return std::nullopt;
-  Cut cut;
-  for (const plan::StagePlan& stage : plan.stages) cut.push_back(stage.program.last_layer);
+  const Cut cut = cut_of(plan);
   Question fewer = room.question();
   std::optional<plan::Plan> best;
   for (int round = 0; round < kRounds; ++round) {

@@ -138,14 +138,6 @@ std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& poli
   return programs;
 }
 
-std::size_t slowest_stage(const plan::Plan& plan) {
-  const auto is_faster = [](const plan::StagePlan& a, const plan::StagePlan& b) {
-    return a.predicted.forward + a.predicted.backward < b.predicted.forward + b.predicted.backward;
-  };
-  return static_cast<std::size_t>(
-      std::max_element(plan.stages.begin(), plan.stages.end(), is_faster) - plan.stages.begin());
-}
-
 /// Cuts that copies begin from. They take long to plan, so only the best cut without them is looked
 /// at, and where they may spare all recomputation, the best one that keeps everything without a
 /// budget.
@@ -217,7 +209,7 @@ Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found
   const bool is_quick = last.last_layer - last.first_layer < kFewLayers;
   for (bool better = is_quick && !room.question().cut; better;) {
     better = false;
-    const std::size_t slowest = slowest_stage(*found.plan);
+    const std::size_t slowest = slowest_first(*found.plan).front();
     const program::StageProgram& program = found.plan->stages[slowest].program;
     if (program.last_layer == program.first_layer) break;
     Cut less_at_end = found.cut, less_at_begin = found.cut;

@@ -28,10 +28,15 @@ Bytes static_bytes(const Problem& problem, const LayerRuns& runs) {
   return problem.shared_bytes ? sum - problem.shared_bytes(runs).all() : sum;
 }
 
+Bytes memory_for_programs(const Question& question, int rank) {
+  const Bytes memory = question.platform.ranks[at(rank)].memory;
+  if (memory == Bytes(0) || question.more.empty()) return memory;
+  return std::max(memory + question.more[at(rank)], Bytes(1));
+}
+
 Question with_more_as_budget(Question question) {
   for (std::size_t rank = 0; rank < question.more.size(); ++rank)
-    if (Bytes& memory = question.platform.ranks[rank].memory; memory > Bytes(0))
-      memory = std::max(memory + question.more[rank], Bytes(1));
+    question.platform.ranks[rank].memory = memory_for_programs(question, static_cast<int>(rank));
   question.more.clear();
   return question;
 }

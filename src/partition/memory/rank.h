@@ -12,6 +12,10 @@ namespace trireme::partition {
 /// Micro-batches of stage k (0-based) whose forward has begun and whose backward has not ended.
 int in_flight(const Question& question, int stage);
 
+/// What a rank may take in all while it runs the programs that are made: its budget, and
+/// Freedom::more of it; 0 where it has none.
+Bytes memory_for_programs(const Question& question, int rank);
+
 /// The chain with the times of a rank of that speed.
 chain::Chain at_speed(const chain::Chain& chain, double speed);
 

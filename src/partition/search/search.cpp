@@ -23,23 +23,6 @@ constexpr int kRounds = 3;
 /// How much slower a corner may be from which a climb begins.
 constexpr double kAmongFastest = 1.25;
 
-Choices with_whole_backwards(Choices choices) {
-  choices.splits_backward = false;
-  return choices;
-}
-
-/// What the passes of the busiest rank take in a step, in whatever order and parts they run;
-/// nothing where copies make them wait.
-Seconds busiest(const plan::Plan& plan) {
-  std::vector<Seconds> busy(static_cast<std::size_t>(plan::ranks_of(plan)));
-  for (const plan::StagePlan& stage : plan.stages) {
-    if (stage.predicted.offloaded > Bytes(0)) return Seconds(0);
-    busy[static_cast<std::size_t>(stage.rank)] +=
-        (stage.predicted.forward + stage.predicted.backward) * plan.micro_batches;
-  }
-  return *std::max_element(busy.begin(), busy.end());
-}
-
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
   const auto is_same = [&](const plan::Alternative& one) { return one.policy == other.policy; };
   if (other.policy != plan.solver &&
@@ -207,7 +190,8 @@ Answer Search::proposed(const Choices& choices) const {
     *plan = with_room_used(asked, std::move(*plan));
   if (choices.more.empty()) return answer;
   std::optional<plan::Plan> fits = on_budgets(asked, *plan);
-  if (fits) fits = on_budgets(question_, *std::move(fits));  // its own predictions
+  if (fits && asked.platform.ranks != question_.platform.ranks)
+    fits = on_budgets(question_, *std::move(fits));  // its own predictions
   if (fits) return *std::move(fits);
   const Bytes needed = plan->stages.front().predicted.peak;
   return plan::Infeasible{.last_layer = question_.chain.length(),
@@ -220,11 +204,7 @@ Answer Search::proposed(const Choices& choices) const {
 Seconds Search::bound(const Choices& choices) const {
   Seconds least{0};
   for (const Axis* const axis : axes().all())
-    if (axis->bound != nullptr) least = std::max(least, axis->bound(question_, choices));
-  if (!choices.splits_backward) return least;
-  const Judged* const whole = log_.find(with_whole_backwards(choices));
-  if (whole != nullptr && whole->plan() != nullptr)
-    least = std::max(least, busiest(*whole->plan()));
+    if (axis->bound != nullptr) least = std::max(least, axis->bound(question_, log_, choices));
   return least;
 }
 

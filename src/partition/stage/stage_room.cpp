@@ -29,9 +29,8 @@ StageRoom::StageRoom(const Question& question) : question_(question), least_(1) 
 }
 
 Bytes StageRoom::whole(int stage) const {
-  const Bytes memory = rank(stage).memory;
-  if (memory == Bytes(0)) return kUnlimited;
-  return question_.more.empty() ? memory : memory + question_.more[at(stage)];
+  const Bytes memory = memory_for_programs(question_, stage);
+  return memory == Bytes(0) ? kUnlimited : memory;
 }
 
 Bytes StageRoom::memory(int stage, int first, int last) const {

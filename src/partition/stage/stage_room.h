@@ -34,8 +34,7 @@ class StageRoom {
  public:
   explicit StageRoom(const Question& question);
 
-  /// What the rank may take in all while it runs the programs: its budget, and Freedom::more;
-  /// kUnlimited where it has none.
+  /// memory_for_programs(), kUnlimited where the rank has no budget.
   Bytes whole(int stage) const;
   /// Memory for the programs of layers first..last: without static bytes and channel buffers;
   /// kUnlimited where the rank has no budget. May be negative.

@@ -1,6 +1,7 @@
 // The optimum of a stage by tables, shared by all stages, cuts and periods of one planning run, and
 // where such tables are kept.
 // SPDX-License-Identifier: Apache-2.0
+#include "memory/rank.h"
 #include "solver_store.h"
 #include "stage_policy.h"
 #include "sub_chains.h"
@@ -42,8 +43,8 @@ class TablePolicy final : public StagePolicy {
         alike_(question.chain),
         store_(store_of(question)),
         keep_all_(fixed_policy(question.chain, program::keep_all)) {
-    for (const chain::RankSpec& rank : with_more_as_budget(question).platform.ranks)
-      largest_ = std::max(largest_, rank.memory);
+    for (int rank = 0; rank < std::ssize(question.platform.ranks); ++rank)
+      largest_ = std::max(largest_, memory_for_programs(question, rank));
   }
 
   double time(const StageQuestion& asked) override {
