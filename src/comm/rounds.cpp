@@ -18,23 +18,29 @@ namespace {
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::milliseconds kLook{20};
 
-// What a rank tells the others of its round: one of these, and after the last the exit code, its
-// machine and the message, each on a line of its own.
+// A rank tells the others of its round: one of these with its machine, and after the last the exit
+// code and the message, each on a line of its own.
 constexpr char kMore = 'm', kDone = 'd', kFailed = 'f', kLineEnd = '\n';
 
 std::string failed(const std::exception& error) {
-  return concat(kFailed, static_cast<int>(ending_of(error)), kLineEnd, host_name(), kLineEnd,
+  return concat(kFailed, host_name(), kLineEnd, static_cast<int>(ending_of(error)), kLineEnd,
                 error.what());
 }
 
-/// What `rank` has told, with its place where that is another machine.
-[[noreturn]] void throw_heard(const std::string& told, std::size_t rank) {
-  const std::size_t code_end = told.find(kLineEnd), host_end = told.find(kLineEnd, code_end + 1);
-  const auto ending = static_cast<Ending>(std::stoi(told.substr(1, code_end - 1)));
-  const std::string host = told.substr(code_end + 1, host_end - code_end - 1);
-  const std::string words = told.substr(host_end + 1);
-  const std::string text =
-      host == host_name() ? words : concat("rank ", rank, " on ", host, ": ", words);
+std::string host_of(const std::string& told) {
+  return told.substr(1, told.find(kLineEnd) - 1);
+}
+
+/// Throws what `rank` has told, the same on every rank: with its machine where the ranks have
+/// several, whichever of them prints it first.
+[[noreturn]] void throw_heard(const std::vector<std::string>& told, std::size_t rank) {
+  const std::string& heard = told[rank];
+  const std::size_t host_end = heard.find(kLineEnd), code_end = heard.find(kLineEnd, host_end + 1);
+  const auto ending = static_cast<Ending>(std::stoi(heard.substr(host_end + 1)));
+  const std::string host = host_of(heard), words = heard.substr(code_end + 1);
+  const bool one_machine = std::all_of(told.begin(), told.end(),
+                                       [&](const auto& other) { return host_of(other) == host; });
+  const std::string text = one_machine ? words : concat("rank ", rank, " on ", host, ": ", words);
   if (ending == Ending::kWrongInput) throw InputError(text);
   if (ending == Ending::kStopped) throw Interrupted(text);
   throw ToldError(ending, text);
@@ -46,22 +52,16 @@ void meet(Channel& channel, const std::function<bool()>& look, std::string_view 
   bool has_more = true;
   for (;;) {
     std::string mine;
-    std::exception_ptr failure;
     try {
       const auto end = std::chrono::steady_clock::now() + kRound;
       while (has_more && std::chrono::steady_clock::now() < end) has_more = look();
-      mine = has_more ? kMore : kDone;
+      mine = concat(has_more ? kMore : kDone, host_name());
     } catch (const Error& error) {
-      // Of what is no more than a failure, all ranks know the same.
-      if (ending_of(error) != Ending::kFailed) failure = std::current_exception();
       mine = failed(error);
     }
     const std::vector<std::string> told = all_gather(channel, all, mine, what);
-    for (std::size_t rank = 0; rank < told.size(); ++rank) {
-      if (told[rank].front() != kFailed) continue;
-      if (failure && static_cast<int>(rank) == channel.rank()) std::rethrow_exception(failure);
-      throw_heard(told[rank], rank);
-    }
+    for (std::size_t rank = 0; rank < told.size(); ++rank)
+      if (told[rank].front() == kFailed) throw_heard(told, rank);
     if (std::all_of(told.begin(), told.end(), [](const auto& text) { return text[0] == kDone; }))
       return;
   }

@@ -19,10 +19,10 @@ class ToldError : public EndingError {
 /// Every rank: calls `piece` on this thread, which does some of the work and says whether there is
 /// more, until no rank has more. A piece may take its time, as a flush of a slow disk does: another
 /// thread meets the other ranks every second, so that none waits in vain; `piece` must not use the
-/// channel. What a rank's piece throws it throws on every rank, as an InputError, Interrupted or
-/// ToldError, with its message, its ending, and its place where that is another machine: nobody
-/// goes on alone, or begins another piece. Where several ranks fail in one second, the first of
-/// them by number is heard.
+/// channel. What a rank's piece throws, every rank throws as an InputError, Interrupted or
+/// ToldError with the same message and ending, and with that rank's machine where the ranks have
+/// several: none goes on alone, or begins another piece. Where several ranks fail in one second,
+/// the first of them by number is heard.
 void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what);
 
 /// The same for work that cannot be cut into pieces.
