@@ -101,6 +101,10 @@ Question read_question(const PlanArguments& arguments) {
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   question.weights_at_once = std::nullopt;
   require_outer_tier(arguments, question.platform);
+  if (arguments.weights == "device" && arguments.updates.starts_with("in_"))
+    throw InputError(concat("--updates: is ", arguments.updates,
+                            ", a time for layers whose weights are streamed, but --weights is "
+                            "device: leave one of them out"));
   if (!arguments.cut.empty()) question.cut = arguments.cut;
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = given.value_or(rank.memory);
@@ -232,6 +236,21 @@ std::string ways_out(const Question& question, const plan::Infeasible& why) {
   return join(ways, ", or ");
 }
 
+/// The question with what these arguments fix left to the planner, but for the cut; nothing where
+/// all of it is.
+std::optional<Question> left_open(const PlanArguments& arguments, const Question& question) {
+  PlanArguments open = arguments;
+  open.solver = open.optimizer = open.weights = open.updates = open.split_backward = "auto";
+  open.group = std::nullopt;
+  Question all = question;
+  take_options(open, all);
+  all.streamed = std::nullopt;
+  const bool is_open = question.solver == all.solver && !question.optimizer_copies &&
+                       !question.streamed && !question.updates && !question.group &&
+                       question.splits_backward;
+  return is_open ? std::nullopt : std::optional(std::move(all));
+}
+
 int give_up(const PlanArguments& arguments, const Question& question, const plan::Infeasible& why) {
   const bool open = arguments.solver == "auto" || arguments.solver == "all";
   if (arguments.json) std::cout << plan::to_json(why);
@@ -243,13 +262,13 @@ int give_up(const PlanArguments& arguments, const Question& question, const plan
               << ".." << why.last_layer;
   if (!why.where.empty()) std::cerr << ": " << why.where;
   std::cerr << ". Give " << ways_out(question, why) << "\n";
-  if (open) return kInfeasible;
-  Question any = question;
-  any.solver = "auto";
-  const partition::Answer answer = partition::plan(any);
+  if (arguments.solver == "all") return kInfeasible;
+  const std::optional<Question> any = left_open(arguments, question);
+  if (!any) return kInfeasible;
+  const partition::Answer answer = partition::plan(*any);
   if (const auto* other = std::get_if<plan::Plan>(&answer))
-    std::cerr << "trireme: " << other->solver << " fits, with " << report::time_text(other->step)
-              << " per step\n";
+    std::cerr << "trireme: without the options that fix a part of the plan, " << other->solver
+              << " fits, with " << report::time_text(other->step) << " per step\n";
   return kInfeasible;
 }
 

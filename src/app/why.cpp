@@ -31,17 +31,23 @@ std::string longer_text(const plan::Alternative& one, const std::optional<Second
   return one.step && step ? report::overhead_text(*one.step, *step) : "";
 }
 
+/// What a user fixed is no choice of the planner's.
+std::string state_of(const Reasons::OfAxis& axis) {
+  if (!axis.is_open) return axis.is_used ? "given" : "not open";
+  return axis.is_used ? "used" : "not used";
+}
+
 Rows axis_rows(const Reasons& reasons, const std::optional<Seconds>& step) {
   Rows rows{{"axis", "in this plan", "without it", "than this plan", "least gain", "since"}};
   for (const Reasons::OfAxis& axis : reasons.axes) {
-    const char* const state = axis.is_used ? "used" : axis.is_open ? "not used" : "not open";
     const auto& without = axis.without;
-    rows.push_back(
-        {axis.name, state, without ? concat(without->policy, ": ", step_text(*without)) : "",
-         without ? longer_text(*without, step) : "",
-         axis.least_gain > 0 ? concat(to_text(std::round(axis.least_gain * 1e4) / 1e2), " %")
-                             : "any",
-         axis.reason});
+    rows.push_back({axis.name, state_of(axis),
+                    without ? concat(without->policy, ": ", step_text(*without)) : "",
+                    without ? longer_text(*without, step) : "",
+                    axis.least_gain > 0
+                        ? concat(to_text(std::round(axis.least_gain * 1e4) / 1e2), " %")
+                        : "any",
+                    axis.reason});
   }
   return rows;
 }

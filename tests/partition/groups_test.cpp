@@ -80,6 +80,54 @@ TEST(Groups, OfRanksWithSeveralStagesArePlannedToo) {
     expect_within_budgets(question, *plan);
 }
 
+/// Three layers, a stage each; the second one has weights and optimizer state.
+Question three_stages_in_groups(std::int64_t memory) {
+  Question question = equal_layers(3, 3, 3, memory);
+  question.chain.input = Bytes(10);
+  for (chain::LayerCost& layer : question.chain.layers) layer = solve::layer(1, 1, 10, 110);
+  question.chain.layers.back().output = Bytes(1);
+  chain::LayerCost& weighty = question.chain.layers[1];
+  weighty.parameters = weighty.gradients = Bytes(10);
+  weighty.optimizer = Bytes(20);
+  question.group = 2;
+  return question;
+}
+
+// The numbers in flight of 1F1B let groups wait for one another: a stream holds few messages. With
+// 200 bytes a plan was found since few were in flight, with more memory none.
+TEST(Groups, ThatWaitInACircleRunWithFewerInFlight) {
+  std::optional<Seconds> before;
+  for (const std::int64_t memory : {200, 230, 300, 1000, 0}) {
+    const Question question = three_stages_in_groups(memory);
+    const plan::Plan plan = planned(question);
+    expect_within_budgets(question, plan);
+    EXPECT_EQ(plan.group, 2);
+    if (before) {
+      EXPECT_LE(plan.step, *before);
+    }
+    before = plan.step;
+  }
+}
+
+// A last layer's output and tape are there of one micro-batch: 40 bytes of weights and state, the
+// inputs of three, 100 of output, 400 of tape and 200 while it runs backward.
+TEST(Groups, NeedOneTapeOfTheLastLayerAtATime) {
+  Question question = equal_layers(1, 1, 3, 700);
+  question.chain.input = Bytes(10);
+  chain::LayerCost& layer = question.chain.layers.front();
+  layer = solve::layer(2, 4, 100, 400);
+  layer.backward_transient = Bytes(200);
+  layer.parameters = layer.gradients = Bytes(10);
+  layer.optimizer = Bytes(20);
+  question.group = 3;
+  const Answer answer = partition::plan(question);
+  const auto* const lacks = std::get_if<plan::Infeasible>(&answer);
+  ASSERT_NE(lacks, nullptr);
+  EXPECT_LE(lacks->least_budget, Bytes(770));
+  question.platform.ranks.front().memory = lacks->least_budget;
+  expect_within_budgets(question, planned(question));
+}
+
 // One by one, each of 16 micro-batches would wait for 12 copies of 4 seconds, of the 6 layers that
 // are not there when the order turns. All together they wait for those of one pass.
 TEST(Groups, OfMicroBatchesBringWeightsOnce) {

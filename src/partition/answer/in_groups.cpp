@@ -6,6 +6,7 @@
 // carried over to the micro-batches as they run, and judged by the simulator as such.
 // SPDX-License-Identifier: Apache-2.0
 #include "answers.h"
+#include "cut/in_flight.h"
 #include "judge/judge.h"
 #include "values/at_once.h"
 #include "values/cut.h"
@@ -34,14 +35,14 @@ Bytes times(int group, Bytes bytes) {
   return Bytes(group * bytes.count());
 }
 
-/// A layer for a whole group. What is there for a moment is there of one micro-batch; so is the
-/// tape, where its backward follows at once.
+/// A layer for a whole group. What is there for a moment is there of one micro-batch; so are the
+/// last layer's output and tape, whose backward follows at once.
 chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int group, Kept kept) {
   chain::LayerCost all = layer;
   all.forward = layer.forward * group;
   all.backward = layer.backward * group;
-  all.output = times(group, layer.output);
   if (is_last) return all;
+  all.output = times(group, layer.output);
   all.retape = layer.again();
   all.retape->time = all.retape->time * group;
   if (kept == Kept::kTapes) {
@@ -179,15 +180,15 @@ plan::Infeasible none_runs(const Question& question) {
   return {.reason = plan::Infeasible::Reason::kTurns,
           .last_layer = question.chain.length(),
           .available = question.platform.ranks.front().memory,
-          .where = concat("found ", *question.group,
-                          ", but no plan whose micro-batches can pass in groups of so many without "
-                          "ranks that wait in a circle; use fewer, or 'auto'")};
+          .where = concat(
+              "found ", *question.group,
+              ", but no plan whose micro-batches can pass in groups of so many without "
+              "ranks that wait in a circle; use smaller groups, or leave the size to the planner")};
 }
 
-}  // namespace
-
-Answer plan_in_groups(const Question& question, const Planner& plan) {
-  ensure(question.group.value() > 1, "a group is more than one micro-batch");
+/// The faster of the groups that keep inputs and those that keep tapes; nothing where plans were
+/// made and none of them can run.
+std::optional<Answer> fastest_that_runs(const Question& question, const Planner& plan) {
   std::array<std::optional<Answer>, 2> answers;
   each_at_once(answers.size(), [&](std::size_t k) {
     answers[k] = plan_that_keeps(k == 0 ? Kept::kInputs : Kept::kTapes, question, plan);
@@ -206,7 +207,21 @@ Answer plan_in_groups(const Question& question, const Planner& plan) {
     if (!fastest || made.step < fastest->step) fastest = std::move(made);
   }
   if (fastest) return *std::move(fastest);
-  return leanest ? *std::move(leanest) : none_runs(question);
+  if (leanest) return *std::move(leanest);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Answer plan_in_groups(const Question& question, const Planner& plan) {
+  ensure(question.group.value() > 1, "a group is more than one micro-batch");
+  std::optional<Answer> answer = fastest_that_runs(question, plan);
+  // A stream holds few messages: with fewer groups in flight fewer of them wait for one another.
+  for (const int size : sizes_that_share_a_count(question)) {
+    if (answer) break;
+    answer = fastest_that_runs(with_shared_counts(question, size), plan);
+  }
+  return answer ? *std::move(answer) : none_runs(question);
 }
 
 }  // namespace trireme::partition

@@ -35,18 +35,7 @@ int larger(int size) {
 
 /// Whether numbers in flight other than the schedule's may be tried.
 bool may_have_fewer_in_flight(const Question& question) {
-  return question.schedule == "1f1b" && question.in_flight.empty();
-}
-
-/// The same question where, from the last on, every `size` neighbouring stages share a number in
-/// flight, one more than those behind them: what 1F1B* needs where a period has time for `size`
-/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
-Question with_shared_counts(const Question& question, int size) {
-  Question fewer = question;
-  fewer.in_flight.clear();
-  for (int k = 0; k < question.stages; ++k)
-    fewer.in_flight.push_back((question.stages - k - 1) / size + 1);
-  return fewer;
+  return question.schedule == "1f1b" && question.in_flight.empty() && question.solver != "madpipe";
 }
 
 /// What 1F1B* says for the period of this plan, at most what the schedule has.
@@ -117,7 +106,8 @@ std::optional<plan::Plan> with_faster_shared_counts(const Question& question,
   if (plan.recompute < plan.step * kWorthSharing) return std::nullopt;
   std::optional<plan::Plan> best;
   int misses = 0;
-  for (int size = 2; size <= question.stages && misses < kMisses; size = larger(size)) {
+  for (const int size : sizes_that_share_a_count(question)) {
+    if (misses == kMisses) break;
     const Question shared = with_shared_counts(question, size);
     const Seconds least = best ? best->step : plan.step;
     auto found = fastest_with(shared, builder, /*most_cuts=*/1);
@@ -177,6 +167,22 @@ double seconds_in_flight(double seconds, double taken, double period) {
 
 int begun_within(double seconds, double period) {
   return static_cast<int>(std::max(1.0, periods(seconds, period)));
+}
+
+std::vector<int> sizes_that_share_a_count(const Question& question) {
+  std::vector<int> sizes;
+  if (!may_have_fewer_in_flight(question)) return sizes;
+  for (int size = 2; size < question.stages; size = larger(size)) sizes.push_back(size);
+  if (question.stages > 1) sizes.push_back(question.stages);
+  return sizes;
+}
+
+Question with_shared_counts(const Question& question, int size) {
+  Question fewer = question;
+  fewer.in_flight.clear();
+  for (int k = 0; k < question.stages; ++k)
+    fewer.in_flight.push_back((question.stages - k - 1) / size + 1);
+  return fewer;
 }
 
 Question with_fewest_in_flight(const Question& question) {

@@ -28,6 +28,14 @@ int begun_within(double seconds, double period);
 /// The same question with as few in flight as may be tried: one, unless it or GPipe says how many.
 Question with_fewest_in_flight(const Question& question);
 
+/// Sizes of groups of neighbouring stages that share a number in flight, ascending by a third to
+/// all of them; none where the question or GPipe says how many are in flight.
+std::vector<int> sizes_that_share_a_count(const Question& question);
+/// The same question where, from the last on, every `size` neighbouring stages share a number in
+/// flight, one more than those behind them: what 1F1B* needs where a period has time for `size`
+/// stages. With 1 as the schedule has, with as many as there are stages one everywhere.
+Question with_shared_counts(const Question& question, int size);
+
 /// A plan with other numbers in flight than the schedule's; nothing if there is none, or if the
 /// question says how many. Where some cut fits with the schedule's (`fits`), one that is faster
 /// than `usual`, nothing without it. Where none does, the fastest by "joint" with as few stages

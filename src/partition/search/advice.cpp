@@ -74,10 +74,12 @@ std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
     enough = size;
     break;
   }
-  return plan::Advice{plan::Advice::Kind::kHostMemory,
-                      concat(to_text(enough), " (", enough.count(), " bytes) of host memory for ",
-                             outer_text(question.chain, *found)),
-                      enough};
+  const std::string contents = outer_text(question.chain, *found);
+  if (contents.empty()) return std::nullopt;  // host memory is not what it lacked
+  return plan::Advice{
+      plan::Advice::Kind::kHostMemory,
+      concat(to_text(enough), " (", enough.count(), " bytes) of host memory for ", contents),
+      enough};
 }
 
 /// Ranks of which no copies are known get some, so that host memory can be advised; those that have

@@ -181,9 +181,13 @@ Judged Search::judged(const Choices& choices) const {
   return result;
 }
 
+Answer Search::proposed_in_groups(const Question& asked) const {
+  return asked.group.value() == 1 ? propose_(asked) : plan_in_groups(asked, propose_);
+}
+
 Answer Search::proposed(const Choices& choices) const {
   const Question asked = settled(question_, choices);
-  Answer answer = choices.group == 1 ? propose_(asked) : plan_in_groups(asked, propose_);
+  Answer answer = proposed_in_groups(asked);
   auto* const plan = std::get_if<plan::Plan>(&answer);
   if (plan == nullptr) return answer;
   if (!question_.optimizer_copies && !has_no_copies(asked))
@@ -260,7 +264,9 @@ plan::Plan Search::with_alternatives() const {
 
 plan::Infeasible Search::with_advice() const {
   plan::Infeasible infeasible = std::get<plan::Infeasible>(best_->answer);
-  if (auto host = host_advice_for(question_, propose_))
+  if (infeasible.reason == plan::Infeasible::Reason::kTurns) return infeasible;
+  const Planner propose = [this](const Question& asked) { return proposed_in_groups(asked); };
+  if (auto host = host_advice_for(question_, propose))
     infeasible.advice.push_back(*std::move(host));
   return infeasible;
 }
@@ -272,7 +278,7 @@ Reasons Search::reasons() const {
   for (const Axis* const axis : axes().all()) {
     Reasons::OfAxis row{.name = std::string(axis->name),
                         .is_open = axis->is_open(question_),
-                        .is_used = axis->is_used(*best_),
+                        .is_used = best_->plan() != nullptr && axis->is_used(*best_),
                         .least_gain = axis->least_gain,
                         .reason = std::string(axis->reason)};
     if (const Judged* const other = row.is_used ? without(*axis) : nullptr)

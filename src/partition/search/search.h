@@ -47,6 +47,8 @@ class Search {
   /// once.
   void judge(std::vector<Choices> choices);
   Judged judged(const Choices& choices) const;
+  /// What `propose` says, where micro-batches pass in groups of those.
+  Answer proposed_in_groups(const Question& asked) const;
   /// The plan with whole backwards, within the budgets also where programs were made for others.
   Answer proposed(const Choices& choices) const;
   /// No plan for these choices takes less.
