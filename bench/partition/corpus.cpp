@@ -64,8 +64,8 @@ const std::vector<Setting>& settings() {
       {"whole backwards", 16, [](Question& question) { question.splits_backward = false; }},
       {"gpipe", 8, [](Question& question) { question.schedule = "gpipe"; }},
       {"group", 8, [](Question& question) { question.group = std::nullopt; }},
-      {"optimizer outer", 8, [](Question& question) { question.optimizer_copies = kAnyTime; }},
-      {"weights outer", 8,
+      {"optimizer offload", 8, [](Question& question) { question.optimizer_copies = kAnyTime; }},
+      {"weights offload", 8,
        [](Question& question) {
          question.streamed = all_to_stream(question.chain);
          question.optimizer_copies = std::nullopt;

@@ -22,10 +22,10 @@ CARD = Device(15e12, 0.7e12, item=4, parameter=4, gradient=4, optimizer=4)
 ORIGIN = {
     H100: """\
 # an H100-like GPU with 400e12 FLOP/s in bfloat16 products and 2.5e12 bytes/s of memory. Bytes per
-# parameter: 2 of value, 2 of gradient, 12 of optimiser (float32 value, Adam's two moments).""",
+# parameter: 2 of value, 2 of gradient, 12 of optimizer (float32 value, Adam's two moments).""",
     CARD: """\
 # a 24 GB card with 15e12 FLOP/s in float32 products and 0.7e12 bytes/s of memory. Bytes per
-# parameter: 4 of value, 4 of gradient, 4 of optimiser (momentum)."""}
+# parameter: 4 of value, 4 of gradient, 4 of optimizer (momentum)."""}
 
 TIED = """\
 # The head holds a copy of the embedding's token matrix: the two may be on different ranks.

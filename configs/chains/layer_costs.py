@@ -101,7 +101,7 @@ class LayerCosts:
                 **self._may_leave(), **self._in_parts()}
 
     def _may_leave(self):
-        """What a rank may have in its outer tier while other layers run."""
+        """What a rank may have in its offload tier while other layers run."""
         if self.frozen:
             return {"frozen_bytes": self.frozen * self.device.parameter}
         own = self.parameters - self.tied

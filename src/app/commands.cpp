@@ -121,7 +121,7 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
   command.add_option("--chain", arguments.chain, "The chain of layers with its costs (YAML)")
       ->required();
   command.add_option("--platform", arguments.platform,
-                     "Memory, outer tier and copy rates of the ranks (YAML); without it only "
+                     "Memory, offload tier and copy rates of the ranks (YAML); without it only "
                      "--memory counts");
   command.add_option("--memory", arguments.memory,
                      "Budget of every rank, e.g. 12GiB; bytes without a unit");
@@ -182,17 +182,18 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
 
 void add_plan_places(CLI::App& command, PlanArguments& arguments) {
   command
-      .add_option("--optimizer", arguments.optimizer,
-                  "The optimizer's state: on the device, in the outer tier but for its update, or "
-                  "auto: what is faster")
-      ->check(CLI::IsMember({"auto", "device", "outer"}))
+      .add_option(
+          "--optimizer", arguments.optimizer,
+          "The optimizer's state: on the device, in the offload tier but for its update, or "
+          "auto: what is faster")
+      ->check(CLI::IsMember({"auto", "device", "offload"}))
       ->capture_default_str();
   command
       .add_option(
           "--weights", arguments.weights,
-          "Weights, trained ones with their gradients: on the device, in the outer tier but "
+          "Weights, trained ones with their gradients: on the device, in the offload tier but "
           "while their layer is used, or auto: what is faster")
-      ->check(CLI::IsMember({"auto", "device", "outer"}))
+      ->check(CLI::IsMember({"auto", "device", "offload"}))
       ->capture_default_str();
   command
       .add_option(
@@ -210,9 +211,10 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
       ->check(CLI::IsMember({"auto", "never"}))
       ->capture_default_str();
   command
-      .add_option("--group", arguments.group,
-                  "So many micro-batches pass the layers together, for which weights in the outer "
-                  "tier come once; chosen where not given")
+      .add_option(
+          "--group", arguments.group,
+          "So many micro-batches pass the layers together, for which weights in the offload "
+          "tier come once; chosen where not given")
       ->check(CLI::Range(1, plan::kMaxMicroBatches));
 }
 

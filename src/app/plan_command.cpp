@@ -77,14 +77,15 @@ void take_options(const PlanArguments& arguments, Question& question) {
 
 namespace {
 
-void require_outer_tier(const PlanArguments& arguments, const chain::Platform& platform) {
+void require_offload_tier(const PlanArguments& arguments, const chain::Platform& platform) {
   const auto require = [&](const char* option, const std::string& place, const char* rates,
                            bool (*has_one)(const chain::RankSpec&)) {
-    if (place == "outer" && std::none_of(platform.ranks.begin(), platform.ranks.end(), has_one))
-      throw InputError(concat(option,
-                              ": is outer, but no rank has an outer tier: give a --platform with "
-                              "host or disk bytes and the rates of copies, ",
-                              rates));
+    if (place == "offload" && std::none_of(platform.ranks.begin(), platform.ranks.end(), has_one))
+      throw InputError(
+          concat(option,
+                 ": is offload, but no rank has an offload tier: give a --platform with "
+                 "host or disk bytes and the rates of copies, ",
+                 rates));
   };
   require("--optimizer", arguments.optimizer, "out_bytes_per_s and in_bytes_per_s",
           partition::can_move_state);
@@ -100,7 +101,7 @@ Question read_question(const PlanArguments& arguments) {
   take_options(arguments, question);
   question.streamed = partition::streamed_layers_of(arguments.weights, question.chain);
   question.weights_at_once = std::nullopt;
-  require_outer_tier(arguments, question.platform);
+  require_offload_tier(arguments, question.platform);
   if (arguments.weights == "device" && arguments.updates.starts_with("in_"))
     throw InputError(concat("--updates: is ", arguments.updates,
                             ", a time for layers whose weights are streamed, but --weights is "
@@ -129,7 +130,7 @@ int plan_for_ranks(const PlanArguments& arguments) {
   PlanArguments whole = arguments;
   whole.stages = arguments.ranks;
   chain::Platform platform = read_platform(whole);
-  require_outer_tier(arguments, platform);
+  require_offload_tier(arguments, platform);
   const std::optional<Bytes> given = memory_of(arguments);
   for (chain::RankSpec& rank : platform.ranks) rank.memory = given.value_or(rank.memory);
   const partition::ShapeQuestion question = shape_question(arguments, std::move(platform));

@@ -19,7 +19,7 @@ struct PlanArguments {
   std::vector<int> cut;  ///< empty: the planner's choice
   std::string solver = "auto";
   int slots = 500;
-  std::string optimizer = "auto";       ///< auto, device or outer
+  std::string optimizer = "auto";       ///< auto, device or offload
   std::string weights = "auto";         ///< frozen ones; likewise
   std::string split_backward = "auto";  ///< auto | never
   std::string updates = "auto";         ///< auto, or a name of program::UpdatePlace

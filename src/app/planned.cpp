@@ -17,7 +17,7 @@
 namespace trireme::app {
 namespace {
 
-constexpr const char* kOuterTier = "in its outer tier";
+constexpr const char* kOffloadTier = "in its offload tier";
 
 chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan);
 bool moves_anything(const plan::Plan& plan);
@@ -68,7 +68,7 @@ std::optional<plan::Infeasible> over_budget(const Planned& planned,
     const simulate::RankResult& result = simulation.ranks[rank];
     const chain::RankSpec& spec = planned.platform.ranks[rank];
     const bool device = spec.memory > Bytes(0) && result.peak.size > spec.memory;
-    if (device || result.outer.all() > spec.outer())
+    if (device || result.offloaded.all() > spec.offload_capacity())
       return overflow(planned, static_cast<int>(rank), result);
   }
   return std::nullopt;
@@ -76,15 +76,15 @@ std::optional<plan::Infeasible> over_budget(const Planned& planned,
 
 int report_over_budget(const plan::Infeasible& infeasible, const PlanFiles& files, bool json) {
   if (json) std::cout << plan::to_json(infeasible);
-  const bool is_outer = infeasible.where == kOuterTier;
+  const bool is_offload = infeasible.where == kOffloadTier;
   const bool has_platform = !files.platform.empty();
-  const char* const key = is_outer ? "host and disk" : has_platform ? "memory" : "budget_bytes";
+  const char* const key = is_offload ? "host and disk" : has_platform ? "memory" : "budget_bytes";
   std::cerr << "trireme: " << visible(has_platform ? files.platform : files.plan) << ": " << key
-            << " of rank " << infeasible.rank << (is_outer ? " are " : " is ")
+            << " of rank " << infeasible.rank << (is_offload ? " are " : " is ")
             << report::exact_text(infeasible.available)
             << ", in which this plan does not fit; it needs "
             << report::exact_text(infeasible.needed) << " " << infeasible.where << ". Give " << key
-            << (is_outer ? " together" : "") << ": "
+            << (is_offload ? " together" : "") << ": "
             << io::size_of_at_least(infeasible.least_budget)
             << ", or make a plan for less (trireme plan)\n";
   return kInfeasible;
@@ -103,7 +103,7 @@ chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan) {
   }
   if (moves_anything(plan))
     throw InputError(concat(files.plan,
-                            ": moves values to the outer tier, so the rates of copies "
+                            ": moves values to the offload tier, so the rates of copies "
                             "are needed: give --platform platform.yaml"));
   chain::Platform platform = chain::uniform_platform(ranks, Bytes(0));
   for (const plan::StagePlan& stage : plan.stages) {
@@ -150,7 +150,7 @@ void take_up(Planned& planned) {
 void require_windows(const Planned& planned, const std::string& file) {
   const std::vector<std::vector<int>> streamed = plan::streamed_layers(planned.plan);
   for (std::size_t rank = 0; rank < streamed.size(); ++rank) {
-    std::vector<chain::OuterWeights> weights;
+    std::vector<chain::OffloadWeights> weights;
     for (const int layer : streamed[rank])
       weights.push_back(planned.chain.layer(layer).may_leave());
     const Bytes window = chain::weights_window(std::move(weights), planned.plan.weights_at_once);
@@ -189,9 +189,9 @@ plan::Infeasible overflow(const Planned& planned, int rank, const simulate::Rank
     if (result.peak.action) infeasible.where = concat("at ", program::to_text(*result.peak.action));
     return infeasible;
   }
-  infeasible.needed = infeasible.least_budget = result.outer.all();
-  infeasible.available = spec.outer();
-  infeasible.where = kOuterTier;
+  infeasible.needed = infeasible.least_budget = result.offloaded.all();
+  infeasible.available = spec.offload_capacity();
+  infeasible.where = kOffloadTier;
   return infeasible;
 }
 

@@ -25,7 +25,7 @@ struct Planned {
   chain::Platform platform;
   program::Program program;
   std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
-  std::vector<chain::OuterWeights> streamed;        ///< as in simulate::Setting
+  std::vector<chain::OffloadWeights> streamed;      ///< as in simulate::Setting
 
   /// On this platform, or on another.
   simulate::Setting setting() const { return setting(platform); }

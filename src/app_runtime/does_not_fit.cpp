@@ -61,16 +61,16 @@ DoesNotFit DoesNotFit::on_device(const config::JobSpec& job, plan::Infeasible in
   return {at_key(job, kBudget, text), std::move(infeasible)};
 }
 
-DoesNotFit DoesNotFit::in_outer_tier(const config::JobSpec& job, plan::Infeasible infeasible) {
+DoesNotFit DoesNotFit::in_offload_tier(const config::JobSpec& job, plan::Infeasible infeasible) {
   const plan::Infeasible& why = infeasible;
-  const tier::OuterStoreOptions outer = outer_store_of(job);
-  const bool has_disk_alone = outer.host == Bytes(0) && outer.disk > Bytes(0);
+  const tier::OffloadStoreOptions offload = offload_store_of(job);
+  const bool has_disk_alone = offload.host == Bytes(0) && offload.disk > Bytes(0);
   const std::string key = has_disk_alone ? "memory.disk_budget" : kHost;
-  const Bytes there = has_disk_alone ? outer.disk : outer.host;
+  const Bytes there = has_disk_alone ? offload.disk : offload.host;
   const std::string text =
       concat("is ", to_text(there), ", in which ", asker(job), "; rank ", why.rank, " with layers ",
              why.first_layer, "..", why.last_layer, " has ", report::exact_text(why.needed),
-             " in its outer tier, which has ", report::exact_text(why.available), ". Give ", key,
+             " in its offload tier, which has ", report::exact_text(why.available), ". Give ", key,
              ": ", io::size_of_at_least(there + why.needed - why.available),
              ", or no plan.file, for a plan that needs less");
   return {at_key(job, key, text), std::move(infeasible)};

@@ -19,8 +19,8 @@ class DoesNotFit : public comm::EndingError {
   /// Of a rank's device. What plans need there is said as the job names it.
   static DoesNotFit on_device(const config::JobSpec& job, plan::Infeasible infeasible,
                               const RankDevice& device);
-  /// Of a rank's outer tier, which a plan that was given needs.
-  static DoesNotFit in_outer_tier(const config::JobSpec& job, plan::Infeasible infeasible);
+  /// Of a rank's offload tier, which a plan that was given needs.
+  static DoesNotFit in_offload_tier(const config::JobSpec& job, plan::Infeasible infeasible);
 
   const plan::Infeasible& infeasible() const { return infeasible_; }
 

@@ -23,7 +23,7 @@ namespace {
 constexpr double kChannelBuffers = 1;
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
-/// Where the outer tier's file is to be.
+/// Where the offload tier's file is to be.
 std::filesystem::path disk_folder(const config::JobSpec& job);
 Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder);
 /// Every rank: of the budgets of `ranks` ranks what plans may take, as each knows of its own
@@ -36,11 +36,11 @@ struct TierSizes {
 };
 /// Every rank: of the ranks that are here, the least of each kind of machine, for a share of a disk
 /// is not the same at all times.
-std::vector<TierSizes> outer_sizes(const RankKinds& kinds, const RankContext& context,
-                                   const tier::OuterStoreOptions& outer);
+std::vector<TierSizes> offload_sizes(const RankKinds& kinds, const RankContext& context,
+                                     const tier::OffloadStoreOptions& offload);
 /// Every rank: of the ranks that are here, measured by the first one on each kind of machine.
-std::vector<tier::TierRates> outer_rates(const RankKinds& kinds, const RankContext& context,
-                                         const tier::OuterStoreOptions& outer);
+std::vector<tier::TierRates> offload_rates(const RankKinds& kinds, const RankContext& context,
+                                           const tier::OffloadStoreOptions& offload);
 
 /// Every rank: the link of its replicas, the slowest of all.
 chain::LinkSpec measured_replicas(const RankContext& context, int stages, int replicas);
@@ -59,10 +59,10 @@ chain::Platform job_platform(const config::JobSpec& job, const RankContext& cont
                                        stages * replicas, ": one per rank"));
   chain::Platform platform = chain::uniform_platform(stages, Bytes(0));
   platform.channel_buffers = kChannelBuffers;
-  const tier::OuterStoreOptions outer = outer_store_of(job);
+  const tier::OffloadStoreOptions offload = offload_store_of(job);
   const RankKinds kinds = rank_kinds(job, context);
-  const std::vector<TierSizes> sizes = outer_sizes(kinds, context, outer);
-  const std::vector<tier::TierRates> rates = outer_rates(kinds, context, outer);
+  const std::vector<TierSizes> sizes = offload_sizes(kinds, context, offload);
+  const std::vector<tier::TierRates> rates = offload_rates(kinds, context, offload);
   const std::vector<Bytes> plannable = plannable_budgets(job, context, stages * replicas);
   for (int stage = 0; stage < stages; ++stage) {
     chain::RankSpec& rank = platform.ranks[static_cast<std::size_t>(stage)];
@@ -105,8 +105,8 @@ Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& devi
                   device.total_memory());
 }
 
-tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
-  tier::OuterStoreOptions options;
+tier::OffloadStoreOptions offload_store_of(const config::JobSpec& job) {
+  tier::OffloadStoreOptions options;
   options.host = bytes_of(job.memory.host_budget, machine_memory());
   const config::MemorySize& asked = job.memory.disk_budget;
   if (asked.share <= 0 && asked.bytes == Bytes(0)) return options;
@@ -115,7 +115,7 @@ tier::OuterStoreOptions outer_store_of(const config::JobSpec& job) {
   return options;
 }
 
-tier::OuterStoreOptions part_of(tier::OuterStoreOptions store, Bytes room) {
+tier::OffloadStoreOptions part_of(tier::OffloadStoreOptions store, Bytes room) {
   store.host = std::min(store.host, room);
   store.disk = std::min(store.disk, room - store.host);
   return store;
@@ -142,11 +142,11 @@ std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankConte
   return budgets;
 }
 
-std::vector<TierSizes> outer_sizes(const RankKinds& kinds, const RankContext& context,
-                                   const tier::OuterStoreOptions& outer) {
+std::vector<TierSizes> offload_sizes(const RankKinds& kinds, const RankContext& context,
+                                     const tier::OffloadStoreOptions& offload) {
   const auto all =
       comm::all_gather(context.channel, comm::everyone(context.channel),
-                       std::vector{outer.host.count(), outer.disk.count()}, "outer tiers");
+                       std::vector{offload.host.count(), offload.disk.count()}, "offload tiers");
   std::vector<TierSizes> sizes;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     TierSizes& least = sizes.emplace_back(TierSizes{Bytes(all[rank][0]), Bytes(all[rank][1])});
@@ -159,8 +159,8 @@ std::vector<TierSizes> outer_sizes(const RankKinds& kinds, const RankContext& co
   return sizes;
 }
 
-std::vector<tier::TierRates> outer_rates(const RankKinds& kinds, const RankContext& context,
-                                         const tier::OuterStoreOptions& outer) {
+std::vector<tier::TierRates> offload_rates(const RankKinds& kinds, const RankContext& context,
+                                           const tier::OffloadStoreOptions& offload) {
   const auto first_like = [&](std::size_t rank) {
     std::size_t first = 0;
     while (kinds.machine(first) != kinds.machine(rank)) ++first;
@@ -168,9 +168,9 @@ std::vector<tier::TierRates> outer_rates(const RankKinds& kinds, const RankConte
   };
   std::vector<tier::TierRates> mine(1);
   const auto here = static_cast<std::size_t>(context.channel.rank());
-  if (first_like(here) == here) mine.front() = context.device.outer_rates(outer);
+  if (first_like(here) == here) mine.front() = context.device.offload_rates(offload);
   const auto all = comm::all_gather(context.channel, comm::everyone(context.channel), mine,
-                                    "rates of the outer tiers");
+                                    "rates of the offload tiers");
   std::vector<tier::TierRates> rates;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     rates.push_back(all[first_like(rank)].front());

@@ -1,4 +1,4 @@
-// What a job's ranks have: budgets, outer tiers, links.
+// What a job's ranks have: budgets, offload tiers, links.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "trireme/chain/platform.h"
 #include "trireme/config/job.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace trireme::app {
 
 /// Every rank: the platform of `stages` ranks, each of which stands for `replicas` ranks of the
 /// job that run the same program: what the least of them has counts. Where the job has other ranks
-/// than there are here, they have what rank 0 has. Rates of the outer tier are measured on the
+/// than there are here, they have what rank 0 has. Rates of the offload tier are measured on the
 /// first rank of each kind of machine. All ranks are as fast as rank 0: set_speeds(). Throws
 /// InputError for budgets or speeds that are not one per rank.
 chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
@@ -27,10 +27,10 @@ void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, in
 /// The device budget of the job's rank `rank`, if it computes on `device`; 0: none.
 Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& device);
 
-/// The outer tier of every rank.
-tier::OuterStoreOptions outer_store_of(const config::JobSpec& job);
+/// The offload tier of every rank.
+tier::OffloadStoreOptions offload_store_of(const config::JobSpec& job);
 
-/// So much of an outer store, host memory first; all of it where it has less.
-tier::OuterStoreOptions part_of(tier::OuterStoreOptions store, Bytes room);
+/// So much of an offload store, host memory first; all of it where it has less.
+tier::OffloadStoreOptions part_of(tier::OffloadStoreOptions store, Bytes room);
 
 }  // namespace trireme::app

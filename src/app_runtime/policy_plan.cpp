@@ -25,7 +25,7 @@ void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
                       const std::string& file);
 std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages);
 /// Throws InputError where the plan moves something and the job has nowhere to move it to.
-void require_outer_tier(const plan::Plan& plan, const config::JobSpec& job);
+void require_offload_tier(const plan::Plan& plan, const config::JobSpec& job);
 /// Throws InputError where the job says another thing than the plan that it names.
 void require_agreement(const plan::Plan& plan, const config::JobSpec& job);
 
@@ -51,7 +51,7 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             plan.optimizer_shards, " replicas, but the job has ",
                             job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
-  require_outer_tier(plan, job);
+  require_offload_tier(plan, job);
   require_runnable(plan, model, job.plan.file);
   return plan;
 }
@@ -154,19 +154,19 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
              concat("is never, but ", job.plan.file, " has backwards in two parts: must be auto"));
   if (has_state_away && job.memory.optimizer == "device")
     job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
-                                        " has optimizer state in the outer tier: must be auto or "
-                                        "outer"));
+                                        " has optimizer state in the offload tier: must be auto or "
+                                        "offload"));
   if (has_streams && job.memory.weights == "device")
     job.fail("memory.weights", concat("is device, but ", job.plan.file,
-                                      " has weights in the outer tier: must be auto or outer"));
+                                      " has weights in the offload tier: must be auto or offload"));
 }
 
-void require_outer_tier(const plan::Plan& plan, const config::JobSpec& job) {
-  const tier::OuterStoreOptions outer = outer_store_of(job);
-  if (outer.host + outer.disk > Bytes(0)) return;
+void require_offload_tier(const plan::Plan& plan, const config::JobSpec& job) {
+  const tier::OffloadStoreOptions offload = offload_store_of(job);
+  if (offload.host + offload.disk > Bytes(0)) return;
   const auto refuse = [&](const char* what) -> InputError {
     return InputError(concat(job.plan.file, ": has ", what,
-                             " in the outer tier, but the job has none: give memory.host_budget "
+                             " in the offload tier, but the job has none: give memory.host_budget "
                              "or memory.disk_budget"));
   };
   for (const plan::StagePlan& stage : plan.stages) {

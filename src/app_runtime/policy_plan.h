@@ -16,7 +16,7 @@ namespace trireme::app {
 /// where it does not fit the chain, the ranks or the micro-batches.
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages);
 
-/// Replicas that divide the optimiser's state, 1 where none do: `memory.shard_optimizer`.
+/// Replicas that divide the optimizer's state, 1 where none do: `memory.shard_optimizer`.
 int optimizer_shards(const config::JobSpec& job);
 
 /// `plan.solver` keep_all (auto) or recompute_all on every stage.

@@ -29,14 +29,14 @@ class RankCpu final : public RankDevice {
   Bytes budget_for(Bytes planned) const override { return planned; }
   bool measures_beside_others() const override { return true; }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
-      const tier::OuterStoreOptions& options) override {
+      const tier::OffloadStoreOptions& options) override {
     return [options] { return std::make_unique<runtime::Copies>(options); };
   }
   std::function<runtime::DeviceReserves()> reserves() override { return {}; }
   void close() override {}
 
  private:
-  tier::TierRates measured_rates(const tier::OuterStoreOptions& options) override {
+  tier::TierRates measured_rates(const tier::OffloadStoreOptions& options) override {
     return tier::measure_rates(options);
   }
 

@@ -9,7 +9,7 @@
 #include "trireme/device/place.h"
 #include "trireme/runtime/trainer.h"
 #include "trireme/tier/device_memory.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 #include "trireme/tier/rates.h"
 #include "trireme/tier/value_copies.h"
 
@@ -48,23 +48,23 @@ class RankDevice {
   /// Whether every rank of the job may measure layers at the same time. If not, rank 0 measures.
   virtual bool measures_beside_others() const = 0;
 
-  /// Rates of the job's outer tier, which `options` describes; measured when first asked for.
-  tier::TierRates outer_rates(const tier::OuterStoreOptions& options) {
-    if (!outer_rates_) outer_rates_ = measured_rates(options);
-    return *outer_rates_;
+  /// Rates of the job's offload tier, which `options` describes; measured when first asked for.
+  tier::TierRates offload_rates(const tier::OffloadStoreOptions& options) {
+    if (!offload_rates_) offload_rates_ = measured_rates(options);
+    return *offload_rates_;
   }
   /// As TrainSetup has them.
   virtual std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
-      const tier::OuterStoreOptions& options) = 0;
+      const tier::OffloadStoreOptions& options) = 0;
   virtual std::function<runtime::DeviceReserves()> reserves() = 0;
 
   /// The end of a good run, every rank; before `control` is closed.
   virtual void close() = 0;
 
  private:
-  virtual tier::TierRates measured_rates(const tier::OuterStoreOptions& options) = 0;
+  virtual tier::TierRates measured_rates(const tier::OffloadStoreOptions& options) = 0;
 
-  std::optional<tier::TierRates> outer_rates_;
+  std::optional<tier::TierRates> offload_rates_;
 };
 
 /// Every rank: opens what `job.device` says, one of `stages` per pipeline; its messages go over

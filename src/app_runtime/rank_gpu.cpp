@@ -35,7 +35,7 @@ bool has_twins(std::vector<std::string> names);
 /// The figures of the part's allocator, one value for all ranks of this process.
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
 /// Of a tier that is pinned memory or a file alone.
-tier::TierRates rates_of(device::CudaPart& part, const tier::OuterStoreOptions& options);
+tier::TierRates rates_of(device::CudaPart& part, const tier::OffloadStoreOptions& options);
 
 class RankGpu final : public RankDevice {
  public:
@@ -54,16 +54,16 @@ class RankGpu final : public RankDevice {
   Bytes budget_for(Bytes planned) const override { return memory_->budget_for(planned); }
   bool measures_beside_others() const override { return !shares_allocator_; }
   std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
-      const tier::OuterStoreOptions& options) override {
+      const tier::OffloadStoreOptions& options) override {
     return [this, options] { return part_.make_copies(options); };
   }
   std::function<runtime::DeviceReserves()> reserves() override;
   void close() override;
 
  private:
-  tier::TierRates measured_rates(const tier::OuterStoreOptions& options) override {
+  tier::TierRates measured_rates(const tier::OffloadStoreOptions& options) override {
     return tier::slower_rates(
-        options, [this](const tier::OuterStoreOptions& one) { return rates_of(part_, one); });
+        options, [this](const tier::OffloadStoreOptions& one) { return rates_of(part_, one); });
   }
   void learn_sharing();
   void open_channels(int stages);
@@ -249,7 +249,7 @@ BytesPerSecond median_rate(const std::deque<tier::CopyLane::Span>& spans, Bytes 
   return BytesPerSecond(static_cast<double>(size.count()) / seconds[seconds.size() / 2]);
 }
 
-tier::TierRates rates_of(device::CudaPart& part, const tier::OuterStoreOptions& options) {
+tier::TierRates rates_of(device::CudaPart& part, const tier::OffloadStoreOptions& options) {
   constexpr int kRounds = 5;
   const Bytes size = options.host + options.disk;
   const auto copies = part.make_copies(options);

@@ -142,7 +142,7 @@ std::optional<data::UnigramLoss> unigram_of(const Run& run) {
 std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const TrainPlan& plan,
                                                                           RankDevice& device) {
   return [&plan, &device](Bytes room) {
-    const tier::OuterStoreOptions& planned = plan.stores.optimizer;
+    const tier::OffloadStoreOptions& planned = plan.stores.optimizer;
     ensure(room <= planned.host + planned.disk, "the optimizer's state has the room of the plan");
     return device.copies_to(part_of(planned, room))();
   };

@@ -32,7 +32,7 @@ struct Asked {
   std::ostream& out;
 };
 
-/// Of the optimiser's state when a step ends: of a rank, as much together as its passes take.
+/// Of the optimizer's state when a step ends: of a rank, as much together as its passes take.
 chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank);
 /// Every rank.
 bool needs_costs(const config::JobSpec& job, const RankContext& context);
@@ -48,13 +48,13 @@ partition::Question question_of(const TrainPlan& plan, const config::JobSpec& jo
                                 const model::ChainModel& model, int stages);
 /// Rank 0 solves; the plan, or why there is none, on every rank.
 plan::Plan solved(const partition::Question& question, const Asked& asked);
-/// Throws DoesNotFit where the forecast is over the budget of a rank or its outer tier.
+/// Throws DoesNotFit where the forecast is over the budget of a rank or its offload tier.
 void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
                      const config::JobSpec& job, const RankDevice& device);
-/// Of a rank's outer tier, as much as the forecast says, to the byte. What the passes move has host
-/// memory first.
-OuterStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
-                      const simulate::OuterRoom& room);
+/// Of a rank's offload tier, as much as the forecast says, to the byte. What the passes move has
+/// host memory first.
+OffloadStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
+                        const simulate::OffloadRoom& room);
 void say(const TrainPlan& plan, std::ostream& out);
 
 }  // namespace
@@ -127,7 +127,8 @@ TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
   const int rank = context.channel.rank() % context.stages;
   const auto mine = static_cast<std::size_t>(rank);
   result.copies = std::move(copies.at(mine));
-  result.stores = stores_of(job, result.platform.ranks[mine], result.forecast.ranks[mine].outer);
+  result.stores =
+      stores_of(job, result.platform.ranks[mine], result.forecast.ranks[mine].offloaded);
   const Bytes window = plan::update_windows(result.plan)[mine];
   result.optimizer_parts = window > Bytes(0) ? chain::state_parts(result.chain, window)
                                              : parts_between_steps(result, mine);
@@ -206,10 +207,10 @@ namespace {
 bool needs_costs(const config::JobSpec& job, const RankContext& context) {
   const bool by_policy = job.plan.solver == "auto" || job.plan.solver == "keep_all" ||
                          job.plan.solver == "recompute_all";
-  const tier::OuterStoreOptions outer = outer_store_of(job);
+  const tier::OffloadStoreOptions offload = offload_store_of(job);
   const bool has_budget = !job.memory.device_budget.empty() ||
                           (job.plan.solver == "auto" && context.device.default_budget() > Bytes(0));
-  if (!by_policy || !job.plan.file.empty() || has_budget || outer.host + outer.disk > Bytes(0))
+  if (!by_policy || !job.plan.file.empty() || has_budget || offload.host + offload.disk > Bytes(0))
     return true;
   // Stages of ranks that are not alike have work of unlike length.
   return context.stages > 1 && !job.pipeline.cut && rank_kinds(job, context).count() > 1;
@@ -277,27 +278,27 @@ void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoin
       over.available = spec.memory;
       throw DoesNotFit::on_device(job, over, device);
     }
-    const Bytes outer = plan.forecast.ranks[rank].outer.all();
-    if (outer > spec.outer()) {
-      over.needed = over.least_budget = outer;
-      over.available = spec.outer();
-      throw DoesNotFit::in_outer_tier(job, over);
+    const Bytes offload = plan.forecast.ranks[rank].offloaded.all();
+    if (offload > spec.offload_capacity()) {
+      over.needed = over.least_budget = offload;
+      over.available = spec.offload_capacity();
+      throw DoesNotFit::in_offload_tier(job, over);
     }
   }
 }
 
-OuterStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
-                      const simulate::OuterRoom& room) {
-  tier::OuterStoreOptions left = outer_store_of(job);
+OffloadStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
+                        const simulate::OffloadRoom& room) {
+  tier::OffloadStoreOptions left = offload_store_of(job);
   left.host = rank.host;
   left.disk = rank.disk;
   const auto next = [&left](Bytes size) {
-    const tier::OuterStoreOptions part = part_of(left, size);
+    const tier::OffloadStoreOptions part = part_of(left, size);
     left.host -= part.host;
     left.disk -= part.disk;
     return part;
   };
-  OuterStores stores;
+  OffloadStores stores;
   stores.values = next(room.values);
   stores.weights = next(room.weights);
   stores.optimizer = next(room.state);
@@ -316,9 +317,9 @@ void say(const TrainPlan& plan, std::ostream& out) {
     out << "; rank " << rank << ": peak " << to_text(plan.predicted_peaks[rank]);
     if (budget > Bytes(0)) out << " of " << to_text(budget);
     if (state_away[rank] > Bytes(0))
-      out << ", " << to_text(state_away[rank]) << " of optimizer state in the outer tier";
+      out << ", " << to_text(state_away[rank]) << " of optimizer state in the offload tier";
     if (!streamed[rank].empty())
-      out << ", weights of " << streamed[rank].size() << " layers in the outer tier";
+      out << ", weights of " << streamed[rank].size() << " layers in the offload tier";
   }
   if (plan::has_split_backward(plan.plan)) out << "; gradients of weights behind their passes";
   if (plan.plan.updates != program::UpdatePlace::kAtEnd)

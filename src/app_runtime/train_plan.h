@@ -12,15 +12,15 @@
 #include "trireme/plan/plan.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/simulate.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 
 #include <ostream>
 
 namespace trireme::app {
 
-/// Where in a rank's outer tier is what: together simulate::RankResult::outer of the forecast.
-struct OuterStores {
-  tier::OuterStoreOptions values, weights, optimizer;
+/// Where in a rank's offload tier is what: together simulate::RankResult::offload of the forecast.
+struct OffloadStores {
+  tier::OffloadStoreOptions values, weights, optimizer;
 };
 
 /// The same on every rank, but for `copies`, `stores` and `optimizer_parts`.
@@ -33,8 +33,8 @@ struct TrainPlan {
   simulate::Simulation forecast;
   std::vector<Bytes> predicted_peaks;  ///< by stage, exactly as the runtime frees and takes bytes
   simulate::CopyPoints copies;         ///< this rank's
-  OuterStores stores;                  ///< this rank's
-  /// Of the optimiser's state, where this rank has some away: what one of three parts may take on
+  OffloadStores stores;                ///< this rank's
+  /// Of the optimizer's state, where this rank has some away: what one of three parts may take on
   /// the device.
   chain::StateParts optimizer_parts;
 
@@ -43,7 +43,7 @@ struct TrainPlan {
 
 enum class Costs { kWhereNeeded, kAlways };
 
-/// Every rank. A job with budgets, with an outer tier, with a solver that needs costs or with
+/// Every rank. A job with budgets, with an offload tier, with a solver that needs costs or with
 /// `plan.file` is profiled first, on rank 0, unless that was done before; then rank 0 plans. Other
 /// jobs get keep_all or recompute_all, cut by estimated work, unless costs are asked for. What
 /// happens is told on `out`.

@@ -117,11 +117,12 @@ Bytes step_room(const Chain& chain, Bytes away) {
   return chain.state_line * kLeastParts + kUpdateScratch;
 }
 
-Bytes weights_window(std::vector<OuterWeights> layers, int at_once) {
-  std::erase_if(layers, [](const OuterWeights& one) { return one.all() == Bytes(0); });
+Bytes weights_window(std::vector<OffloadWeights> layers, int at_once) {
+  std::erase_if(layers, [](const OffloadWeights& one) { return one.all() == Bytes(0); });
   const auto here = layers.begin() + std::min(std::ssize(layers), std::ptrdiff_t{at_once});
-  std::partial_sort(layers.begin(), here, layers.end(),
-                    [](const OuterWeights& a, const OuterWeights& b) { return a.all() > b.all(); });
+  std::partial_sort(
+      layers.begin(), here, layers.end(),
+      [](const OffloadWeights& a, const OffloadWeights& b) { return a.all() > b.all(); });
   Bytes window, leaving;
   for (auto layer = layers.begin(); layer != layers.end(); ++layer) {
     if (layer < here) window += layer->all();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kFormat = "trireme-platform/1";
 constexpr double kMinRate = 1e-6, kMaxRate = 1e18;
-constexpr Bytes kMaxOuter{std::int64_t{1} << 62};
+constexpr Bytes kMaxOffload{std::int64_t{1} << 62};
 
 RankSpec read_rank(const io::Node& node);
 void read_links(Platform& platform, const io::Node& node);
@@ -118,7 +118,7 @@ RankSpec read_rank(const io::Node& node) {
   rank.memory = map.required("memory_bytes").bytes();
   if (const auto host = map.optional("host_bytes")) rank.host = host->bytes();
   if (const auto disk = map.optional("disk_bytes")) rank.disk = disk->bytes();
-  if (rank.disk > kMaxOuter - rank.host)
+  if (rank.disk > kMaxOffload - rank.host)
     node.fail("has more than 4 EiB of host memory and disk, must have less to count with");
   if (const auto out = map.optional("out_bytes_per_s")) rank.out = read_rate(*out);
   if (const auto in = map.optional("in_bytes_per_s")) rank.in = read_rate(*in);

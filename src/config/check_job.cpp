@@ -144,9 +144,9 @@ void check_memory(const JobSpec& job) {
   if (is_none(job.memory.host_budget) && is_none(job.memory.disk_budget)) {
     for (const auto& [key, place] : {std::pair{"memory.optimizer", &job.memory.optimizer},
                                      {"memory.weights", &job.memory.weights}})
-      if (*place == "outer")
+      if (*place == "offload")
         job.fail(key,
-                 "is outer, but there is no outer tier: give memory.host_budget or "
+                 "is offload, but there is no offload tier: give memory.host_budget or "
                  "memory.disk_budget");
   }
   const PipelineSpec& pipeline = job.pipeline;

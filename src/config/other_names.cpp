@@ -77,7 +77,7 @@ constexpr auto kWords = std::to_array<OtherNames>({
     {"adamw", "adam adamw_torch"},
     {"constant", "none fixed"},
     {"1f1b", "pipedream pipedream_flush dapple"},
-    {"outer", "host cpu disk offload"},
+    {"offload", "host cpu disk outer"},
     {"must", "always true yes"},
     {"never", "false no off none"},
 });

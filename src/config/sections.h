@@ -191,9 +191,9 @@ void walk(Fields& field, MemorySpec& spec) {
   field("disk_budget", spec.disk_budget);
   field("disk_path", spec.disk_path);
   field("tapes", spec.tapes, OneOf{"auto", "full", "lean"});
-  field("optimizer", spec.optimizer, OneOf{"auto", "device", "outer"});
+  field("optimizer", spec.optimizer, OneOf{"auto", "device", "offload"});
   field("shard_optimizer", spec.shard_optimizer);
-  field("weights", spec.weights, OneOf{"auto", "device", "outer"});
+  field("weights", spec.weights, OneOf{"auto", "device", "offload"});
   field("updates", spec.updates, OneOf{"auto", "at_end", "in_forward", "in_backward"});
 }
 

@@ -76,7 +76,7 @@ class OpenedCuda final : public CudaPart {
   std::unique_ptr<tier::DeviceMemory> open_memory(std::string name) override {
     return std::make_unique<tier::CudaMemory>(std::move(name), device_.index());
   }
-  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) override {
+  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OffloadStoreOptions& store) override {
     return std::make_unique<tier::StreamCopies>(device_.index(), store);
   }
   std::unique_ptr<comm::Channel> make_staged_channel(comm::Channel& control) override {

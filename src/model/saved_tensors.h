@@ -54,10 +54,10 @@ class SavingScope {
 
  protected:
   /// Those of the scope around this one; null if there is none.
-  std::unique_ptr<torch::autograd::SavedVariableHooks> outer_hooks() const;
+  std::unique_ptr<torch::autograd::SavedVariableHooks> offload_hooks() const;
 
  private:
-  SavingScope* outer_;
+  SavingScope* offload_;
 };
 
 /// Saves as usual and notes every storage once.
@@ -92,11 +92,11 @@ class RemakingScope final : public SavingScope {
   /// Null if the tensor has none, or it or its sources were changed in place since. Views of a
   /// value have its stand-ins.
   const StandIn* find(const at::Tensor& tensor) const;
-  using SavingScope::outer_hooks;
+  using SavingScope::offload_hooks;
 
  private:
   std::vector<StandIn> stand_ins_;
-  RemakingScope* outer_remaking_;
+  RemakingScope* offload_remaking_;
 };
 
 /// Saves nothing: leaves empty places, in the order of the forward.

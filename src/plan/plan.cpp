@@ -158,8 +158,8 @@ std::vector<Bytes> update_windows(const Plan& plan) {
   return windows;
 }
 
-std::vector<chain::OuterWeights> streamed_weights(const Plan& plan, const chain::Chain& chain) {
-  std::vector<chain::OuterWeights> weights;
+std::vector<chain::OffloadWeights> streamed_weights(const Plan& plan, const chain::Chain& chain) {
+  std::vector<chain::OffloadWeights> weights;
   for (const StagePlan& stage : plan.stages) {
     if (!stage.streamed.empty()) weights.resize(static_cast<std::size_t>(chain.length()) + 1);
     for (const int layer : stage.streamed)
@@ -206,7 +206,7 @@ void require_updates(const Plan& plan, const chain::Chain& chain) {
   };
   if (plan.updates == program::UpdatePlace::kInBackward && plan.replicas > 1)
     refuse(concat(plan.replicas, " replicas add their gradients up when all are there"));
-  const std::vector<chain::OuterWeights> streamed = streamed_weights(plan, chain);
+  const std::vector<chain::OffloadWeights> streamed = streamed_weights(plan, chain);
   for (std::size_t layer = 0; layer < streamed.size(); ++layer)
     if (streamed[layer].all() > Bytes(0) && !streamed[layer].is_trained)
       refuse(concat("streamed layer ", layer, " (", chain.layer(static_cast<int>(layer)).name,

@@ -9,7 +9,7 @@
 
 namespace trireme::profile {
 
-/// State that the optimiser holds for one weight: AdamW two moments, SGD a momentum
+/// State that the optimizer holds for one weight: AdamW two moments, SGD a momentum
 /// unless that is 0; the master of a weight that is not float32.
 Bytes optimizer_bytes(const at::Tensor& weight, const config::OptimizerSpec& optimizer);
 

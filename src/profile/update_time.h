@@ -10,7 +10,7 @@
 
 namespace trireme::profile {
 
-/// Median time of the optimiser's update of the layer's parameters and, where the job clips, the
+/// Median time of the optimizer's update of the layer's parameters and, where the job clips, the
 /// norm of their gradients. Leaves the values as good as they were: the rate is 0. Timed by
 /// `marks`; between two updates a step touches `touched` bytes (ColdCaches).
 Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,

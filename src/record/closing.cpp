@@ -37,7 +37,7 @@ std::string layers_of(const RankSummary& rank);
 std::string time_table(const Summary& summary);
 /// Whether updates take a part of some rank's step that is worth a column.
 bool shows_updates(const Summary& summary);
-/// Where the outer tier has some of the optimizer's state; nothing where it has none.
+/// Where the offload tier has some of the optimizer's state; nothing where it has none.
 std::string moved_state(const Summary& summary);
 /// What GPUs hold beside the tensors; nothing for CPUs.
 std::string reserves(const Summary& summary);
@@ -206,10 +206,10 @@ std::string moved_state(const Summary& summary) {
   for (const RankSummary& rank : summary.ranks) {
     if (rank.weights_away > Bytes(0))
       text += concat("rank ", rank.rank, ": ", to_text(rank.weights_away),
-                     " of weights in the outer tier, which come for every use\n");
+                     " of weights in the offload tier, which come for every use\n");
     if (rank.optimizer_away == Bytes(0)) continue;
     text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
-                   " of optimizer state in the outer tier, updates take ",
+                   " of optimizer state in the offload tier, updates take ",
                    to_text(rank.update + rank.update_wait), " a step, ",
                    time_text(rank.update_wait), " of it waiting for copies\n");
   }

@@ -116,7 +116,7 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
               {"budget_bytes", limits_of(plan, rank).budget.count()},
               {"peak_bytes", result.peak.size.count()},
               {"peak", std::move(peak)},
-              {"outer_peak_bytes", result.outer.all().count()},
+              {"offload_peak_bytes", result.offloaded.all().count()},
               {"moved_bytes", result.moved.count()},
               {"moved_state_bytes", result.state_moved.count()},
               {"moved_weights_bytes", result.weights_moved.count()}};

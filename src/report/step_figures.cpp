@@ -207,7 +207,7 @@ std::string kept_card(const plan::Plan& plan) {
 
 std::string copies_card(const Timelines& timelines) {
   const Simulation& main = *timelines.main();
-  if (copies_of(main) == Seconds(0)) return card("moved", "nothing", {"to the outer tier"});
+  if (copies_of(main) == Seconds(0)) return card("moved", "nothing", {"to the offload tier"});
   std::vector<std::string> more;
   for (const MovedKind& kind : kKinds) {
     const Bytes moved = moved_by(main, kind);

@@ -37,7 +37,7 @@ std::string cards(const StepFigures& step);
 /// A head and, per rank, a row for what was predicted and one for what was measured.
 std::vector<std::vector<std::string>> rank_rows(const StepFigures& step);
 
-/// Whether some stage has state or streamed weights in the outer tier between their uses.
+/// Whether some stage has state or streamed weights in the offload tier between their uses.
 bool has_away(const plan::Plan& plan);
 
 /// A head and a row per stage: what the plan gives it.

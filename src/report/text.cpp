@@ -171,10 +171,10 @@ std::string stage_text(const plan::StagePlan& stage, int group, const simulate::
     text += concat("; leaves ", exact_text(stage.budget - stage.static_bytes));
   if (stage.optimizer_away > Bytes(0))
     text += concat("\naway      ", exact_text(stage.optimizer_away),
-                   " of the optimizer's state, in the outer tier but for its update");
+                   " of the optimizer's state, in the offload tier but for its update");
   if (!stage.streamed.empty())
     text += concat("\nstreamed  weights of ", stage.streamed.size(),
-                   " layers, in the outer tier but while their layer is used");
+                   " layers, in the offload tier but while their layer is used");
   text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
   text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");
   text += listed("forward", actions_text(program.forward));

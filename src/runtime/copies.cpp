@@ -15,7 +15,7 @@ std::span<std::byte> bytes_of(const c10::Storage& storage) {
 
 }  // namespace
 
-Copies::Copies(const tier::OuterStoreOptions& store) : store_(store) {}
+Copies::Copies(const tier::OffloadStoreOptions& store) : store_(store) {}
 
 Copies::~Copies() {
   abandon();
@@ -103,7 +103,7 @@ void Copies::await(Key key) {
   const auto found = away_.find(key);
   if (found == away_.end() || found->second->read == 0) return;
   in_.wait(found->second->read);
-  for (const tier::OuterStore::Place& place : found->second->places) store_.release(place);
+  for (const tier::OffloadStore::Place& place : found->second->places) store_.release(place);
   away_.erase(found);
 }
 
@@ -120,7 +120,7 @@ void Copies::abandon() noexcept {
   out_.abandon();
   in_.abandon();
   for (const auto& [key, value] : away_) {
-    for (const tier::OuterStore::Place& place : value->places) store_.release(place);
+    for (const tier::OffloadStore::Place& place : value->places) store_.release(place);
   }
   away_.clear();
   leaving_.clear();

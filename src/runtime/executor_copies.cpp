@@ -1,4 +1,4 @@
-// What the executor has copied to the outer tier and back, beside its actions.
+// What the executor has copied to the offload tier and back, beside its actions.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/needs.h"
 #include "trireme/runtime/executor.h"
@@ -66,7 +66,7 @@ void Executor::finish_copies() {
     add(simulate::Lane::kWeights, spans.in);
     add(simulate::Lane::kWeightsOut, spans.out);
     totals.weights_moved = weights->take_moved();
-    totals.outer.weights = weights->bytes();
+    totals.offloaded.weights = weights->bytes();
   }
   if (parts_.copies != nullptr) {
     parts_.copies->drain();
@@ -74,12 +74,12 @@ void Executor::finish_copies() {
     add(simulate::Lane::kOut, spans.out);
     add(simulate::Lane::kIn, spans.in);
     totals.moved = parts_.copies->take_moved();
-    totals.outer.values = parts_.copies->outer_peak();
+    totals.offloaded.values = parts_.copies->offload_peak();
   }
   // A run ends once nothing comes or goes.
   times.copy_wait += times.update_wait + since(asked);
   if (recorder_ == nullptr) return;
-  totals.outer.state = parts_.optimizer.away_bytes();
+  totals.offloaded.state = parts_.optimizer.away_bytes();
   totals.busy = times.compute();
   totals.recompute = times.recompute;
   totals.wait_for_ranks = times.wait;

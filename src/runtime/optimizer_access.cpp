@@ -1,4 +1,4 @@
-// A look at the optimiser's state, wherever it is.
+// A look at the optimizer's state, wherever it is.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/core/error.h"
 #include "trireme/core/visible.h"

@@ -138,7 +138,7 @@ RankResult result_of(const std::vector<Event>& events, std::vector<MemoryPoint> 
   result.moved = totals.moved;
   result.state_moved = totals.state_moved;
   result.weights_moved = totals.weights_moved;
-  result.outer = totals.outer;
+  result.offloaded = totals.offloaded;
   for (const Event& event : events) {
     if (event.lane == Lane::kOut || event.lane == Lane::kWeightsOut)
       result.copies_out += event.end - event.begin;

@@ -22,7 +22,7 @@ c10::Storage own_storage(const at::Tensor& tensor) {
 
 }  // namespace
 
-chain::OuterWeights StreamedWeights::Layer::size() const {
+chain::OffloadWeights StreamedWeights::Layer::size() const {
   return {.weights = size_of(weights),
           .gradients = size_of(gradients),
           .is_trained = !gradients.empty()};
@@ -67,7 +67,7 @@ Bytes StreamedWeights::bytes() const {
 }
 
 Bytes StreamedWeights::window() const {
-  std::vector<chain::OuterWeights> sizes;
+  std::vector<chain::OffloadWeights> sizes;
   for (const auto& [number, layer] : layers_) sizes.push_back(layer.size());
   return chain::weights_window(std::move(sizes), at_once_);
 }
@@ -108,7 +108,7 @@ void StreamedWeights::make(const program::WeightsMove& move) {
     case program::WeightsMove::Kind::kTake:
       return copies_->take(moved);
     case program::WeightsMove::Kind::kIn: {
-      const chain::OuterWeights size = layers_.at(move.layer).size();
+      const chain::OffloadWeights size = layers_.at(move.layer).size();
       moved_ += move.of_gradients ? size.gradients : size.weights;
       copies_->prefetch(moved);
       copies_->begin_next();

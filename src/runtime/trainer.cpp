@@ -68,7 +68,7 @@ Trainer::Impl::Impl(const TrainSetup& given)
       recorder(position.pipeline_rank, given.memory) {
   ensure(!has_shards() || setup.plan.optimizer_shards == position.replicas,
          "a shard of the optimizer's state for every replica");
-  open_outer_tier();
+  open_offload_tier();
   static_bytes = live_between_rounds();
   if (weights) static_bytes += weights->window();
   static_bytes += plan::update_windows(setup.plan)[index_of_rank()];
@@ -161,11 +161,11 @@ std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
                                 .has_replicas = position.replicas > 1},
         setup.make_weight_copies());
   };
-  comm::work_beside_rounds(setup.channel, open, "opening of the outer tier for weights");
+  comm::work_beside_rounds(setup.channel, open, "opening of the offload tier for weights");
   return opened;
 }
 
-void Trainer::Impl::open_outer_tier() {
+void Trainer::Impl::open_offload_tier() {
   const config::OptimizerSpec& spec = setup.job.train.optimizer;
   StateLayout layout = lay_out_state(spec, stage.parameters(), my_away(),
                                      setup.optimizer_parts.size, reducer.shards().mine());
@@ -181,7 +181,7 @@ void Trainer::Impl::open_outer_tier() {
       of_optimizer = setup.make_optimizer_copies(layout.room());
     }
   };
-  comm::work_beside_rounds(setup.channel, open, "opening of the outer tier");
+  comm::work_beside_rounds(setup.channel, open, "opening of the offload tier");
   optimizer.emplace(spec, stage, std::move(layout), std::move(of_optimizer));
 }
 

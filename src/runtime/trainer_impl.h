@@ -33,15 +33,15 @@ struct Trainer::Impl {
   const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
   std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
 
-  /// Of the optimiser's state of this rank, what the plan has in the outer tier.
+  /// Of the optimizer's state of this rank, what the plan has in the offload tier.
   Bytes my_away() const;
-  /// Whether replicas divide the optimiser's state.
+  /// Whether replicas divide the optimizer's state.
   bool has_shards() const { return setup.plan.optimizer_shards > 1; }
   /// Every rank; null on those that stream none.
   std::unique_ptr<StreamedWeights> open_weights() const;
-  /// Makes the optimiser, and copies where there are some. A large outer tier takes its time to be
-  /// pinned.
-  void open_outer_tier();
+  /// Makes the optimizer, and copies where there are some. A large offload tier takes its time to
+  /// be pinned.
+  void open_offload_tier();
   /// Every rank: what the device holds while none takes or frees anything, for several ranks may
   /// share one.
   Bytes live_between_rounds() const;

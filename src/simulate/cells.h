@@ -11,9 +11,9 @@ namespace trireme::simulate {
 /// Where a value of (layer, micro-batch) may be.
 enum class Mark : std::uint8_t {
   kOutput = 1,      ///< x[i] by itself on the device
-  kOutputAway = 2,  ///< x[i] by itself in the outer tier
+  kOutputAway = 2,  ///< x[i] by itself in the offload tier
   kTape = 4,        ///< tape i, x[i] inside, on the device
-  kTapeAway = 8,    ///< tape i in the outer tier
+  kTapeAway = 8,    ///< tape i in the offload tier
   kGradient = 16,   ///< the gradient of x[i]
   kTarget = 32,     ///< what the loss compares with
   kBareTape = 64,   ///< tape i on the device, x[i] not inside

@@ -1,4 +1,4 @@
-// Optimiser state of layers that are updated among passes, on its way to the device and back.
+// Optimizer state of layers that are updated among passes, on its way to the device and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

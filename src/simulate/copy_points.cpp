@@ -187,7 +187,7 @@ CopyPoints copy_points(const program::Program& program, const Setting& setting,
   // A step may use less of the window for streamed weights than the last action does.
   points.peak =
       std::max(walk.peak(), points.idle + scope_of(setting, program, rank, trains(program)).step);
-  points.outer_peak = timeline.ranks.at(static_cast<std::size_t>(rank)).outer.values;
+  points.offload_peak = timeline.ranks.at(static_cast<std::size_t>(rank)).offloaded.values;
   return points;
 }
 

@@ -19,14 +19,14 @@ Execution::Execution(const chain::Chain& chain, const Setup& setup)
       ledger_(chain, setup.scope),
       lanes_(setup.lanes, base(), setup.record),
       coming_state_(state_of_updates()),
-      most_outer_(setup.outside),
+      most_offload_(setup.outside),
       forwards_(setup.scope.first_layer, setup.scope.last_layer) {}
 
 std::optional<std::string> Execution::run(const Action& action, std::size_t index) {
   const bool out = program::is_copy_out(action.op);
   const bool in = program::is_copy_in(action.op);
-  if (out && setup_.lanes.out.count() <= 0) return "there is no copy lane to the outer tier";
-  if (in && setup_.lanes.in.count() <= 0) return "there is no copy lane from the outer tier";
+  if (out && setup_.lanes.out.count() <= 0) return "there is no copy lane to the offload tier";
+  if (in && setup_.lanes.in.count() <= 0) return "there is no copy lane from the offload tier";
   Ledger::Outcome outcome = ledger_.apply(action);
   if (outcome.fault) return std::move(outcome.fault);
   lanes_.at(index);
@@ -34,7 +34,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   if (index == setup_.updates.state_begins) coming_state_.bring(lanes_);
   take_time(action);
   await_values(action);
-  leave_outer_tier(action);
+  leave_offload_tier(action);
   await_weights();
   const CopyKey key = program::moved_value(action);
   const auto [during, after] = outcome.effect;
@@ -43,7 +43,7 @@ std::optional<std::string> Execution::run(const Action& action, std::size_t inde
   most_at_once_ = std::max(most_at_once_, at_once_);
   if (out) {
     lanes_.offload(key, during - after);
-    most_outer_.values = std::max(most_outer_.values, ledger_.outer() + returning_bytes_);
+    most_offload_.values = std::max(most_offload_.values, ledger_.offloaded() + returning_bytes_);
   } else if (in) {
     const Bytes size = key.tape ? chain_.layer(action.layer).tape : chain_.output(action.layer);
     if (returning_.emplace(key, size).second) returning_bytes_ += size;
@@ -191,7 +191,7 @@ void Execution::await_values(const Action& action) {
   program::for_each_need(action, [&](const CopyKey& key) { lanes_.await(key); });
 }
 
-void Execution::leave_outer_tier(const Action& action) {
+void Execution::leave_offload_tier(const Action& action) {
   if (returning_.empty()) return;
   program::for_each_need(action, [&](const CopyKey& key) {
     const auto back = returning_.find(key);

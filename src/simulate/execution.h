@@ -35,7 +35,7 @@ class Execution {
     Seconds share{0};        ///< their updated weights are handed round
     Bytes optimizer{};       ///< state of the same layers
     Bytes optimizer_away{};  ///< of it, as in Setting
-    OuterRoom outside{};     ///< in the outer tier all the time
+    OffloadRoom outside{};   ///< in the offload tier all the time
     RankWeights weights = {};
     program::LayerUpdates updates = {};
     Bytes update_window = {};  ///< of `base`, for state that comes for them
@@ -49,7 +49,7 @@ class Execution {
 
   Seconds now() const { return lanes_.now(); }
   Seconds busy() const { return busy_; }
-  /// For values and weights on their way in, for room, and for optimiser state on its way.
+  /// For values and weights on their way in, for room, and for optimizer state on its way.
   Seconds wait_for_copies() const { return lanes_.waited() + state_wait_ + weights_wait_; }
   /// For their sums of gradients and their updated weights.
   Seconds wait_for_replicas() const { return replicas_wait_; }
@@ -65,10 +65,10 @@ class Execution {
   Bytes at_once() const { return at_once_; }
   /// The most of it so far.
   Bytes most_at_once() const { return most_at_once_; }
-  /// In the outer tier now: what comes back keeps its place there until an action needs it.
-  Bytes outer() const { return ledger_.outer() + returning_bytes_ + setup_.outside.all(); }
+  /// In the offload tier now: what comes back keeps its place there until an action needs it.
+  Bytes offloaded() const { return ledger_.offloaded() + returning_bytes_ + setup_.outside.all(); }
   /// The most of it so far.
-  const OuterRoom& most_outer() const { return most_outer_; }
+  const OffloadRoom& most_offload() const { return most_offload_; }
   /// Of what comes for an update or a use and goes again.
   Bytes state_moved() const { return state_moved_; }
   Bytes weights_moved() const { return weights_moved_; }
@@ -84,7 +84,7 @@ class Execution {
   /// An update of a layer alone, or its share of one.
   void update(const program::Action& action, Bytes held);
   void await_values(const program::Action& action);
-  void leave_outer_tier(const program::Action& action);
+  void leave_offload_tier(const program::Action& action);
   /// Compute runs for `duration`, but for what takes its time layer after layer.
   void compute(const program::Action& action, Bytes during, Bytes after);
   void use_within(const RankWeights::Use& use, Bytes held, bool updates);
@@ -92,7 +92,7 @@ class Execution {
   void await_weights(int layer, bool gradients);
   void wait_for_weights(Seconds time);
   void copy_weights(const std::vector<program::WeightsMove>& moves);
-  /// Of a layer's optimiser state, where all have an equal share of it away.
+  /// Of a layer's optimizer state, where all have an equal share of it away.
   Bytes state_away(int layer) const;
   void settle_weights();
   /// What is there all the time, streamed weights and state on its way as they are now.
@@ -112,7 +112,7 @@ class Execution {
   Bytes state_moved_, weights_moved_;
   bool last_again_ = false;
   Bytes at_once_, most_at_once_, returning_bytes_;
-  OuterRoom most_outer_;
+  OffloadRoom most_offload_;
   std::map<CopyKey, Bytes> returning_;  ///< named, and not needed yet
   Coverage forwards_;
   /// Of layers' weights and gradients (second) that have begun to come; when the last copy out of

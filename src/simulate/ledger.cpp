@@ -50,8 +50,8 @@ Ledger::~Ledger() = default;
 Bytes Ledger::held() const {
   return state_->held;
 }
-Bytes Ledger::outer() const {
-  return state_->outer;
+Bytes Ledger::offloaded() const {
+  return state_->offloaded;
 }
 bool Ledger::empty() const {
   return state_->cells.count() == 0;

@@ -19,7 +19,7 @@ struct Ledger::State {
   const chain::Chain& chain;
   Scope scope;
   Cells cells;
-  Bytes held, outer;
+  Bytes held, offloaded;
 
  private:
   Outcome forward(int i, bool drops_input);

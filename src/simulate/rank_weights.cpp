@@ -47,7 +47,7 @@ Bytes RankWeights::after(std::size_t action) {
 }
 
 Bytes RankWeights::size(const WeightsMove& move) const {
-  const chain::OuterWeights& of_layer = sizes_[static_cast<std::size_t>(move.layer)];
+  const chain::OffloadWeights& of_layer = sizes_[static_cast<std::size_t>(move.layer)];
   return move.of_gradients ? of_layer.gradients : of_layer.weights;
 }
 

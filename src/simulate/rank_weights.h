@@ -37,7 +37,7 @@ class RankWeights {
  private:
   std::vector<program::WeightsMove> hold(const program::HeldWeights& held);
 
-  std::vector<chain::OuterWeights> sizes_;  ///< by layer; of other ranks' layers none
+  std::vector<chain::OffloadWeights> sizes_;  ///< by layer; of other ranks' layers none
   program::WeightUses uses_;
   program::WeightsHere here_;
   Bytes window_, held_, leaving_;

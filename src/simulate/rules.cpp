@@ -163,7 +163,7 @@ Ledger::Outcome Ledger::State::offload(int i) {
   }
   cells.clear(i, Mark::kOutput);
   cells.set(i, Mark::kOutputAway);
-  outer += chain.output(i);
+  offloaded += chain.output(i);
   return settle(held, held - chain.output(i));
 }
 
@@ -172,7 +172,7 @@ Ledger::Outcome Ledger::State::prefetch(int i) {
   if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is held already, inside tape ", i));
   cells.clear(i, Mark::kOutputAway);
   cells.set(i, Mark::kOutput);
-  outer -= chain.output(i);
+  offloaded -= chain.output(i);
   return settle(held + chain.output(i), held + chain.output(i));
 }
 
@@ -188,7 +188,7 @@ Ledger::Outcome Ledger::State::offload_tape(int i) {
   const Bytes size = chain.layer(i).tape;
   cells.clear(i, Mark::kTape);
   cells.set(i, Mark::kTapeAway);
-  outer += size;
+  offloaded += size;
   return settle(held, held - size);
 }
 
@@ -199,7 +199,7 @@ Ledger::Outcome Ledger::State::prefetch_tape(int i) {
   const Bytes size = chain.layer(i).tape;
   cells.clear(i, Mark::kTapeAway);
   cells.set(i, Mark::kTape);
-  outer -= size;
+  offloaded -= size;
   return settle(held + size, held + size);
 }
 

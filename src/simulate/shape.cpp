@@ -141,8 +141,8 @@ Bytes update_window(const Setting& setting, const program::LayerUpdates& updates
   return has_state ? setting.update_window : Bytes(0);
 }
 
-OuterRoom always_outside(const Setting& setting, const Program& program, int rank) {
-  OuterRoom room;
+OffloadRoom always_outside(const Setting& setting, const Program& program, int rank) {
+  OffloadRoom room;
   Bytes state;
   for (int i = 1; i <= program.layers; ++i) {
     if (program.rank_of_layer[static_cast<std::size_t>(i)] != rank) continue;
@@ -202,13 +202,13 @@ std::optional<std::string> head_problem(const Program& program, const Setting& s
       return concat("rank ", rank, " has the speed ", spec.speed, ", must be above 0");
     if (optimizer_away(setting, static_cast<int>(rank)) > Bytes(0) &&
         (spec.out.count() <= 0 || spec.in.count() <= 0))
-      return concat("rank ", rank, " has optimizer state in the outer tier, but no copy lanes");
+      return concat("rank ", rank, " has optimizer state in the offload tier, but no copy lanes");
     if (always_outside(setting, program, static_cast<int>(rank)).all() > Bytes(0) &&
         spec.in.count() <= 0)
-      return concat("rank ", rank, " has weights in the outer tier, but no copy lane from there");
+      return concat("rank ", rank, " has weights in the offload tier, but no copy lane from there");
     if (streams_trained(setting, program, static_cast<int>(rank)) && spec.out.count() <= 0)
       return concat("rank ", rank,
-                    " has trained weights in the outer tier, but no copy lane back to there");
+                    " has trained weights in the offload tier, but no copy lane back to there");
   }
   return std::nullopt;
 }

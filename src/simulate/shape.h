@@ -30,10 +30,11 @@ Ledger::Scope scope_of(const Setting& setting, const program::Program& program, 
 /// Of a rank, 0 where the setting has none.
 Bytes optimizer_away(const Setting& setting, int rank);
 
-/// What a rank's outer tier holds whatever its program does: optimiser state and streamed weights.
-OuterRoom always_outside(const Setting& setting, const program::Program& program, int rank);
+/// What a rank's offload tier holds whatever its program does: optimizer state and streamed
+/// weights.
+OffloadRoom always_outside(const Setting& setting, const program::Program& program, int rank);
 
-/// Of what base_bytes() has for optimiser state on its way among passes.
+/// Of what base_bytes() has for optimizer state on its way among passes.
 Bytes update_window(const Setting& setting, const program::LayerUpdates& updates, int rank);
 
 /// Static bytes and channel_bytes() of a rank.

@@ -74,7 +74,7 @@ RankResult summary_of(const RankState& state) {
   result.copies_in = execution.copies_in();
   result.end = execution.now();
   result.at_once = execution.most_at_once();
-  result.outer = execution.most_outer();
+  result.offloaded = execution.most_offload();
   result.moved = execution.lanes().moved();
   result.state_moved = execution.state_moved();
   result.weights_moved = execution.weights_moved();

@@ -82,10 +82,11 @@ std::optional<std::string> Proof::over_budget(int rank, const Execution& executi
   if (spec.memory > Bytes(0) && execution.at_once() > spec.memory)
     return concat("needs ", execution.at_once().count(), " bytes (", to_text(execution.at_once()),
                   "), the budget is ", spec.memory.count(), " (", to_text(spec.memory), ")");
-  const Bytes outer = spec.outer();
-  const Bytes away = execution.outer();
-  if (away > outer)
-    return concat("needs ", away.count(), " bytes in the outer tier, which has ", outer.count());
+  const Bytes offload = spec.offload_capacity();
+  const Bytes away = execution.offloaded();
+  if (away > offload)
+    return concat("needs ", away.count(), " bytes in the offload tier, which has ",
+                  offload.count());
   return std::nullopt;
 }
 

@@ -90,18 +90,18 @@ void install_cpu_allocator() {
   });
 }
 
-AccountScope::AccountScope(MemoryAccount& account) : outer_(current_account) {
+AccountScope::AccountScope(MemoryAccount& account) : offload_(current_account) {
   current_account = &account;
 }
 AccountScope::~AccountScope() {
-  current_account = outer_;
+  current_account = offload_;
 }
 
-TagScope::TagScope(Tag tag) : outer_(current_tag) {
+TagScope::TagScope(Tag tag) : offload_(current_tag) {
   current_tag = tag;
 }
 TagScope::~TagScope() {
-  current_tag = outer_;
+  current_tag = offload_;
 }
 
 }  // namespace trireme::tier

@@ -25,7 +25,7 @@ std::span<std::byte> bytes_in(std::size_t buffer, const FilePart& piece,
   return engine.buffers()[buffer].first(static_cast<std::size_t>(piece.size));
 }
 
-void relay_out(const std::vector<FilePart>& pieces, OuterStore& store, EngineBuffers& engine) {
+void relay_out(const std::vector<FilePart>& pieces, OffloadStore& store, EngineBuffers& engine) {
   const auto begin = [&](std::size_t i) {
     if (i >= pieces.size()) return;
     engine.begin_out(i % 2, pieces[i].device, static_cast<std::size_t>(pieces[i].size));
@@ -38,7 +38,7 @@ void relay_out(const std::vector<FilePart>& pieces, OuterStore& store, EngineBuf
   }
 }
 
-void relay_in(const std::vector<FilePart>& pieces, OuterStore& store, EngineBuffers& engine) {
+void relay_in(const std::vector<FilePart>& pieces, OffloadStore& store, EngineBuffers& engine) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (i >= 2) engine.wait(i % 2);
     store.read_part(pieces[i].offset, bytes_in(i % 2, pieces[i], engine));
@@ -50,7 +50,7 @@ void relay_in(const std::vector<FilePart>& pieces, OuterStore& store, EngineBuff
 
 }  // namespace
 
-void relay(CopyDirection direction, std::span<const FilePart> parts, OuterStore& store,
+void relay(CopyDirection direction, std::span<const FilePart> parts, OffloadStore& store,
            EngineBuffers& engine) {
   (direction == CopyDirection::kOut ? relay_out : relay_in)(pieces_of(parts, engine), store,
                                                             engine);

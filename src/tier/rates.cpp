@@ -31,28 +31,28 @@ Seconds time_of(const auto& work) {
 enum class Through { kCaches, kDisk };
 
 /// What was written is on the disk, and there alone.
-void leave_caches(const OuterStore& store) {
+void leave_caches(const OffloadStore& store) {
   if (::fdatasync(store.descriptor()) != 0)
-    throw Error(concat("the file of the outer tier: ", std::strerror(errno)));
+    throw Error(concat("the file of the offload tier: ", std::strerror(errno)));
   ::posix_fadvise(store.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
-TierRates rates_of(const OuterStoreOptions& options, Through through) {
-  OuterStore store(options);
+TierRates rates_of(const OffloadStoreOptions& options, Through through) {
+  OffloadStore store(options);
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kPiece, store.capacity().count())),
                                std::byte{1});
   const Bytes piece(static_cast<std::int64_t>(bytes.size()));
   const auto pieces = static_cast<std::size_t>(store.capacity() / piece);
-  std::vector<OuterStore::Place> places;
+  std::vector<OffloadStore::Place> places;
   for (std::size_t i = 0; i < pieces; ++i) places.push_back(store.reserve(piece));
   std::vector<double> out, in;
   for (int round = 0; round < kRounds; ++round) {
     const Seconds written = time_of([&] {
-      for (OuterStore::Place& place : places) store.write(place, bytes);
+      for (OffloadStore::Place& place : places) store.write(place, bytes);
       if (through == Through::kDisk) leave_caches(store);
     });
     const Seconds read = time_of([&] {
-      for (const OuterStore::Place& place : places) store.read(place, bytes);
+      for (const OffloadStore::Place& place : places) store.read(place, bytes);
     });
     const double all = static_cast<double>(piece.count()) * static_cast<double>(pieces);
     out.push_back(all / written.count());
@@ -65,23 +65,23 @@ TierRates rates_of(const OuterStoreOptions& options, Through through) {
 
 }  // namespace
 
-TierRates measure_rates(const OuterStoreOptions& options) {
+TierRates measure_rates(const OffloadStoreOptions& options) {
   return slower_rates(
-      options, [](const OuterStoreOptions& part) { return rates_of(part, Through::kCaches); });
+      options, [](const OffloadStoreOptions& part) { return rates_of(part, Through::kCaches); });
 }
 
 bool is_cached(Bytes disk) {
   return disk <= Bytes(std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE)) / 10;
 }
 
-TierRates slower_rates(const OuterStoreOptions& options,
-                       const std::function<TierRates(const OuterStoreOptions&)>& measure) {
+TierRates slower_rates(const OffloadStoreOptions& options,
+                       const std::function<TierRates(const OffloadStoreOptions&)>& measure) {
   TierRates slower;
   for (const bool disk : {false, true}) {
     const Bytes size = disk ? options.disk : options.host;
     if (size == Bytes(0)) continue;
     const Bytes sample = std::clamp(size, Bytes(kLeastSample), Bytes(kSample));
-    OuterStoreOptions part = options;
+    OffloadStoreOptions part = options;
     part.host = disk ? Bytes(0) : sample;
     part.disk = disk ? sample : Bytes(0);
     TierRates rates = measure(part);

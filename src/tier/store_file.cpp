@@ -21,7 +21,7 @@ namespace {
 int open_nameless(const std::filesystem::path& folder) {
   const int nameless = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (nameless >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return nameless;
-  std::string name = (folder / "trireme-outer-XXXXXX").string();
+  std::string name = (folder / "trireme-offload-XXXXXX").string();
   const int named = ::mkostemp(name.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(name.c_str());
   return named;
@@ -36,15 +36,15 @@ std::string reason(int error) {
 StoreFile::StoreFile(std::filesystem::path folder, std::int64_t size, BytesPerSecond rate)
     : folder_(std::move(folder)), rate_(rate), descriptor_(open_nameless(folder_)) {
   if (descriptor_ < 0) {
-    throw Error(concat("the outer tier cannot make a file in ", folder_.string(), ": ",
+    throw Error(concat("the offload tier cannot make a file in ", folder_.string(), ": ",
                        reason(errno), "; memory.disk_path names another folder"));
   }
   // Not fallocate alone: a file system without it must still take the blocks now, not later.
   if (const int error = ::posix_fallocate(descriptor_, 0, size); error != 0) {
     ::close(descriptor_);
     throw Error(
-        concat("the outer tier needs ", to_text(Bytes(size)), " on the disk of ", folder_.string(),
-               ": ", reason(error),
+        concat("the offload tier needs ", to_text(Bytes(size)), " on the disk of ",
+               folder_.string(), ": ", reason(error),
                "; memory.disk_path names another folder, memory.disk_budget asks for less"));
   }
 }
@@ -60,7 +60,7 @@ void StoreFile::write(std::int64_t offset, std::span<const std::byte> bytes) con
                                    offset + static_cast<std::int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      throw Error(concat("the outer tier's file in ", folder_.string(), " did not take ",
+      throw Error(concat("the offload tier's file in ", folder_.string(), " did not take ",
                          bytes.size() - done, " B at offset ",
                          offset + static_cast<std::int64_t>(done), ": ", reason(errno)));
     }
@@ -76,7 +76,7 @@ void StoreFile::read(std::int64_t offset, std::span<std::byte> bytes) const {
                                   offset + static_cast<std::int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      throw Error(concat("the outer tier's file in ", folder_.string(), " did not give ",
+      throw Error(concat("the offload tier's file in ", folder_.string(), " did not give ",
                          bytes.size() - done, " B at offset ",
                          offset + static_cast<std::int64_t>(done), ": ",
                          count == 0 ? "it ends before; somebody has cut it" : reason(errno)));

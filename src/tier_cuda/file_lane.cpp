@@ -32,7 +32,7 @@ void StreamBuffers::Free::operator()(std::byte* memory) const {
 StreamBuffers::StreamBuffers(c10::DeviceIndex device)
     : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)),
       memory_(take_pages(2 * kBuffer)),
-      pinned_({memory_.get(), 2 * kBuffer}, "the way to the outer tier's file",
+      pinned_({memory_.get(), 2 * kBuffer}, "the way to the offload tier's file",
               "memory.disk_budget: 0 does without") {}
 
 std::array<std::span<std::byte>, 2> StreamBuffers::buffers() const {
@@ -59,7 +59,7 @@ void StreamBuffers::settle() {
   check(cudaStreamSynchronize(stream_), "the end of copies");
 }
 
-FileLane::FileLane(c10::DeviceIndex device, OuterStore& store, CopyDirection direction)
+FileLane::FileLane(c10::DeviceIndex device, OffloadStore& store, CopyDirection direction)
     : device_(device), store_(store), direction_(direction), buffers_(device) {}
 
 CopyLane::Ticket FileLane::post(std::vector<FilePart> parts,

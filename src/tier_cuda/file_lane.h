@@ -1,11 +1,11 @@
-// Copies between a GPU and the file of an outer store, in one direction: a thread, a stream and two
-// pinned buffers.
+// Copies between a GPU and the file of an offload store, in one direction: a thread, a stream and
+// two pinned buffers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/tier/copy_lane.h"
 #include "trireme/tier/file_relay.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 #include "trireme/tier_cuda/pinned.h"
 
 #include <c10/cuda/CUDAEvent.h>
@@ -41,7 +41,7 @@ class StreamBuffers final : public EngineBuffers {
 
 class FileLane {
  public:
-  FileLane(c10::DeviceIndex device, OuterStore& store, CopyDirection direction);
+  FileLane(c10::DeviceIndex device, OffloadStore& store, CopyDirection direction);
 
   /// Copies the parts once `ready` has happened and all that was posted before has ended.
   CopyLane::Ticket post(std::vector<FilePart> parts,
@@ -55,7 +55,7 @@ class FileLane {
 
  private:
   c10::DeviceIndex device_;
-  OuterStore& store_;
+  OffloadStore& store_;
   CopyDirection direction_;
   StreamBuffers buffers_;
   CopyLane lane_;  // last: it uses all of the above

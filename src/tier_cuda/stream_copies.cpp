@@ -31,10 +31,10 @@ void order(const c10::cuda::CUDAStream& goes_first, const c10::cuda::CUDAStream&
 
 }  // namespace
 
-StreamCopies::StreamCopies(c10::DeviceIndex device, const OuterStoreOptions& store)
+StreamCopies::StreamCopies(c10::DeviceIndex device, const OffloadStoreOptions& store)
     : device_(device),
       store_(store),
-      pinned_(store_.host(), "the outer tier", "memory.host_budget asks for it"),
+      pinned_(store_.host(), "the offload tier", "memory.host_budget asks for it"),
       out_(way(CopyDirection::kOut)),
       in_(way(CopyDirection::kIn)) {
   set_origin();
@@ -91,7 +91,7 @@ void StreamCopies::await(Key key) {
   const auto found = away_.find(key);
   if (found == away_.end() || !found->second.in) return;
   let_compute_wait(*found->second.in, in_);
-  for (const OuterStore::Place& place : found->second.places) store_.release(place);
+  for (const OffloadStore::Place& place : found->second.places) store_.release(place);
   away_.erase(found);
 }
 
@@ -128,7 +128,7 @@ void StreamCopies::abandon() noexcept {
     std::fprintf(stderr, "trireme: copies were given up: %s\n", visible(error.what()).c_str());
   }
   for (const auto& [key, value] : away_) {
-    for (const OuterStore::Place& place : value.places) store_.release(place);
+    for (const OffloadStore::Place& place : value.places) store_.release(place);
   }
   away_.clear();
   leaving_.clear();

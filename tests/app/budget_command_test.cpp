@@ -156,22 +156,22 @@ std::int64_t away(const json& summary) {
   return sum;
 }
 
-TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
+TEST(Budget, OptimizerStateInTheOffloadTierTrainsWhereNothingElseDoes) {
   const TemporaryFolder folder;
   const std::string job =
       small_job(folder, "checkpoint: {every: 2}\n") + " --set memory.weights=device";
   run_command(kTrireme + " train " + job);
   const std::string digest = summary_of(folder)["parameters_digest"];
-  const std::string outer = " --set memory.host_budget=64MiB";
-  const std::int64_t least_held = least_budget(job, outer + " --set memory.optimizer=device");
-  const std::int64_t least = least_budget(job, outer);
+  const std::string offload = " --set memory.host_budget=64MiB";
+  const std::int64_t least_held = least_budget(job, offload + " --set memory.optimizer=device");
+  const std::int64_t least = least_budget(job, offload);
   ASSERT_LT(least, least_held);
 
-  for (const std::string& tier : {outer, std::string(" --set memory.disk_budget=64MiB")}) {
+  for (const std::string& tier : {offload, std::string(" --set memory.disk_budget=64MiB")}) {
     const CommandResult run = run_command(kTrireme + " train " + job + tier + budget(least) +
                                           " --set checkpoint.resume=never");
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    EXPECT_THAT(run.out, HasSubstr("of optimizer state in the outer tier, updates take"));
+    EXPECT_THAT(run.out, HasSubstr("of optimizer state in the offload tier, updates take"));
     const std::string page = text_of(small_run(folder) / "report.html");
     EXPECT_THAT(page, HasSubstr(" of optimizer state</div>"));
     EXPECT_THAT(page, HasSubstr(">optimizer away</th>"));
@@ -185,20 +185,20 @@ TEST(Budget, OptimizerStateInTheOuterTierTrainsWhereNothingElseDoes) {
   // Its plan is one that another run takes, and its checkpoint one that a run elsewhere goes on
   // from.
   const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
-  const CommandResult again = run_command(kTrireme + " train " + job + outer + budget(least) +
+  const CommandResult again = run_command(kTrireme + " train " + job + offload + budget(least) +
                                           " --set checkpoint.resume=never --set plan.file=" + plan);
   EXPECT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_GT(away(summary_of(folder)), 0);
   const CommandResult nowhere =
       run_command(kTrireme + " train " + job + " --set plan.file=" + plan);
   EXPECT_EQ(nowhere.exit_code, 2);
-  EXPECT_THAT(nowhere.errors, HasSubstr(plan + ": has optimizer state in the outer tier, but the "
+  EXPECT_THAT(nowhere.errors, HasSubstr(plan + ": has optimizer state in the offload tier, but the "
                                                "job has none: give memory.host_budget or"));
   const CommandResult refused =
-      run_command(kTrireme + " train " + job + outer +
+      run_command(kTrireme + " train " + job + offload +
                   " --set memory.optimizer=device --set plan.file=" + plan);
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.errors, HasSubstr("has optimizer state in the outer tier"));
+  EXPECT_THAT(refused.errors, HasSubstr("has optimizer state in the offload tier"));
   const CommandResult elsewhere =
       run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
   EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
@@ -256,7 +256,7 @@ TEST(Budget, OfStateThatWouldHaveToLeaveSaysHowMuchHostMemoryItTakes) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder) + " --set memory.weights=device";
   const std::int64_t least =
-      least_budget(job, " --set memory.host_budget=64MiB --set memory.optimizer=outer");
+      least_budget(job, " --set memory.host_budget=64MiB --set memory.optimizer=offload");
   const CommandResult run = run_command(kTrireme + " train " + job + budget(least));
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.errors, HasSubstr("of host memory for the optimizer's state"));

@@ -1,4 +1,4 @@
-// `trireme plan` where a platform says what ranks have: outer tiers, rates, memory.
+// `trireme plan` where a platform says what ranks have: offload tiers, rates, memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 
@@ -55,7 +55,7 @@ TEST(PlanCommand, GroupsMicroBatchesWhereWeightsComeForEveryUse) {
   files.folder.file("platform.yaml",
                     "format: trireme-platform/1\nranks:\n  - {memory_bytes: 58, host_bytes: 100, "
                     "out_bytes_per_s: 0.25, in_bytes_per_s: 0.25}\n");
-  const std::string options = "--solver rotor --weights outer --micro-batches 4 --platform " +
+  const std::string options = "--solver rotor --weights offload --micro-batches 4 --platform " +
                               files.path("platform.yaml") + " ";
   const CommandResult result = files.plan(options + "-o " + files.path("p.json"));
 
@@ -72,7 +72,7 @@ TEST(PlanCommand, GroupsMicroBatchesWhereWeightsComeForEveryUse) {
   EXPECT_EQ(simulated["step_s"], files.step_of(options));
 }
 
-// Without state in the outer tier nothing fits.
+// Without state in the offload tier nothing fits.
 TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
   const TemporaryFolder folder;
   std::string chain = "format: trireme-chain/1\nname: state\ninput_bytes: 10\nlayers:\n";
@@ -97,26 +97,26 @@ TEST(PlanCommand, ComparesSolversWithTheStateWhereItIsBest) {
   EXPECT_EQ(run_command(kTrireme + " plan" + files + " --optimizer device").exit_code, 3);
 }
 
-TEST(PlanCommand, WantsAnOuterTierForWhatIsToLieThere) {
+TEST(PlanCommand, WantsAnOffloadTierForWhatIsToLieThere) {
   const PlanFolder files;
   for (const std::string option : {"--optimizer", "--weights"}) {
-    const CommandResult result = files.plan("--memory 18 " + option + " outer");
+    const CommandResult result = files.plan("--memory 18 " + option + " offload");
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.errors, HasSubstr(option + ": is outer, but no rank has an outer tier"));
+    EXPECT_THAT(result.errors, HasSubstr(option + ": is offload, but no rank has an offload tier"));
   }
 }
 
-TEST(PlanCommand, TakesAnOuterTierThatIsOnlyReadForWeights) {
+TEST(PlanCommand, TakesAnOffloadTierThatIsOnlyReadForWeights) {
   const PlanFolder files;
   const std::string with =
       " --platform " + files.folder.file("platform.yaml",
                                          "format: trireme-platform/1\n"
                                          "ranks:\n  - {memory_bytes: 18, host_bytes: 1KiB, "
                                          "in_bytes_per_s: 10}\n");
-  EXPECT_EQ(files.plan(with + " --weights outer").exit_code, 0);
-  const CommandResult result = files.plan(with + " --optimizer outer");
+  EXPECT_EQ(files.plan(with + " --weights offload").exit_code, 0);
+  const CommandResult result = files.plan(with + " --optimizer offload");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.errors, HasSubstr("no rank has an outer tier"));
+  EXPECT_THAT(result.errors, HasSubstr("no rank has an offload tier"));
 }
 
 TEST(PlanCommand, PlansForTheFirstRankOfAPlatform) {
@@ -151,7 +151,7 @@ TEST(PlanCommand, MovesBytesWhereThePlatformHasALink) {
   EXPECT_LE(simulated["ranks"][0]["peak_bytes"], 15);
 }
 
-TEST(PlanCommand, MovesNothingWhereTheOuterTierHasNoRoom) {
+TEST(PlanCommand, MovesNothingWhereTheOffloadTierHasNoRoom) {
   const PlanFolder files;
 
   const json planned =

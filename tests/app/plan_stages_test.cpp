@@ -74,7 +74,7 @@ TEST(PlanStages, SaysWhatAPlanRestsOn) {
   // ZB-H1 of equal thirds takes 2 x (3 x 4 + 3) s, 1F1B with whole backwards 2 x 3 x (4 + 3) s.
   EXPECT_THAT(result.out, ContainsRegex("\nsplit backward +used +whole backwards: 42.0 s +"
                                         "[+]40.0 % +0.2 % "));
-  EXPECT_THAT(result.out, ContainsRegex("\noptimizer state in the outer tier +not open +any "));
+  EXPECT_THAT(result.out, ContainsRegex("\noptimizer state in the offload tier +not open +any "));
   // Split backwards of the five neighbouring cuts: one of their ranks has three of the eight
   // layers, 36 s of work.
   EXPECT_THAT(result.out, ContainsRegex("\n[0-9]+ decisions were judged, 5 passed over"));

@@ -215,15 +215,15 @@ TEST_F(Resuming, Usr1SavesAndStopsAlsoWithoutCheckpointsBeingAskedFor) {
   EXPECT_EQ(summary_of(run_)["losses_digest"], plain["losses_digest"]);
 }
 
-// State, weights and gradients are in the outer tier and are copied from there.
+// State, weights and gradients are in the offload tier and are copied from there.
 TEST_F(Resuming, SaysForHowLongStepsWereHeldUpByASaveInTheBackground) {
   const std::string settings = "--set train.steps=8 --set checkpoint.every=3 ";
   ASSERT_EQ(train(settings).exit_code, 0);
   const nlohmann::json plain = summary_of(run_);
   const std::string away =
       settings +
-      "--set checkpoint.resume=never --set memory.host_budget=64MiB --set memory.optimizer=outer "
-      "--set memory.weights=outer --set checkpoint.background=true --set report.log_every=1 ";
+      "--set checkpoint.resume=never --set memory.host_budget=64MiB --set memory.optimizer=offload "
+      "--set memory.weights=offload --set checkpoint.background=true --set report.log_every=1 ";
 
   const CommandResult run = train(away);
   std::filesystem::remove(run_ / "summary.json");

@@ -189,7 +189,7 @@ TEST(SimulateCommand, WantsTheRatesOfCopies) {
   EXPECT_EQ(json::parse(with.out)["ranks"][0]["moved_bytes"], 60);
 }
 
-TEST(SimulateCommand, KeepsTheOuterTierWithinItsSize) {
+TEST(SimulateCommand, KeepsTheOffloadTierWithinItsSize) {
   TwoStages files;
   files.folder.file("plan.json",
                     two_stages(files.chain, R"([["forward_tape", 1], ["offload_tape", 1]])",
@@ -202,7 +202,7 @@ TEST(SimulateCommand, KeepsTheOuterTierWithinItsSize) {
   const CommandResult result = files.simulate("--platform " + platform);
 
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.errors, HasSubstr("in its outer tier"));
+  EXPECT_THAT(result.errors, HasSubstr("in its offload tier"));
 }
 
 TEST(SimulateCommand, WantsEnoughRanks) {

@@ -243,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 // A batch system's TMPDIR may be on another machine.
-TEST(TrainCommand, NeedsAFolderForTemporaryFilesOnlyForAnOuterTierOnDisk) {
+TEST(TrainCommand, NeedsAFolderForTemporaryFilesOnlyForAnOffloadTierOnDisk) {
   const TemporaryFolder folder;
   const std::string train = "TMPDIR=/no/such/folder " + kTrireme + " train " + small_job(folder);
   const CommandResult without = run_command(train),

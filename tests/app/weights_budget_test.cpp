@@ -1,4 +1,4 @@
-// `train` with weights, gradients and state in the outer tier, as a user meets it.
+// `train` with weights, gradients and state in the offload tier, as a user meets it.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 
@@ -18,30 +18,30 @@ struct WeightsCase {
 
 class BudgetOfWeights : public testing::TestWithParam<WeightsCase> {};
 
-TEST_P(BudgetOfWeights, InTheOuterTierTrainWhereNothingElseDoes) {
+TEST_P(BudgetOfWeights, InTheOffloadTierTrainWhereNothingElseDoes) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder, "checkpoint: {every: 2}\n") +
                           " --set model.blocks=6 --set train.precision=bfloat16_weights" +
                           GetParam().model;
   run_command(kTrireme + " train " + job);
   const std::string digest = summary_of(folder)["parameters_digest"];
-  const std::string outer = " --set memory.host_budget=64MiB";
+  const std::string offload = " --set memory.host_budget=64MiB";
   const std::filesystem::path trace = folder.path() / "trace.json";
-  const std::int64_t least_held = least_budget(job, outer + " --set memory.weights=device");
-  const std::int64_t least = least_budget(job, outer);
+  const std::int64_t least_held = least_budget(job, offload + " --set memory.weights=device");
+  const std::int64_t least = least_budget(job, offload);
   ASSERT_LT(least, least_held);
   const std::string rotor = " --set plan.solver=rotor --set memory.tapes=full";
   EXPECT_THAT(
-      run_command(kTrireme + " check " + job + rotor + budget(least_budget(job, outer + rotor)))
+      run_command(kTrireme + " check " + job + rotor + budget(least_budget(job, offload + rotor)))
           .errors,
       HasSubstr("of host memory for " + GetParam().told));
 
-  for (const std::string& tier : {outer, std::string(" --set memory.disk_budget=64MiB")}) {
+  for (const std::string& tier : {offload, std::string(" --set memory.disk_budget=64MiB")}) {
     const CommandResult run =
         run_command(kTrireme + " train " + job + tier + budget(least) +
                     " --set checkpoint.resume=never --trace " + trace.string());
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    EXPECT_THAT(run.out, HasSubstr("of weights in the outer tier, which come for every"));
+    EXPECT_THAT(run.out, HasSubstr("of weights in the offload tier, which come for every"));
     const json planned = summary_of(folder);
     EXPECT_EQ(planned["parameters_digest"], digest);
     const json& rank = planned["ranks"][0];
@@ -57,14 +57,14 @@ TEST_P(BudgetOfWeights, InTheOuterTierTrainWhereNothingElseDoes) {
   }
   const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
   EXPECT_THAT(text_of(plan), HasSubstr("\"streamed\": ["));
-  const CommandResult again = run_command(kTrireme + " train " + job + outer + budget(least) +
+  const CommandResult again = run_command(kTrireme + " train " + job + offload + budget(least) +
                                           " --set checkpoint.resume=never --set plan.file=" + plan);
   EXPECT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_GT(summary_of(folder)["ranks"][0]["weights_away_bytes"], 0);
-  const CommandResult refused = run_command(kTrireme + " train " + job + outer +
+  const CommandResult refused = run_command(kTrireme + " train " + job + offload +
                                             " --set memory.weights=device --set plan.file=" + plan);
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.errors, HasSubstr("has weights in the outer tier"));
+  EXPECT_THAT(refused.errors, HasSubstr("has weights in the offload tier"));
   const CommandResult elsewhere =
       run_command(kTrireme + " train " + job + " --set pipeline.stages=2 --set train.steps=4");
   EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.errors;
@@ -80,7 +80,7 @@ TEST(Budget, LayersAreUpdatedWhereTheJobSays) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder, "checkpoint: {every: 2}\n") +
                           " --set model.blocks=6 --set memory.host_budget=64MiB"
-                          " --set memory.weights=outer --set memory.optimizer=outer";
+                          " --set memory.weights=offload --set memory.optimizer=offload";
   const std::string afresh = " --set checkpoint.resume=never";
   const auto digest = [&](const std::string& settings) {
     const CommandResult run = run_command(kTrireme + " train " + job + afresh + settings);

@@ -205,13 +205,14 @@ TEST(CheckJob, BudgetsAreOnePerRank) {
 }
 
 TEST(CheckJob, ABudgetIsMoreThanNothing) {
-  EXPECT_EQ(refusal(kGpt + "memory: {optimizer: outer}\n"),
-            "a.yaml:3: memory.optimizer is outer, but there is no outer tier: give "
+  EXPECT_EQ(refusal(kGpt + "memory: {optimizer: offload}\n"),
+            "a.yaml:3: memory.optimizer is offload, but there is no offload tier: give "
             "memory.host_budget or memory.disk_budget");
-  EXPECT_EQ(refusal(kGpt + "memory: {weights: outer}\n"),
-            "a.yaml:3: memory.weights is outer, but there is no outer tier: give "
+  EXPECT_EQ(refusal(kGpt + "memory: {weights: offload}\n"),
+            "a.yaml:3: memory.weights is offload, but there is no offload tier: give "
             "memory.host_budget or memory.disk_budget");
-  EXPECT_EQ(refusal(kGpt + "memory: {optimizer: outer, weights: outer, disk_budget: 5%}\n"), kNone);
+  EXPECT_EQ(refusal(kGpt + "memory: {optimizer: offload, weights: offload, disk_budget: 5%}\n"),
+            kNone);
   EXPECT_EQ(refusal(kGpt + "memory: {device_budget: 0}\n"),
             "a.yaml:3: memory.device_budget is 0, must be more (auto: all that the device has)");
 }

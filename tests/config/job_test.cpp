@@ -83,7 +83,7 @@ train:
 device: cuda
 threads: 3
 pipeline: {stages: 3, replicas: 2, schedule: gpipe, cut: [2, 4], timeout: 2min, transport: mpi}
-memory: {device_budget: [1GiB, 50%, 3, 4, 5, 6], host_budget: 2MiB, disk_budget: 25%, disk_path: /tmp/x, optimizer: outer}
+memory: {device_budget: [1GiB, 50%, 3, 4, 5, 6], host_budget: 2MiB, disk_budget: 25%, disk_path: /tmp/x, optimizer: offload}
 plan: {solver: rotor, slots: 100, file: p.json}
 checkpoint: {every: 7, keep: 3, resume: must, background: true}
 report: {directory: out, log_every: 2, tensorboard: false, html: false}
@@ -140,7 +140,7 @@ TEST(ReadJob, ReadsPipelineAndMemory) {
   EXPECT_THAT(*job.pipeline.cut, ElementsAre(2, 4));
   EXPECT_EQ(job.pipeline.timeout, Seconds(120));
   EXPECT_EQ(job.pipeline.transport, "mpi");
-  EXPECT_EQ(job.memory.optimizer, "outer");
+  EXPECT_EQ(job.memory.optimizer, "offload");
   ASSERT_EQ(job.memory.device_budget.size(), 6U);
   EXPECT_EQ(job.memory.device_budget[0].bytes, Bytes(1 << 30));
   EXPECT_EQ(job.memory.device_budget[1].share, 0.5);

@@ -215,7 +215,7 @@ TEST(Job, KnowsWhatKeysOfOtherProgramsAreCalledHere) {
       {"train: {precision: fp32}", "float32"},
       {"device: gpu", "cuda"},
       {"device: cuda:0", "cuda"},
-      {"memory: {optimizer: cpu}", "outer"},
+      {"memory: {optimizer: cpu}", "offload"},
       {"pipeline: {schedule: 1F1B}", "1f1b"}};
   for (const auto& [lines, ours] : meant) EXPECT_EQ(meant_by(lines), ours) << lines;
   for (const auto& [key, ours] : std::vector<std::pair<std::string, std::string>>{

@@ -143,7 +143,7 @@ const std::string kNoDefaults =
     "  disk_budget: 4096\n"
     "  disk_path: \"a: b\"\n"
     "  tapes: lean\n"
-    "  optimizer: outer\n"
+    "  optimizer: offload\n"
     "  shard_optimizer: false\n"
     "  weights: device\n"
     "  updates: in_forward\n"

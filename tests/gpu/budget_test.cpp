@@ -27,7 +27,7 @@ class GpuMachine final : public runtime::Machine {
     return memory;
   }
   bool enforces() const override { return false; }
-  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) override {
+  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OffloadStoreOptions& store) override {
     return gpu_.make_copies(store);
   }
 

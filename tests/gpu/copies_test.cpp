@@ -20,7 +20,7 @@ using Key = program::ValueKey;
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 /// A tier of pinned memory alone.
-tier::OuterStoreOptions memory(std::int64_t size) {
+tier::OffloadStoreOptions memory(std::int64_t size) {
   return {.host = Bytes(size), .disk = Bytes(0)};
 }
 
@@ -49,10 +49,10 @@ at::Tensor content(std::int64_t i, std::int64_t size, const at::TensorOptions& o
   return at::arange(size, options).mul_(static_cast<double>(i + 1)).add_(static_cast<double>(i));
 }
 
-/// How much of the outer tier is a file.
+/// How much of the offload tier is a file.
 class GpuCopiesTo : public GpuCopies, public testing::WithParamInterface<double> {
  protected:
-  static tier::OuterStoreOptions store_of(Bytes room) {
+  static tier::OffloadStoreOptions store_of(Bytes room) {
     const double share = static_cast<double>(room.count()) * GetParam();
     const Bytes disk(static_cast<std::int64_t>(share));
     return {.host = room - disk, .disk = disk, .checksums = true};
@@ -99,7 +99,7 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
     EXPECT_GT(reused, rounds / 2) << "else nothing was put to the test";
   }
   EXPECT_EQ(copies->take_moved(), Bytes(rounds * elements * 4));
-  EXPECT_LE(copies->outer_peak(), room);
+  EXPECT_LE(copies->offload_peak(), room);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers, GpuCopiesTo, testing::Values(0.0, 1.0, 0.6));
@@ -124,14 +124,14 @@ TEST_P(GpuCopiesTo, SpansAreInOrderAndTakeTime) {
   EXPECT_LT(spans.in[0].begin, spans.in[0].end);
 }
 
-TEST_F(GpuCopies, AFullOuterTierSaysWhatIsLeftAndIsForgottenWhole) {
+TEST_F(GpuCopies, AFullOffloadTierSaysWhatIsLeftAndIsForgottenWhole) {
   const auto copies = cuda().make_copies(memory(kMiB));
   const at::Tensor small = at::ones({1024}, floats()), large = at::ones({kMiB}, floats());
   try {
     copies->offload({false, 1, 0}, {small.storage(), large.storage()});
     FAIL() << "there is no room";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("the outer tier is full: asked for 4.00 MiB"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("the offload tier is full: asked for 4.00 MiB"));
   }
   copies->abandon();
   copies->offload({false, 1, 0}, {at::ones({kMiB / 4}, floats()).storage()});  // all of it

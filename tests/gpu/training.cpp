@@ -56,7 +56,7 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
              .memory = *memory,
              .place = gpu,
              .copy_points = run.copies.before,
-             .make_copies = [&] { return copies_to(run.copies.outer_peak); },
+             .make_copies = [&] { return copies_to(run.copies.offload_peak); },
              .optimizer_parts = {run.part},
              .make_optimizer_copies = copies_to,
              .make_weight_copies = [&] { return copies_to(kRoomForWeights); },

@@ -20,7 +20,7 @@ struct GpuRun {
   simulate::CopyPoints copies = {};  ///< of plans that move values
   bool to_file = false;              ///< where they go, instead of to pinned memory
   runtime::Checkpointing checkpoints = {};
-  Bytes part = Bytes(1 << 16);  ///< of optimiser state that the plan has away
+  Bytes part = Bytes(1 << 16);  ///< of optimizer state that the plan has away
 };
 
 /// What it gave.

@@ -246,7 +246,7 @@ struct Planned {
   config::JobSpec job;
   model::ChainModel model;
 
-  void open_outer_tier() {
+  void open_offload_tier() {
     chain::RankSpec& rank = platform.ranks[0];
     rank.host = Bytes(std::int64_t{8} << 30);
     rank.out = rank.in = BytesPerSecond(20e9);
@@ -287,7 +287,7 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
   const config::JobSpec job = gpt_job("bfloat16");
   const model::ChainModel model = model::make_model(job.model);
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job, model};
-  planned.open_outer_tier();
+  planned.open_offload_tier();
   const plan::Plan everything = keep_all(job);
   const Bytes all = planned.copies(everything).peak;
   const GpuOutcome expected = train(job, everything);
@@ -305,7 +305,7 @@ TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
       expect_same(expected, outcome);
       expect_as_predicted(outcome.outcome.ranks.at(0).peak, copies.peak, what);
       EXPECT_LE(copies.peak, planned.platform.ranks[0].memory);
-      if (copies.outer_peak == Bytes(0)) continue;
+      if (copies.offload_peak == Bytes(0)) continue;
       expect_same(expected,
                   train_on(cuda(), job, model, {*plan, Bytes(0), copies, /*to_file=*/true}));
     }
@@ -348,12 +348,12 @@ TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
   const plan::Plan everything = keep_all(job), again = keep_all(job, {.recompute = true});
   Planned planned{costs(job), chain::uniform_platform(1, Bytes(0)), job,
                   model::make_model(job.model)};
-  planned.open_outer_tier();
+  planned.open_offload_tier();
   planned.platform.ranks[0].memory = planned.copies(everything).peak * 2 / 3;
   const auto moved = planned.plan("offload");
   ASSERT_TRUE(moved);
   const simulate::CopyPoints copies = planned.copies(*moved);
-  ASSERT_GT(copies.outer_peak, Bytes(0));
+  ASSERT_GT(copies.offload_peak, Bytes(0));
   const auto waits_of = [&](int steps, const plan::Plan& plan, const simulate::CopyPoints& points) {
     job.train.steps = steps;
     const std::int64_t before = host_waits();

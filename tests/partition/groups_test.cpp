@@ -211,7 +211,7 @@ Question question_with_large_weights(std::mt19937& random, const Sizes& sizes) {
   question.schedule = "1f1b";
   question.micro_batches = between(random, 2, 8);
   const bool are_trained = between(random, 0, 1) == 1;
-  std::vector<chain::OuterWeights> weights;
+  std::vector<chain::OffloadWeights> weights;
   Bytes values;
   for (chain::LayerCost& layer : question.chain.layers) {
     layer.parameters = Bytes(between(random, 15, 40));

@@ -18,7 +18,7 @@ struct Sizes {
   int least_layers = 2, most_layers = 6;
   int least_stages = 2, most_stages = 3;
   int most_micro_batches = 6;
-  bool copies = false;  ///< some ranks with an outer tier
+  bool copies = false;  ///< some ranks with an offload tier
 };
 
 inline int between(std::mt19937& random, int least, int most) {

@@ -1,4 +1,4 @@
-// The optimiser's state in the outer tier: how much of it, and what that is worth.
+// The optimizer's state in the offload tier: how much of it, and what that is worth.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "support/trials.h"
@@ -33,7 +33,7 @@ Question with_state(Question question, std::int64_t each) {
   return question;
 }
 
-/// Random state, and an outer tier for every rank; budgets with room for some of the state.
+/// Random state, and an offload tier for every rank; budgets with room for some of the state.
 Question small_question_with_state(std::mt19937& random, const Sizes& sizes) {
   Question question = small_question(random, sizes);
   for (chain::LayerCost& layer : question.chain.layers) {
@@ -95,7 +95,7 @@ TEST(OptimizerPlace, CopiesCountBesideTheUpdateNotOnTopOfIt) {
   EXPECT_DOUBLE_EQ(planned(question).step.count(), 3 * 4 * 3 + 40);
 }
 
-TEST(OptimizerPlace, OuterMeansAllOfIt) {
+TEST(OptimizerPlace, OffloadMeansAllOfIt) {
   Question question = with_links(with_state(equal_layers(4, 2, 3, 0), 10), 2);
   question.optimizer_copies = kAnyTime;
   const plan::Plan plan = planned(question);
@@ -109,7 +109,7 @@ TEST(OptimizerPlace, OuterMeansAllOfIt) {
   EXPECT_EQ(away(planned(question)), Bytes(32));
 }
 
-TEST(OptimizerPlace, NeedsRoomInTheOuterTierAndALaneBothWays) {
+TEST(OptimizerPlace, NeedsRoomInTheOffloadTierAndALaneBothWays) {
   Question question = with_links(with_state(equal_layers(4, 1, 3, 0), 10), 2);
   question.optimizer_copies = kAnyTime;
   question.platform.ranks[0].host = Bytes(32);
@@ -254,7 +254,7 @@ TEST(OptimizerPlace, IsAdvisedWhereItWouldDo) {
 TEST(OptimizerPlace, OfThreeNamesAndNoOther) {
   EXPECT_EQ(optimizer_copies_of("auto"), std::nullopt);
   EXPECT_EQ(optimizer_copies_of("device"), Seconds(0));
-  EXPECT_EQ(optimizer_copies_of("outer"), kAnyTime);
+  EXPECT_EQ(optimizer_copies_of("offload"), kAnyTime);
   EXPECT_THROW(optimizer_copies_of("host"), LogicError);
 }
 

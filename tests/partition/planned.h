@@ -41,7 +41,7 @@ inline Question equal_layers(int layers, int stages, int micro_batches, std::int
   return question;
 }
 
-/// Every rank with an outer tier at this rate, in bytes per second; 0: none.
+/// Every rank with an offload tier at this rate, in bytes per second; 0: none.
 inline Question with_links(Question question, double rate) {
   for (chain::RankSpec& rank : question.platform.ranks) {
     rank.host = Bytes(100'000);

@@ -1,4 +1,4 @@
-// Plans for ranks with an outer tier.
+// Plans for ranks with an offload tier.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 
@@ -54,7 +54,7 @@ TEST(Planner, OffloadAloneRunsNothingTwice) {
   EXPECT_EQ(alternative(planned(with_links(question, 0)), "offload"), nullptr);
 }
 
-TEST(Planner, MovesNothingWhereTheOuterTierHasNoRoom) {
+TEST(Planner, MovesNothingWhereTheOffloadTierHasNoRoom) {
   Question question = equal_layers(12, 2, 12, 24);
   const Seconds without = planned(question).step;
   for (chain::RankSpec& rank : question.platform.ranks) rank.out = rank.in = BytesPerSecond(2);

@@ -1,4 +1,5 @@
-// Weights and optimizer's state away together, on ranks that share an outer tier or several stages.
+// Weights and optimizer's state away together, on ranks that share an offload tier or several
+// stages.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "partition/weighed.h"
@@ -35,7 +36,7 @@ void expect_state_within_stages(const Question& question, const plan::Plan& plan
 
 // A rank with several stages whose later one streams weights that take the host's room from the
 // state of the first one.
-TEST(SeveralPlaces, RanksWithSeveralStagesKeepTheirOuterTier) {
+TEST(SeveralPlaces, RanksWithSeveralStagesKeepTheirOffloadTier) {
   std::mt19937 random(8);
   int several = 0;
   for (int trial = 0; trial < trials(40); ++trial) {

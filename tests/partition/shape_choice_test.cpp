@@ -17,7 +17,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Ranks with an outer tier, links and replicas; state, weights and groups where they are best.
+/// Ranks with an offload tier, links and replicas; state, weights and groups where they are best.
 ShapeQuestion random_shapes(std::mt19937& random) {
   const Sizes sizes{.least_layers = 4, .most_layers = 7, .least_stages = 1, .most_stages = 1};
   const Question one = small_question_with_weights(random, sizes);
@@ -121,7 +121,7 @@ TEST(ShapeChoice, PipelinesHaveGroupsToo) {
   EXPECT_EQ(question_of(question, shape, question.chain_at(1)).group, std::nullopt);
 }
 
-/// 34 layers of unequal costs that need the outer tier for state and weights.
+/// 34 layers of unequal costs that need the offload tier for state and weights.
 Question long_question(std::mt19937& random, int stages) {
   const Sizes sizes{.least_layers = 34, .most_layers = 34, .least_stages = 1, .most_stages = 1};
   Question question = small_question_with_weights(random, sizes);

@@ -42,7 +42,7 @@ inline Question with_frozen(Question question, const std::vector<std::int64_t>& 
   return question;
 }
 
-/// Random weights, of all layers frozen, trained or one or the other, and an outer tier for every
+/// Random weights, of all layers frozen, trained or one or the other, and an offload tier for every
 /// rank; budgets with room for some of them.
 inline Question small_question_with_weights(std::mt19937& random, const Sizes& sizes) {
   Question question = small_question(random, sizes);

@@ -1,4 +1,4 @@
-// Frozen weights in the outer tier: of which layers, and what that is worth.
+// Frozen weights in the offload tier: of which layers, and what that is worth.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "partition/weighed.h"
@@ -127,9 +127,9 @@ TEST(WeightsPlace, FollowsTheRateOfTheLink) {
   EXPECT_EQ(fast.recompute, Seconds(0));
 }
 
-TEST(WeightsPlace, OuterIsAllOfThemWhereThatSavesBytes) {
+TEST(WeightsPlace, OffloadIsAllOfThemWhereThatSavesBytes) {
   Question question = equal_frozen(2, 2, 0);
-  question.streamed = streamed_layers_of("outer", question.chain);
+  question.streamed = streamed_layers_of("offload", question.chain);
   question.cut = std::vector<int>{3};
   const plan::Plan plan = planned(question);
   expect_sound(question, plan);
@@ -142,7 +142,7 @@ TEST(WeightsPlace, OuterIsAllOfThemWhereThatSavesBytes) {
   EXPECT_EQ(planned(question).stages[0].static_bytes, Bytes(20));
 }
 
-TEST(WeightsPlace, NeedsRoomInTheOuterTierAndALaneFromThere) {
+TEST(WeightsPlace, NeedsRoomInTheOffloadTierAndALaneFromThere) {
   Question question = equal_frozen(1, 2, 0);
   question.streamed = all_to_stream(question.chain);
   question.platform.ranks[0].host = Bytes(64);
@@ -151,7 +151,7 @@ TEST(WeightsPlace, NeedsRoomInTheOuterTierAndALaneFromThere) {
   EXPECT_TRUE(streamed(planned(question)).empty());
 }
 
-TEST(WeightsPlace, SharesTheOuterTierWithTheOptimizersState) {
+TEST(WeightsPlace, SharesTheOffloadTierWithTheOptimizersState) {
   Question question = equal_frozen(1, 2, 0);
   for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(10);
   question.streamed = all_to_stream(question.chain);
@@ -273,8 +273,8 @@ TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
 TEST(WeightsPlace, MoreLayersAtATimeHideCopiesOfUnequalOnes) {
   Question question =
       with_frozen(with_links(equal_layers(8, 1, 3, 0), 20), {10, 30, 10, 30, 10, 30, 10, 30});
-  for (const bool outer : {true, false}) {
-    if (outer) question.streamed = all_to_stream(question.chain);
+  for (const bool offload : {true, false}) {
+    if (offload) question.streamed = all_to_stream(question.chain);
     const auto step = [&](std::optional<int> at_once) {
       question.weights_at_once = at_once;
       return planned(question).step;
@@ -284,7 +284,7 @@ TEST(WeightsPlace, MoreLayersAtATimeHideCopiesOfUnequalOnes) {
     EXPECT_LE(best, std::min(two, three));
     const plan::Plan plan = planned(question);
     expect_sound(question, plan);
-    if (outer) {
+    if (offload) {
       EXPECT_LT(three, two);
       EXPECT_EQ(plan.weights_at_once, 3);
       EXPECT_EQ(plan.stages[0].static_bytes, Bytes(90));
@@ -323,7 +323,7 @@ TEST(WeightsPlace, OfThreeNamesAndNoOther) {
   const chain::Chain chain = with_frozen(equal_layers(4, 1, 1, 0), {0, 5, 0, 7}).chain;
   EXPECT_EQ(streamed_layers_of("auto", chain), std::nullopt);
   EXPECT_EQ(streamed_layers_of("device", chain), std::vector<int>{});
-  EXPECT_EQ(streamed_layers_of("outer", chain), (std::vector<int>{2, 4}));
+  EXPECT_EQ(streamed_layers_of("offload", chain), (std::vector<int>{2, 4}));
   EXPECT_THROW(streamed_layers_of("host", chain), LogicError);
 }
 

@@ -68,7 +68,7 @@ TEST(RequireState, StreamsWhatMayLeaveAlone) {
   plan.stages.back().streamed = {3};
   EXPECT_NO_THROW(require_state(plan, chain));
   EXPECT_EQ(streamed_weights(plan, chain),
-            (std::vector<chain::OuterWeights>{
+            (std::vector<chain::OffloadWeights>{
                 {}, {}, {}, {.weights = Bytes(10), .gradients = {}, .is_trained = false}, {}}));
   EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(10));
   chain.layers[2].frozen = Bytes(0);

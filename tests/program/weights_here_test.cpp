@@ -22,7 +22,7 @@ namespace {
 using Gradients = HeldLayer::Gradients;
 using Kind = WeightsMove::Kind;
 
-TEST(WeightsHere, MoveOnlyWhatTheOuterTierDoesNotHave) {
+TEST(WeightsHere, MoveOnlyWhatTheOffloadTierDoesNotHave) {
   WeightsHere here;
   EXPECT_EQ(here.hold({{1}, {2, true, Gradients::kNew}}),
             (std::vector<WeightsMove>{
@@ -49,11 +49,11 @@ TEST(WeightsHere, MoveOnlyWhatTheOuterTierDoesNotHave) {
 /// layer, by number of the change that it carries.
 class Walk {
  public:
-  Walk(const std::vector<chain::OuterWeights>& sizes, int at_once)
+  Walk(const std::vector<chain::OffloadWeights>& sizes, int at_once)
       : sizes_(sizes),
         window_(chain::weights_window(sizes, at_once)),
         device_(sizes.size()),
-        outer_(sizes.size()),
+        offload_(sizes.size()),
         now_(sizes.size()) {}
 
   void step(const std::vector<Action>& actions, const WeightUses& uses) {
@@ -122,15 +122,15 @@ class Walk {
   void hold(const HeldWeights& held) {
     leaving_ = Bytes(0);
     for (const WeightsMove& move : here_.hold(held)) {
-      const chain::OuterWeights& size = sizes_[static_cast<std::size_t>(move.layer)];
+      const chain::OffloadWeights& size = sizes_[static_cast<std::size_t>(move.layer)];
       const Bytes bytes = move.of_gradients ? size.gradients : size.weights;
       int State::*part = move.of_gradients ? &State::sums : &State::weights;
       if (move.kind == Kind::kOut) {
         EXPECT_EQ(leaving_, Bytes(0));
         leaving_ = bytes;
-        at(outer_, move.layer).*part = at(device_, move.layer).*part;
+        at(offload_, move.layer).*part = at(device_, move.layer).*part;
       }
-      if (move.kind == Kind::kIn) at(device_, move.layer).*part = at(outer_, move.layer).*part;
+      if (move.kind == Kind::kIn) at(device_, move.layer).*part = at(offload_, move.layer).*part;
       const bool goes = move.kind == Kind::kOut || move.kind == Kind::kLetGo;
       held_ += goes ? Bytes(0) - bytes : bytes;
       if (goes) at(device_, move.layer).*part = -1;
@@ -139,9 +139,9 @@ class Walk {
     EXPECT_LE(held_ + leaving_, window_);
   }
 
-  const std::vector<chain::OuterWeights>& sizes_;
+  const std::vector<chain::OffloadWeights>& sizes_;
   Bytes window_, held_, leaving_, most_;
-  std::vector<State> device_, outer_, now_;
+  std::vector<State> device_, offload_, now_;
   WeightsHere here_;
   int micro_batches_ = 0;
   LayerUpdates updates_;
@@ -156,7 +156,7 @@ TEST(WeightsHere, HaveWhatIsNeededAndLoseNothingWithinTheWindow) {
   for (int trial = 0; trial < 3000; ++trial) {
     const int layers = roll(1, 9), micro_batches = roll(1, 4), at_once = roll(2, 4);
     std::vector<WeightsKind> kinds{WeightsKind::kStay};
-    std::vector<chain::OuterWeights> sizes(1);
+    std::vector<chain::OffloadWeights> sizes(1);
     std::vector<int> trained;
     const bool equal = roll(0, 1) == 0;
     for (int i = 1; i <= layers; ++i) {

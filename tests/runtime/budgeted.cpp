@@ -22,14 +22,14 @@
 namespace trireme::runtime {
 namespace {
 
-/// In the name of a solver whose plans have all of the optimiser's state in the outer tier, or all
-/// weights that may be there, or whose micro-batches all pass the layers together, or whose layers
-/// are updated among the passes.
-constexpr std::string_view kOuter = ", optimizer away", kStreamed = ", weights streamed",
+/// In the name of a solver whose plans have all of the optimizer's state in the offload tier, or
+/// all weights that may be there, or whose micro-batches all pass the layers together, or whose
+/// layers are updated among the passes.
+constexpr std::string_view kOffload = ", optimizer away", kStreamed = ", weights streamed",
                            kGroups = ", in groups", kUpdated = ", updated among passes";
 
-/// Rates at which the outer tier is worth thinking of: all tapes come and go in about the time that
-/// the layers take.
+/// Rates at which the offload tier is worth thinking of: all tapes come and go in about the time
+/// that the layers take.
 BytesPerSecond fitting_rate(const chain::Chain& chain) {
   Seconds time;
   Bytes bytes;
@@ -89,7 +89,7 @@ class CpuMachine final : public Machine {
     return {&tier::MemoryAccount::open("rank 0"), [](tier::DeviceMemory*) {}};
   }
   bool enforces() const override { return true; }
-  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) override {
+  std::unique_ptr<tier::ValueCopies> make_copies(const tier::OffloadStoreOptions& store) override {
     return std::make_unique<Copies>(store);
   }
 };
@@ -129,7 +129,7 @@ chain::Platform Subject::platform(Bytes budget, double speed) const {
 
 partition::Question Subject::question(const std::string& solver, Bytes budget) const {
   partition::Question question = question_of(chain_, platform(budget), model_, job_);
-  const bool moves = solver.find(kOuter) != solver.npos,
+  const bool moves = solver.find(kOffload) != solver.npos,
              streams = solver.find(kStreamed) != solver.npos;
   question.solver = solver.substr(0, solver.find(','));
   if (moves) question.optimizer_copies = partition::kAnyTime;
@@ -194,9 +194,9 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
       window > Bytes(0)
           ? chain::state_parts(chain_, window)
           : chain::StateParts{(points.peak - setting.static_bytes.at(0) - Bytes(1024)) / 3};
-  const simulate::OuterRoom& outer = timeline.ranks.front().outer;
-  const tier::OuterStoreOptions of_values{.host = outer.values / 2,
-                                          .disk = outer.values - outer.values / 2};
+  const simulate::OffloadRoom& offload = timeline.ranks.front().offloaded;
+  const tier::OffloadStoreOptions of_values{.host = offload.values / 2,
+                                            .disk = offload.values - offload.values / 2};
   PlannedRun run{.numbers = {}, .peak = {}, .predicted_peak = points.peak};
   comm::run_local(1, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
     machine_.begin();
@@ -220,10 +220,10 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
           lay_out_state(job_.train.optimizer, stage.parameters(), away, parts.size);
       layout.parts_at_once = parts.at_once;
       EXPECT_EQ(layout.parts.empty(), away == Bytes(0));
-      EXPECT_LE(layout.room(), outer.state);
+      EXPECT_LE(layout.room(), offload.state);
       auto of_state = layout.parts.empty()
                           ? nullptr
-                          : machine_.make_copies({.host = outer.state, .disk = Bytes(0)});
+                          : machine_.make_copies({.host = offload.state, .disk = Bytes(0)});
       Optimizer optimizer(job_.train.optimizer, stage, std::move(layout), std::move(of_state));
       EXPECT_GE(optimizer.away_bytes(), away);
       const auto copies = machine_.make_copies(of_values);
@@ -251,7 +251,7 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
                                   result.losses.end());
       }
       if (run.peak == Bytes(0)) run.peak = memory->peak();
-      EXPECT_EQ(copies->outer_used(), Bytes(0)) << "something was left in the outer tier";
+      EXPECT_EQ(copies->offload_used(), Bytes(0)) << "something was left in the offload tier";
       if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
       Optimizer::Access state(optimizer);
       for (std::size_t i = 0; i < stage.parameters().size(); ++i) {

@@ -11,7 +11,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/runtime/streamed_weights.h"
 #include "trireme/tier/device_memory.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 #include "trireme/tier/value_copies.h"
 
 #include <memory>
@@ -48,7 +48,8 @@ class Machine {
   virtual std::shared_ptr<tier::DeviceMemory> open_memory() = 0;
   /// Whether the allocator can be held to budgets as small as those of small models.
   virtual bool enforces() const = 0;
-  virtual std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) = 0;
+  virtual std::unique_ptr<tier::ValueCopies> make_copies(
+      const tier::OffloadStoreOptions& store) = 0;
 };
 Machine& cpu_machine();
 
@@ -57,8 +58,8 @@ class Subject {
  public:
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
-  /// Least budget of a solver (with ", optimizer away" behind it: with all of the optimiser's state
-  /// in the outer tier; with ", weights streamed": with all weights there that may be; and so on:
+  /// Least budget of a solver (with ", optimizer away" behind it: with all of the optimizer's state
+  /// in the offload tier; with ", weights streamed": with all weights there that may be; and so on:
   /// see question()), and the budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
@@ -67,9 +68,9 @@ class Subject {
   std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
   /// Why a plan may not run; empty: it may.
   std::string fault(const plan::Plan& plan) const;
-  /// With `budget` enforced by the allocator, where the machine can; 0 is none. The outer tier has
-  /// the forecast's room, of values half in memory and half in a file. Copies are predicted to take
-  /// about as long as passes at speed 1.
+  /// With `budget` enforced by the allocator, where the machine can; 0 is none. The offload tier
+  /// has the forecast's room, of values half in memory and half in a file. Copies are predicted to
+  /// take about as long as passes at speed 1.
   PlannedRun run(const plan::Plan& plan, Bytes budget, double speed = 1);
 
   /// The bits that every run must have: keep_all without a budget.

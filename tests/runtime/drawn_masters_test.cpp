@@ -113,7 +113,7 @@ TEST(DrawnMasters, AreTheValuesThatWereDrawnWhereverTheyAreAndNeverThoseOfAllLay
       const auto rows = has_others ? some_rows(stage.parameters()) : whole_rows(stage.parameters());
       StateLayout layout = lay_out_state(spec, stage.parameters(), away, Bytes(9000), rows);
       auto copies = layout.parts.empty() ? nullptr
-                                         : std::make_unique<Copies>(tier::OuterStoreOptions{
+                                         : std::make_unique<Copies>(tier::OffloadStoreOptions{
                                                .host = layout.room(), .disk = Bytes(0)});
       Optimizer optimizer(spec, stage, std::move(layout), std::move(copies));
       EXPECT_LE(counts.most.load(), 2 * kLayerBytes);

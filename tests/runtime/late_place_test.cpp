@@ -49,16 +49,16 @@ TEST(LatePlace, TimesAreThoseOfTheMarks) {
 
 TEST(StepClock, AddsIntervalsOnlyOnceAllIsDone) {
   StepClock clock(std::make_unique<device::LateMarks>());
-  Seconds outer{0}, inner{0};
+  Seconds offload{0}, inner{0};
   clock.begin();
   {
-    const Stopwatch whole(clock, outer);
+    const Stopwatch whole(clock, offload);
     { const Stopwatch part(clock, inner); }
     { const Stopwatch part(clock, inner); }
   }
-  EXPECT_EQ(outer, Seconds(0));
+  EXPECT_EQ(offload, Seconds(0));
   clock.settle();
-  EXPECT_DOUBLE_EQ(outer.count(), 5e-3);
+  EXPECT_DOUBLE_EQ(offload.count(), 5e-3);
   EXPECT_DOUBLE_EQ(inner.count(), 2e-3);
 }
 

@@ -1,4 +1,4 @@
-// The optimiser's state in the outer tier: where it is changes no bit of what is learned.
+// The optimizer's state in the offload tier: where it is changes no bit of what is learned.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 #include "support/temporary_folder.h"

@@ -1,4 +1,4 @@
-// Values that leave and return, by hand-written programs; and what happens when the outer tier
+// Values that leave and return, by hand-written programs; and what happens when the offload tier
 // fails.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
@@ -60,9 +60,9 @@ std::vector<simulate::CopyPoint> as_late_as_possible(const std::vector<Action>& 
 /// One rank with an MLP of four layers (the last with the loss), run once.
 class OneStep {
  public:
-  explicit OneStep(const tier::OuterStoreOptions& store = {.host = Bytes(1 << 20),
-                                                           .disk = Bytes(0),
-                                                           .checksums = true})
+  explicit OneStep(const tier::OffloadStoreOptions& store = {.host = Bytes(1 << 20),
+                                                             .disk = Bytes(0),
+                                                             .checksums = true})
       : store_(store) {
     job_.train.micro_batch = job_.train.batch = 16;
   }
@@ -118,7 +118,7 @@ class OneStep {
     const RunResult run =
         executor.train(program.ranks[0], feed, 0, 0, as_late_as_possible(program.ranks[0]));
     peak_ = account.peak();
-    EXPECT_EQ(copies.outer_used(), Bytes(0));
+    EXPECT_EQ(copies.offload_used(), Bytes(0));
     std::vector<at::Tensor> result;
     for (const StageParameter& parameter : stage.parameters())
       result.push_back(parameter.gradient.clone());
@@ -129,7 +129,7 @@ class OneStep {
   config::JobSpec job_ = small_job(config::MlpSpec{
       .inputs = 12, .widths = {24, 40, 24}, .classes = 5, .batch_norm = true, .dropout = 0.1});
   model::ChainModel model_ = model::make_model(job_.model);
-  tier::OuterStoreOptions store_;
+  tier::OffloadStoreOptions store_;
   Bytes peak_;
 };
 
@@ -238,9 +238,9 @@ void expect_error(OneStep& step, const std::string& text, const OneStep::AtTurn&
   }
 }
 
-TEST(Faults, AFullOuterTierIsAnErrorThatSaysWhatIsThere) {
+TEST(Faults, AFullOffloadTierIsAnErrorThatSaysWhatIsThere) {
   OneStep step({.host = Bytes(4096), .disk = Bytes(0)});
-  expect_error(step, "the outer tier is full: asked for");
+  expect_error(step, "the offload tier is full: asked for");
 }
 
 TEST(Faults, AFileThatIsCutIsAnErrorAndNotAWrongNumber) {

@@ -158,7 +158,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
                .make_optimizer_copies =
                    [](Bytes room) {
                      return std::make_unique<Copies>(
-                         tier::OuterStoreOptions{.host = room, .disk = Bytes(0)});
+                         tier::OffloadStoreOptions{.host = room, .disk = Bytes(0)});
                    },
                .make_weight_copies = copies_to_memory,
                .checkpoints = checkpoints,
@@ -174,7 +174,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
 
   static std::unique_ptr<tier::ValueCopies> copies_to_memory() {
     return std::make_unique<Copies>(
-        tier::OuterStoreOptions{.host = Bytes(64 << 20), .disk = Bytes(0), .checksums = true});
+        tier::OffloadStoreOptions{.host = Bytes(64 << 20), .disk = Bytes(0), .checksums = true});
   }
 
   config::JobSpec job_ = small_job(GetParam().model);

@@ -58,7 +58,7 @@ TEST(RecordedStep, HasTheCopiesOfStateThatIsAway) {
     // Parts begin at aligned places.
     EXPECT_GE(rank.state_moved, run.ranks[0].optimizer_away);
     EXPECT_LT(rank.state_moved / run.ranks[0].optimizer_away, 1.2);
-    EXPECT_EQ(rank.outer.all(), run.ranks[0].optimizer_away);
+    EXPECT_EQ(rank.offloaded.all(), run.ranks[0].optimizer_away);
     EXPECT_EQ(rank.moved, Bytes(0));
     EXPECT_EQ(rank.weights_moved, Bytes(0));
     EXPECT_GT(rank.copies_out, Seconds(0));
@@ -86,7 +86,7 @@ TEST(RecordedStep, HasStreamedWeightsThatCame) {
   const simulate::RankResult& rank = run.recorded_step.ranks[0];
   EXPECT_EQ(rank.state_moved, Bytes(0));
   EXPECT_GT(rank.weights_moved, run.ranks[0].weights_away);
-  EXPECT_EQ(rank.outer.all(), run.ranks[0].weights_away);
+  EXPECT_EQ(rank.offloaded.all(), run.ranks[0].weights_away);
   EXPECT_GT(rank.copies_out, Seconds(0));
 }
 

@@ -1,4 +1,4 @@
-// Replicas that divide the optimiser's state: every number is updated once, and no bit depends on
+// Replicas that divide the optimizer's state: every number is updated once, and no bit depends on
 // who did.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/shards.h"

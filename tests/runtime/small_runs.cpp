@@ -37,8 +37,8 @@ Outcome run_small(config::JobSpec job, const Split& split,
   const DataSource data = random_data(model, job, std::min(2, job.train.validation_batches));
   const int ranks = split.replicas * plan::ranks_of(plan);
   const auto store = [&](Bytes room) {
-    return tier::OuterStoreOptions{.host = split.to_file ? Bytes(0) : room,
-                                   .disk = split.to_file ? room : Bytes(0)};
+    return tier::OffloadStoreOptions{.host = split.to_file ? Bytes(0) : room,
+                                     .disk = split.to_file ? room : Bytes(0)};
   };
   Outcome outcome;
   std::mutex mutex;

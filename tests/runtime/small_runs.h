@@ -103,13 +103,13 @@ struct Split {
   program::Turns turns = {};
   bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
   std::vector<int> in_flight = {};  ///< of the stages; empty: as 1F1B has it
-  /// Of every stage's optimiser state, what is in the outer tier, or in a file, in such parts.
+  /// Of every stage's optimizer state, what is in the offload tier, or in a file, in such parts.
   Bytes away = {}, part = Bytes(4096);
   bool to_file = false;
   bool streams = false;  ///< weights that no other layer has, there as well
   int at_once = 2;       ///< of so many layers weights are here
   int group = 1;         ///< so many micro-batches pass the layers together
-  bool shards = false;   ///< replicas divide the optimiser's state
+  bool shards = false;   ///< replicas divide the optimizer's state
   /// Of layers whose weights are streamed; their state in so many parts at a time.
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
   int parts_at_once = 3;

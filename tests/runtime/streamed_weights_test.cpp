@@ -121,18 +121,18 @@ TEST(StreamedWeights, AreTrainedByAnyOptimizer) {
 }
 
 /// What each streamed layer of a stage has.
-std::vector<chain::OuterWeights> sizes_in(Stage& stage) {
-  std::map<int, chain::OuterWeights> of_layer;
+std::vector<chain::OffloadWeights> sizes_in(Stage& stage) {
+  std::map<int, chain::OffloadWeights> of_layer;
   for (const StageParameter& parameter : stage.parameters()) {
     if (!parameter.is_streamed) continue;
-    chain::OuterWeights& size = of_layer[parameter.layer];
+    chain::OffloadWeights& size = of_layer[parameter.layer];
     size.weights += Bytes(static_cast<std::int64_t>(parameter.weight.nbytes()));
     size.is_trained = parameter.is_trained;
     if (parameter.is_trained)
       size.gradients = Bytes(
           static_cast<std::int64_t>(stage.streamed_gradients(parameter.layer)->flat().nbytes()));
   }
-  std::vector<chain::OuterWeights> sizes;
+  std::vector<chain::OffloadWeights> sizes;
   for (const auto& [layer, size] : of_layer) sizes.push_back(size);
   return sizes;
 }
@@ -140,11 +140,11 @@ std::vector<chain::OuterWeights> sizes_in(Stage& stage) {
 TEST_P(SplitStreams, AreOnTheDeviceTwoLayersAtATime) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), precision);
-    std::vector<chain::OuterWeights> sizes;
+    std::vector<chain::OffloadWeights> sizes;
     const auto look = [&](int /*rank*/, Trainer& trainer) { sizes = sizes_in(trainer.stage()); };
     const Outcome held = run_small(job, {}), streamed = run_small(job, {.streams = true}, look);
     Bytes all;
-    for (const chain::OuterWeights& size : sizes) all += size.all();
+    for (const chain::OffloadWeights& size : sizes) all += size.all();
     const Bytes saved = all - chain::weights_window(sizes, 2);
     EXPECT_GT(saved, Bytes(0));
     EXPECT_EQ(streamed.ranks[0].weights_away, all);
@@ -209,7 +209,7 @@ TEST(StreamedWeights, BeginWithThoseOfAFileLikeAnyOther) {
 }
 
 TEST(StreamedWeights, ThatAreNotHeldAreRefused) {
-  StreamedWeights weights({.numbers = {2, 3}}, std::make_unique<Copies>(tier::OuterStoreOptions{
+  StreamedWeights weights({.numbers = {2, 3}}, std::make_unique<Copies>(tier::OffloadStoreOptions{
                                                    .host = Bytes(4096), .disk = {}}));
   const at::Tensor two = at::full({64}, 2.0F), three = at::full({64}, 3.0F),
                    gradients = at::full({64}, 5.0F);

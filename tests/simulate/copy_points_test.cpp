@@ -136,9 +136,9 @@ TEST(CopyPoints, KeepTheBudgetWhereverTheSimulatorDoes) {
   EXPECT_GT(looked_at, 1000);
 }
 
-TEST(CopyPoints, CountTheOuterTierUntilACopyInWasAwaited) {
+TEST(CopyPoints, CountTheOffloadTierUntilACopyInWasAwaited) {
   // Tapes 1..4 of 40 B are out together at the turn.
-  EXPECT_EQ(case_of(6, 40, Bytes(0), 1e12).points().outer_peak, Bytes(160));
+  EXPECT_EQ(case_of(6, 40, Bytes(0), 1e12).points().offload_peak, Bytes(160));
 }
 
 TEST(CopyPoints, AreEmptyWithoutCopies) {

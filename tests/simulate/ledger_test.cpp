@@ -147,10 +147,10 @@ TEST_F(LedgerOfPowers, CopiesMoveBytesBetweenTiers) {
   given({"0:load_input 0", "0:forward_tape 1", "0:forward_keep 2"});
   EXPECT_EQ(effect("0:offload 2"), both(20'101, 20'001));
   EXPECT_EQ(effect("0:offload_tape 1"), both(20'001, 1));
-  EXPECT_EQ(ledger_.outer(), Bytes(20'100));
+  EXPECT_EQ(ledger_.offloaded(), Bytes(20'100));
   EXPECT_EQ(effect("0:prefetch_tape 1"), both(20'001, 20'001));
   EXPECT_EQ(effect("0:prefetch 2"), both(20'101, 20'101));
-  EXPECT_EQ(ledger_.outer(), Bytes(0));
+  EXPECT_EQ(ledger_.offloaded(), Bytes(0));
 }
 
 TEST_F(LedgerOfPowers, NothingIsUsedWhileAway) {

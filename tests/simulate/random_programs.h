@@ -1,5 +1,5 @@
 // Seeded random chains and random legal programs: tapes kept or not, inputs kept, dropped and made
-// again, values moved to the outer tier and back.
+// again, values moved to the offload tier and back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

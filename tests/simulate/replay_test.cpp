@@ -273,9 +273,10 @@ TEST(ReplayCopies, CopyInWaitsForTheEndOfAnActionToo) {
 TEST(ReplayCopies, NeedTheirLanes) {
   const auto program = stage(1, 3, kCopyForward, kCopyBackward);
   EXPECT_EQ(fault_of(tens(), program),
-            "action 1 of the forward part, offload 0: there is no copy lane to the outer tier");
-  EXPECT_EQ(fault_of(tens(), program, {BytesPerSecond(1), BytesPerSecond(0), {}}),
-            "action 1 of the backward part, prefetch 1: there is no copy lane from the outer tier");
+            "action 1 of the forward part, offload 0: there is no copy lane to the offload tier");
+  EXPECT_EQ(
+      fault_of(tens(), program, {BytesPerSecond(1), BytesPerSecond(0), {}}),
+      "action 1 of the backward part, prefetch 1: there is no copy lane from the offload tier");
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(SimulateCopies, HaveLanesOfTheirOwn) {
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 2);
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), 1);
   EXPECT_EQ(result.ranks[0].moved, Bytes(40));
-  EXPECT_EQ(result.ranks[0].outer.all(), Bytes(40));
+  EXPECT_EQ(result.ranks[0].offloaded.all(), Bytes(40));
   EXPECT_EQ(result.ranks[0].peak.size, Bytes(60));
   EXPECT_EQ(result.ranks[0].wait_for_copies, Seconds(0));
 }

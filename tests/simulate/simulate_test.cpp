@@ -38,7 +38,7 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   EXPECT_DOUBLE_EQ(moved.ranks[0].wait_for_copies.count(), 10 - 2.4);
   EXPECT_DOUBLE_EQ(moved.ranks[0].copies_in.count(), 10);
   EXPECT_DOUBLE_EQ(moved.ranks[0].copies_out.count(), 4);
-  EXPECT_EQ(moved.ranks[0].outer.all(), Bytes(40));
+  EXPECT_EQ(moved.ranks[0].offloaded.all(), Bytes(40));
   EXPECT_EQ(moved.ranks[0].state_moved, Bytes(40));
   EXPECT_EQ(moved.ranks[0].moved, Bytes(0));
   expect_all_time_is_told(moved);
@@ -48,7 +48,8 @@ TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   platform.ranks[0].in = BytesPerSecond(0);
   const Simulation stuck = simulate(program, setting);
   ASSERT_TRUE(stuck.fault);
-  EXPECT_EQ(stuck.fault->reason, "rank 0 has optimizer state in the outer tier, but no copy lanes");
+  EXPECT_EQ(stuck.fault->reason,
+            "rank 0 has optimizer state in the offload tier, but no copy lanes");
 }
 
 // Three parts of a line each are on the device while the first one is updated.
@@ -67,7 +68,7 @@ TEST(Simulate, AStepHasRoomForTheLeastPartsOfStateThatIsAway) {
   const Simulation moved = simulate(program, setting, Detail::kTimeline);
   EXPECT_EQ(moved.ranks[0].peak.size, Bytes(5000 + 3 * 768 + 1024));
   EXPECT_EQ(to_text(moved.ranks[0].peak.action.value()), "0:step 0");
-  EXPECT_EQ(moved.ranks[0].outer.state, Bytes(40'000 + 768)) << "a cut is at a line";
+  EXPECT_EQ(moved.ranks[0].offloaded.state, Bytes(40'000 + 768)) << "a cut is at a line";
   const CopyPoints points = copy_points(program, setting, moved, 0);
   EXPECT_EQ(points.peak, moved.ranks[0].peak.size);
 

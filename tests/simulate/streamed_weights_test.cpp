@@ -20,7 +20,7 @@ Simulation streamed(double rate, int micro_batches, int at_once = 2) {
                                           .order = program::one_f_one_b({1, micro_batches}),
                                           .rank_of_stage = {}});
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {Bytes(10) * at_once}};
-  const chain::OuterWeights ten{.weights = Bytes(10), .gradients = {}};
+  const chain::OffloadWeights ten{.weights = Bytes(10), .gradients = {}};
   setting.weights_at_once = at_once;
   setting.streamed = {{}, ten, ten, ten, ten};
   EXPECT_FALSE(validate(program, setting));
@@ -42,7 +42,7 @@ TEST(SimulateStreams, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
   EXPECT_DOUBLE_EQ(slow.ranks[0].copies_in.count(), 4 * 5);
   EXPECT_EQ(slow.ranks[0].weights_moved, Bytes(4 * 10));
   EXPECT_DOUBLE_EQ(slow.ranks[0].copies_out.count(), 0);
-  EXPECT_EQ(slow.ranks[0].outer.all(), Bytes(40));
+  EXPECT_EQ(slow.ranks[0].offloaded.all(), Bytes(40));
   // A copy of a second is as long as a forward: the pipeline of copies and layers never waits.
   EXPECT_DOUBLE_EQ(streamed(10, 1).step.count(), 12);
   EXPECT_DOUBLE_EQ(streamed(10, 3).step.count(), 36);
@@ -80,7 +80,7 @@ struct TrainedStreams {
     }
     platform.ranks[0].host = Bytes(120);
     platform.ranks[0].in = platform.ranks[0].out = BytesPerSecond(10);
-    const chain::OuterWeights both{
+    const chain::OffloadWeights both{
         .weights = Bytes(10), .gradients = Bytes(10), .is_trained = true};
     setting.streamed = {{}, both, both, both, both};
     setting.optimizer_away = {away};
@@ -119,7 +119,7 @@ TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_in.count(), 3 + 1 + 2 + 2 + 1 + 1);
   EXPECT_EQ(result.ranks[0].weights_moved, Bytes(100));
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 2 + 4);
-  EXPECT_EQ(result.ranks[0].outer.all(), Bytes(80));
+  EXPECT_EQ(result.ranks[0].offloaded.all(), Bytes(80));
   // While B3 runs: 20 bytes each of layers 3 and 2, 10 of gradients of layer 4 that leave, three
   // tapes, the gradient of x[3] and that of x[2].
   EXPECT_EQ(result.ranks[0].peak.size, Bytes(20 + 20 + 10 + 3 + 1 + 1));
@@ -164,7 +164,7 @@ TEST(SimulateStreams, TrainedStreamsNeedAWayBack) {
   TrainedStreams streams(1);
   streams.platform.ranks[0].out = BytesPerSecond(0);
   EXPECT_EQ(simulate(streams.program(), streams.setting).fault->reason,
-            "rank 0 has trained weights in the outer tier, but no copy lane back to there");
+            "rank 0 has trained weights in the offload tier, but no copy lane back to there");
 }
 
 TEST(SimulateStreams, StreamedWeightsNeedALaneAndRoom) {
@@ -174,11 +174,11 @@ TEST(SimulateStreams, StreamedWeightsNeedALaneAndRoom) {
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
   setting.streamed = {{}, {.weights = Bytes(10), .gradients = {}}};
   EXPECT_EQ(simulate(program, setting).fault->reason,
-            "rank 0 has weights in the outer tier, but no copy lane from there");
+            "rank 0 has weights in the offload tier, but no copy lane from there");
   platform.ranks[0].in = BytesPerSecond(1);
   EXPECT_FALSE(simulate(program, setting).fault);
   platform.ranks[0].host = Bytes(9);
-  EXPECT_EQ(validate(program, setting)->reason, "needs 10 bytes in the outer tier, which has 9");
+  EXPECT_EQ(validate(program, setting)->reason, "needs 10 bytes in the offload tier, which has 9");
   setting.streamed.pop_back();
   EXPECT_EQ(simulate(program, setting).fault->reason,
             "streamed weights of 1 layers, must be of 2, layer 0 among them");

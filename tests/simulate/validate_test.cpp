@@ -16,7 +16,7 @@ using program::Program;
 using simulate::verdict;
 using testing::HasSubstr;
 
-TEST(Validate, CountsOptimizerStateInTheOuterTier) {
+TEST(Validate, CountsOptimizerStateInTheOffloadTier) {
   const chain::Chain chain = even_chain(1);
   chain::Platform platform = open_platform(1);
   program::Lowering lowering;
@@ -29,7 +29,7 @@ TEST(Validate, CountsOptimizerStateInTheOuterTier) {
   platform.ranks[0].host -= Bytes(1);
   const auto fault = validate(program, setting);
   ASSERT_TRUE(fault);
-  EXPECT_THAT(fault->reason, testing::HasSubstr("in the outer tier, which has 1073741823"));
+  EXPECT_THAT(fault->reason, testing::HasSubstr("in the offload tier, which has 1073741823"));
   setting.optimizer_away = {};
   EXPECT_FALSE(validate(program, setting));
 }
@@ -256,7 +256,7 @@ TEST(Validate, CountsStaticBytesAndChannelBuffers) {
             "(1.13 KiB)");
 }
 
-TEST(Validate, BoundsTheOuterTier) {
+TEST(Validate, BoundsTheOffloadTier) {
   const chain::Chain chain = even_chain(1);
   chain::Platform platform = open_platform(1);
   const Program program = program::lower(
@@ -266,14 +266,15 @@ TEST(Validate, BoundsTheOuterTier) {
   platform.ranks[0].disk = Bytes(40);
   EXPECT_EQ(verdict(program, chain, platform), "proven");
   platform.ranks[0].disk = Bytes(39);
-  EXPECT_EQ(verdict(program, chain, platform),
-            "rank 0, action 4 (0:offload_tape 1): needs 100 bytes in the outer tier, which has 99");
+  EXPECT_EQ(
+      verdict(program, chain, platform),
+      "rank 0, action 4 (0:offload_tape 1): needs 100 bytes in the offload tier, which has 99");
   platform.ranks[0].out = BytesPerSecond(0);
   EXPECT_THAT(verdict(program, chain, platform), HasSubstr("there is no copy lane"));
 }
 
 // What comes back has a copy in either place until it was read.
-TEST(Validate, CountsTheOuterTierUntilWhatComesBackIsRead) {
+TEST(Validate, CountsTheOffloadTierUntilWhatComesBackIsRead) {
   const Program program = program::lower(
       {{stage(1, 3, "forward_tape 1, forward_tape 2, offload_tape 1, forward_tape 3",
               "prefetch_tape 1, offload_tape 2, prefetch_tape 2, backward 3, backward 2, "
@@ -284,7 +285,7 @@ TEST(Validate, CountsTheOuterTierUntilWhatComesBackIsRead) {
   EXPECT_EQ(verdict(program, even_chain(3), platform), "proven");
   platform.ranks[0].host = Bytes(199);
   EXPECT_THAT(verdict(program, even_chain(3), platform),
-              HasSubstr("offload_tape 2): needs 200 bytes in the outer tier, which has 199"));
+              HasSubstr("offload_tape 2): needs 200 bytes in the offload tier, which has 199"));
 }
 
 TEST(Validate, RefusesSizesThatItCannotCountWith) {

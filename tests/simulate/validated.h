@@ -11,7 +11,7 @@
 
 namespace trireme::simulate {
 
-/// Ranks without budgets, with copy lanes and a large outer tier, free links.
+/// Ranks without budgets, with copy lanes and a large offload tier, free links.
 inline chain::Platform open_platform(int ranks) {
   chain::Platform platform;
   platform.ranks.assign(static_cast<std::size_t>(ranks), {Bytes(0), Bytes(1 << 30), Bytes(0),

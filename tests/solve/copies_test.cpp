@@ -117,7 +117,7 @@ chain::Chain adversarial(std::mt19937& random, int number) {
   return random_chain(random, shape);
 }
 
-TEST(Copies, KeepBudgetAndOuterTierOnAdversarialChains) {
+TEST(Copies, KeepBudgetAndOffloadTierOnAdversarialChains) {
   constexpr int kChains = trials(2000);
   std::mt19937 random(52);
   int solved = 0;

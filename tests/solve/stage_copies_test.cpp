@@ -327,7 +327,7 @@ TEST(StageCopies, RunWhereNothingElseFits) {
   EXPECT_GT(found, 10);
 }
 
-TEST(StageCopies, KeepTheOuterTierSmallEnough) {
+TEST(StageCopies, KeepTheOffloadTierSmallEnough) {
   std::mt19937 random(71);
   int copied = 0;
   for (int k = 0; k < 60; ++k) {
@@ -340,7 +340,7 @@ TEST(StageCopies, KeepTheOuterTierSmallEnough) {
     const StageSolution& solution = std::get<StageSolution>(result);
     if (solution.moved == Bytes(0)) continue;
     ++copied;
-    EXPECT_LE(in_a_pipeline(chain, problem, solution.program, 20).outer.all(),
+    EXPECT_LE(in_a_pipeline(chain, problem, solution.program, 20).offloaded.all(),
               problem.link->capacity);
   }
   EXPECT_GT(copied, 5);

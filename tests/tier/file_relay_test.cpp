@@ -59,12 +59,12 @@ std::vector<std::byte> random_bytes(std::size_t size) {
 }
 
 /// Parts of those sizes, from the beginning of `device` on, each where the store has room.
-std::vector<FilePart> parts_of(std::vector<std::byte>& device, OuterStore& store,
+std::vector<FilePart> parts_of(std::vector<std::byte>& device, OffloadStore& store,
                                const std::vector<std::int64_t>& sizes) {
   std::vector<FilePart> parts;
   std::byte* from = device.data();
   for (const std::int64_t size : sizes) {
-    const OuterStore::Place place = store.reserve(Bytes(size));
+    const OffloadStore::Place place = store.reserve(Bytes(size));
     EXPECT_TRUE(store.is_in_file(place.pieces.at(0)));
     parts.push_back({.offset = place.pieces.at(0).offset, .size = size, .device = from});
     from += size;
@@ -79,7 +79,7 @@ TEST(FileRelay, BringsBackWhatItTookAwayWhateverTheSizes) {
   for (const std::vector<std::int64_t>& sizes : cases) {
     std::size_t size = 0;
     for (const std::int64_t one : sizes) size += static_cast<std::size_t>(one);
-    OuterStore store({.host = Bytes(0), .disk = Bytes(1 << 16), .checksums = true});
+    OffloadStore store({.host = Bytes(0), .disk = Bytes(1 << 16), .checksums = true});
     LateEngine engine(64);
     const std::vector<std::byte> expected = random_bytes(size);
     std::vector<std::byte> device = expected;
@@ -96,7 +96,7 @@ TEST(FileRelay, BringsBackWhatItTookAwayWhateverTheSizes) {
 }
 
 TEST(FileRelay, OfNoPartsDoesNothing) {
-  OuterStore store({.host = Bytes(0), .disk = Bytes(4096)});
+  OffloadStore store({.host = Bytes(0), .disk = Bytes(4096)});
   LateEngine engine(64);
   const std::vector<std::byte> expected = random_bytes(200);
   std::vector<std::byte> device = expected;
@@ -114,7 +114,7 @@ TEST(FileRelay, OfNoPartsDoesNothing) {
 }
 
 TEST(FileRelay, NoticesThatTheFileWasCut) {
-  OuterStore store({.host = Bytes(0), .disk = Bytes(8192)});
+  OffloadStore store({.host = Bytes(0), .disk = Bytes(8192)});
   LateEngine engine(256);
   std::vector<std::byte> device = random_bytes(8192);
   const std::vector<FilePart> parts = parts_of(device, store, {8192});

@@ -38,8 +38,8 @@ struct SplitBackward {
   bool operator==(const SplitBackward&) const = default;
 };
 
-/// Of a layer's weights, what may lie in the outer tier but while the layer is used.
-struct OuterWeights {
+/// Of a layer's weights, what may lie in the offload tier but while the layer is used.
+struct OffloadWeights {
   Bytes weights;
   Bytes gradients;          ///< what goes with them
   bool is_trained = false;  ///< an update changes them
@@ -47,7 +47,7 @@ struct OuterWeights {
   Bytes all() const { return weights + gradients; }
   /// The most of it that is copied out at a time; nothing where nothing changes.
   Bytes leaving() const { return is_trained ? std::max(weights, gradients) : Bytes(0); }
-  bool operator==(const OuterWeights&) const = default;
+  bool operator==(const OffloadWeights&) const = default;
 };
 
 /// Cost of one layer at the job's micro-batch size and precision, on its device.
@@ -62,7 +62,7 @@ struct LayerCost {
   Bytes backward_transient;  ///< peak of a backward above what was held before it, the new input
                              ///< gradient inside
   Bytes parameters, gradients, optimizer;  ///< static while the stage lives
-  Seconds update{0};  ///< the optimiser's update of its parameters, once a step
+  Seconds update{0};  ///< the optimizer's update of its parameters, once a step
   /// Never more than a whole taped forward (see `capped`). Nothing: its tape is made again by a
   /// whole forward.
   std::optional<Retape> retape = std::nullopt;
@@ -74,7 +74,7 @@ struct LayerCost {
   /// and their gradients.
   Bytes trained = {}, trained_gradients = {};
 
-  OuterWeights may_leave() const {
+  OffloadWeights may_leave() const {
     if (frozen > Bytes(0)) return {.weights = frozen, .gradients = {}, .is_trained = false};
     return {.weights = trained, .gradients = trained_gradients, .is_trained = trained > Bytes(0)};
   }
@@ -102,7 +102,7 @@ struct Chain {
   std::string name;
   Bytes input;  ///< x[0]
   std::vector<LayerCost> layers;
-  /// Of the optimiser's state, some of which is away, what is cut off is a multiple of it, or ends
+  /// Of the optimizer's state, some of which is away, what is cut off is a multiple of it, or ends
   /// where a parameter does; 0: any number of bytes.
   Bytes state_line = {};
 
@@ -115,7 +115,7 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
-/// The chain as one of so many replicas has it that divide the optimiser's state: of each layer's
+/// The chain as one of so many replicas has it that divide the optimizer's state: of each layer's
 /// state and update no more than its share. Shares begin at whole cache lines, so that one may be
 /// kShardSlack bytes more than a part of as many equal ones.
 Chain sharded(Chain chain, int shards);
@@ -124,10 +124,10 @@ inline constexpr Bytes kShardSlack{2048};
 /// Of a layer's weights, what is trained; as many bytes as it has gradients where those say less.
 Bytes trained_weights(const LayerCost& layer);
 
-/// Bytes of the optimiser's state of layers first..last.
+/// Bytes of the optimizer's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
-/// What `away` bytes of a rank's state take in the outer tier: a cut adds less than a line of the
+/// What `away` bytes of a rank's state take in the offload tier: a cut adds less than a line of the
 /// chain. `state` is all of the rank's, tied weights with each of their uses.
 Bytes state_room(const Chain& chain, Bytes state, Bytes away);
 
@@ -142,9 +142,9 @@ inline constexpr int kLeastParts = 3;
 /// What a rank holds of its layers' weights where these come and go, and those of `at_once` layers
 /// are there at a time: as much as any so many of them take with their gradients, and what leaves.
 /// Layers without bytes do not count.
-Bytes weights_window(std::vector<OuterWeights> layers, int at_once);
+Bytes weights_window(std::vector<OffloadWeights> layers, int at_once);
 
-/// How the optimiser's state comes to the device: in parts, `at_once` of them at a time.
+/// How the optimizer's state comes to the device: in parts, `at_once` of them at a time.
 struct StateParts {
   Bytes size;
   int at_once = kLeastParts;

@@ -13,14 +13,14 @@ namespace trireme::chain {
 
 struct RankSpec {
   Bytes memory;           ///< device budget
-  Bytes host;             ///< outer tier: host memory
-  Bytes disk;             ///< outer tier: disk
-  BytesPerSecond out{0};  ///< device to outer tier; 0: no offload
-  BytesPerSecond in{0};   ///< outer tier to device
+  Bytes host;             ///< offload tier: host memory
+  Bytes disk;             ///< offload tier: disk
+  BytesPerSecond out{0};  ///< device to offload tier; 0: no offload
+  BytesPerSecond in{0};   ///< offload tier to device
   double speed = 1.0;     ///< relative: a layer takes forward / speed
 
-  /// All of the outer tier.
-  Bytes outer() const { return host + disk; }
+  /// All of the offload tier.
+  Bytes offload_capacity() const { return host + disk; }
   /// Whether values can go there and come back.
   bool can_copy() const { return out > BytesPerSecond(0) && in > BytesPerSecond(0); }
 
@@ -80,7 +80,7 @@ Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or
 /// one flat default; `replicas: {...}` is the link between replicas. Only `memory_bytes` must be
 /// there; units are read ("24GiB", "12GB/s", "5us"). Throws InputError with file, line, rank and
-/// field; also for an outer tier over 4 EiB.
+/// field; also for an offload tier over 4 EiB.
 Platform load_platform(const std::filesystem::path& file);
 Platform read_platform(const io::Node& document);
 std::string to_yaml(const Platform& platform);

@@ -218,8 +218,8 @@ struct PipelineSpec {
   std::optional<int> stages;        ///< auto: ranks / replicas (1 without mpirun)
   std::optional<int> replicas = 1;  ///< auto: with the stages, what makes a step fastest
   std::string schedule = "1f1b";    ///< 1f1b | gpipe
-  /// So many micro-batches pass the layers together, for which weights in the outer tier come once.
-  /// auto: what makes a step fastest.
+  /// So many micro-batches pass the layers together, for which weights in the offload tier come
+  /// once. auto: what makes a step fastest.
   std::optional<int> group;
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
   /// auto | never: backwards in two parts (program::with_split_backward). auto: of several stages,
@@ -247,13 +247,13 @@ struct MemorySpec {
   std::string disk_path;
   /// auto | full | lean: without values that are cheap to make again. auto: what is faster.
   std::string tapes = "auto";
-  /// auto | device | outer: where the optimiser's state is between updates. auto: on the device as
-  /// far as that makes a step faster.
+  /// auto | device | offload: where the optimizer's state is between updates. auto: on the device
+  /// as far as that makes a step faster.
   std::string optimizer = "auto";
-  /// Replicas divide the optimiser's state, and its updates, among themselves.
+  /// Replicas divide the optimizer's state, and its updates, among themselves.
   bool shard_optimizer = true;
-  /// auto | device | outer: where weights that may leave (chain::LayerCost::may_leave), with their
-  /// gradients, are but while their layer is used. Likewise.
+  /// auto | device | offload: where weights that may leave (chain::LayerCost::may_leave), with
+  /// their gradients, are but while their layer is used. Likewise.
   std::string weights = "auto";
   /// auto | at_end | in_forward | in_backward: when layers are updated of which trained weights
   /// have left the device (program::UpdatePlace). auto: what is faster.

@@ -7,7 +7,7 @@
 #include "trireme/core/units.h"
 #include "trireme/device/place.h"
 #include "trireme/tier/device_memory.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 #include "trireme/tier/value_copies.h"
 
 #include <cstddef>
@@ -41,7 +41,8 @@ class CudaPart : public Place {
   /// The caching allocator's figures and limit. One at a time.
   virtual std::unique_ptr<tier::DeviceMemory> open_memory(std::string name) = 0;
   /// Copies to a store, taken now, whose memory is pinned. Throws Error if it is not to be had.
-  virtual std::unique_ptr<tier::ValueCopies> make_copies(const tier::OuterStoreOptions& store) = 0;
+  virtual std::unique_ptr<tier::ValueCopies> make_copies(
+      const tier::OffloadStoreOptions& store) = 0;
 
   /// Device memory as messages over `control`, through pinned host memory; all else goes over
   /// `control` as it is. `control` must outlive the channel and is closed by its owner, after the

@@ -12,7 +12,7 @@ namespace trireme::model {
 class Layer;
 
 /// How forwards compute. Gradients that add up over micro-batches, moments and the values that an
-/// optimiser changes are float32 in all of them.
+/// optimizer changes are float32 in all of them.
 enum class Precision {
   kFloat32,
   kBfloat16,         ///< under autocast: parameters and residuals in float32
@@ -23,7 +23,7 @@ enum class Precision {
 Precision precision_of(const std::string& name);
 
 /// Gives a layer's parameters the type that it computes with: bfloat16 for kBfloat16Weights, but
-/// where Parameter::stays_float32. Returns, one per parameter, the float32 master that an optimiser
+/// where Parameter::stays_float32. Returns, one per parameter, the float32 master that an optimizer
 /// changes (Micikevicius et al. 2018, section 3.1): the parameter itself where it is float32 or
 /// frozen.
 std::vector<at::Tensor> lower_weights(Layer& layer, Precision precision);

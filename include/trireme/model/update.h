@@ -1,4 +1,4 @@
-// The optimiser's kernels. Whoever trains or measures uses these, so that what was measured is what
+// The optimizer's kernels. Whoever trains or measures uses these, so that what was measured is what
 // happens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,15 +17,15 @@ namespace trireme::model {
 /// so that bits are the same.
 inline constexpr std::int64_t kUpdatedTogether = 64;
 
-/// A parameter, or a slice of one, with what an optimiser holds for it: as many numbers in each.
+/// A parameter, or a slice of one, with what an optimizer holds for it: as many numbers in each.
 struct Updated {
   at::Tensor master;         ///< float32; the weight itself where that is float32
   at::Tensor weight;         ///< what layers compute with
   at::Tensor gradient;       ///< float32
-  at::Tensor first, second;  ///< moments; undefined where the optimiser has none
+  at::Tensor first, second;  ///< moments; undefined where the optimizer has none
 };
 
-/// Which moments the optimiser has for every number.
+/// Which moments the optimizer has for every number.
 bool has_first_moments(const config::OptimizerSpec& spec);
 bool has_second_moments(const config::OptimizerSpec& spec);
 

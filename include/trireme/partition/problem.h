@@ -56,12 +56,12 @@ struct Freedom {
   /// With 1f1b, micro-batches in flight by stage, none more than the one before it; empty: as the
   /// schedule has, where `auto` and `joint` also try others.
   std::vector<int> in_flight;
-  /// Of the optimiser's state, a rank has in its outer tier between updates what it can copy one
+  /// Of the optimizer's state, a rank has in its offload tier between updates what it can copy one
   /// way in this time, as far as there is room: nothing with 0, all of it with kAnyTime. Nothing
   /// given: open.
   std::optional<Seconds> optimizer_copies = Seconds(0);
-  /// Layers, ascending, whose weights (chain::LayerCost::may_leave) are in the outer tier of their
-  /// rank, as far as there is room, and come for every use. Nothing given: open.
+  /// Layers, ascending, whose weights (chain::LayerCost::may_leave) are in the offload tier of
+  /// their rank, as far as there is room, and come for every use. Nothing given: open.
   std::optional<std::vector<int>> streamed = std::vector<int>{};
   /// Of these layers, the weights of so many are on a rank's device at a time; nothing given: two
   /// or three, what makes a step faster.
@@ -107,11 +107,11 @@ using Planner = std::function<Answer(const Question&)>;
 /// for both.
 Question with_more_as_budget(Question question);
 
-/// Replicas divide the optimiser's state among themselves: the problem's chain, and what ranks
+/// Replicas divide the optimizer's state among themselves: the problem's chain, and what ranks
 /// share, become what each has of it.
 void shard_optimizer(Problem& problem);
 
-/// Whether the rank has an outer tier, and copies from there: frozen weights can come and go;
+/// Whether the rank has an offload tier, and copies from there: frozen weights can come and go;
 /// trained ones where there are copies to there, too.
 bool can_stream(const chain::RankSpec& rank);
 /// The same with copies both ways: the optimizer's state can.
@@ -119,11 +119,11 @@ bool can_move_state(const chain::RankSpec& rank);
 
 /// All layers that have weights that may leave.
 std::vector<int> all_to_stream(const chain::Chain& chain);
-/// Freedom::streamed for "device" (none), "outer" (all) and "auto".
+/// Freedom::streamed for "device" (none), "offload" (all) and "auto".
 std::optional<std::vector<int>> streamed_layers_of(const std::string& place,
                                                    const chain::Chain& chain);
 
-/// Freedom::optimizer_copies for "device" (none), "outer" (all) and "auto".
+/// Freedom::optimizer_copies for "device" (none), "offload" (all) and "auto".
 std::optional<Seconds> optimizer_copies_of(const std::string& place);
 
 /// Freedom::updates for a name of program::UpdatePlace, nothing for "auto".

@@ -35,7 +35,7 @@ struct ShapeQuestion {
   /// What every shape is asked beside what makes it one: the platform is that of all ranks, `cut`
   /// is for fixed `stages`, `group` is no more than a shape has micro-batches.
   Question common = {};
-  bool shard_optimizer = true;     ///< replicas divide the optimiser's state
+  bool shard_optimizer = true;     ///< replicas divide the optimizer's state
   std::string weights = "device";  ///< where those are that may leave: see streamed_layers_of()
 };
 
@@ -95,7 +95,7 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
 
 /// Seconds in which `replicas` add up the gradients of all ranks of a plan, each rank with its
 /// like: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a
-/// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies. With shards of the optimiser's
+/// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies. With shards of the optimizer's
 /// state updated weights take the second half of the way in place of gradients.
 Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
                     const plan::Plan& plan);

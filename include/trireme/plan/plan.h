@@ -65,9 +65,9 @@ struct StagePlan {
   program::StageProgram program;
   StagePrediction predicted;
   program::Mix mix = {};  ///< predicted: means over its cycle
-  /// Of the optimiser's state, what is in the outer tier but for the update; not in static_bytes.
+  /// Of the optimizer's state, what is in the offload tier but for the update; not in static_bytes.
   Bytes optimizer_away = {};
-  /// Layers whose weights are in the outer tier and come for every use (chain::OuterWeights),
+  /// Layers whose weights are in the offload tier and come for every use (chain::OffloadWeights),
   /// ascending; of these static_bytes has what is there at a time.
   std::vector<int> streamed = {};
   /// So many backward passes behind their own come the gradients of weights that may wait
@@ -104,7 +104,7 @@ struct Plan {
   /// passes: chain::state_parts(), among the static bytes.
   Bytes update_window = {};
   int replicas = 1;  ///< of the pipeline, with which it was predicted
-  /// Of the optimiser's state and update each replica has one of so many shards; the plan's chain
+  /// Of the optimizer's state and update each replica has one of so many shards; the plan's chain
   /// is chain::sharded(). 1: every replica has all.
   int optimizer_shards = 1;
   Seconds step{0};
@@ -131,7 +131,7 @@ std::vector<std::vector<int>> updated_layers(const Plan& plan);
 /// rank.
 std::vector<Bytes> update_windows(const Plan& plan);
 
-/// Of the optimiser's state, what is in the outer tier; by rank.
+/// Of the optimizer's state, what is in the offload tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);
 
 /// stage.weights_behind of each rank's stages; and whether there is any.
@@ -141,8 +141,8 @@ bool has_split_backward(const Plan& plan);
 /// Layers whose weights come for every use; by rank.
 std::vector<std::vector<int>> streamed_layers(const Plan& plan);
 /// What comes and goes, by layer 0..length; empty where no stage streams any.
-std::vector<chain::OuterWeights> streamed_weights(const Plan& plan, const chain::Chain& chain);
-/// What one rank has of it in the outer tier.
+std::vector<chain::OffloadWeights> streamed_weights(const Plan& plan, const chain::Chain& chain);
+/// What one rank has of it in the offload tier.
 Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank);
 
 /// Whether stage k is on rank k, for all of them.
@@ -170,7 +170,7 @@ std::string to_json(const Infeasible& infeasible);
 Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
-/// `forward`, `backward` must be there; nothing of the optimiser is away and no weights are
+/// `forward`, `backward` must be there; nothing of the optimizer is away and no weights are
 /// streamed by default, and by default stage k is on rank k with as many micro-batches
 /// in flight as its schedule has, and micro-batches pass the layers one by one (`group`). `turns`
 /// is a list of {"rank": 0, "stages": [0, 2, 0, ...]}, stages counted from 0 in the order of their
@@ -187,7 +187,7 @@ Plan read_plan(const io::Node& document);
 /// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
-/// Throws InputError where more of the optimiser's state is away than a stage's layers have, or
+/// Throws InputError where more of the optimizer's state is away than a stage's layers have, or
 /// where a layer is streamed that has no weights of its own.
 void require_state(const Plan& plan, const chain::Chain& chain);
 

@@ -19,7 +19,7 @@ namespace trireme::profile {
 std::string machine(int threads, const device::Place& place = device::cpu());
 
 /// Everything that costs depend on that were measured on such a machine(), as text: model with the
-/// files of its layers, micro-batch size, precision, optimiser, whether gradients are clipped, the
+/// files of its layers, micro-batch size, precision, optimizer, whether gradients are clipped, the
 /// machine, LibTorch, and the program itself (its digest: layers of its own may have changed).
 std::string dependencies(const config::JobSpec& job, const std::string& machine);
 

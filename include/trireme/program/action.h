@@ -23,7 +23,7 @@ enum class Op {
                      ///< these need
   kBackwardWeights,  ///< the gradients of weights that have waited since backward_input of i
   kDrop,             ///< frees the standalone x[i]
-  kOffload,          ///< x[i] leaves to the outer tier on the out lane
+  kOffload,          ///< x[i] leaves to the offload tier on the out lane
   kPrefetch,         ///< x[i] returns on the in lane
   kOffloadTape,      ///< the tape of i leaves
   kPrefetchTape,     ///< the tape of i returns
@@ -34,11 +34,11 @@ enum class Op {
   kReceiveInput,     ///< x[i] comes from the rank of layer i
   kSendGradient,     ///< the gradient of x[i] goes to the rank of layer i and is given away
   kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
-  kUpdate,  ///< a part of the optimiser step of layer i alone, which `step` then leaves out
+  kUpdate,  ///< a part of the optimizer step of layer i alone, which `step` then leaves out
   kReduceGradients,  ///< tied weights are added over their uses, then all gradients over the
                      ///< replicas (layer 0)
   kClip,             ///< global norm over all stages (layer 0)
-  kStep,             ///< optimiser step; gradients are zero afterwards (layer 0)
+  kStep,             ///< optimizer step; gradients are zero afterwards (layer 0)
 };
 
 /// One action: `layer` is the i of the op, `micro_batch` 0-based (0 for the end of a step; of the

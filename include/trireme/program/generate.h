@@ -1,5 +1,5 @@
 // From stages to programs: the order of passes (GPipe, 1F1B, forward only) and the lowering that
-// turns passes into actions with transfers, reductions and the optimiser step.
+// turns passes into actions with transfers, reductions and the optimizer step.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

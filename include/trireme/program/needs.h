@@ -6,7 +6,7 @@
 
 namespace trireme::program {
 
-/// A value that may be in the outer tier: an output that stands by itself, or a tape with the
+/// A value that may be in the offload tier: an output that stands by itself, or a tape with the
 /// output inside.
 struct ValueKey {
   bool tape = false;

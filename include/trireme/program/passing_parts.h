@@ -1,4 +1,4 @@
-// Parts of optimiser state that pass a rank's device one after the other, for updates: the moves
+// Parts of optimizer state that pass a rank's device one after the other, for updates: the moves
 // that the simulator counts and the runtime makes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,6 +1,6 @@
 // When a rank needs the weights of layers that it does not hold all the time.
 //
-// Such weights lie in the outer tier and are copied to the device for every run of uses of their
+// Such weights lie in the offload tier and are copied to the device for every run of uses of their
 // layer, while layers before it are used. Those that are trained take their gradients with them:
 // for a backward, which adds to them, and for the update. A rank then holds those of a few layers
 // at a time, whatever its program.

@@ -38,7 +38,7 @@ class WeightsHere {
   /// Without any entry: nothing is here.
   struct Layer {
     bool weights = false, gradients = false;         ///< whether they are here
-    bool weights_changed = false, has_sums = false;  ///< what the outer tier does not have
+    bool weights_changed = false, has_sums = false;  ///< what the offload tier does not have
   };
   bool has(int layer) const { return here_.contains(layer); }
 

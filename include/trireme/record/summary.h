@@ -31,7 +31,7 @@ struct RankSummary {
   std::optional<Seconds> predicted_step;  ///< likewise
   Seconds forward{0}, backward{0}, recompute{0};
   std::optional<Seconds> predicted_recompute;
-  Seconds copy{0};       ///< that copies to and from the outer tier took, both directions added
+  Seconds copy{0};       ///< that copies to and from the offload tier took, both directions added
   Seconds copy_wait{0};  ///< that compute stood still for them
   Seconds wait{0};       ///< for other ranks
   /// On the device beside the run's tensors: workspaces of libraries (part of `reserved`), and what
@@ -39,7 +39,7 @@ struct RankSummary {
   std::optional<Bytes> workspaces = {}, outside = {};
   /// How often the allocator waited for the device to gather room; nothing where it is not known.
   std::optional<std::int64_t> gathered = {};
-  Bytes optimizer_away = {};  ///< of its optimizer's state, what is in the outer tier
+  Bytes optimizer_away = {};  ///< of its optimizer's state, what is in the offload tier
   Bytes weights_away = {};    ///< weights that come from there for every use
   Seconds update{0};          ///< the optimizer's
   Seconds update_wait{0};     ///< of copy_wait, amid it

@@ -1,10 +1,10 @@
-// Values on their way between a CPU rank and its outer tier.
+// Values on their way between a CPU rank and its offload tier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "trireme/core/units.h"
 #include "trireme/tier/copy_lane.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 #include "trireme/tier/value_copies.h"
 
 #include <c10/core/Storage.h>
@@ -20,7 +20,7 @@ namespace trireme::runtime {
 class Copies final : public tier::ValueCopies {
  public:
   /// To a store that is taken now.
-  explicit Copies(const tier::OuterStoreOptions& store);
+  explicit Copies(const tier::OffloadStoreOptions& store);
   /// Gives up copies under way.
   ~Copies() override;
 
@@ -37,22 +37,22 @@ class Copies final : public tier::ValueCopies {
   void drain() override;
   Spans take_spans() override;
   Bytes take_moved() override;
-  Bytes outer_used() const override { return store_.used(); }
-  Bytes outer_peak() const override { return store_.peak(); }
+  Bytes offload_used() const override { return store_.used(); }
+  Bytes offload_peak() const override { return store_.peak(); }
 
-  const tier::OuterStore& store() const { return store_; }
+  const tier::OffloadStore& store() const { return store_; }
 
  private:
   struct Away {
     std::vector<c10::Storage> storages;
-    std::vector<tier::OuterStore::Place> places;
+    std::vector<tier::OffloadStore::Place> places;
     tier::CopyLane::Ticket written = 0, read = 0;
   };
   Away& away(Key key);
   void send(Key key, Away& value);
   static void take_bytes(const Away& value);
 
-  tier::OuterStore store_;
+  tier::OffloadStore store_;
   std::map<Key, std::unique_ptr<Away>> away_;  ///< out of reach of moves: lanes work on them
   std::deque<Key> leaving_, coming_;
   Bytes moved_;

@@ -1,4 +1,4 @@
-// Numbers that live in the outer tier and come to the device a part at a time.
+// Numbers that live in the offload tier and come to the device a part at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// The optimiser's step over one rank's parameters, and the learning rate over time.
+// The optimizer's step over one rank's parameters, and the learning rate over time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,13 +31,13 @@ double learning_rate(const config::TrainSpec& spec, std::int64_t step);
 /// model::update() of a stage's parameters. Weight decay applies to those of two or more dimensions
 /// (not to biases and norms).
 ///
-/// Some of the state may be in the outer tier between updates, and layers may be updated apart from
-/// the others; the bits of an update do not depend on that.
+/// Some of the state may be in the offload tier between updates, and layers may be updated apart
+/// from the others; the bits of an update do not depend on that.
 class Optimizer {
  public:
   /// With all of the state on the device.
   Optimizer(const config::OptimizerSpec& spec, Stage& stage);
-  /// With what `layout` says (lay_out_state() of the stage's parameters) in the outer tier that
+  /// With what `layout` says (lay_out_state() of the stage's parameters) in the offload tier that
   /// `copies`, which nobody else uses, has room for: layout.room(); null without parts. Masters
   /// that the stage does not keep are drawn layer by layer, and few layers are on the host at a
   /// time.
@@ -72,7 +72,7 @@ class Optimizer {
   /// Layers that still lack what the last step() left out: those with updates before forwards.
   const std::set<int>& pending() const { return pending_; }
 
-  /// Masters and moments that are on the device, and in the outer tier.
+  /// Masters and moments that are on the device, and in the offload tier.
   Bytes state_bytes() const;
   Bytes away_bytes() const;
   /// What of those moved since the last call; waits until nothing does.

@@ -27,7 +27,7 @@ struct Recording {
     Seconds busy{0}, recompute{0}, wait_for_ranks{0}, wait_for_copies{0};
     Seconds state_out{0}, state_in{0};  ///< copies
     Bytes moved, state_moved, weights_moved;
-    simulate::OuterRoom outer;
+    simulate::OffloadRoom offloaded;
     Seconds end{0};  ///< of the run
   };
 

@@ -34,8 +34,8 @@ struct StageParameter {
       false;  ///< its value is the storage of an earlier use on this rank: not stepped again
   bool is_trained = true;
   bool is_streamed = false;  ///< its weight is here only while Stage::weights() holds its layer
-  /// float32, what is trained; of a frozen one `weight`. Undefined where the optimiser has it in
-  /// the outer tier, and where the stage keeps no masters until put_master().
+  /// float32, what is trained; of a frozen one `weight`. Undefined where the optimizer has it in
+  /// the offload tier, and where the stage keeps no masters until put_master().
   at::Tensor value;
   at::Tensor weight;    ///< what the layer computes with: `value`, or its rounding
   at::Tensor gradient;  ///< its sum, here while its weight is; undefined of a frozen one

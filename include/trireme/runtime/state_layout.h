@@ -1,4 +1,4 @@
-// Which of a rank's optimiser state is in the outer tier, and in which parts it travels.
+// Which of a rank's optimizer state is in the offload tier, and in which parts it travels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace trireme::runtime {
 
-/// What an optimiser holds for one number of a parameter, all of it float32.
+/// What an optimizer holds for one number of a parameter, all of it float32.
 struct StateKinds {
   bool master = false;  ///< the layer computes with another type
   bool first = false, second = false;
@@ -46,7 +46,7 @@ struct StateLayout {
 
   /// Of a parameter's row, what stays on the device.
   Row held(std::size_t parameter) const;
-  /// What parts take in an outer store: what is away, and nothing else.
+  /// What parts take in an offload store: what is away, and nothing else.
   Bytes room() const;
 };
 

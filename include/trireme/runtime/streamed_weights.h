@@ -1,5 +1,5 @@
-// Weights of a stage that live in the outer tier and come to the device while their layer is used,
-// trained ones with their gradients.
+// Weights of a stage that live in the offload tier and come to the device while their layer is
+// used, trained ones with their gradients.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +41,7 @@ class StreamedWeights {
   /// in a storage of its own.
   void add(int layer, const std::vector<at::Tensor>& weights, const at::Tensor& gradients = {});
 
-  /// In the outer tier, and what is here at a time.
+  /// In the offload tier, and what is here at a time.
   Bytes bytes() const;
   Bytes window() const;
   /// When those of layers up to `last` are needed.
@@ -70,7 +70,7 @@ class StreamedWeights {
   struct Layer {
     std::vector<c10::Storage> weights, gradients;  ///< without any until added
 
-    chain::OuterWeights size() const;
+    chain::OffloadWeights size() const;
   };
   static tier::ValueCopies::Key key(int layer, bool gradients);
   void send(int layer, bool gradients, const std::vector<c10::Storage>& storages);

@@ -97,7 +97,7 @@ struct RankFigures {
   int rank = 0;
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
-  Bytes optimizer_away;  ///< of its optimiser's state, what was in the outer tier
+  Bytes optimizer_away;  ///< of its optimizer's state, what was in the offload tier
   Bytes weights_away;    ///< those that came for every use, with their gradients
   Bytes process;         ///< most that its process was resident with, other ranks of it included
   DeviceReserves reserves;
@@ -134,7 +134,7 @@ struct TrainSetup {
   /// For plans that move values: when this rank frees and takes bytes, and how values travel.
   std::vector<simulate::CopyPoint> copy_points = {};
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
-  /// For plans that have optimiser state away: how large its parts may be, and how many of them are
+  /// For plans that have optimizer state away: how large its parts may be, and how many of them are
   /// here at a time among passes (three when a step ends); and copies to a store with so much room.
   chain::StateParts optimizer_parts = {};
   std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};

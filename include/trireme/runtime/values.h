@@ -18,7 +18,7 @@ namespace trireme::runtime {
 /// was validated.
 ///
 /// A tape works on its layer's input without holding it: the input may leave (be dropped, or be
-/// moved to the outer tier) while the tape waits, and come back, also as another tensor with the
+/// moved to the offload tier) while the tape waits, and come back, also as another tensor with the
 /// same values. The store keeps every tape's view of its input in step with the input itself.
 class ValueStore {
  public:

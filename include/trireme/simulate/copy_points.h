@@ -31,9 +31,9 @@ struct CopyPoint {
 /// One rank's copies.
 struct CopyPoints {
   std::vector<CopyPoint> before;  ///< by action
-  Bytes peak;        ///< most bytes held if copies happen so, static and channel inside
-  Bytes outer_peak;  ///< of values in the outer tier, as the timeline has it
-  Bytes idle;        ///< held between the last action and the next step's first one
+  Bytes peak;          ///< most bytes held if copies happen so, static and channel inside
+  Bytes offload_peak;  ///< of values in the offload tier, as the timeline has it
+  Bytes idle;          ///< held between the last action and the next step's first one
 };
 
 /// Copies out are let go of before the first action that the simulation begins after their end, or

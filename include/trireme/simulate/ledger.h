@@ -23,7 +23,7 @@ struct Value {
   int layer = 0;
   int micro_batch = 0;
   Bytes size;
-  bool away = false;  ///< in the outer tier
+  bool away = false;  ///< in the offload tier
 
   bool operator==(const Value&) const = default;
 };
@@ -80,7 +80,7 @@ class Ledger {
   Outcome apply(const program::Action& action);
 
   Bytes held() const;
-  Bytes outer() const;  ///< bytes in the outer tier
+  Bytes offloaded() const;  ///< bytes in the offload tier
 
   /// What is there now, on the device and away, zero-byte values too, by micro-batch and layer.
   std::vector<Value> values() const;

@@ -50,14 +50,14 @@ struct Peak {
   std::vector<std::pair<std::string, Bytes>> contents;
 };
 
-/// What a rank's outer tier holds at most, and all that it needs to have room for.
-struct OuterRoom {
+/// What a rank's offload tier holds at most, and all that it needs to have room for.
+struct OffloadRoom {
   Bytes values;   ///< outputs and tapes, from their copies out until what came back is used
   Bytes weights;  ///< streamed, with their gradients
-  Bytes state;    ///< of the optimiser: chain::state_room()
+  Bytes state;    ///< of the optimizer: chain::state_room()
 
   Bytes all() const { return values + weights + state; }
-  bool operator==(const OuterRoom&) const = default;
+  bool operator==(const OffloadRoom&) const = default;
 };
 
 struct RankResult {
@@ -66,16 +66,16 @@ struct RankResult {
   Seconds wait_for_ranks;         ///< for messages, for room in streams, and for sums and weights
                                   ///< of other replicas
   Seconds wait_for_copies;        ///< for values and weights on their way in, for room on the
-                                  ///< device, and for optimiser state
+                                  ///< device, and for optimizer state
   Seconds copies_out, copies_in;  ///< busy time of the copy lanes, state's copies inside
   Seconds end;                    ///< its last action; busy and both waits add up to it, and where
                                   ///< a step was measured, the host's own time
   Peak peak;
   Bytes at_once;  ///< most that an action needs if all copies are instant: what
                   ///< no rate of copies can lessen, and validate() looks at
-  OuterRoom outer;
+  OffloadRoom offloaded;
   Bytes moved;                     ///< values offloaded in all, which come back
-  Bytes state_moved;               ///< optimiser state that came, and left again
+  Bytes state_moved;               ///< optimizer state that came, and left again
   Bytes weights_moved;             ///< streamed weights and gradients that came
   std::vector<MemoryPoint> curve;  ///< with Detail::kTimeline
 };

@@ -23,13 +23,13 @@ struct Setting {
   /// Rank by rank as in the program; `memory` is the budget, 0 stands for none. May have more
   /// ranks.
   const chain::Platform* platform = nullptr;
-  /// Held by every rank all the time: parameters, gradients, optimiser, the runtime's own. Empty:
+  /// Held by every rank all the time: parameters, gradients, optimizer, the runtime's own. Empty:
   /// nothing. Without channel_bytes(), which is added.
   std::vector<Bytes> static_bytes;
   /// A send waits while so many earlier messages of its stream to that rank have not been received.
   /// At least 1.
   int channel_capacity = 2;
-  /// Of each rank's optimiser state, what is in its outer tier, from where it comes in parts and
+  /// Of each rank's optimizer state, what is in its offload tier, from where it comes in parts and
   /// goes back when the step ends: longer where these copies take longer than the update, in
   /// bytes no more than passes hold. Not among the static bytes. Empty: nothing.
   std::vector<Bytes> optimizer_away = {};
@@ -37,10 +37,10 @@ struct Setting {
   /// (program::with_updates): chain::state_parts(), among the static bytes of a rank that has such
   /// layers and state away.
   Bytes update_window = {};
-  /// Weights that are in the outer tier of their layer's rank and come for every use of the layer,
-  /// by layer 0..length, each with its gradients where it is trained. What is there at a time,
-  /// chain::weights_window(), is among the static bytes. Empty: none.
-  std::vector<chain::OuterWeights> streamed = {};
+  /// Weights that are in the offload tier of their layer's rank and come for every use of the
+  /// layer, by layer 0..length, each with its gradients where it is trained. What is there at a
+  /// time, chain::weights_window(), is among the static bytes. Empty: none.
+  std::vector<chain::OffloadWeights> streamed = {};
   int weights_at_once = program::kLeastAtOnce;  ///< of so many layers
   /// Of the pipeline: with several, streamed gradients come once more, to be added up, which takes
   /// its time on the platform's replica_link.
@@ -88,10 +88,10 @@ std::string to_text(const ProgramFault& fault);
 /// - the end of the step is on every rank, complete and last, or on none;
 /// - layers are updated once, those with an update of their own before their first forward or after
 ///   their last backward, in all the program alike;
-/// - every rank stays within its budget, and its outer tier, optimiser state and weights inside,
+/// - every rank stays within its budget, and its offload tier, optimizer state and weights inside,
 ///   within host + disk. A copy out frees its bytes at once here: whoever runs the program waits
 ///   for copies out where bytes are short. A copy in has its bytes from where it is named on, and
-///   keeps its place in the outer tier until an action needs the value.
+///   keeps its place in the offload tier until an action needs the value.
 ///
 /// O(actions).
 std::optional<ProgramFault> validate(const program::Program& program, const Setting& setting);

@@ -17,10 +17,10 @@
 
 namespace trireme::solve {
 
-/// Link to the outer tier; both directions work beside compute.
+/// Link to the offload tier; both directions work beside compute.
 struct HostLink {
   BytesPerSecond out{0}, in{0};
-  Bytes capacity;  ///< of the outer tier
+  Bytes capacity;  ///< of the offload tier
 };
 
 /// Whether anything can be moved at all.
@@ -49,7 +49,7 @@ struct Solution {
   Bytes peak;         ///< <= budget
   Bytes kept;         ///< held between the forward and the backward part, x[first-1] inside
   Seconds recompute;  ///< time of forwards beyond the first of each layer
-  Bytes moved;        ///< bytes that left to the outer tier
+  Bytes moved;        ///< bytes that left to the offload tier
 };
 
 using Result = std::variant<Solution, plan::Infeasible>;
@@ -70,7 +70,7 @@ enum class Growth {
 
 struct Traits {
   Growth growth = Growth::kLength;
-  bool moves = false;  ///< values to the outer tier and back
+  bool moves = false;  ///< values to the offload tier and back
 };
 /// Of the solver of that name, with its argument or without; nothing for an unknown one.
 std::optional<Traits> traits_of(std::string_view solver);
@@ -80,7 +80,7 @@ std::optional<Traits> traits_of(std::string_view solver);
 /// Every Solution was replayed: legal, within the budget, its time the replay's. `least_budget` of
 /// an Infeasible is exact: the peak of this solver's leanest program, by replay (revolve on chains
 /// over 1024 layers: of the numbers of slots that it tries; solvers that move values, where the
-/// outer tier is too small: of what works without copies).
+/// offload tier is too small: of what works without copies).
 Result solve(std::string_view solver, const Problem& problem);
 
 }  // namespace trireme::solve

@@ -42,7 +42,7 @@ struct StageSolution {
   Seconds forward, backward, recompute;
   Bytes kept;   ///< K, x[first-1] inside
   Bytes peak;   ///< (in_flight - 1) K + working peak, by replay; <= memory
-  Bytes moved;  ///< to the outer tier per micro-batch
+  Bytes moved;  ///< to the offload tier per micro-batch
 
   Seconds time() const { return forward + backward; }
 };
@@ -85,7 +85,7 @@ class StageSolver {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A stage's program, which copies nothing, with as much of what it keeps moved to the outer tier
+/// A stage's program, which copies nothing, with as much of what it keeps moved to the offload tier
 /// between forward and backward as has to be, what is made first moving first, and other choices
 /// tried from there. Nothing if it does not fit so either, or has nothing to move.
 /// problem.link says what moving takes.

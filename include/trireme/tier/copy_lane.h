@@ -1,4 +1,4 @@
-// Work that runs beside compute, in order: copies to or from the outer tier.
+// Work that runs beside compute, in order: copies to or from the offload tier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

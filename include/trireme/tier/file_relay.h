@@ -1,9 +1,9 @@
-// Between a device's memory and the file of an outer store, which a copy engine cannot reach: two
+// Between a device's memory and the file of an offload store, which a copy engine cannot reach: two
 // buffers that it can reach take turns, so that the disk works while the engine copies.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 
 #include <array>
 #include <cstddef>
@@ -40,7 +40,7 @@ struct FilePart {
 enum class CopyDirection { kOut, kIn };
 
 /// Returns when all bytes are where they belong. Throws what the store and the engine throw.
-void relay(CopyDirection direction, std::span<const FilePart> parts, OuterStore& store,
+void relay(CopyDirection direction, std::span<const FilePart> parts, OffloadStore& store,
            EngineBuffers& engine);
 
 }  // namespace trireme::tier

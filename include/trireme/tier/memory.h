@@ -91,7 +91,7 @@ class AccountScope {
   AccountScope& operator=(const AccountScope&) = delete;
 
  private:
-  MemoryAccount* outer_;
+  MemoryAccount* offload_;
 };
 
 /// Tensors made by this thread inside the scope carry `tag`.
@@ -103,7 +103,7 @@ class TagScope {
   TagScope& operator=(const TagScope&) = delete;
 
  private:
-  Tag outer_;
+  Tag offload_;
 };
 
 }  // namespace trireme::tier

@@ -1,4 +1,4 @@
-// Values on their way to the outer tier and back, whatever the device and the tier are made of.
+// Values on their way to the offload tier and back, whatever the device and the tier are made of.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +32,7 @@ class ValueCopies {
   ValueCopies(const ValueCopies&) = delete;
   ValueCopies& operator=(const ValueCopies&) = delete;
 
-  /// Starts the copy out of all `storages`. Throws Error when the outer tier is full.
+  /// Starts the copy out of all `storages`. Throws Error when the offload tier is full.
   virtual void offload(Key key, std::vector<c10::Storage> storages) = 0;
   /// Frees the device bytes of the oldest copy out that was not let go of yet; what compute does
   /// from here on comes after that copy's end. Returns the value's key.
@@ -42,10 +42,10 @@ class ValueCopies {
   /// Takes device bytes for the value and starts its copy in. Returns the value's key.
   virtual Key begin_next() = 0;
   /// What compute does from here on comes after the value's copy in, if it is on its way; frees its
-  /// place in the outer tier.
+  /// place in the offload tier.
   virtual void await(Key key) = 0;
 
-  /// Like await(), but the value's place in the outer tier stays: for values that do not change.
+  /// Like await(), but the value's place in the offload tier stays: for values that do not change.
   virtual void await_copy(Key key) = 0;
   /// Frees the device bytes of a value that has begun to come and whose place stays, after all that
   /// compute was given so far. It may be named to come back again.
@@ -66,9 +66,9 @@ class ValueCopies {
 
   /// Bytes that left since the last call.
   virtual Bytes take_moved() = 0;
-  /// Bytes that the outer tier holds, and the most that it has held.
-  virtual Bytes outer_used() const = 0;
-  virtual Bytes outer_peak() const = 0;
+  /// Bytes that the offload tier holds, and the most that it has held.
+  virtual Bytes offload_used() const = 0;
+  virtual Bytes offload_peak() const = 0;
 };
 
 }  // namespace trireme::tier

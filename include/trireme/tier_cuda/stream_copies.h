@@ -1,5 +1,5 @@
-// Copies between a GPU and an outer store, whose memory is pinned, on two streams of their own, one
-// for each direction.
+// Copies between a GPU and an offload store, whose memory is pinned, on two streams of their own,
+// one for each direction.
 //
 // The host does not wait: order is kept by events. With C for compute's stream:
 //   offload    C records; out waits for it, copies, records `ended`
@@ -21,7 +21,7 @@
 #pragma once
 
 #include "trireme/tier/file_relay.h"
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 #include "trireme/tier/value_copies.h"
 #include "trireme/tier_cuda/pinned.h"
 
@@ -42,7 +42,7 @@ class StreamCopies final : public ValueCopies {
  public:
   /// Copies of values on `device`, whose compute runs on the caller's current stream, always the
   /// same one. Takes and pins the store's memory, and makes its file, now.
-  StreamCopies(c10::DeviceIndex device, const OuterStoreOptions& store);
+  StreamCopies(c10::DeviceIndex device, const OffloadStoreOptions& store);
   /// Waits for copies under way.
   ~StreamCopies() override;
 
@@ -59,8 +59,8 @@ class StreamCopies final : public ValueCopies {
   void drain() override;
   Spans take_spans() override;
   Bytes take_moved() override;
-  Bytes outer_used() const override { return store_.used(); }
-  Bytes outer_peak() const override { return store_.peak(); }
+  Bytes offload_used() const override { return store_.used(); }
+  Bytes offload_peak() const override { return store_.peak(); }
 
  private:
   /// When the copies of a value begin and end.
@@ -71,8 +71,8 @@ class StreamCopies final : public ValueCopies {
   };
   struct Away {
     std::vector<c10::Storage> storages;
-    std::vector<OuterStore::Place> places;  ///< by storage
-    std::shared_ptr<Timed> out, in;         ///< `in` only once it comes back
+    std::vector<OffloadStore::Place> places;  ///< by storage
+    std::shared_ptr<Timed> out, in;           ///< `in` only once it comes back
     bool is_released = false;
   };
   /// One direction.
@@ -95,7 +95,7 @@ class StreamCopies final : public ValueCopies {
   std::deque<CopyLane::Span> spans_of(Way& way) const;
 
   c10::DeviceIndex device_;
-  OuterStore store_;
+  OffloadStore store_;
   Pinned pinned_;
   Way out_, in_;
   std::map<Key, Away> away_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answers.h"
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "memory/rank.h"
 
 #include "trireme/solve/solve.h"
@@ -27,7 +27,7 @@ solve::Result solved(const Question& question, const std::string& solver, const 
                        : keep_all_budget(question) - static_bytes(question, {{1, timed.length()}});
   if (rank.can_copy())
     problem.link = solve::HostLink{
-        .out = rank.out, .in = rank.in, .capacity = outer_room(rank, fixed.outside)};
+        .out = rank.out, .in = rank.in, .capacity = offload_room(rank, fixed.outside)};
   problem.slots = question.slots;
   problem.breadth = question.breadth;
   solve::Result result = solve::solve(solver, problem);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choices.h"
 
-#include "memory/outer.h"
+#include "memory/offload.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"

@@ -6,7 +6,7 @@
 
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 
 #include <algorithm>
 #include <optional>
@@ -129,6 +129,6 @@ const Axis kGroups{.name = "micro-batches in groups",
                    .most_looks = 6,
                    .most_looks_at_large = 4,
                    .least_gain = 0.01,
-                   .reason = "groups take room in the outer tier"};
+                   .reason = "groups take room in the offload tier"};
 
 }  // namespace trireme::partition

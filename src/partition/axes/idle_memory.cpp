@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "values/effort.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where the optimizer's state is between updates: on the device, or in the outer tier, from where
+// Where the optimizer's state is between updates: on the device, or in the offload tier, from where
 // it comes in parts when a step ends and goes back.
 //
 // Bytes that leave make room for every micro-batch's passes and cost one copy each way per step.
@@ -8,7 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 
 namespace trireme::partition {
 namespace {
@@ -36,7 +36,7 @@ std::vector<Choices> moves(const Scene& scene) {
 
 }  // namespace
 
-const Axis kOptimizerState{.name = "optimizer state in the outer tier",
+const Axis kOptimizerState{.name = "optimizer state in the offload tier",
                            .without = "optimizer state on the device",
                            .is_open =
                                [](const Question& question) {

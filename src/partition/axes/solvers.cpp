@@ -3,7 +3,7 @@
 
 #include "axis.h"
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "values/effort.h"
 
 #include "trireme/solve/solve.h"
@@ -31,7 +31,7 @@ bool have_same_plan(const Judged& a, const Judged& b) {
 }
 
 /// To be asked carefully: of the choices that were judged, the best with and without streamed
-/// weights, with and without state in the outer tier, if they are nearly as fast as the best and
+/// weights, with and without state in the offload tier, if they are nearly as fast as the best and
 /// another plan: what is run twice and what is offloaded, other solvers weigh against each other by
 /// other rules. Programs for other memories than the budgets stay with the solver they suit.
 std::vector<Choices> best_of_each_kind(const Scene& scene) {

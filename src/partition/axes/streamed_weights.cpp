@@ -1,9 +1,9 @@
-// Which layers have their weights in the outer tier, from where they come for every use, while the
-// layer before is used. What their copies cost, the simulator says; how many layers are streamed is
-// the one number to choose.
+// Which layers have their weights in the offload tier, from where they come for every use, while
+// the layer before is used. What their copies cost, the simulator says; how many layers are
+// streamed is the one number to choose.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 
 #include "trireme/program/groups.h"
 
@@ -21,7 +21,7 @@ constexpr double kFinest = 2;  // layers
 Seconds least_copies(const Problem& problem, const Choices& choices) {
   double weights = 0, gradients = 0, largest = 0, rate = 0;
   for (const int layer : choices.streamed) {
-    const chain::OuterWeights& one = problem.chain.layer(layer).may_leave();
+    const chain::OffloadWeights& one = problem.chain.layer(layer).may_leave();
     weights += static_cast<double>(one.weights.count());
     gradients += static_cast<double>(one.gradients.count());
     largest = std::max(largest, static_cast<double>(one.all().count()));
@@ -68,7 +68,7 @@ Choices streaming_most(const Question& question, Choices choices, Seconds step) 
   return streaming(question, std::move(choices), layers_to_stream(question.chain, fits));
 }
 
-const Axis kStreamedWeights{.name = "weights in the outer tier",
+const Axis kStreamedWeights{.name = "weights in the offload tier",
                             .without = "weights on the device",
                             .is_open =
                                 [](const Question& question) {

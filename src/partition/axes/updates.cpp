@@ -3,7 +3,7 @@
 // on its way at a time, where the usual window leaves too little room.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // way, or two on their way, which hides more of unequal copies and takes a layer's room more.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 
 namespace trireme::partition {
 namespace {

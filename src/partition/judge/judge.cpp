@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "judge.h"
 
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "memory/rank.h"
 #include "stage/stage_policy.h"
 #include "values/lookup.h"
@@ -284,7 +284,7 @@ bool is_within(const Problem& problem, const simulate::Simulation& simulation) {
   for (std::size_t k = 0; k < simulation.ranks.size(); ++k) {
     const chain::RankSpec& rank = problem.platform.ranks[k];
     const simulate::RankResult& ran = simulation.ranks[k];
-    if (ran.outer.all() > rank.outer()) return false;
+    if (ran.offloaded.all() > rank.offload_capacity()) return false;
     if (rank.memory > Bytes(0) && needed(ran) > rank.memory) return false;
   }
   return true;

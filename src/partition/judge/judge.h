@@ -50,7 +50,7 @@ plan::StagePrediction predicted_alone(const Problem& problem, const plan::StageP
 /// where a copy in waits for room.
 Bytes needed(const simulate::RankResult& rank);
 
-/// Whether every rank has room for what it needs, on its device and in its outer tier.
+/// Whether every rank has room for what it needs, on its device and in its offload tier.
 bool is_within(const Problem& problem, const simulate::Simulation& simulation);
 
 /// By how much each rank needs more than its budget, nothing where it has none.
@@ -59,7 +59,7 @@ std::vector<Bytes> excess(const Problem& problem, const simulate::Simulation& si
 /// What `make(less)` judges, asked again with so much less for every rank that is over its budget,
 /// at most `rounds` times: what solvers count for a stage is not all that a rank needs at once.
 /// `less`, by rank, is where it begins and what it has ended with. Nothing where `make` has
-/// nothing, and where the outer tier alone is over: less on the device is no help there.
+/// nothing, and where the offload tier alone is over: less on the device is no help there.
 template <class Make>
 std::optional<Simulated> tightened(const Problem& problem, int rounds, std::vector<Bytes>& less,
                                    Make&& make) {

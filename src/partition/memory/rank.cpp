@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank.h"
 
-#include "outer.h"
+#include "offload.h"
 #include "values/lookup.h"
 
 #include "trireme/chain/cost_fields.h"

@@ -20,7 +20,7 @@ Bytes memory_for_programs(const Question& question, int rank);
 chain::Chain at_speed(const chain::Chain& chain, double speed);
 
 /// What a rank with these runs has whatever its programs: parameters, gradients and optimizer on
-/// the device; of the optimizer's state what is away; and the room that this takes in the outer
+/// the device; of the optimizer's state what is away; and the room that this takes in the offload
 /// tier with the weights that come and go.
 struct FixedBytes {
   Bytes held{}, optimizer_away{}, outside{};

@@ -2,7 +2,7 @@
 #include "advice.h"
 
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "stage/stage_room.h"
 
 #include "trireme/core/text.h"
@@ -20,7 +20,7 @@ Question with_host(Question question, Bytes host) {
   return question;
 }
 
-/// Of the rank with most: state and weights that are in its outer tier all the time.
+/// Of the rank with most: state and weights that are in its offload tier all the time.
 Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
   const std::vector<Bytes> state = plan::optimizer_away(plan);
   Bytes most;
@@ -31,10 +31,11 @@ Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
 }
 
 /// Amounts of host memory that a plan may do with, ascending; the last one holds all that it moves.
-std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan) {
+std::vector<Bytes> offload_sizes(const Question& question, const plan::Plan& plan) {
   const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
   Bytes all;
-  for (const simulate::RankResult& rank : simulation.ranks) all = std::max(all, rank.outer.all());
+  for (const simulate::RankResult& rank : simulation.ranks)
+    all = std::max(all, rank.offloaded.all());
   std::vector<Bytes> sizes;
   for (const Bytes size : {most_away(question.chain, with_room_used(question, plan)),
                            most_away(question.chain, plan), all})
@@ -42,11 +43,11 @@ std::vector<Bytes> outer_sizes(const Question& question, const plan::Plan& plan)
   return sizes;
 }
 
-/// What a plan has in the outer tier: "weights with their gradients and the optimizer's state".
-std::string outer_text(const chain::Chain& chain, const plan::Plan& plan) {
+/// What a plan has in the offload tier: "weights with their gradients and the optimizer's state".
+std::string offload_text(const chain::Chain& chain, const plan::Plan& plan) {
   std::vector<std::string> parts;
-  const std::vector<chain::OuterWeights> streamed = plan::streamed_weights(plan, chain);
-  const auto is_trained = [](const chain::OuterWeights& one) { return one.is_trained; };
+  const std::vector<chain::OffloadWeights> streamed = plan::streamed_weights(plan, chain);
+  const auto is_trained = [](const chain::OffloadWeights& one) { return one.is_trained; };
   if (!streamed.empty())
     parts.emplace_back(std::any_of(streamed.begin(), streamed.end(), is_trained)
                            ? "weights with their gradients"
@@ -67,14 +68,14 @@ std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
   const auto* const found = std::get_if<plan::Plan>(&answer);
   if (found == nullptr) return std::nullopt;
   Bytes enough = host;
-  for (const Bytes size : outer_sizes(generous, *found)) {
+  for (const Bytes size : offload_sizes(generous, *found)) {
     if (size >= host ||
         std::holds_alternative<plan::Infeasible>(propose(with_host(question, size))))
       continue;
     enough = size;
     break;
   }
-  const std::string contents = outer_text(question.chain, *found);
+  const std::string contents = offload_text(question.chain, *found);
   if (contents.empty()) return std::nullopt;  // host memory is not what it lacked
   return plan::Advice{
       plan::Advice::Kind::kHostMemory,

@@ -6,7 +6,7 @@
 #include "axes/solvers.h"
 #include "axes/split_backward.h"
 #include "judge/judge.h"
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "values/at_once.h"
 #include "values/effort.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_room.h"
 
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "memory/rank.h"
 #include "values/lookup.h"
 
@@ -90,14 +90,14 @@ StageQuestion StageRoom::asked(int stage, int first, int last, bool copies) cons
                       .memory = memory(stage, first, last),
                       .in_flight = in_flight(question_, stage)};
   if (const chain::RankSpec& own = rank(stage); copies && own.can_copy()) {
-    // All micro-batches in flight share the outer tier.
+    // All micro-batches in flight share the offload tier.
     const Bytes of_state =
         chain::state_room(question_.chain, optimizer_.of(first, last), away(stage, first, last));
     asked.link = solve::HostLink{
         .out = own.out / own.speed,
         .in = own.in / own.speed,
         .capacity =
-            outer_room(own, of_state + streamed(stage, first, last).outside) / asked.in_flight};
+            offload_room(own, of_state + streamed(stage, first, last).outside) / asked.in_flight};
   }
   return asked;
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "memory/outer.h"
+#include "memory/offload.h"
 #include "stage_policy.h"
 
 #include "trireme/partition/problem.h"
@@ -76,7 +76,7 @@ class StageRoom {
   const chain::LinkSpec& link(int stage) const { return links_[static_cast<std::size_t>(stage)]; }
   double transfer(const chain::LinkSpec& link, int last) const;
   const chain::SharedBytes& shared(int first, int last) const;
-  /// Of the stage's optimizer state, what is in the outer tier.
+  /// Of the stage's optimizer state, what is in the offload tier.
   Bytes away(int stage, int first, int last) const;
   /// Of the stage's weights.
   StreamedBytes streamed(int stage, int first, int last) const;

@@ -1,4 +1,4 @@
-// The solvers that move what is kept to the outer tier and back.
+// The solvers that move what is kept to the offload tier and back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

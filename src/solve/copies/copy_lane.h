@@ -1,4 +1,4 @@
-// What is on its way between device and outer tier, as a plan that is being made sees it. The out
+// What is on its way between device and offload tier, as a plan that is being made sees it. The out
 // lane is followed forward in time from the start of the step, the in lane backward in time from
 // its end: there a tensor "leaves" when its copy in begins. So both sides obey the same rules, and
 // a first forward pass and the backward pass can be planned together, layer by layer.

@@ -32,7 +32,7 @@ std::vector<CopyPart> parts_of(const std::vector<CopyStep>& steps, const RedoTab
 struct CopyProgram {
   program::StageProgram program;
   Bytes needed;  ///< the least budget that it fits: of every action, with all away that may be
-  Bytes moved;   ///< that go to the outer tier
+  Bytes moved;   ///< that go to the offload tier
 };
 /// Parts follow each other and cover the problem's layers. `program` is made for the budget, or for
 /// `needed` if that is more; what is made again right before its backward is a retape.

@@ -1,6 +1,6 @@
-// The search for programs that copy what they keep to the outer tier and back: layer by layer, what
-// becomes of its input and how far it is run untaped, the first forward pass and the backward pass
-// planned at once (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
+// The search for programs that copy what they keep to the offload tier and back: layer by layer,
+// what becomes of its input and how far it is run untaped, the first forward pass and the backward
+// pass planned at once (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
 //
 // A label stands for one way to do the layers before i: the bytes that stay (the paper's A), what
 // is still leaving when the forward of i begins (d_F), what must be back when the backward of i
@@ -30,7 +30,7 @@ namespace trireme::solve {
 struct CopyStep {
   int first = 0, last = 0;
   bool taped = false;
-  bool leaves = false;         ///< the input of `first` goes to the outer tier meanwhile
+  bool leaves = false;         ///< the input of `first` goes to the offload tier meanwhile
   const Redo* redo = nullptr;  ///< how they are done again; null: all taped, i.e. first == last
 };
 
@@ -107,7 +107,7 @@ class CopySearch {
   const chain::Chain& chain_;
   int first_, last_;
   std::int64_t capacity_;
-  bool scarce_ = false;  // all that could move would not fit in the outer tier
+  bool scarce_ = false;  // all that could move would not fit in the offload tier
   typename Lane::Track out_, in_;
   std::vector<double> work_, forward_;  // by layer: seconds of it and all later ones, done once
   std::vector<std::int64_t> all_kept_;

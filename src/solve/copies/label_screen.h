@@ -19,7 +19,7 @@ struct Sketch {
 
   double time = 0;   ///< seconds so far
   double kept = 0;   ///< bytes that stay
-  double moved = 0;  ///< bytes in the outer tier; 0 where it has room for all
+  double moved = 0;  ///< bytes in the offload tier; 0 where it has room for all
   /// Of each lane, seconds until no more than so many bytes are leaving, for amounts that all
   /// sketches have in common. In parts negative: so long ago.
   Levels out{}, in{};

@@ -16,7 +16,7 @@ namespace trireme::solve {
 /// What replay says of a program. A program that may not run is a defect of its solver: LogicError.
 Solution judged(const Problem& problem, program::StageProgram program);
 /// What replay says of a program when everything waits for room; nothing if it exceeds the budget
-/// or the outer tier all the same.
+/// or the offload tier all the same.
 std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program);
 /// The program if it keeps the budget, else why nothing does, it being the leanest of its kind.
 Result within_budget(const Problem& problem, program::StageProgram leanest);

@@ -151,7 +151,7 @@ std::optional<StageSolution> StageCopies::judged(const Program& program, const M
   const Seconds least = std::max({busy, bytes / problem_.link->out, bytes / problem_.link->in});
   if (least >= below || !may_fit(program, moved)) return std::nullopt;
   const auto fits = [this](const std::optional<Run>& run) {
-    return run && run->peak <= problem_.memory && run->outer <= problem_.link->capacity;
+    return run && run->peak <= problem_.memory && run->offloaded <= problem_.link->capacity;
   };
   const StageProgram made = with_copies(program, moved);
   const int few = problem_.in_flight + 2;
@@ -200,7 +200,7 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
     throw LogicError("a stage with copies may not run: " + simulate::to_text(*result.fault));
   }
   const simulate::RankResult& first = result.ranks.front();
-  return Run{.step = first.end, .peak = first.peak.size, .outer = first.outer.all()};
+  return Run{.step = first.end, .peak = first.peak.size, .offloaded = first.offloaded.all()};
 }
 
 }  // namespace trireme::solve

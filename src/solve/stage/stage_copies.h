@@ -83,7 +83,7 @@ class StageCopies {
 
   struct Run {
     Seconds step;
-    Bytes peak, outer;
+    Bytes peak, offloaded;
   };
   std::optional<Run> run(const program::StageProgram& program, int micro_batches) const;
 

@@ -59,7 +59,7 @@ void TileFiller::fill(int row, int column) {
   t0_ = costs_.first() + column * kTile;
   t1_ = std::min(t0_ + kTile - 1, costs_.last());
   open_drafts();
-  if (row != column) add_outer_splits();
+  if (row != column) add_offload_splits();
   for (int s = s1_; s >= s0_; --s) {
     for (int t = std::max(s, t0_); t <= t1_; ++t) {
       if (place(s, t).open) close(s, t);
@@ -94,7 +94,7 @@ bool TileFiller::take_twin(int s, int t) {
   return true;
 }
 
-void TileFiller::add_outer_splits() {
+void TileFiller::add_offload_splits() {
   for (int from = s1_; from < t0_; from += kGroup) {
     const int until = std::min(from + kGroup, t0_) - 1;
     for (int s = s0_; s <= s1_; ++s) {

@@ -64,7 +64,7 @@ class TileFiller {
 
   void open_drafts();
   bool take_twin(int s, int t);
-  void add_outer_splits();
+  void add_offload_splits();
   void close(int s, int t);
   void add_splits(int s, int t, int from, int until);
   void add_splits(Draft& draft, Part part, int s, int t, int from, int until);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 
 #include "trireme/core/error.h"
 #include "trireme/tier/rates.h"
@@ -26,20 +26,20 @@ std::vector<std::byte> random_bytes(std::size_t size, std::uint32_t seed) {
 /// Where a place may be.
 class AnyStore : public testing::TestWithParam<std::pair<int, int>> {
  protected:
-  static OuterStoreOptions options() {
+  static OffloadStoreOptions options() {
     return {.host = Bytes(GetParam().first), .disk = Bytes(GetParam().second), .checksums = true};
   }
 };
 
 TEST_P(AnyStore, GivesBackWhatItWasGiven) {
   // Oracle: the bytes themselves, kept beside. Places come and go, so that free room is in pieces.
-  OuterStore store(options());
+  OffloadStore store(options());
   std::mt19937 random(7);
-  std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
+  std::vector<std::pair<OffloadStore::Place, std::vector<std::byte>>> held;
   for (std::uint32_t round = 0; round < 400; ++round) {
     const std::size_t size = random() % 3000;
     if (store.used() + Bytes(static_cast<std::int64_t>(size)) <= store.capacity()) {
-      OuterStore::Place place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
+      OffloadStore::Place place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
       std::vector<std::byte> bytes = random_bytes(size, round);
       store.write(place, bytes);
       held.emplace_back(place, std::move(bytes));
@@ -61,15 +61,15 @@ INSTANTIATE_TEST_SUITE_P(Tiers, AnyStore,
                                          std::pair(4096, 12288), std::pair(4001, 12347),
                                          std::pair(1, 16001), std::pair(16001, 1)));
 
-TEST(OuterStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFileIs) {
+TEST(OffloadStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFileIs) {
   // Odd sizes, small ones among them, and a border before every byte of the first ones.
   std::vector<std::int64_t> sizes{1, 63, 65, 4, 1000, 12, 2048, 7, 127};
   std::int64_t all = 0;
   for (const std::int64_t size : sizes) all += size;
   for (std::int64_t host = 0; host <= all; host += host < 260 ? 1 : 97) {
     SCOPED_TRACE(host);
-    OuterStore store({.host = Bytes(host), .disk = Bytes(all - host), .checksums = true});
-    std::vector<std::pair<OuterStore::Place, std::vector<std::byte>>> held;
+    OffloadStore store({.host = Bytes(host), .disk = Bytes(all - host), .checksums = true});
+    std::vector<std::pair<OffloadStore::Place, std::vector<std::byte>>> held;
     for (const std::int64_t size : sizes) {
       auto bytes = random_bytes(static_cast<std::size_t>(size), 3);
       held.emplace_back(store.reserve(Bytes(size)), std::move(bytes));
@@ -85,21 +85,21 @@ TEST(OuterStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFileIs
   }
 }
 
-TEST(OuterStore, UsesEveryByteHoweverItIsBroken) {
-  OuterStore store({.host = Bytes(64 * 100), .disk = Bytes(0)});
-  std::vector<OuterStore::Place> places;
+TEST(OffloadStore, UsesEveryByteHoweverItIsBroken) {
+  OffloadStore store({.host = Bytes(64 * 100), .disk = Bytes(0)});
+  std::vector<OffloadStore::Place> places;
   for (int i = 0; i < 100; ++i) places.push_back(store.reserve(Bytes(64)));
   for (std::size_t i = 0; i < 100; i += 2) store.release(places[i]);
 
-  const OuterStore::Place pieces = store.reserve(Bytes(64 * 50));
+  const OffloadStore::Place pieces = store.reserve(Bytes(64 * 50));
 
   EXPECT_EQ(pieces.pieces.size(), 50U);
   EXPECT_EQ(store.used(), store.capacity());
   EXPECT_EQ(store.peak(), store.capacity());
 }
 
-TEST(OuterStore, SaysWhatIsLeftWhenItIsFull) {
-  OuterStore store({.host = Bytes(1024), .disk = Bytes(0)});
+TEST(OffloadStore, SaysWhatIsLeftWhenItIsFull) {
+  OffloadStore store({.host = Bytes(1024), .disk = Bytes(0)});
   store.reserve(Bytes(1000));
   try {
     store.reserve(Bytes(25));
@@ -110,21 +110,21 @@ TEST(OuterStore, SaysWhatIsLeftWhenItIsFull) {
   }
 }
 
-TEST(OuterStore, HasAFileWithoutAName) {
+TEST(OffloadStore, HasAFileWithoutAName) {
   const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("outer_store_test" + std::to_string(getpid()));
+      std::filesystem::temp_directory_path() / ("offload_store_test" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   {
-    OuterStore store({.host = Bytes(0), .disk = Bytes(1 << 20), .disk_path = folder});
+    OffloadStore store({.host = Bytes(0), .disk = Bytes(1 << 20), .disk_path = folder});
     EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a crash would leave it behind";
     EXPECT_GE(store.descriptor(), 0);
   }
   std::filesystem::remove(folder);
 }
 
-TEST(OuterStore, NamesTheFolderThatItCannotUse) {
+TEST(OffloadStore, NamesTheFolderThatItCannotUse) {
   try {
-    OuterStore store({.host = Bytes(0), .disk = Bytes(4096), .disk_path = "/proc/nowhere"});
+    OffloadStore store({.host = Bytes(0), .disk = Bytes(4096), .disk_path = "/proc/nowhere"});
     FAIL() << "there is no such folder";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("/proc/nowhere"),
@@ -132,13 +132,13 @@ TEST(OuterStore, NamesTheFolderThatItCannotUse) {
   }
 }
 
-TEST(OuterStore, TakesTheDiskItNeedsAtOnceOrNotAtAll) {
-  EXPECT_THROW(OuterStore({.host = Bytes(0), .disk = Bytes(std::int64_t{1} << 60)}), Error);
+TEST(OffloadStore, TakesTheDiskItNeedsAtOnceOrNotAtAll) {
+  EXPECT_THROW(OffloadStore({.host = Bytes(0), .disk = Bytes(std::int64_t{1} << 60)}), Error);
 }
 
-TEST(OuterStore, NoticesThatItsFileWasCut) {
-  OuterStore store({.host = Bytes(0), .disk = Bytes(8192)});
-  OuterStore::Place place = store.reserve(Bytes(8192));
+TEST(OffloadStore, NoticesThatItsFileWasCut) {
+  OffloadStore store({.host = Bytes(0), .disk = Bytes(8192)});
+  OffloadStore::Place place = store.reserve(Bytes(8192));
   std::vector<std::byte> bytes = random_bytes(8192, 1);
   store.write(place, bytes);
   ASSERT_EQ(ftruncate(store.descriptor(), 5000), 0);
@@ -150,9 +150,9 @@ TEST(OuterStore, NoticesThatItsFileWasCut) {
   }
 }
 
-TEST(OuterStore, NoticesOtherBytesThanItWasGiven) {
-  OuterStore store({.host = Bytes(0), .disk = Bytes(4096), .checksums = true});
-  OuterStore::Place place = store.reserve(Bytes(4096));
+TEST(OffloadStore, NoticesOtherBytesThanItWasGiven) {
+  OffloadStore store({.host = Bytes(0), .disk = Bytes(4096), .checksums = true});
+  OffloadStore::Place place = store.reserve(Bytes(4096));
   std::vector<std::byte> bytes = random_bytes(4096, 1);
   store.write(place, bytes);
   const char other = static_cast<char>(~static_cast<unsigned char>(bytes[1000]));
@@ -161,10 +161,10 @@ TEST(OuterStore, NoticesOtherBytesThanItWasGiven) {
   EXPECT_THROW(store.read(place, bytes), Error);
 }
 
-TEST(OuterStore, IsAsSlowAsItIsTold) {
-  OuterStore store(
+TEST(OffloadStore, IsAsSlowAsItIsTold) {
+  OffloadStore store(
       {.host = Bytes(0), .disk = Bytes(1 << 20), .file_rate = BytesPerSecond(20 << 20)});
-  OuterStore::Place place = store.reserve(Bytes(1 << 20));
+  OffloadStore::Place place = store.reserve(Bytes(1 << 20));
   const std::vector<std::byte> bytes(1 << 20);
   const auto begin = std::chrono::steady_clock::now();
   store.write(place, bytes);
@@ -187,10 +187,10 @@ TEST(Rates, AreKnownForWhateverThereIs) {
 
 // However little it is, a plan may use it.
 TEST(Rates, AreThereOfAByte) {
-  for (const OuterStoreOptions& tiny :
-       {OuterStoreOptions{.host = Bytes(1), .disk = Bytes(0)},
-        OuterStoreOptions{.host = Bytes(0), .disk = Bytes(1)},
-        OuterStoreOptions{.host = Bytes(4095), .disk = Bytes(4095)}}) {
+  for (const OffloadStoreOptions& tiny :
+       {OffloadStoreOptions{.host = Bytes(1), .disk = Bytes(0)},
+        OffloadStoreOptions{.host = Bytes(0), .disk = Bytes(1)},
+        OffloadStoreOptions{.host = Bytes(4095), .disk = Bytes(4095)}}) {
     EXPECT_GT(measure_rates(tiny).out, BytesPerSecond(0));
     EXPECT_GT(measure_rates(tiny).in, BytesPerSecond(0));
   }
@@ -200,7 +200,7 @@ TEST(Rates, AreThereOfAByte) {
 TEST(Rates, OfALargeFileAreNoMoreThanThoseOfItsDisk) {
   constexpr BytesPerSecond kAny{1e18};
   const auto of_disk = [&](Bytes disk) {
-    return slower_rates({.host = Bytes(0), .disk = disk}, [&](const OuterStoreOptions& part) {
+    return slower_rates({.host = Bytes(0), .disk = disk}, [&](const OffloadStoreOptions& part) {
       EXPECT_LE(part.disk, Bytes(64 << 20));
       return TierRates{.out = kAny, .in = kAny};
     });

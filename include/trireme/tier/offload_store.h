@@ -19,8 +19,8 @@ namespace trireme::tier {
 
 class StoreFile;
 
-/// How an outer store is made.
-struct OuterStoreOptions {
+/// How an offload store is made.
+struct OffloadStoreOptions {
   Bytes host;  ///< bytes of ordinary memory
   Bytes disk;  ///< bytes of a file
   /// A folder for the file; empty: the system's for temporary files. The file has no name there: it
@@ -41,14 +41,14 @@ struct OuterStoreOptions {
 /// the border between memory and file: a store of n bytes has room for any values of together n
 /// bytes. reserve() and release() belong to one thread; write() and read() of different places may
 /// run on others.
-class OuterStore {
+class OffloadStore {
  public:
   /// Throws Error when the memory or the space on disk is not to be had: nothing fails later for
   /// want of it.
-  explicit OuterStore(const OuterStoreOptions& options);
-  ~OuterStore();
-  OuterStore(const OuterStore&) = delete;
-  OuterStore& operator=(const OuterStore&) = delete;
+  explicit OffloadStore(const OffloadStoreOptions& options);
+  ~OffloadStore();
+  OffloadStore(const OffloadStore&) = delete;
+  OffloadStore& operator=(const OffloadStore&) = delete;
 
   struct Place {
     /// Host memory first, then the file; none is in both.

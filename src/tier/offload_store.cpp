@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/tier/outer_store.h"
+#include "trireme/tier/offload_store.h"
 
 #include "store_file.h"
 
@@ -29,11 +29,11 @@ std::uint64_t checksum_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void OuterStore::Unmap::operator()(std::byte* data) const {
+void OffloadStore::Unmap::operator()(std::byte* data) const {
   ::munmap(data, static_cast<std::size_t>(size));
 }
 
-OuterStore::OuterStore(const OuterStoreOptions& options)
+OffloadStore::OffloadStore(const OffloadStoreOptions& options)
     : host_size_(options.host.count()),
       disk_size_(options.disk.count()),
       places_(options.host + options.disk),
@@ -42,7 +42,7 @@ OuterStore::OuterStore(const OuterStoreOptions& options)
     void* const data = ::mmap(nullptr, static_cast<std::size_t>(host_size_), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) {
-      throw Error(concat("the outer tier needs ", to_text(Bytes(host_size_)),
+      throw Error(concat("the offload tier needs ", to_text(Bytes(host_size_)),
                          " of memory: ", std::strerror(errno), "; memory.host_budget asks for it"));
     }
     host_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(data), Unmap{host_size_});
@@ -54,19 +54,19 @@ OuterStore::OuterStore(const OuterStoreOptions& options)
                                              : options.disk_path;
     if (failure)
       throw Error(
-          concat("the outer tier has no folder, for that of temporary files (TMPDIR) is "
+          concat("the offload tier has no folder, for that of temporary files (TMPDIR) is "
                  "none: ",
                  failure.message(), "; memory.disk_path names another one"));
     file_ = std::make_unique<StoreFile>(folder, disk_size_, options.file_rate);
   }
 }
 
-OuterStore::~OuterStore() = default;
+OffloadStore::~OffloadStore() = default;
 
-OuterStore::Place OuterStore::reserve(Bytes size) {
+OffloadStore::Place OffloadStore::reserve(Bytes size) {
   const auto pieces = places_.take(size);
   if (!pieces) {
-    throw Error(concat("the outer tier is full: asked for ", to_text(size), " with ",
+    throw Error(concat("the offload tier is full: asked for ", to_text(size), " with ",
                        to_text(capacity() - used()), " free of ", to_text(capacity()),
                        "; memory.host_budget and memory.disk_budget say how much there is"));
   }
@@ -81,11 +81,11 @@ OuterStore::Place OuterStore::reserve(Bytes size) {
   return place;
 }
 
-void OuterStore::release(const Place& place) {
+void OffloadStore::release(const Place& place) {
   places_.give_back(place.pieces);
 }
 
-void OuterStore::write(const Place& place, std::span<const std::byte> bytes) {
+void OffloadStore::write(const Place& place, std::span<const std::byte> bytes) {
   for (const Places::Piece& piece : place.pieces) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
     write_part(piece.offset, part);
@@ -93,7 +93,7 @@ void OuterStore::write(const Place& place, std::span<const std::byte> bytes) {
   }
 }
 
-void OuterStore::read(const Place& place, std::span<std::byte> bytes) {
+void OffloadStore::read(const Place& place, std::span<std::byte> bytes) {
   for (const Places::Piece& piece : place.pieces) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
     read_part(piece.offset, part);
@@ -101,7 +101,7 @@ void OuterStore::read(const Place& place, std::span<std::byte> bytes) {
   }
 }
 
-void OuterStore::write_part(std::int64_t offset, std::span<const std::byte> bytes) {
+void OffloadStore::write_part(std::int64_t offset, std::span<const std::byte> bytes) {
   if (checks_) {
     const std::uint64_t sum = checksum_of(bytes);
     const std::lock_guard lock(sums_mutex_);
@@ -114,7 +114,7 @@ void OuterStore::write_part(std::int64_t offset, std::span<const std::byte> byte
   }
 }
 
-void OuterStore::read_part(std::int64_t offset, std::span<std::byte> bytes) {
+void OffloadStore::read_part(std::int64_t offset, std::span<std::byte> bytes) {
   if (offset < host_size_) {
     std::memcpy(bytes.data(), host_.get() + offset, bytes.size());
   } else {
@@ -124,13 +124,13 @@ void OuterStore::read_part(std::int64_t offset, std::span<std::byte> bytes) {
   const std::uint64_t sum = checksum_of(bytes);
   const std::lock_guard lock(sums_mutex_);
   if (sums_.at(offset) != sum) {
-    throw Error(concat("the outer tier gave back other bytes than it was given (", bytes.size(),
+    throw Error(concat("the offload tier gave back other bytes than it was given (", bytes.size(),
                        " B at offset ", offset,
                        "): the disk or the memory is broken, or somebody wrote to the file"));
   }
 }
 
-int OuterStore::descriptor() const {
+int OffloadStore::descriptor() const {
   return file_ ? file_->descriptor() : -1;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "outer.h"
+#include "offload.h"
 
 #include "values/lookup.h"
 
@@ -48,7 +48,7 @@ std::vector<int> leanest(const chain::Chain& chain, std::vector<int> layers, int
   Bytes saved = saved_bytes(chain, layers, at_once);
   std::vector<Bytes> staying;  // largest first
   while (!layers.empty() && weights(layers.back()).leaving() > Bytes(0)) {
-    const chain::OuterWeights last = weights(layers.back());
+    const chain::OffloadWeights last = weights(layers.back());
     layers.pop_back();
     staying.insert(std::upper_bound(staying.begin(), staying.end(), last.all(), std::greater<>()),
                    last.all());
@@ -64,8 +64,8 @@ std::vector<int> leanest(const chain::Chain& chain, std::vector<int> layers, int
   return best;
 }
 
-/// Of the layers, in their order, those that the rank's outer tier has room for: small ones first,
-/// of which fewer bytes are on the device at a time.
+/// Of the layers, in their order, those that the rank's offload tier has room for: small ones
+/// first, of which fewer bytes are on the device at a time.
 std::vector<int> that_fit(const chain::Chain& chain, const chain::RankSpec& rank,
                           std::vector<int> layers) {
   const auto weights = [&](int layer) { return chain.layer(layer).may_leave(); };
@@ -73,7 +73,7 @@ std::vector<int> that_fit(const chain::Chain& chain, const chain::RankSpec& rank
     std::erase_if(layers, [&](int layer) { return weights(layer).is_trained; });
   std::stable_sort(layers.begin(), layers.end(),
                    [&](int a, int b) { return weights(a).all() < weights(b).all(); });
-  Bytes room = without_margin(rank.outer());
+  Bytes room = without_margin(rank.offload_capacity());
   auto end = layers.begin();
   for (; end != layers.end() && weights(*end).all() <= room; ++end) room -= weights(*end).all();
   layers.erase(end, layers.end());
@@ -81,13 +81,13 @@ std::vector<int> that_fit(const chain::Chain& chain, const chain::RankSpec& rank
   return layers;
 }
 
-/// Nothing for "auto", `nowhere` for "device" and `all` for "outer".
+/// Nothing for "auto", `nowhere` for "device" and `all` for "offload".
 template <class Choice>
 std::optional<Choice> choice_of(const std::string& place, const char* what, Choice nowhere,
                                 Choice all) {
   if (place == "auto") return std::nullopt;
-  ensure(place == "device" || place == "outer", concat("'", place, "' is a place of ", what));
-  return place == "outer" ? all : nowhere;
+  ensure(place == "device" || place == "offload", concat("'", place, "' is a place of ", what));
+  return place == "offload" ? all : nowhere;
 }
 
 }  // namespace
@@ -97,11 +97,11 @@ BytesPerSecond copy_rate(const chain::RankSpec& rank) {
 }
 
 bool can_stream(const chain::RankSpec& rank) {
-  return rank.in > BytesPerSecond(0) && rank.outer() > Bytes(0);
+  return rank.in > BytesPerSecond(0) && rank.offload_capacity() > Bytes(0);
 }
 
 bool can_move_state(const chain::RankSpec& rank) {
-  return copy_rate(rank) > BytesPerSecond(0) && rank.outer() > Bytes(0);
+  return copy_rate(rank) > BytesPerSecond(0) && rank.offload_capacity() > Bytes(0);
 }
 
 bool some_can_move_state(const Question& question) {
@@ -146,8 +146,8 @@ Bytes with_margin(Bytes away) {
   return away + away / 15 + Bytes(16);
 }
 
-Bytes outer_room(const chain::RankSpec& rank, Bytes outside) {
-  return std::max(Bytes(0), rank.outer() - outside - outside / 64);
+Bytes offload_room(const chain::RankSpec& rank, Bytes outside) {
+  return std::max(Bytes(0), rank.offload_capacity() - outside - outside / 64);
 }
 
 Bytes optimizer_state(const Question& question, const LayerRuns& runs) {
@@ -167,8 +167,8 @@ Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes besi
   const chain::RankSpec& spec = question.platform.ranks[at(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
   // A cut adds less than a line.
-  const Bytes whole =
-      std::min(without_margin(spec.outer()), spec.outer() - question.chain.state_line);
+  const Bytes whole = std::min(without_margin(spec.offload_capacity()),
+                               spec.offload_capacity() - question.chain.state_line);
   const Bytes most = std::min(state, std::max(Bytes(0), whole - beside));
   const double by_time = question.optimizer_copies->count() * copy_rate(spec).count();
   return by_time < static_cast<double>(most.count()) ? Bytes(static_cast<std::int64_t>(by_time))
@@ -200,7 +200,7 @@ bool saves_memory(const chain::Chain& chain, const std::vector<int>& layers, int
 }
 
 Bytes saved_bytes(const chain::Chain& chain, const std::vector<int>& layers, int at_once) {
-  std::vector<chain::OuterWeights> weights;
+  std::vector<chain::OffloadWeights> weights;
   Bytes all;
   for (const int layer : layers) {
     weights.push_back(chain.layer(layer).may_leave());

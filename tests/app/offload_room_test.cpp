@@ -1,4 +1,4 @@
-// Jobs of all kinds with every split of the outer tier between host memory and disk: what a plan
+// Jobs of all kinds with every split of the offload tier between host memory and disk: what a plan
 // needs is what is opened, so a job that is not refused runs to its end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
@@ -50,12 +50,12 @@ const Choices kTrain{"train.clip_norm=0", "train.clip_norm=1",
                      "train.precision=bfloat16_weights --set train.clip_norm=0",
                      "train.precision=bfloat16_weights"};
 const Choices kMemory{"memory.optimizer=auto",
-                      "memory.optimizer=outer",
-                      "memory.optimizer=outer --set memory.weights=outer",
-                      "memory.weights=outer",
+                      "memory.optimizer=offload",
+                      "memory.optimizer=offload --set memory.weights=offload",
+                      "memory.weights=offload",
                       "plan.solver=offload",
-                      "plan.solver=offload --set memory.optimizer=outer",
-                      "plan.solver=keep_all --set memory.optimizer=outer"};
+                      "plan.solver=offload --set memory.optimizer=offload",
+                      "plan.solver=keep_all --set memory.optimizer=offload"};
 /// Refused where frozen weights could be streamed.
 const std::string kUpdatesInForward = " --set memory.updates=in_forward";
 
@@ -69,7 +69,7 @@ std::string sizes(Draws& draws, int split, std::int64_t room) {
   return concat(" --set memory.host_budget=", host, " --set memory.disk_budget=", room - host);
 }
 
-/// A job's command line without budgets, and what it says of the outer tier.
+/// A job's command line without budgets, and what it says of the offload tier.
 struct Job {
   std::string words, memory;
 };
@@ -90,7 +90,7 @@ Job random_job(Draws& draws, const TemporaryFolder& folder) {
   return job;
 }
 
-TEST(OuterRoom, OfAPlanIsWhatARunHas) {
+TEST(OffloadRoom, OfAPlanIsWhatARunHas) {
   int ran = 0, refused = 0;
   for (unsigned seed = 0; seed < trials(); ++seed) {
     Draws draws(seed);

@@ -1,4 +1,4 @@
-// What of a rank's state and weights is in its outer tier, and what comes and goes takes on the
+// What of a rank's state and weights is in its offload tier, and what comes and goes takes on the
 // device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,7 +12,7 @@ namespace trireme::partition {
 /// The rate at which state goes and comes back: it does both.
 BytesPerSecond copy_rate(const chain::RankSpec& rank);
 
-/// Whether some rank has an outer tier that state can be in, or weights can come from.
+/// Whether some rank has an offload tier that state can be in, or weights can come from.
 bool some_can_move_state(const Question& question);
 bool some_can_stream(const Question& question);
 
@@ -23,31 +23,31 @@ std::vector<int> streamable(const Question& question);
 /// Whether all of the state is on the devices.
 bool has_no_copies(const Question& question);
 
-/// Whether some of the plan's state is in an outer tier.
+/// Whether some of the plan's state is in an offload tier.
 bool has_state_away(const plan::Plan& plan);
 
 /// Layers that the plan streams on any rank, ascending.
 std::vector<int> streamed_by(const plan::Plan& plan);
 
-/// Room in an outer tier of which so much may be taken; the rest is left for values.
+/// Room in an offload tier of which so much may be taken; the rest is left for values.
 Bytes with_margin(Bytes away);
 
-/// What a rank's outer tier has left for outputs and tapes beside the room of state and weights.
-Bytes outer_room(const chain::RankSpec& rank, Bytes outside);
+/// What a rank's offload tier has left for outputs and tapes beside the room of state and weights.
+Bytes offload_room(const chain::RankSpec& rank, Bytes outside);
 
 /// The optimizer's state of a rank with these runs, wherever it is.
 Bytes optimizer_state(const Question& question, const LayerRuns& runs);
 
-/// Of the optimizer's state of a rank with these runs, what is in its outer tier: what is copied
+/// Of the optimizer's state of a rank with these runs, what is in its offload tier: what is copied
 /// one way in question.optimizer_copies, as far as there is room.
 Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs);
 
-/// The same of a rank with `state` bytes of it in all, and `beside` bytes of weights in its outer
+/// The same of a rank with `state` bytes of it in all, and `beside` bytes of weights in its offload
 /// tier.
 Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside);
 
-/// Of question.streamed, the layers that a rank with these runs streams: those that its outer tier
-/// has room for, and none where all of them would be there at a time anyway.
+/// Of question.streamed, the layers that a rank with these runs streams: those that its offload
+/// tier has room for, and none where all of them would be there at a time anyway.
 std::vector<int> streamed_of(const Question& question, int rank, const LayerRuns& runs);
 
 /// Whether a rank that streams some of these layers, so many at a time, holds less than without.

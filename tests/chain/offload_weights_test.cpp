@@ -1,4 +1,4 @@
-// Weights that may lie in the outer tier: what a chain file says of them, and what a rank holds.
+// Weights that may lie in the offload tier: what a chain file says of them, and what a rank holds.
 // SPDX-License-Identifier: Apache-2.0
 #include "chain/reading.h"
 
@@ -25,7 +25,7 @@ TEST(ReadChain, ReadsWhatIsTrainedAndMayLeave) {
       "  - {name: a, forward_s: 2, backward_s: 2, output_bytes: 3, tape_bytes: 9, parameter_bytes: "
       "5, gradient_bytes: 10, trained_bytes: 4";
   const Chain chain = read(kHead + layer + ", trained_gradient_bytes: 8}\n");
-  const OuterWeights expected{.weights = Bytes(4), .gradients = Bytes(8), .is_trained = true};
+  const OffloadWeights expected{.weights = Bytes(4), .gradients = Bytes(8), .is_trained = true};
   EXPECT_EQ(chain.layer(1).may_leave(), expected);
   EXPECT_EQ(read_chain(io::parse(to_yaml(chain), "again")), chain);
   EXPECT_EQ(read(kHead + layer + "}\n").layer(1).trained_gradients, Bytes(10)) << "all of them";
@@ -45,8 +45,8 @@ TEST(ReadChain, RefusesWhatMayLeaveAndIsNotThere) {
     EXPECT_THAT(refusal(kHead + layer + text + "}\n"), testing::HasSubstr(message));
 }
 
-std::vector<OuterWeights> frozen(const std::vector<int>& sizes) {
-  std::vector<OuterWeights> layers;
+std::vector<OffloadWeights> frozen(const std::vector<int>& sizes) {
+  std::vector<OffloadWeights> layers;
   for (const int size : sizes) layers.push_back({.weights = Bytes(size), .gradients = {}});
   return layers;
 }
@@ -60,7 +60,7 @@ TEST(WeightsWindow, IsThatOfTheLargest) {
 }
 
 TEST(WeightsWindow, HasRoomForGradientsAndForWhatLeaves) {
-  const OuterWeights half{.weights = Bytes(2), .gradients = Bytes(4), .is_trained = true};
+  const OffloadWeights half{.weights = Bytes(2), .gradients = Bytes(4), .is_trained = true};
   EXPECT_EQ(weights_window({half, half}, 2), Bytes(12)) << "nothing leaves";
   EXPECT_EQ(weights_window({half, {}, {}, half}, 2), Bytes(12));
   EXPECT_EQ(weights_window({half, half, half}, 2), Bytes(16));
