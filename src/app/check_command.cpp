@@ -21,13 +21,13 @@
 namespace trireme::app {
 namespace {
 
-/// The `format` that the file says it has; a job says none.
+/// The `format` key of the file; empty for a job.
 std::string format_of(const std::string& file);
 int check_job(const CheckArguments& arguments);
 int check_plan(const CheckArguments& arguments);
 int check_chain(const CheckArguments& arguments);
 int check_platform(const CheckArguments& arguments);
-/// Throws InputError where an option has no use for a file of this kind.
+/// Throws InputError where an option does not apply to this kind of file.
 void refuse(bool is_given, std::string_view option, std::string_view kind);
 
 }  // namespace
@@ -60,9 +60,8 @@ std::string format_of(const std::string& file) {
   const auto status = std::filesystem::status(file, failure);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
       !std::filesystem::is_directory(status))
-    throw InputError(concat(file,
-                            ": is a pipe or the like, must be a file: it is read again for "
-                            "what is in it"));
+    throw InputError(
+        concat(file, ": is a pipe or the like, must be a file, since it is read twice"));
   const io::Node document = io::load(file);
   if (document.kind() != io::Node::Kind::kMap) return "";
   const auto format = document.find("format");
@@ -93,7 +92,7 @@ int check_plan(const CheckArguments& arguments) {
   if (arguments.chain.empty())
     throw InputError(concat(arguments.file,
                             ": is a plan; the chain that it is for must be given "
-                            "beside it: --chain chain.yaml"));
+                            "with it: --chain chain.yaml"));
   const PlanFiles files{arguments.file, arguments.chain, arguments.platform};
   const Planned planned = load_planned(files);
   const simulate::Simulation forecast = simulated(planned, simulate::Detail::kSummary);
@@ -101,8 +100,8 @@ int check_plan(const CheckArguments& arguments) {
     return report_over_budget(*infeasible, files, arguments.json);
   std::size_t actions = 0;
   for (const auto& rank : planned.program.ranks) actions += rank.size();
-  std::cerr << visible(arguments.file) << " is a good plan for " << visible(arguments.chain) << ": "
-            << actions << " actions in legal order, every rank within its budget\n";
+  std::cerr << visible(arguments.file) << " is a valid plan for " << visible(arguments.chain)
+            << ": " << actions << " actions in legal order, every rank within its budget\n";
   std::cout << (arguments.json ? report::to_json(planned.plan, forecast)
                                : report::simulation_text(planned.plan, forecast));
   return kDone;
@@ -127,7 +126,7 @@ int check_chain(const CheckArguments& arguments) {
               << "\nideal     " << to_text(ideal) << " per micro-batch\nstatic    "
               << report::exact_text(fixed) << "\nkeep_all  " << report::exact_text(needed) << "\n";
   }
-  std::cerr << visible(arguments.file) << " is a good chain\n";
+  std::cerr << visible(arguments.file) << " is a valid chain\n";
   return kDone;
 }
 
@@ -139,7 +138,7 @@ int check_platform(const CheckArguments& arguments) {
   } else {
     std::cout << chain::to_yaml(platform);
   }
-  std::cerr << visible(arguments.file) << " is a good platform of " << platform.ranks.size()
+  std::cerr << visible(arguments.file) << " is a valid platform of " << platform.ranks.size()
             << " ranks\n";
   return kDone;
 }

@@ -1,4 +1,4 @@
-// `trireme check`: is this file good, and what would come of it? Changes nothing.
+// `trireme check`: validates a file and predicts its cost, without changing anything.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,13 +9,13 @@ namespace trireme::app {
 
 struct CheckArguments {
   std::string file;
-  std::vector<std::string> settings;  ///< of a job
-  std::string chain, platform;        ///< of a plan
-  bool resolved = false;  ///< of a job: nothing but its defaults, which is all that is done here
+  std::vector<std::string> settings;  ///< --set, for a job
+  std::string chain, platform;        ///< for a plan
+  bool resolved = false;  ///< only print the job with its defaults, which is all that is done here
   bool json = false;
 };
 
-/// Whether the file can be read and is none of the files with a format of their own.
+/// Whether the file can be read and has no `format` of its own.
 bool is_job(const std::string& file);
 
 /// Returns the exit code; throws InputError.

@@ -31,7 +31,7 @@ Comparison compare(const partition::Question& question, const std::vector<std::s
 std::string to_text(const Comparison& comparison, const partition::Question& question) {
   const Seconds ideal = partition::ideal_step(question);
   std::vector<std::vector<std::string>> rows{
-      {"solver", "step", "overhead", "peak", "recompute", "moved", "solved in", "needs"}};
+      {"solver", "step", "overhead", "peak", "recompute", "moved", "solved in", "least budget"}};
   for (std::size_t i = 0; i < comparison.tried.size(); ++i)
     rows.push_back(row_of(comparison.tried[i], comparison.solving[i], ideal));
   std::string text = table(rows);
@@ -44,9 +44,8 @@ std::string to_text(const Comparison& comparison, const partition::Question& que
 void tell_left_out(const partition::Question& question) {
   const std::vector<std::string> slow = partition::slow_solvers(question);
   if (slow.empty()) return;
-  std::cerr << "left out, " << question.chain.length()
-            << " layers would take them minutes: " << join(slow, ", ")
-            << "; --solver NAME asks one of them\n";
+  std::cerr << "skipped, since they take minutes for " << question.chain.length()
+            << " layers: " << join(slow, ", ") << "; --solver NAME runs one of them\n";
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// Asking every solver the same question, with the time that each takes.
+// `--solver all`: runs every solver on one question and times it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trireme::app {
 
-/// Answers in the order of the solvers, and how long each took.
+/// Answers in the order of the solvers, and the time of each.
 struct Comparison {
   std::vector<partition::Tried> tried;
   std::vector<Seconds> solving;
@@ -21,7 +21,7 @@ Comparison compare(const partition::Question& question, const std::vector<std::s
 /// One row per solver, then why some refused.
 std::string to_text(const Comparison& comparison, const partition::Question& question);
 
-/// Says on standard error which solvers a long chain makes us leave out.
+/// Prints to standard error which solvers are skipped because the chain is long.
 void tell_left_out(const partition::Question& question);
 
 }  // namespace trireme::app

@@ -31,18 +31,18 @@ namespace {
 constexpr int kMostBudgets = 1000;
 
 void add_plan(CLI::App& app, PlanArguments& arguments);
-/// Where state and weights are, when layers are updated, and what passes them together.
+/// Options of optimizer state and parameter offload, the overlapped optimizer step, split backward
+/// and breadth-first groups.
 void add_plan_places(CLI::App& command, PlanArguments& arguments);
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments);
 void add_plan_shape(CLI::App& command, PlanArguments& arguments);
 void add_simulate(CLI::App& app, SimulateArguments& arguments);
 void add_check(CLI::App& app, CheckArguments& arguments);
-/// Throws where two of these options name one file: the one that is written last would be all of
-/// it.
+/// Throws where two of these options name one file, of which only the last would survive.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
-/// Has every option that names a file refuse what a shell would have expanded.
+/// Makes every option that names a file reject patterns that a shell would have expanded.
 void check_paths(CLI::App& app);
-/// Throws where the first argument is a word that is none of the commands.
+/// Throws where the first argument is not a command.
 void require_command(const CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace
@@ -50,8 +50,8 @@ void require_command(const CLI::App& app, int argc, const char* const* argv);
 int run_pure(int argc, const char* const* argv) {
   const io::VisibleOutput out(std::cout), errors(std::cerr);
   CLI::App app(
-      "Trains a chain of layers that does not fit: pipeline, recompute and offload planned "
-      "together.",
+      "Trains models that do not fit in device memory: pipeline, recomputation and offload "
+      "planned together.",
       "trireme");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
@@ -63,11 +63,12 @@ int run_pure(int argc, const char* const* argv) {
   app.add_subcommand("profile",
                      "Measure what every layer of a job costs (see trireme profile --help)");
   app.add_subcommand("export",
-                     "Write what a run has learned for other programs (see trireme export --help)");
+                     "Export the weights of a run for other programs (see trireme export --help)");
   app.add_subcommand("generate",
-                     "Let a model of tokens go on with a text (see trireme generate --help)");
-  app.add_subcommand("pack-images",
-                     "Write image files as one that is mapped (see trireme pack-images --help)");
+                     "Continue a text with a language model (see trireme generate --help)");
+  app.add_subcommand(
+      "pack-images",
+      "Pack image files into one memory-mapped file (see trireme pack-images --help)");
   PlanArguments plan_arguments;
   SimulateArguments simulate_arguments;
   CheckArguments check_arguments;
@@ -75,7 +76,7 @@ int run_pure(int argc, const char* const* argv) {
   add_simulate(app, simulate_arguments);
   add_check(app, check_arguments);
   check_paths(app);
-  // Else a file that grows over its limit ends the process without a word.
+  // Otherwise a file that exceeds its size limit kills the process without a message.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     require_command(app, argc, argv);
@@ -116,24 +117,28 @@ bool forecasts_a_job(int argc, const char* const* argv) {
 namespace {
 
 void add_plan(CLI::App& app, PlanArguments& arguments) {
-  CLI::App& command =
-      *app.add_subcommand("plan", "Choose what to keep, run again or move, within a budget");
+  CLI::App& command = *app.add_subcommand(
+      "plan", "Choose what to keep, recompute or offload within a memory budget");
   command.add_option("--chain", arguments.chain, "The chain of layers with its costs (YAML)")
       ->required();
   command.add_option("--platform", arguments.platform,
                      "Memory, offload tier and copy rates of the ranks (YAML); without it only "
-                     "--memory counts");
+                     "--memory applies");
   command.add_option("--memory", arguments.memory,
                      "Budget of every rank, e.g. 12GiB; bytes without a unit");
-  command.add_option("--stages", arguments.stages, "Ranks to split the chain over")
+  command
+      .add_option("--stages", arguments.stages,
+                  "Ranks of the pipeline, with one stage each except in plans of madpipe")
       ->each([&arguments](const std::string&) { arguments.stages_given = true; })
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
-  command.add_option("--micro-batches", arguments.micro_batches, "Micro-batches of one step")
+  command
+      .add_option("--micro-batches", arguments.micro_batches,
+                  "Micro-batches per step (gradient accumulation steps)")
       ->each([&arguments](const std::string&) { arguments.micro_batches_given = true; })
       ->check(CLI::Range(1, plan::kMaxMicroBatches))
       ->capture_default_str();
-  command.add_option("--schedule", arguments.schedule, "Order of micro-batches: 1f1b or gpipe")
+  command.add_option("--schedule", arguments.schedule, "Pipeline schedule: 1f1b or gpipe")
       ->check(CLI::IsMember({"1f1b", "gpipe"}))
       ->capture_default_str();
   command
@@ -142,26 +147,26 @@ void add_plan(CLI::App& app, PlanArguments& arguments) {
       ->delimiter(',');
   command
       .add_option("--solver", arguments.solver,
-                  "A solver's name, 'auto' for the fastest plan of those that are quick, 'all' "
+                  "A solver's name, 'auto' for the fastest plan of the quick solvers, 'all' "
                   "to compare every solver; for several stages also joint, madpipe, adapipe, "
                   "'uniform N', 'block N'")
       ->capture_default_str();
   command
       .add_option("--slots", arguments.slots,
-                  "Memory is counted in this many slots; 0: exactly, where that is feasible")
+                  "Slots into which solvers divide memory; 0: exact, where that is feasible")
       ->capture_default_str();
   add_plan_places(command, arguments);
   CLI::Option* const output =
-      command.add_option("-o,--output", arguments.output, "Write the plan there (JSON)");
-  CLI::Option* const report =
-      command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+      command.add_option("-o,--output", arguments.output, "Write the plan to this file (JSON)");
+  CLI::Option* const report = command.add_option("--report", arguments.report,
+                                                 "Write a page about the plan to this file (HTML)");
   CLI::Option* const json =
       command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
   CLI::Option* const why = command.add_flag(
       "--why", arguments.why,
-      "Print what the plan rests on: the fastest step without each thing that it uses, and the "
-      "fastest decisions that were judged");
-  command.add_flag("--verbose", arguments.verbose, "With --why: every decision that was judged")
+      "Print why this plan was chosen: the fastest step without each axis that it uses, and the "
+      "fastest decisions that were simulated");
+  command.add_flag("--verbose", arguments.verbose, "With --why: every decision that was simulated")
       ->needs(why);
   why->excludes(json);
   add_plan_sweep(command, arguments);
@@ -184,50 +189,55 @@ void add_plan_places(CLI::App& command, PlanArguments& arguments) {
   command
       .add_option(
           "--optimizer", arguments.optimizer,
-          "The optimizer's state: on the device, in the offload tier but for its update, or "
-          "auto: what is faster")
+          "Optimizer state offload: device (none), offload (all of it, copied to the device for "
+          "its update), or auto (the fastest share)")
       ->check(CLI::IsMember({"auto", "device", "offload"}))
       ->capture_default_str();
   command
       .add_option(
           "--weights", arguments.weights,
-          "Weights, trained ones with their gradients: on the device, in the offload tier but "
-          "while their layer is used, or auto: what is faster")
+          "Parameter offload (weight streaming), for trained weights with their gradients: device "
+          "(none), offload (copied to the device for each use of their layer), or auto (the "
+          "fastest number of layers)")
       ->check(CLI::IsMember({"auto", "device", "offload"}))
       ->capture_default_str();
   command
       .add_option(
           "--updates", arguments.updates,
-          "When layers are updated whose weights come and go: when a step ends, right before "
-          "their first forward of the next one, right behind their last backward (of jobs "
-          "that do not clip gradients), or auto: of the first two, what is faster")
+          "Overlapped optimizer step of layers whose weights are streamed: at_end of a step "
+          "(none), in_forward (before their first forward of the next step), in_backward (after "
+          "their last backward, for jobs that do not clip gradients), or auto (the faster of the "
+          "first two)")
       ->check(CLI::IsMember({"auto", "at_end", "in_forward", "in_backward"}))
       ->capture_default_str();
   command
       .add_option(
           "--split-backward", arguments.split_backward,
-          "Of several stages, backwards in two parts, so that ranks wait less: gradients of "
-          "inputs, then those of weights, where that is faster; or never")
+          "Zero bubble in pipelines: backwards are split into gradients of inputs, then gradients "
+          "of weights, which are deferred to fill the bubble; auto (where that is faster) or never")
       ->check(CLI::IsMember({"auto", "never"}))
       ->capture_default_str();
   command
       .add_option(
           "--group", arguments.group,
-          "So many micro-batches pass the layers together, for which weights in the offload "
-          "tier come once; chosen where not given")
+          "Breadth-first micro-batches: this many run through one layer before any goes to the "
+          "next, so that streamed weights are copied once for all of them; chosen where not given")
       ->check(CLI::Range(1, plan::kMaxMicroBatches));
 }
 
 void add_plan_sweep(CLI::App& command, PlanArguments& arguments) {
   CLI::Option* const sweep =
       command
-          .add_option("--sweep", arguments.sweep,
-                      "Try this many budgets, from the least that works to what keep_all needs, "
-                      "with every solver")
+          .add_option(
+              "--sweep", arguments.sweep,
+              "Plan for this many budgets, from the least that works to what keep_all needs, "
+              "with every solver")
           ->check(CLI::Range(2, kMostBudgets));
-  command.add_option("--csv", arguments.csv, "Write the sweep's numbers there")->needs(sweep);
+  command.add_option("--csv", arguments.csv, "Write the sweep's numbers to this file (CSV)")
+      ->needs(sweep);
   command
-      .add_option("--plot", arguments.plot, "Write a picture of time against memory there (HTML)")
+      .add_option("--plot", arguments.plot,
+                  "Write a plot of time against memory to this file (HTML)")
       ->needs(sweep);
   command.callback([&arguments] {
     require_apart({{"--output", arguments.output},
@@ -242,11 +252,11 @@ void add_plan_shape(CLI::App& command, PlanArguments& arguments) {
       command
           .add_option(
               "--ranks", arguments.ranks,
-              "Choose stages, replicas and micro-batches for this many ranks; what is given "
-              "beside it stays fixed")
+              "Choose stages, replicas and micro-batches for this many ranks; values given by "
+              "other options stay fixed")
           ->check(CLI::Range(1, 4096));
   const CLI::Range positive(1, std::numeric_limits<int>::max());
-  command.add_option("--batch", arguments.batch, "Examples of one step over all replicas")
+  command.add_option("--batch", arguments.batch, "Examples per step over all replicas")
       ->check(positive)
       ->needs(ranks);
   command
@@ -255,26 +265,30 @@ void add_plan_shape(CLI::App& command, PlanArguments& arguments) {
                   "estimated in proportion")
       ->check(positive)
       ->needs(ranks);
-  command.add_option("--replicas", arguments.replicas, "Copies of the pipeline")
+  command.add_option("--replicas", arguments.replicas, "Data-parallel copies of the pipeline")
       ->check(positive)
       ->needs(ranks);
   command
-      .add_flag("--shard-optimizer,!--no-shard-optimizer", arguments.shard_optimizer,
-                "Replicas divide the optimizer's state among themselves; with --no-, each has all")
+      .add_flag(
+          "--shard-optimizer,!--no-shard-optimizer", arguments.shard_optimizer,
+          "Shard the optimizer state over the replicas (ZeRO-1); with --no-, each has all of it")
       ->needs(ranks);
 }
 
 void add_simulate(CLI::App& app, SimulateArguments& arguments) {
   CLI::App& command =
-      *app.add_subcommand("simulate", "Run a plan on a model of its platform: times and bytes");
+      *app.add_subcommand("simulate", "Simulate a plan on its platform: times and memory");
   command.add_option("plan", arguments.files.plan, "The plan (JSON)")->required();
   command.add_option("--chain", arguments.files.chain, "The chain that it is for (YAML)")
       ->required();
-  command.add_option("--platform", arguments.files.platform,
-                     "What it runs on (YAML); without it the plan's own budgets and free links");
-  command.add_option("--trace", arguments.trace,
-                     "Write a timeline there (JSON for chrome://tracing and ui.perfetto.dev)");
-  command.add_option("--report", arguments.report, "Write a page on the plan there (HTML)");
+  command.add_option(
+      "--platform", arguments.files.platform,
+      "The platform that it runs on (YAML); without it the plan's own budgets and free links");
+  command.add_option(
+      "--trace", arguments.trace,
+      "Write a timeline to this file (JSON for chrome://tracing and ui.perfetto.dev)");
+  command.add_option("--report", arguments.report,
+                     "Write a page about the plan to this file (HTML)");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
   command.callback([&arguments] {
     require_apart({{"--trace", arguments.trace}, {"--report", arguments.report}});
@@ -284,21 +298,20 @@ void add_simulate(CLI::App& app, SimulateArguments& arguments) {
 
 void add_check(CLI::App& app, CheckArguments& arguments) {
   CLI::App& command = *app.add_subcommand(
-      "check",
-      "Read a job, plan, chain or platform strictly and say what would come of it; train nothing");
+      "check", "Validate a job, plan, chain or platform and predict its cost; trains nothing");
   command.add_option("file", arguments.file, "A job, chain or platform (YAML), or a plan (JSON)")
       ->required();
   command
       .add_option("--set", arguments.settings,
-                  "Of a job, replace one value: section.key=value (may be repeated)")
+                  "For a job, replace one value: section.key=value (may be repeated)")
       ->allow_extra_args(false);
   command.add_flag(
       "--resolved", arguments.resolved,
-      "Of a job, only print it with all defaults written out; else it is measured (what "
-      "was measured is kept in runs/.profiles) and planned (options then: --ranks N, for which to "
-      "plan, -o plan.json, --report plan.html)");
-  command.add_option("--chain", arguments.chain, "Of a plan, the chain that it is for");
-  command.add_option("--platform", arguments.platform, "Of a plan, what it is to run on");
+      "For a job, only print it with all defaults written out; without it the job is measured "
+      "(measurements are kept in runs/.profiles) and planned (then with --ranks N, the ranks to "
+      "plan for, -o plan.json, --report plan.html)");
+  command.add_option("--chain", arguments.chain, "For a plan, its chain");
+  command.add_option("--platform", arguments.platform, "For a plan, the platform that it runs on");
   command.add_flag("--json", arguments.json, "Print one JSON document and nothing else");
   command.footer(
       "Examples:\n"

@@ -1,4 +1,4 @@
-// What commands return to the shell.
+// Exit codes of the commands.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

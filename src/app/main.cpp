@@ -22,8 +22,8 @@
 
 namespace {
 
-/// Commands that need LibTorch live in a second executable beside this one, so that planning starts
-/// in milliseconds.
+/// Executable next to this one for commands that need LibTorch, so that planning starts in
+/// milliseconds.
 constexpr const char* kRuntime = "trireme-runtime";
 
 std::filesystem::path runtime_file() {
@@ -31,8 +31,8 @@ std::filesystem::path runtime_file() {
   return std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / kRuntime;
 }
 
-/// Whether the command's work needs LibTorch: training and measuring, and planning or checking a
-/// job, whose layers have to be measured first.
+/// Whether the command needs LibTorch: training and measuring, and planning or checking a job,
+/// whose layers have to be measured first.
 bool needs_runtime(int argc, char** argv) {
   if (argc < 2) return false;
   const std::string_view command = argv[1];
@@ -40,18 +40,19 @@ bool needs_runtime(int argc, char** argv) {
     if (command == each) return true;
   if (command == "plan") return argc > 2 && argv[2][0] != '-';
   std::error_code none;
-  // Without a runtime a job is at least read and written out.
+  // Without the runtime a job is at least read and printed.
   return command == "check" && trireme::app::forecasts_a_job(argc, argv) &&
          std::filesystem::exists(runtime_file(), none);
 }
 
-/// From this share of the time on, somebody waits for a core: none is left to spin on.
+/// Share of time with threads waiting for a core above which no core is free to spin on.
 constexpr double kTaken = 0.2;
 
-/// LibTorch's threads spin some 4 ms for more work before they sleep, which keeps cores from those
-/// that they wait for where other processes want them, too; a fifteenth of it bridges the gaps
-/// between operators, and where cores are taken as the run begins they sleep at once. OpenMP reads
-/// it when it is loaded, so it must be there before (docs/decisions/0010-waiting-threads.md).
+/// LibTorch's threads spin for about 4 ms before they sleep, which blocks cores that other
+/// processes want, including those they wait for. A fifteenth of that bridges the gaps between
+/// operators; where cores are already busy when the run begins, threads sleep at once. OpenMP reads
+/// the setting when it is loaded, so it must be set before
+/// (docs/decisions/0010-waiting-threads.md).
 void wait_less_busily() {
   for (const char* const by_user : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"})
     if (std::getenv(by_user) != nullptr) return;
@@ -64,10 +65,10 @@ void wait_less_busily() {
   }
 }
 
-/// SIGINT and SIGTERM ask for an end with exit code 130, SIGUSR1 asks `train` for a checkpoint.
-/// They would kill a process that does not expect them yet, and LibTorch takes its time to load:
-/// until watch_signals() of the runtime, which has the mask of this process, they wait. `generate`
-/// has nothing to close or save.
+/// SIGINT and SIGTERM request an end with exit code 130, SIGUSR1 asks `train` for a checkpoint.
+/// They would kill a process that does not handle them yet, and LibTorch takes time to load: they
+/// stay blocked until watch_signals() of the runtime, which inherits this mask. `generate` has
+/// nothing to close or save.
 void hold_signals(const std::string_view command) {
   if (command == "generate") return;
   sigset_t held;
@@ -77,8 +78,8 @@ void hold_signals(const std::string_view command) {
   sigprocmask(SIG_BLOCK, &held, nullptr);
 }
 
-/// The option that a script has given a variable that is not set; null where there is none. What
-/// prompts may be, `generate` says.
+/// The option with an empty value, such as an unset variable of a script; null where there is none.
+/// `generate` checks prompts itself.
 const char* option_without_value(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     const std::string_view option = argv[i - 1];
@@ -88,8 +89,8 @@ const char* option_without_value(int argc, char** argv) {
   return nullptr;
 }
 
-/// What LibTorch's libraries take of a process's addresses before the first of its lines runs:
-/// with fewer the loader or a constructor ends it, in words that help nobody.
+/// Address space that LibTorch's libraries take before their first line runs: with less, the loader
+/// or a constructor aborts with an unhelpful message.
 constexpr rlim_t kLeastAddresses = rlim_t{430} << 20;
 
 /// Replaces this process; returns only when that failed.

@@ -28,18 +28,18 @@ namespace {
 
 using partition::Question;
 
-/// Says on standard error what it had to assume.
+/// Prints assumptions to standard error.
 Question read_question(const PlanArguments& arguments);
-/// As many ranks as there are stages.
+/// The platform's ranks for the stages, one each.
 chain::Platform read_platform(const PlanArguments& arguments);
 std::optional<Bytes> memory_of(const PlanArguments& arguments);
-/// The fastest of all solvers, for one stage; prints what each makes of the question.
+/// The fastest plan of all solvers, for one stage; prints every solver's result.
 partition::Answer answer_of_all(const PlanArguments& arguments, const Question& question);
 
 /// Chooses stages, replicas and micro-batches first.
 int plan_for_ranks(const PlanArguments& arguments);
 
-/// Prints and writes what is asked for; returns the exit code.
+/// Prints the plan and writes the requested files; returns the exit code.
 int give(const PlanArguments& arguments, const Question& question,
          const partition::Explained& explained);
 int give(const PlanArguments& arguments, const Question& question, const plan::Plan& plan);
@@ -59,7 +59,7 @@ int plan(const PlanArguments& arguments) {
   if (arguments.sweep > 0) return sweep(arguments, question);
   if (arguments.solver == "auto" && arguments.stages == 1) tell_left_out(question);
   if (arguments.why && arguments.solver == "all")
-    throw InputError("--why: says what one search rests on; give no --solver all with it");
+    throw InputError("--why: explains one search, so it cannot be used with --solver all");
   if (arguments.solver == "all")
     return give(arguments, question, {answer_of_all(arguments, question), {}});
   return give(arguments, question, partition::explained_plan(question));
@@ -115,7 +115,7 @@ Question read_question(const PlanArguments& arguments) {
   });
   if (has_budget || given) return question;
   if (arguments.stages > 1) {
-    std::cerr << "no memory given: nothing has to be run twice or moved\n";
+    std::cerr << "no memory given: planning without recomputation or offload\n";
     return question;
   }
   Bytes& memory = question.platform.ranks.front().memory;
@@ -212,7 +212,7 @@ int give(const PlanArguments& arguments, const Question& question, const plan::P
   return kDone;
 }
 
-/// "--memory is 30MiB", or what the platform's file gives that rank.
+/// "--memory is 30MiB", or the rank's memory in the platform's file.
 std::string budget_text(const PlanArguments& arguments, const plan::Infeasible& why) {
   if (!arguments.memory.empty())
     return concat("--memory is ", arguments.memory, io::forgotten_unit(arguments.memory));
@@ -220,7 +220,8 @@ std::string budget_text(const PlanArguments& arguments, const plan::Infeasible& 
   return arguments.platform.empty() ? has : concat(arguments.platform, ": ", has);
 }
 
-/// What would do: sizes that were planned with, rounded up, and the planner's advice.
+/// Changes that would make a plan fit: budgets that were planned with, rounded up, and the
+/// planner's advice.
 std::string ways_out(const Question& question, const plan::Infeasible& why) {
   const std::vector<chain::RankSpec>& ranks = question.platform.ranks;
   const bool alike = std::all_of(ranks.begin(), ranks.end(), [&](const chain::RankSpec& rank) {
@@ -237,8 +238,7 @@ std::string ways_out(const Question& question, const plan::Infeasible& why) {
   return join(ways, ", or ");
 }
 
-/// The question with what these arguments fix left to the planner, but for the cut; nothing where
-/// all of it is.
+/// The question with all options but the cut left open; empty where they already are.
 std::optional<Question> left_open(const PlanArguments& arguments, const Question& question) {
   PlanArguments open = arguments;
   open.solver = open.optimizer = open.weights = open.updates = open.split_backward = "auto";
@@ -259,8 +259,8 @@ int give_up(const PlanArguments& arguments, const Question& question, const plan
             << (open ? "nothing fits" : concat(arguments.solver, " does not fit"))
             << "; the smallest budget that works is " << report::exact_text(why.least_budget);
   if (arguments.stages > 1)
-    std::cerr << "; least is lacking on rank " << why.rank << " with layers " << why.first_layer
-              << ".." << why.last_layer;
+    std::cerr << "; the tightest stage, layers " << why.first_layer << ".." << why.last_layer
+              << " on rank " << why.rank << ", needs " << report::exact_text(why.needed);
   if (!why.where.empty()) std::cerr << ": " << why.where;
   std::cerr << ". Give " << ways_out(question, why) << "\n";
   if (arguments.solver == "all") return kInfeasible;

@@ -12,7 +12,7 @@ namespace trireme::app {
 
 struct PlanArguments {
   std::string chain, platform;
-  std::string memory;  ///< empty: the platform's; a size wins over it
+  std::string memory;  ///< empty: the platform's; overrides it
   int stages = 1;
   int micro_batches = 1;
   std::string schedule = "1f1b";
@@ -20,22 +20,22 @@ struct PlanArguments {
   std::string solver = "auto";
   int slots = 500;
   std::string optimizer = "auto";       ///< auto, device or offload
-  std::string weights = "auto";         ///< frozen ones; likewise
+  std::string weights = "auto";         ///< likewise
   std::string split_backward = "auto";  ///< auto | never
   std::string updates = "auto";         ///< auto, or a name of program::UpdatePlace
-  std::optional<int> group;             ///< nothing: what is fastest
+  std::optional<int> group;             ///< empty: the fastest
   std::string output, report;
   bool json = false;
-  bool why = false, verbose = false;  ///< print what the plan rests on: all of it
+  bool why = false, verbose = false;  ///< --why; with all decisions
   int sweep = 0;                      ///< budgets to try; 0: one plan
   std::string csv, plot;
-  /// Of `auto` shapes, with --ranks: what the user fixed, 0 where nothing was.
+  /// With --ranks: values that the user fixed, 0 where none.
   int ranks = 0, batch = 0, measured_at = 0, replicas = 0;
   bool shard_optimizer = true;
   bool stages_given = false, micro_batches_given = false;
 };
 
-/// Those that are the same whatever chain, ranks and shape the question is about.
+/// Copies the options that do not depend on chain, ranks and shape.
 void take_options(const PlanArguments& arguments, partition::Question& question);
 
 /// Returns the exit code; throws InputError.

@@ -21,12 +21,13 @@ constexpr const char* kOffloadTier = "in its offload tier";
 
 chain::Platform platform_of(const PlanFiles& files, const plan::Plan& plan);
 bool moves_anything(const plan::Plan& plan);
-/// Gives the stages the platform's budgets, and as static bytes what the plan says or, where it
-/// says nothing, what the chain says; and sums of bytes by rank.
+/// Sets the stages' budgets from the platform, their static bytes from the plan or, where it has
+/// none, from the chain; and sums bytes by rank.
 void take_up(Planned& planned);
-/// Throws InputError where a rank's static bytes have no room for the weights that come and go.
+/// Throws InputError where a rank's static bytes are too few for the streamed weights on the
+/// device.
 void require_windows(const Planned& planned, const std::string& file);
-/// As much memory as anyone may want: budgets are a question of their own.
+/// The platform with unlimited memory, since budgets are checked separately.
 chain::Platform without_limits(chain::Platform platform);
 plan::Infeasible overflow(const Planned& planned, int rank, const simulate::RankResult& result);
 
@@ -132,12 +133,12 @@ void take_up(Planned& planned) {
   for (plan::StagePlan& stage : planned.plan.stages) {
     const auto rank = static_cast<std::size_t>(stage.rank);
     stage.budget = planned.platform.ranks[rank].memory;
-    const auto saved = [&] {  // the stages of a rank take turns with one place for weights
+    const auto saved = [&] {  // the stages of a rank share one window for weights
       return partition::saved_bytes(planned.chain, streamed[rank], planned.plan.weights_at_once);
     };
     const Bytes before = saved();
     streamed[rank].insert(streamed[rank].end(), stage.streamed.begin(), stage.streamed.end());
-    // A plan that says them knows of tied weights, which the chain counts with each use.
+    // A plan's own static bytes account for tied weights, which the chain counts with each use.
     if (stage.static_bytes == Bytes(0))
       stage.static_bytes = partition::static_bytes(planned.chain, stage.program.first_layer,
                                                    stage.program.last_layer) -

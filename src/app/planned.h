@@ -1,4 +1,4 @@
-// A plan file with the chain and the platform that it is looked at with.
+// A plan file together with its chain and platform.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +21,7 @@ struct PlanFiles {
 
 struct Planned {
   plan::Plan plan;     ///< budgets are those of the platform
-  chain::Chain chain;  ///< as the plan's replicas have it
+  chain::Chain chain;  ///< one replica's share
   chain::Platform platform;
   program::Program program;
   std::vector<Bytes> static_bytes, optimizer_away;  ///< by rank
@@ -42,17 +42,17 @@ struct Planned {
   }
 };
 
-/// Reads the files and proves the program legal, budgets aside. Throws InputError otherwise: a
-/// broken file, a plan for another chain, an action out of order.
+/// Reads the files and validates the program, ignoring budgets. Throws InputError for a broken
+/// file, a plan for another chain, or an action out of order.
 Planned load_planned(const PlanFiles& files);
 
 simulate::Simulation simulated(const Planned& planned, simulate::Detail detail);
 
-/// The first rank that does not keep its budget; nothing if all do.
+/// The first rank over its budget; empty if all fit.
 std::optional<plan::Infeasible> over_budget(const Planned& planned,
                                             const simulate::Simulation& simulation);
 
-/// Says so on standard error, with `json` also on standard output; returns the exit code.
+/// Reports that on standard error, with `json` also on standard output; returns the exit code.
 int report_over_budget(const plan::Infeasible& infeasible, const PlanFiles& files, bool json);
 
 }  // namespace trireme::app

@@ -11,7 +11,7 @@
 namespace trireme::app {
 namespace {
 
-/// A micro-batch of all examples has bytes that can be added up.
+/// Throws InputError where the bytes of a micro-batch with all examples might overflow.
 void require_countable(const chain::Chain& chain, const PlanArguments& arguments) {
   constexpr double kMost = std::int64_t{1} << 50;  // a pebibyte
   double all = 1;

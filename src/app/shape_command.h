@@ -1,4 +1,4 @@
-// `trireme plan --ranks N --batch B`: which shape for so many ranks.
+// `trireme plan --ranks N --batch B`: chooses stages, replicas and micro-batches.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::app {
 
-/// Throws InputError where an option that it needs is missing, or one does not go with --ranks.
+/// Throws InputError where a required option is missing, or one conflicts with --ranks.
 partition::ShapeQuestion shape_question(const PlanArguments& arguments, chain::Platform platform);
 
 }  // namespace trireme::app

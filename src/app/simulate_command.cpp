@@ -17,7 +17,7 @@
 namespace trireme::app {
 namespace {
 
-/// Ranks and micro-batches up to which the passes of a pipeline are drawn: lines of 100 characters.
+/// Most ranks and micro-batches for which passes are drawn, in lines of 100 characters.
 constexpr std::size_t kMostDrawn = 8;
 
 std::string drawn_passes(const program::Program& program);
@@ -53,7 +53,8 @@ std::string drawn_passes(const program::Program& program) {
   const std::size_t ranks = program.ranks.size();
   if (ranks < 2 || ranks > kMostDrawn || std::cmp_greater(program.micro_batches, kMostDrawn))
     return "";
-  return "\nforward and backward passes, as if all took equally long:\n" + program::grid(program);
+  return "\nforward and backward passes, drawn as if all took equally long:\n" +
+         program::grid(program);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `trireme simulate`: what a plan does, rank by rank.
+// `trireme simulate`: simulates a plan and reports times and memory rank by rank.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -22,8 +22,8 @@ namespace {
 
 using partition::Tried;
 
-/// What the solvers say to next to no memory: their least budgets. Throws InputError if the named
-/// one refuses; others that refuse are left out.
+/// The solvers' least budgets, from answers for almost no memory. Throws InputError if the named
+/// solver refuses; others that refuse are left out.
 std::vector<Tried> first_answers(const PlanArguments& arguments, partition::Question question);
 /// `count` budgets, evenly spaced, both ends among them; fewer where bytes are too few.
 std::vector<Bytes> budgets_between(Bytes least, Bytes most, int count);
@@ -77,7 +77,7 @@ std::vector<Bytes> budgets_between(Bytes least, Bytes most, int count) {
   std::vector<Bytes> budgets;
   const std::int64_t steps = count - 1;
   const std::int64_t whole = (most - least).count() / steps, rest = (most - least).count() % steps;
-  // Share by share: the span times the count may not fit into 64 bits.
+  // Whole and rest separately: the span times the count may not fit into 64 bits.
   for (std::int64_t k = 0; k <= steps; ++k)
     budgets.push_back(least + Bytes(whole * k + rest * k / steps));
   budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());

@@ -1,4 +1,4 @@
-// `trireme plan --sweep N`: what every solver makes of N budgets.
+// `trireme plan --sweep N`: plans by every solver for N budgets.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace trireme::app {
 
-/// Budgets from the least that any solver can use to what keep_all needs. Writes the files that
-/// were asked for, prints the table where none was; returns the exit code.
+/// Sweeps budgets from the least that any solver can use to what keep_all needs. Writes the
+/// requested files, prints the table if there are none; returns the exit code.
 int sweep(const PlanArguments& arguments, const partition::Question& question);
 
 }  // namespace trireme::app

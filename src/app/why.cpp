@@ -31,14 +31,15 @@ std::string longer_text(const plan::Alternative& one, const std::optional<Second
   return one.step && step ? report::overhead_text(*one.step, *step) : "";
 }
 
-/// What a user fixed is no choice of the planner's.
+/// Distinguishes what the user fixed from what the planner chose.
 std::string state_of(const Reasons::OfAxis& axis) {
-  if (!axis.is_open) return axis.is_used ? "given" : "not open";
+  if (!axis.is_open) return axis.is_used ? "given" : "not searched";
   return axis.is_used ? "used" : "not used";
 }
 
 Rows axis_rows(const Reasons& reasons, const std::optional<Seconds>& step) {
-  Rows rows{{"axis", "in this plan", "without it", "than this plan", "least gain", "since"}};
+  Rows rows{
+      {"axis", "in this plan", "fastest without it", "vs this plan", "least gain", "because"}};
   for (const Reasons::OfAxis& axis : reasons.axes) {
     const auto& without = axis.without;
     rows.push_back({axis.name, state_of(axis),
@@ -60,7 +61,7 @@ Rows decision_rows(std::vector<plan::Alternative> judged, const std::optional<Se
     });
     judged.resize(std::min(judged.size(), kFastest));
   }
-  Rows rows{{"decision", "step", "than this plan"}};
+  Rows rows{{"decision", "step", "vs this plan"}};
   for (const plan::Alternative& one : judged)
     rows.push_back({one.policy, step_text(one), longer_text(one, step)});
   return rows;
@@ -73,10 +74,10 @@ std::string why_text(const partition::Explained& explained, bool verbose) {
   const std::optional<Seconds> step = step_of(explained.answer);
   const std::size_t judged = reasons.judged.size();
   return concat("\n", table(axis_rows(reasons, step)), "\n", judged,
-                judged == 1 ? " decision was judged" : " decisions were judged", ", ",
-                reasons.passed_over, " passed over: a bound said that they would not be faster",
-                verbose || judged <= kFastest ? "" : concat("; the fastest ", kFastest), "\n\n",
-                table(decision_rows(reasons.judged, step, verbose)));
+                judged == 1 ? " decision" : " decisions", " simulated; ", reasons.passed_over,
+                " skipped, whose lower bound is not below the best step",
+                verbose || judged <= kFastest ? "" : concat("; the fastest ", kFastest, ":"),
+                "\n\n", table(decision_rows(reasons.judged, step, verbose)));
 }
 
 }  // namespace trireme::app

@@ -1,4 +1,4 @@
-// What a plan rests on, as `trireme plan --why` prints it.
+// The output of `trireme plan --why`: why a plan was chosen.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace trireme::app {
 
-/// A row for every axis of the search with the fastest step without it (an ablation), then the
-/// decisions that were judged: the fastest ten, or with `verbose` all in the order of the search.
+/// A row for every axis of the search with the fastest decision without it (an ablation), then the
+/// simulated decisions: the fastest ten, or with `verbose` all in the order of the search.
 std::string why_text(const partition::Explained& explained, bool verbose);
 
 }  // namespace trireme::app

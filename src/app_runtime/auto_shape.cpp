@@ -8,7 +8,7 @@
 #include "signals.h"
 #include "sized_chains.h"
 
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/shape.h"
 #include "trireme/plan/plan.h"
@@ -24,35 +24,35 @@
 namespace trireme::app {
 namespace {
 
-/// Of what a host has, for ranks without a budget; the rest is for everything but tensors.
+/// Share of the host's memory for ranks without a budget; the rest is for everything but tensors.
 constexpr double kShareOfHost = 0.8;
 
-/// A shape on its way to the other ranks, and why it does not fit, if so.
+/// A shape as it is sent to the other ranks, and why it does not fit, if so.
 struct Choice {
   partition::Shape shape;
   std::optional<plan::Infeasible> infeasible;
 };
 
-/// What the job says of it.
+/// The question as the job poses it.
 partition::ShapeQuestion question_of(const config::JobSpec& job, const RankContext& context,
                                      int ranks);
-/// What it does not say: memory where there are no budgets, bytes that stages share, how fast
-/// replicas are added up.
+/// Adds what the job does not say: memory where there are no budgets, bytes that stages share, and
+/// the speed of sums over replicas.
 void add_figures(const config::JobSpec& job, const model::ChainModel& model,
                  const RankContext& context, partition::ShapeQuestion& question);
-/// Chooses, and measures what was chosen, until that had been measured before.
+/// Chooses a shape and measures its micro-batch size, until the chosen one was measured before.
 partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<int>& sizes,
                          SizedChains& chains, const config::JobSpec& job,
                          const RankContext& context, std::ostream& out);
-/// What `fastest` gives for these tapes, full or lean; for auto, with lean ones where full ones do
-/// not fit. Throws the DoesNotFit that lacks less.
+/// The result of `fastest` for these tapes, full or lean; for auto, with lean ones where full ones
+/// do not fit. If neither fit, throws the DoesNotFit that lacks less.
 partition::Shape with_tapes_that_fit(
     const std::string& tapes,
     const std::function<partition::Shape(const std::string& tapes)>& fastest);
-/// Rank 0's share of its host, or what tensors can have of its GPU; on every rank.
+/// Rank 0's share of its host, or what tensors can have of its GPU; the same on every rank.
 Bytes room_of_a_rank(const RankContext& context);
 Choice chosen_of(const partition::ShapeAnswer& answer);
-/// Rank 0's, on every rank.
+/// Broadcasts rank 0's choice to every rank.
 Choice agreed(comm::Channel& channel, const Choice& mine);
 std::vector<int> sizes_of(const std::vector<partition::Shape>& shapes);
 std::string words_for(const partition::Shape& shape);
@@ -82,7 +82,7 @@ SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model
   }
   if (context.channel.rank() == 0)
     out << "shape: " << words_for(shape)
-        << (shapes.size() > 1 ? ", the fastest that fits\n" : ", the only one there is\n");
+        << (shapes.size() > 1 ? ", the fastest that fits\n" : ", the only one possible\n");
   settled.job.pipeline.stages = shape.stages;
   settled.job.pipeline.replicas = shape.replicas;
   settled.job.train.micro_batch = shape.micro_batch;
@@ -144,7 +144,7 @@ partition::Shape fastest(partition::ShapeQuestion& question, const std::vector<i
       out << "choosing stages, replicas and micro-batches ..." << std::endl;
       answer = partition::choose_shape(question);
     };
-    comm::work_beside_rounds(context.channel, choose, "choice of stages and replicas");
+    comm::run_with_heartbeat(context.channel, choose, "choice of stages and replicas");
     const Choice choice = agreed(context.channel, speaks ? chosen_of(answer) : Choice{});
     if (!chains.is_measured(choice.shape.micro_batch)) {
       chains.measure(choice.shape.micro_batch);

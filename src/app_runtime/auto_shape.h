@@ -1,4 +1,4 @@
-// Stages x replicas and the size of micro-batches, where a job leaves them to Trireme.
+// Choice of stages x replicas and of the micro-batch size, where a job leaves them open.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,23 +12,25 @@
 
 namespace trireme::app {
 
-/// A job without an open shape, and whether its plan has to be made from costs, because the shape
-/// was chosen by them.
+/// A job whose shape is settled, and whether its plan must be made from costs because the shape was
+/// chosen by them.
 struct SettledJob {
   config::JobSpec job;
   Costs costs = Costs::kWhereNeeded;
 };
 
-/// Every rank: the job, where its shape is open with numbers for stages, replicas and the size of
-/// micro-batches, the same on all. Of several shapes rank 0 takes the one with the fastest step
+/// Collective: the job with numbers for stages, replicas and the micro-batch size where these are
+/// open, the same on all ranks. Of several shapes rank 0 takes the one with the fastest step
 /// (partition::choose_shape). For that the chain is measured with the smallest and, where memory
 /// and time allow, the largest micro-batch; other sizes are estimated on the line between them. A
-/// shape is taken only once its own size was measured: until then that is done, and chosen again.
+/// shape is taken only once its own size was measured: until then that is measured and the choice
+/// repeated.
 ///
-/// `ranks` are those of the run to come; `context` may have fewer. Ranks without a budget count
-/// with what their host or GPU has, and keep everything. What was tried and taken is told on `out`.
+/// `ranks` is the number of ranks of the run to come; `context` may have fewer. Ranks without a
+/// budget count with what their host or GPU has, and keep all activations. What was tried and
+/// chosen is printed to `out`.
 ///
-/// Throws DoesNotFit when no shape keeps the budgets, InputError when what is fixed leaves none.
+/// Throws DoesNotFit when no shape keeps the budgets, InputError when the fixed values allow none.
 SettledJob with_shape(const config::JobSpec& job, const model::ChainModel& model,
                       const RankContext& context, int ranks, std::ostream& out);
 

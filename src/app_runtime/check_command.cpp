@@ -25,7 +25,7 @@
 namespace trireme::app {
 namespace {
 
-/// One rank plans for all of them.
+/// Plans for all ranks on one of them.
 void plan_for(int ranks, const config::JobSpec& job, const model::ChainModel& model,
               comm::Channel& control, const ForecastArguments& arguments);
 

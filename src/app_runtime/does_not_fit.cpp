@@ -22,18 +22,18 @@ using Kind = plan::Advice::Kind;
 
 const std::string kBudget = "memory.device_budget", kHost = "memory.host_budget";
 
-/// What job.fail() would throw.
+/// The message of what job.fail() would throw.
 std::string at_key(const config::JobSpec& job, const std::string& key, const std::string& message);
 /// "is 80%, 3.20 GiB here": the budget of a rank.
 std::string budget_text(const config::JobSpec& job, const plan::Infeasible& why,
                         const RankDevice& device);
-/// "nothing", "the plan in p.json", "plan.solver rotor": what has no room.
+/// What does not fit: "nothing fits", "the plan in p.json does not fit", "plan.solver rotor ...".
 std::string asker(const config::JobSpec& job);
-/// "memory.device_budget: 95MiB", for each rank where ranks have budgets of their own; empty where
-/// the device has less.
+/// "memory.device_budget: 95MiB", a list where ranks have budgets of their own; empty where the
+/// device has less.
 std::string larger_budget(const config::JobSpec& job, const plan::Infeasible& why,
                           const RankDevice& device);
-/// What would do instead of another budget, by the planner's advice.
+/// Changes other than a larger budget, by the planner's advice.
 std::vector<std::string> other_ways(const plan::Infeasible& why);
 
 }  // namespace
@@ -114,7 +114,7 @@ std::string larger_budget(const config::JobSpec& job, const plan::Infeasible& wh
     const Bytes least = device.budget_for(why.least_budget);
     return least > device.total_memory() ? "" : concat(kBudget, ": ", io::size_of_at_least(least));
   }
-  // With all budgets this many times as large the cut that lacks least has room.
+  // With all budgets this many times as large, the cut that lacks least fits.
   const double times = static_cast<double>(why.least_budget.count()) /
                        static_cast<double>(std::max(Bytes(1), why.available).count());
   std::vector<std::string> sizes;

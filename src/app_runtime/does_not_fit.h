@@ -1,4 +1,4 @@
-// Nothing fits a job's budgets: an outcome that ends a command with exit code 3.
+// Errors of jobs that do not fit their memory budgets: exit code 3.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,14 +12,14 @@ namespace trireme::app {
 
 class RankDevice;
 
-/// Says which key has too little, by file and line or --set, what the least is, and what to write
-/// instead: sizes that were planned with, rounded up.
+/// Says which key is too small, by file and line or --set, the smallest value that works, and what
+/// to write instead: the planned sizes, rounded up.
 class DoesNotFit : public comm::EndingError {
  public:
-  /// Of a rank's device. What plans need there is said as the job names it.
+  /// For a rank's device. What plans need there is converted to a budget as the job names it.
   static DoesNotFit on_device(const config::JobSpec& job, plan::Infeasible infeasible,
                               const RankDevice& device);
-  /// Of a rank's offload tier, which a plan that was given needs.
+  /// For a rank's offload tier that is too small for a given plan.
   static DoesNotFit in_offload_tier(const config::JobSpec& job, plan::Infeasible infeasible);
 
   const plan::Infeasible& infeasible() const { return infeasible_; }
@@ -31,8 +31,8 @@ class DoesNotFit : public comm::EndingError {
   plan::Infeasible infeasible_;
 };
 
-/// Layers took more than when they were measured, so that a plan within the budget went over it:
-/// exit code 3.
+/// Layers took more memory than when they were measured, so that a plan within the budget exceeded
+/// it: exit code 3.
 class Outgrown : public comm::EndingError {
  public:
   explicit Outgrown(const std::string& text) : EndingError(comm::Ending::kDoesNotFit, text) {}

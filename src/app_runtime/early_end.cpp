@@ -10,29 +10,29 @@ namespace trireme::app {
 namespace {
 
 /// "in step 14 of 300", "after step 12 of 300".
-std::string place_text(const Place& place) {
-  if (place.step == 0) return "before the first step";
-  return concat(place.told < place.step ? "in" : "after", " step ", place.step, " of ",
-                place.steps);
+std::string progress_text(const RunProgress& progress) {
+  if (progress.step == 0) return "before the first step";
+  return concat(progress.told < progress.step ? "in" : "after", " step ", progress.step, " of ",
+                progress.steps);
 }
 
 }  // namespace
 
-record::EarlyEnd early_end(const std::exception& error, const Place& place) {
+record::EarlyEnd early_end(const std::exception& error, const RunProgress& progress) {
   using record::Ending;
   if (comm::ending_of(error) == comm::Ending::kStopped)
     return {.ending = Ending::kStopped,
-            .step = place.step,
-            .words = concat("stopped ", place_text(place))};
+            .step = progress.step,
+            .words = concat("stopped ", progress_text(progress))};
   const std::string words = words_of(error);
   if (const auto lost = runtime::divergence_in(words))
     return {.ending = Ending::kDiverged,
             .step = lost->step,
-            .words = concat("diverged in step ", lost->step, " of ", place.steps, ": ", lost->what,
-                            " is no number")};
+            .words = concat("diverged in step ", lost->step, " of ", progress.steps, ": ",
+                            lost->what, " is not finite")};
   return {.ending = Ending::kFailed,
-          .step = place.step,
-          .words = concat("failed ", place_text(place), ": ", words)};
+          .step = progress.step,
+          .words = concat("failed ", progress_text(progress), ": ", words)};
 }
 
 }  // namespace trireme::app

@@ -9,14 +9,14 @@
 
 namespace trireme::app {
 
-/// Where a run was when it ended.
-struct Place {
-  std::int64_t step = 0;   ///< that it was in, or was in last, from 1; 0: in none yet
+/// How far a run was when it ended.
+struct RunProgress {
+  std::int64_t step = 0;   ///< current or last step, from 1; 0: before the first
   std::int64_t told = 0;   ///< steps whose losses are known
-  std::int64_t steps = 0;  ///< of the whole run
+  std::int64_t steps = 0;  ///< steps of the whole run
 };
 
-/// Stopped, diverged or failed, as `error` says, which has ended it.
-record::EarlyEnd early_end(const std::exception& error, const Place& place);
+/// Whether the run stopped, diverged or failed, judged by `error`, which has ended it.
+record::EarlyEnd early_end(const std::exception& error, const RunProgress& progress);
 
 }  // namespace trireme::app

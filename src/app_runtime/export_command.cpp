@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 constexpr const char *kWeights = "model.safetensors", *kEnding = ".safetensors",
                      *kConfig = config::kHuggingFaceFile;
 constexpr std::string_view kDraft = ".draft";
-/// What belongs to a model's tokens, and is the same before and after training.
+/// Files that describe a model's tokens, which are the same before and after training.
 constexpr const char* kOfTokens[] = {"tokenizer.json",
                                      "tokenizer.model",
                                      "tokenizer_config.json",
@@ -51,8 +51,7 @@ at::ScalarType type_called(const std::string& name) {
   return types.at(name);
 }
 
-/// config.json, and the files that belong to the tokens of the weights that the run began with.
-/// Returns the files' names.
+/// Writes config.json, and the token files of the initial weights. Returns the files' names.
 std::vector<std::string> write_descriptions(const config::JobSpec& job, const fs::path& folder) {
   const fs::path origin = job.weights;
   std::error_code none;
@@ -79,11 +78,11 @@ void require_adapters(const SavedRun& run) {
                             " has none (model.lora_rank): export it as a whole"));
   if (run.job.weights.empty())
     throw InputError(concat(
-        "--adapters: the weights that these adapters stand beside are in ", run.checkpoint.string(),
-        " alone, for the run did not begin with any (model.weights): export the whole"));
+        "--adapters: the base weights of these adapters are only in ", run.checkpoint.string(),
+        ", because the run did not begin with any (model.weights): export the whole"));
 }
 
-/// Whether files that belong to the model's tokens may be missing because they were not found.
+/// Whether token files may be missing because the initial weights were not found.
 bool lacks_origin(const SavedRun& run, const ExportArguments& arguments) {
   std::error_code none;
   return !arguments.adapters && fs::is_directory(arguments.output, none) &&
@@ -93,10 +92,10 @@ bool lacks_origin(const SavedRun& run, const ExportArguments& arguments) {
 void require_free(const fs::path& output) {
   std::error_code none;
   if (fs::exists(plain_name(output), none))
-    throw InputError(concat(output.string(), ": is there already: name a new one with -o"));
+    throw InputError(concat(output.string(), ": exists already: name a new one with -o"));
 }
 
-/// Returns the file's name.
+/// Writes the weights. Returns the file's name.
 std::string write_values(const SavedRun& run, const ExportArguments& arguments,
                          const fs::path& folder, Bytes& size) {
   const at::ScalarType type = type_called(arguments.type);
@@ -108,7 +107,7 @@ std::string write_values(const SavedRun& run, const ExportArguments& arguments,
   return name;
 }
 
-/// What exports to the same place have left whose processes, of this machine, are gone.
+/// Removes what exports to the same place left whose processes, on this machine, are gone.
 void remove_drafts(const fs::path& folder, const std::string& prefix) {
   std::vector<fs::path> drafts;
   std::error_code failure;
@@ -126,7 +125,7 @@ void remove_drafts(const fs::path& folder, const std::string& prefix) {
   for (const fs::path& draft : drafts) fs::remove_all(draft, failure);
 }
 
-/// As one file, or as a folder; returns what is in it.
+/// Writes one file, or a folder; returns what is in it.
 std::vector<std::string> write(const SavedRun& run, const ExportArguments& arguments, Bytes& size) {
   const fs::path output = plain_name(arguments.output);
   // Hidden and of this process alone: nothing of the user's has that name.

@@ -1,4 +1,4 @@
-// `trireme export RUN`: what a run has learned, for other programs.
+// `trireme export RUN`: writes the weights that a run has trained, for other programs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ struct ExportArguments {
   std::string output;                ///< a folder; or one file if it ends with .safetensors
   std::optional<std::int64_t> step;  ///< of the checkpoint; else the newest
   std::string type = "float32";      ///< float32 | bfloat16 | float16
-  bool adapters = false;             ///< these alone, instead of a model with what they learned
+  bool adapters = false;             ///< adapters alone, instead of a model that contains them
 };
 
 /// Returns the exit code; errors are printed. The output appears as a whole or not at all; Ctrl-C

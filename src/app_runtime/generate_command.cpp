@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kBytes = 256;
 
-/// A model and how its tokens are written.
+/// A model and what its tokens are.
 struct Speaker {
   runtime::LanguageModel model;
   std::int64_t vocabulary = 0;
@@ -56,7 +56,7 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
   }
   std::error_code none;
   if (!fs::exists(fs::path(arguments.model) / config::kHuggingFaceFile, none)) {
-    // Of a run that kept no checkpoint there is its job alone: what is missing is said there.
+    // A run without checkpoints has only its job here: find_saved_run() says what is missing.
     if (fs::exists(fs::path(arguments.model) / "job.yaml", none))
       find_saved_run(arguments.model, arguments.step, own);
     throw InputError(concat(arguments.model,
@@ -70,7 +70,7 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
                        {});
   const config::Sight sight =
       config::read_sight(io::load(fs::path(arguments.model) / config::kHuggingFaceFile));
-  // Rotary positions go on as far as the model was trained to see; training has its own context.
+  // Rotary positions reach as far as the model was trained for; training has its own context.
   if (auto* const llama = std::get_if<config::LlamaSpec>(&job.model))
     llama->context = static_cast<int>(sight.tokens);
   const model::ChainModel chain = model::make_model(job.model);
@@ -81,7 +81,7 @@ Speaker speaker_of(const GenerateArguments& arguments, const model::ModelRegistr
   return speaker;
 }
 
-/// Digits with an optional minus, behind spaces: "010" means 8 to some programs and 10 to others.
+/// Digits with an optional minus, after spaces: "010" means 8 to some programs and 10 to others.
 std::int64_t token_in(std::string_view piece) {
   piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
   const std::string_view digits = piece.starts_with('-') ? piece.substr(1) : piece;
@@ -91,7 +91,7 @@ std::int64_t token_in(std::string_view piece) {
   const auto [rest, failure] = std::from_chars(piece.data(), end, token);
   if (failure != std::errc{} || rest != end || is_octal)
     throw InputError(concat("--prompt-tokens: ", piece.empty() ? "an empty text" : piece,
-                            " is no token, must be decimal whole numbers separated by commas, "
+                            " is not a token, must be decimal whole numbers separated by commas, "
                             "e.g. 464,2068"));
   return token;
 }
@@ -102,7 +102,7 @@ std::vector<std::int64_t> tokens_in(const std::string& text, std::int64_t vocabu
     tokens.push_back(token_in(piece));
     if (tokens.back() < 0 || tokens.back() >= vocabulary)
       throw InputError(concat("--prompt-tokens: ", tokens.back(),
-                              " is none of the model's tokens, 0 to ", vocabulary - 1));
+                              " is not one of the model's tokens, 0 to ", vocabulary - 1));
   }
   return tokens;
 }
@@ -113,14 +113,14 @@ std::vector<std::int64_t> prompt_of(const GenerateArguments& arguments, const Sp
     throw InputError(
         "--prompt: this model's tokens are not bytes: give their numbers with --prompt-tokens; "
         "examples/tokens.py numbers FOLDER TEXT prints them, FOLDER with the model's tokenizer");
-  if (arguments.prompt.empty()) throw InputError("--prompt: is empty: give a text to go on with");
+  if (arguments.prompt.empty()) throw InputError("--prompt: is empty: give a text to continue");
   std::vector<std::int64_t> tokens;
   for (const char byte : arguments.prompt) tokens.push_back(static_cast<unsigned char>(byte));
   return tokens;
 }
 
-/// Writes tokens as they come: a text's bytes, or numbers. To a file or a program bytes go as they
-/// are; what a model makes up must not steer a terminal.
+/// Writes tokens as they come: a text's bytes, or numbers. Bytes go unchanged to a file or a
+/// program, but not to a terminal, which a model's output must not control.
 class Output {
  public:
   explicit Output(bool is_text) : is_text_(is_text), is_watched_(::isatty(STDOUT_FILENO) != 0) {}
@@ -133,12 +133,12 @@ class Output {
       std::cout << byte;
     else
       std::cout << (std::exchange(is_first_, false) ? "" : ",") << token;
-    // Whoever reads along gets whole characters of UTF-8.
+    // A reader gets whole characters of UTF-8.
     if (!is_text_ || ends_character(static_cast<unsigned char>(token))) std::cout << std::flush;
   }
 
  private:
-  /// By the bits in front of a byte; what is no UTF-8 ends at once.
+  /// Judged by the leading bits of a byte; what is not UTF-8 ends at once.
   bool ends_character(unsigned char byte) {
     const int ones = std::countl_one(byte);
     if (ones == 1)
@@ -149,17 +149,17 @@ class Output {
   }
 
   bool is_text_, is_watched_, is_first_ = true;
-  int missing_ = 0;  ///< bytes of the character that has begun
+  int missing_ = 0;  ///< bytes that the current character still lacks
 };
 
-/// Says to standard error how much of a text that will be longer than the context is seen.
+/// Prints to standard error how much of a text longer than the context the model sees.
 void note_what_is_seen(const Speaker& speaker, const runtime::GrowingText& text,
                        std::int64_t prompt, std::int64_t tokens) {
   const std::int64_t context = speaker.model.context();
   if (prompt > context)
     std::cerr << "note: the model sees at most " << context << " tokens: of the prompt's " << prompt
               << " the first " << prompt - context << " are dropped\n";
-  // The last token is not gone on from.
+  // The last token is not an input.
   if (tokens > 1 && prompt + tokens - 1 > context)
     std::cerr << "note: of a text of more than " << context << " tokens the model sees the newest "
               << (text.least_seen() < context ? concat(text.least_seen(), " to ") : "") << context
@@ -176,7 +176,7 @@ void print(const GenerateArguments& arguments, const Speaker& speaker) {
   at::Generator generator =
       at::detail::createCPUGenerator(static_cast<std::uint64_t>(arguments.seed));
   const runtime::Sampling sampling{.temperature = arguments.temperature, .top_k = arguments.top_k};
-  // Where nobody reads any more, there is nothing to go on for.
+  // Stops when standard output is closed.
   for (int i = 0; i < arguments.tokens && std::cout; ++i) {
     at::Tensor logits_V = text.next(tokens);
     if (!at::isfinite(logits_V).all().item<bool>())
@@ -196,13 +196,13 @@ void print(const GenerateArguments& arguments, const Speaker& speaker) {
 
 int generate(const GenerateArguments& arguments, const model::ModelRegistry& own) {
   try {
-    // No range of the command line refuses it: it is neither below one nor above.
+    // The command line's range check accepts nan, which is neither below nor above it.
     if (std::isnan(arguments.temperature))
       throw InputError("--temperature: is nan, must be a number from 0 to 1000");
     Speaker speaker = speaker_of(arguments, own);
     if (arguments.until && *arguments.until >= speaker.vocabulary)
       throw InputError(concat("--until: ", *arguments.until,
-                              " is none of the model's tokens, 0 to ", speaker.vocabulary - 1));
+                              " is not one of the model's tokens, 0 to ", speaker.vocabulary - 1));
     if (arguments.device == "cuda") speaker.model.move_to(device::open_cuda().device());
     print(arguments, speaker);
     return 0;

@@ -1,4 +1,4 @@
-// `trireme generate RUN`: how a model goes on with a text.
+// `trireme generate RUN`: continues a text with a language model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@ struct GenerateArguments {
   std::string
       model;  ///< folder of a run or of a checkpoint; or weights as `model.weights` takes them
   std::string prompt;
-  /// Instead of a prompt, where bytes are not the tokens: "464,2068", as it was typed.
+  /// Token ids instead of a prompt, where tokens are not bytes: "464,2068", as typed.
   std::optional<std::string> prompt_tokens;
   std::optional<std::int64_t> step;  ///< of the checkpoint; else the newest
   int tokens = 200;
-  std::optional<std::int64_t> until;  ///< ends before this token
+  std::optional<std::int64_t> until;  ///< stop token, which is not printed
   double temperature = 1;
   int top_k = 0;
   std::int64_t seed = 1;

@@ -6,7 +6,7 @@
 
 namespace trireme::app {
 
-/// All of its memory, or what this process's container may have of it.
+/// The machine's memory, or the limit of this process's container.
 Bytes machine_memory();
 
 /// Time since the kernel started this process; 0 where the kernel does not say.

@@ -35,7 +35,7 @@ data::ExampleShape shape_of(const model::ChainModel& model) {
   return shape;
 }
 
-/// Micro-batches per replica of one validation: no more than the validation part fills once.
+/// Micro-batches per replica of one validation: at most one pass over the validation part.
 int validation_micro_batches(const config::JobSpec& job, const data::Dataset& dataset) {
   const std::int64_t examples = dataset.validation_examples();
   const std::int64_t per_round =

@@ -12,14 +12,15 @@
 
 namespace trireme::app {
 
-/// Throws InputError; one about its files says where the job names them.
+/// Opens the job's data set. Throws InputError; one about its files says where the job names them.
 std::unique_ptr<data::Dataset> open_data(const config::JobSpec& job,
                                          const model::ChainModel& model);
 
-/// Of all examples, and of the files that the model's layers are read from where there are some.
+/// Digest of all examples, and of the files that the model's layers are read from where there are
+/// some.
 std::string content_digest(const config::JobSpec& job, const data::Dataset& dataset);
 
-/// What a trainer loads in each step and validation. The data set must outlive it.
+/// The batches that a trainer loads in each step and validation. The data set must outlive it.
 runtime::DataSource source_of(const config::JobSpec& job, const model::ChainModel& model,
                               const data::Dataset& dataset);
 

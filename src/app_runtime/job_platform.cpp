@@ -18,31 +18,31 @@
 namespace trireme::app {
 namespace {
 
-/// What the transport holds for every boundary and direction beside the program's own values: the
-/// receive that is posted ahead (docs: runtime/boundary.h).
+/// Buffers that the transport holds for every boundary and direction in addition to the program's
+/// own values: the receive that is posted ahead (docs: runtime/boundary.h).
 constexpr double kChannelBuffers = 1;
 
 Bytes bytes_of(const config::MemorySize& size, Bytes whole);
-/// Where the offload tier's file is to be.
+/// Folder of the offload tier's file.
 std::filesystem::path disk_folder(const config::JobSpec& job);
 Bytes free_disk(const config::JobSpec& job, const std::filesystem::path& folder);
-/// Every rank: of the budgets of `ranks` ranks what plans may take, as each knows of its own
-/// device; of ranks that are not here as rank 0 would have them.
+/// Collective: what plans may take of the budgets of `ranks` ranks, as each rank computes for its
+/// own device; for ranks that are not here as rank 0 would have it.
 std::vector<Bytes> plannable_budgets(const config::JobSpec& job, const RankContext& context,
                                      int ranks);
 
 struct TierSizes {
   Bytes host, disk;
 };
-/// Every rank: of the ranks that are here, the least of each kind of machine, for a share of a disk
-/// is not the same at all times.
+/// Collective: for the ranks that are here, the smallest size among each kind of machine, because
+/// the free share of a disk changes over time.
 std::vector<TierSizes> offload_sizes(const RankKinds& kinds, const RankContext& context,
                                      const tier::OffloadStoreOptions& offload);
-/// Every rank: of the ranks that are here, measured by the first one on each kind of machine.
+/// Collective: for the ranks that are here, measured by the first one on each kind of machine.
 std::vector<tier::TierRates> offload_rates(const RankKinds& kinds, const RankContext& context,
                                            const tier::OffloadStoreOptions& offload);
 
-/// Every rank: the link of its replicas, the slowest of all.
+/// Collective: the link between replicas, the slowest of all.
 chain::LinkSpec measured_replicas(const RankContext& context, int stages, int replicas);
 
 }  // namespace
@@ -194,7 +194,7 @@ std::filesystem::path disk_folder(const config::JobSpec& job) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path(failure);
   if (failure)
     job.fail("memory.disk_path", concat("is not given, and the folder for temporary files (TMPDIR) "
-                                        "is none: ",
+                                        "cannot be used: ",
                                         failure.message(), "; name one"));
   return folder;
 }

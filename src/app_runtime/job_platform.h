@@ -1,4 +1,4 @@
-// What a job's ranks have: budgets, offload tiers, links.
+// The platform of a job's ranks: budgets, offload tiers, links.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace trireme::app {
 
-/// Every rank: the platform of `stages` ranks, each of which stands for `replicas` ranks of the
-/// job that run the same program: what the least of them has counts. Where the job has other ranks
-/// than there are here, they have what rank 0 has. Rates of the offload tier are measured on the
-/// first rank of each kind of machine. All ranks are as fast as rank 0: set_speeds(). Throws
-/// InputError for budgets or speeds that are not one per rank.
+/// Collective: the platform of `stages` ranks, each of which stands for `replicas` ranks of the job
+/// that run the same program: the smallest figures among these count. Where the job has more or
+/// fewer ranks than are here, the others count like rank 0. Rates of the offload tier are measured
+/// on the first rank of each kind of machine. All ranks get rank 0's speed: see set_speeds().
+/// Throws InputError for budgets or speeds that are not one per rank.
 chain::Platform job_platform(const config::JobSpec& job, const RankContext& context, int stages,
                              int replicas);
 
-/// Puts speeds into the platform of `stages` ranks, each of which stands for `replicas` ranks of
+/// Writes speeds into the platform of `stages` ranks, each of which stands for `replicas` ranks of
 /// the job: the slowest counts. Ranks without a speed have that of rank 0.
 void set_speeds(chain::Platform& platform, const std::vector<double>& speeds, int replicas);
 
 /// The device budget of the job's rank `rank`, if it computes on `device`; 0: none.
 Bytes device_budget(const config::JobSpec& job, int rank, const RankDevice& device);
 
-/// The offload tier of every rank.
+/// The offload tier that the job gives every rank.
 tier::OffloadStoreOptions offload_store_of(const config::JobSpec& job);
 
-/// So much of an offload store, host memory first; all of it where it has less.
+/// `room` bytes of an offload store, host memory first; all of it where it has less.
 tier::OffloadStoreOptions part_of(tier::OffloadStoreOptions store, Bytes room);
 
 }  // namespace trireme::app

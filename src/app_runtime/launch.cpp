@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kFailed = 1;
 
-/// All of `ranks` ranks where this process has them as threads.
+/// The cores of `ranks` ranks that are threads of this process.
 std::vector<comm::RankCores> cores_of(int ranks) {
   return {static_cast<std::size_t>(std::max(1, ranks)), comm::own_cores()};
 }
@@ -90,10 +90,10 @@ bool is_speaker() {
 
 int launch(const config::JobSpec& job, const std::function<void(const RankContext&)>& body) {
   const std::string& transport = job.pipeline.transport;
-  if (const std::string why = strangers(); transport != "local" && !why.empty()) {
+  if (const std::string why = unconnected_ranks(); transport != "local" && !why.empty()) {
     if (is_speaker() && int_from_environment("SLURM_PROCID", 0) == 0)
       std::cerr << "trireme: " << why
-                << " (pipeline.transport=local: each a run of its own, in a folder of its own)\n";
+                << " (pipeline.transport=local: each runs the job on its own, in its own folder)\n";
     return 2;
   }
   const bool many = launched_ranks() > 1;

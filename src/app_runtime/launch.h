@@ -1,4 +1,5 @@
-// Ranks: which transport, how many, how many threads each; errors of one rank end all.
+// Launches the ranks of a job: transport, number of ranks, threads of each; an error of one rank
+// ends all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,11 +14,11 @@
 
 namespace trireme::app {
 
-/// One rank of a job on its way.
+/// A running rank of a job.
 struct RankContext {
   comm::Channel& channel;  ///< the device's
   RankDevice& device;
-  int stages = 1;                ///< ranks per pipeline; where the shape is open, not yet
+  int stages = 1;                ///< ranks per pipeline; not final while the shape is open
   int threads = 1;               ///< of every rank's operators
   std::string why_threads = {};  ///< as comm::RankThreads says it
   int ranks_on_host = 1;         ///< this one included

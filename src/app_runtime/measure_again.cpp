@@ -11,7 +11,7 @@
 namespace trireme::app {
 namespace {
 
-/// As a shell takes it for one word.
+/// The word quoted for a shell, if necessary.
 std::string quoted(const std::string& word) {
   constexpr std::string_view kPlain = "-_=.,:/+@%";
   bool is_plain = !word.empty();

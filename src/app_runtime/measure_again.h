@@ -1,4 +1,4 @@
-// How a user has the layers of a job measured anew.
+// The command that measures the layers of a job again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace trireme::app {
 
-/// "`trireme profile --fresh job.yaml`", with the settings of the run, and what it has chosen
-/// (`settled`, and so many stages) where the job as it was read leaves it open.
+/// "`trireme profile --fresh job.yaml`", with the settings of the run and, where the job as it was
+/// read leaves them open, its choices (`settled`, `stages`).
 std::string measure_again(const TrainArguments& run, const config::JobSpec& as_read,
                           const config::JobSpec& settled, int stages);
 

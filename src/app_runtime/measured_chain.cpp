@@ -7,7 +7,7 @@
 #include "two_digits.h"
 
 #include "trireme/chain/cost_fields.h"
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
@@ -22,19 +22,19 @@
 namespace trireme::app {
 namespace {
 
-/// How the chains of all kinds of ranks become known.
+/// Finds or measures the chains of all kinds of ranks.
 class ChainsOfKinds {
  public:
   ChainsOfKinds(const config::JobSpec& job, const RankContext& context, std::ostream& out);
 
-  /// Every rank: whether all were known without measuring any.
+  /// Collective: loads stored chains; whether all were found.
   bool find_stored(const model::ChainModel& model);
-  /// Every rank: those that were not.
+  /// Collective: measures the others.
   void measure(const model::ChainModel& model);
   MeasuredChain result() const;
 
  private:
-  /// This rank's, as text; empty where it is not asked.
+  /// This rank's share as text; empty where it does not measure.
   std::string measured_share(const model::ChainModel& model);
   void keep(std::size_t kind) const;
   void say(const profile::Stored& stored, const std::string& how) const;
@@ -49,15 +49,15 @@ class ChainsOfKinds {
   std::ostream& out_;
   const std::vector<int> all_;
   const RankKinds kinds_;
-  std::vector<std::optional<chain::Chain>> chains_;  ///< of the kinds whose costs are asked for
-  std::vector<std::string> notes_;                   ///< of what this rank has measured
+  std::vector<std::optional<chain::Chain>> chains_;  ///< of the kinds whose costs are needed
+  std::vector<std::string> notes_;                   ///< on what this rank has measured
 };
 
-/// A note about a layer, to standard error.
+/// Prints a note about a layer to standard error.
 void tell(const std::string& note);
 /// One chain of all ranks' shares, which timed different layers.
 chain::Chain sum_of(const std::vector<std::string>& shares);
-/// Of all layers, once forward and backward.
+/// Time of one forward and backward of all layers.
 Seconds passes_of(const chain::Chain& chain);
 
 }  // namespace
@@ -113,7 +113,7 @@ bool ChainsOfKinds::find_stored(const model::ChainModel& model) {
         for (const std::string& each : found.stored->notes) tell(each);
     }
   };
-  comm::work_beside_rounds(context_.channel, look, "look for stored profiles");
+  comm::run_with_heartbeat(context_.channel, look, "look for stored profiles");
   for (std::size_t kind = 0; kind < known.size(); ++kind) {
     const std::string of_rank_0 =
         comm::broadcast(context_.channel, all_, known[kind], "stored profile of rank 0");
@@ -126,7 +126,7 @@ bool ChainsOfKinds::find_stored(const model::ChainModel& model) {
 void ChainsOfKinds::measure(const model::ChainModel& model) {
   if (speaks()) out_ << "profile: measuring the layers ..." << std::endl;
   std::string mine;
-  comm::work_beside_rounds(
+  comm::run_with_heartbeat(
       context_.channel, [&] { mine = measured_share(model); }, "profiling");
   const std::vector<std::string> shares =
       comm::all_gather(context_.channel, all_, mine, "profiles of all ranks");
@@ -140,7 +140,7 @@ void ChainsOfKinds::measure(const model::ChainModel& model) {
       if (speaks()) keep(kind);
     }
   };
-  comm::work_beside_rounds(context_.channel, sum_up, "storing of profiles");
+  comm::run_with_heartbeat(context_.channel, sum_up, "storing of profiles");
 }
 
 std::string ChainsOfKinds::measured_share(const model::ChainModel& model) {
@@ -221,7 +221,7 @@ chain::Chain sum_of(const std::vector<std::string>& shares) {
       continue;
     }
     for (std::size_t i = 0; i < chain.layers.size(); ++i) {
-      // Each layer was timed by one rank; its bytes every rank has measured.
+      // Each layer was timed by one rank; its bytes were measured by every rank.
       chain::walk(
           [](const chain::CostField&, auto& all, const auto& one) {
             if constexpr (std::is_same_v<decltype(all), Seconds&>) all += one;

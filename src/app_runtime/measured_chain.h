@@ -1,4 +1,4 @@
-// A job's layer costs on every rank.
+// Measures a job's layer costs, or finds them stored.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,23 +15,21 @@
 
 namespace trireme::app {
 
-/// Where profiles of this job and its neighbours are: runs/.profiles for runs/quickstart.
+/// Folder of the profiles of this job and its neighbours: runs/.profiles for runs/quickstart.
 std::filesystem::path profiles_folder(const config::JobSpec& job);
 
-/// As the rank's device is measured, by this rank alone.
+/// Options to measure on the rank's device, by this rank alone.
 profile::MeasureOptions measure_options(const RankContext& context);
 
 struct MeasuredChain {
-  chain::Chain chain;  ///< as rank 0 is fast
-  std::vector<double>
-      speeds;               ///< of the job's first ranks, at least those that are here; 1: rank 0's
-  bool is_earlier = false;  ///< measured by an earlier run, or by `trireme profile`
+  chain::Chain chain;          ///< with the times of rank 0
+  std::vector<double> speeds;  ///< of the job's first ranks, at least those here; 1: rank 0's
+  bool is_earlier = false;     ///< measured by an earlier run, or by `trireme profile`
 };
 
-/// Every rank: the job's costs as rank 0 has them stored, or measured now, each rank a share of the
-/// layers. Where ranks are of several kinds (rank_kinds()), each kind has costs of its own; how
-/// much less its forwards and backwards take than rank 0's is how fast it is, unless the job says
-/// that.
+/// Collective: the job's costs as rank 0 has them stored, or measured now, each rank a share of the
+/// layers. Where ranks are of several kinds (rank_kinds()), each kind is measured: its speed is
+/// rank 0's time for all forwards and backwards divided by its own, unless the job gives speeds.
 MeasuredChain measured_chain(const config::JobSpec& job, const model::ChainModel& model,
                              const RankContext& context, std::ostream& out);
 

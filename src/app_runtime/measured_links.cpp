@@ -17,19 +17,19 @@
 namespace trireme::app {
 namespace {
 
-/// Round trips, of which the median counts; as many before them to warm up.
+/// Number of round trips, whose median counts; as many run before them to warm up.
 constexpr int kTrips = 7;
 constexpr Bytes kShort(64);
-/// The same of sums over replicas.
+/// Number of sums over replicas that are timed, likewise.
 constexpr int kSums = 5;
 
 /// Which of two ranks this one is: the lower one asks, the upper one answers.
 enum class Side { kLower, kUpper };
-/// The link to the rank so many further on or back. Both ends call it.
+/// The link to the rank `distance` ranks further on or back. Both ends call it.
 chain::LinkSpec measured(const RankContext& context, Side side, int distance);
 /// Half a round trip of a message of `size` bytes.
 Seconds one_way(const RankContext& context, Side side, int distance, Bytes size);
-/// A sum of so many numbers over the ranks of a group.
+/// Time of a sum of `numbers` numbers over the ranks of a group.
 Seconds sum_time(const RankContext& context, const std::vector<int>& group, std::int64_t numbers);
 
 }  // namespace
@@ -56,8 +56,8 @@ void measure_links(const RankContext& context, chain::Platform& platform) {
   const int stages = context.stages, stage = channel.rank() % stages;
   if (stages == 1 || channel.size() == 1) return;
   context.device.connect(links_to_measure(channel.size(), stages));
-  // No rank takes part in two exchanges at a time. Of pairs that are not neighbours, the ends of
-  // the pipeline stand for all.
+  // No rank takes part in two exchanges at a time. The ends of the pipeline stand for all pairs
+  // that are not neighbours.
   chain::LinkSpec to_next, to_end;
   for (const int parity : {0, 1}) {
     comm::barrier(channel, comm::everyone(channel), "begin of measured messages");

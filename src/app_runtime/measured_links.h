@@ -1,4 +1,4 @@
-// How fast ranks of a pipeline reach their neighbours.
+// Measures the links between the ranks of pipelines and of their replicas.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,21 +11,21 @@
 
 namespace trireme::app {
 
-/// What takes long enough beside a message's latency to be timed: links between GPUs carry a MiB in
-/// microseconds.
+/// Size of a message that takes long enough, compared to its latency, to be timed: links between
+/// GPUs carry a MiB in microseconds.
 Bytes long_message(const RankDevice& device);
 
-/// Between which ranks measure_links() sends, of `ranks` in pipelines of `stages`.
+/// Pairs of ranks that measure_links() sends between, of `ranks` ranks in pipelines of `stages`.
 std::vector<comm::Link> links_to_measure(int ranks, int stages);
 
-/// Every rank: measures latency and rate between neighbouring ranks of the pipelines, which have
-/// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline; of
-/// replicas the slowest counts. Other pairs of ranks count as the slowest of all and of the pair of
-/// a pipeline's ends. Changes nothing where there are no neighbours.
+/// Collective: measures latency and rate between neighbouring ranks of the pipelines, which have
+/// `context.stages` ranks each, and writes them into a platform of all ranks or of one pipeline;
+/// among replicas the slowest counts. Other pairs of ranks get the slowest of all links and of the
+/// one between a pipeline's ends. Changes nothing where there are no neighbours.
 void measure_links(const RankContext& context, chain::Platform& platform);
 
-/// Every rank, with its own group of ranks, all groups at once: how fast a group adds up a buffer,
-/// as chain::half_of_a_sum() counts; of groups the slowest.
+/// Collective, each rank with its own group of ranks, all groups at once: how fast a group
+/// all-reduces a buffer, as chain::half_of_a_sum() counts; the slowest group counts.
 chain::LinkSpec measured_sum(const RankContext& context, const std::vector<int>& group);
 
 }  // namespace trireme::app

@@ -1,5 +1,5 @@
-// The ranks of mpirun. Built with or without MPI: without it, asking for MPI is an error that names
-// the option.
+// Launches ranks under mpirun. Built with or without MPI: without it, asking for MPI is an error
+// that names the build option.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,18 +15,18 @@ namespace trireme::app {
 /// MPI call.
 int launched_ranks();
 
-/// Where a launcher started several processes of which none knows the others, so that each would do
-/// the whole job: that, and what to do. Empty otherwise. Needs no MPI call.
-std::string strangers();
+/// If a launcher started several processes that cannot reach one another, so that each would do the
+/// whole job: a message that says so and what to do. Empty otherwise. Needs no MPI call.
+std::string unconnected_ranks();
 
 /// Runs `body` on this process's rank, once all ranks are there; returns the exit code (errors
 /// printed), or ends all ranks of the job.
 int launch_mpi(const config::JobSpec& job,
                const std::function<void(comm::Channel&, int ranks_on_host)>& body);
 
-/// In place of launch(), for the exception that is being handled: this process cannot begin. What
-/// one rank's machine lacks another's may have: all ranks are told, and rank 0 says it. Returns the
-/// exit code.
+/// Called instead of launch(), with the exception being handled, by a process that cannot start.
+/// Other ranks may be able to: all ranks are told, and rank 0 prints the error. Returns the exit
+/// code.
 int fail_to_launch();
 
 }  // namespace trireme::app

@@ -31,13 +31,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Until a network's file system shows what another machine has written.
+/// Time within which a network file system shows what another machine has written, and the interval
+/// at which it is polled.
 constexpr std::chrono::seconds kAppears{5};
 constexpr std::chrono::milliseconds kLook{100};
-/// How often a folder that is gone again is made anew.
+/// How often a folder that has disappeared again is made anew.
 constexpr int kTimes = 100;
 
-/// Of this process.
+/// Locks of this process.
 struct Living {
   std::mutex mutex;
   std::vector<FolderLock*> locks;
@@ -52,22 +53,22 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, none);
 }
 
-/// Its name behind all links.
+/// Its path with all links resolved.
 fs::path real_name(const fs::path& folder) {
   std::error_code failure;
   fs::path real = fs::weakly_canonical(plain_name(folder), failure);
   return failure ? plain_name(folder) : real;
 }
 
-/// In the order in which they are tried: one beside the folder, for a run that begins renames what
-/// is in its place; where there can be none, for all around the folder is somebody else's, one in
-/// it, which nobody can rename then.
+/// Possible lock files, in the order in which they are tried: one next to the folder, because a new
+/// run renames an earlier one in its place; where that cannot be written, because all around the
+/// folder belongs to others, one in it, and then no run can rename the folder.
 std::array<fs::path, 2> lock_files(const fs::path& folder) {
   const fs::path run = real_name(folder);
   return {run.parent_path() / concat(".", run.filename().string(), ".lock"), run / ".lock"};
 }
 
-/// Whether the file that is open has that name, still.
+/// Whether the open file still has that name.
 bool is_at(int descriptor, const fs::path& file) {
   struct stat opened {
   }, named{};
@@ -75,7 +76,7 @@ bool is_at(int descriptor, const fs::path& file) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/// The folder and those around it that are not there, the innermost first.
+/// The folder and its parents that do not exist, the innermost first.
 std::vector<fs::path> missing_folders(fs::path folder) {
   std::vector<fs::path> missing;
   for (; folder.has_relative_path() && !is_there(folder); folder = folder.parent_path())
@@ -104,21 +105,20 @@ bool has_files_of_a_run(const fs::path& name) {
          is_there(name / "plan.json");
 }
 
-/// Also one of which only checkpoints are left: a run that begins must not mistake them for its
-/// own.
+/// Also true if only checkpoints are left: a new run must not take them for its own.
 bool holds_earlier_run(const fs::path& name) {
   return has_files_of_a_run(name) ||
          !checkpoint::Store(checkpoints_folder(name)).complete().empty();
 }
 
 /// Whether a run ended before it had written its first files: metrics.jsonl comes first, job.yaml
-/// second, plan.json third, and that is an earlier run's.
+/// second, plan.json third, which makes it an earlier run's folder.
 bool has_hardly_begun(const fs::path& name) {
   std::error_code failure;
   return fs::is_empty(name / "metrics.jsonl", failure) && !failure;
 }
 
-/// The working folder or one around it is not the run's own: the next run would rename it.
+/// Refuses the working folder and its parents: the next run would rename them.
 void require_own(const fs::path& folder) {
   std::error_code ignored;
   const auto working = fs::current_path(ignored);
@@ -129,17 +129,17 @@ void require_own(const fs::path& folder) {
                       "as runs/NAME"));
 }
 
-/// A run in another run's folder would lose it when that one begins anew.
+/// Refuses a folder in another run's: that one is renamed when its run starts over.
 void require_outside(const fs::path& folder) {
   for (fs::path place = real_name(folder).parent_path(); place.has_relative_path();
        place = place.parent_path())
     if (has_files_of_a_run(place))
       fail(folder, concat("lies in the folder of a run, ", place.string(),
-                          ", which is renamed when that begins anew: give this run a folder beside "
-                          "it"));
+                          ", which is renamed when that run starts over: give this run a folder "
+                          "next to it"));
 }
 
-/// Files that a run writes and that no run has written.
+/// Refuses a folder with files that a run would overwrite and that no run has written.
 void require_nothing_to_lose(const fs::path& folder) {
   const fs::path name = real_name(folder);
   if (holds_earlier_run(name)) return;
@@ -155,8 +155,8 @@ void require_nothing_to_lose(const fs::path& folder) {
   }
 }
 
-/// What must be written to: the folder or the nearest one around it that is there; of a folder that
-/// must be renamed the one around it.
+/// Refuses a folder that cannot be written: what counts is the folder or its nearest parent that
+/// exists, and for a folder that must be renamed its parent.
 void require_writable(const fs::path& folder) {
   fs::path place = real_name(folder);
   if (holds_earlier_run(place)) place = place.parent_path();
@@ -165,7 +165,7 @@ void require_writable(const fs::path& folder) {
     place = place.parent_path();
   if (fs::is_directory(place, none) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
   const std::string reason = !is_there(place)                 ? "is a link to nothing"
-                             : !fs::is_directory(place, none) ? "is no folder"
+                             : !fs::is_directory(place, none) ? "is not a folder"
                                                               : std::strerror(EACCES);
   fail(folder, concat("cannot be made or written (", place.string(), ": ", reason,
                       "): give the run another one"));
@@ -177,7 +177,7 @@ fs::path plain_name(const fs::path& folder) {
   std::error_code failure;
   fs::path name = fs::absolute(folder, failure);
   if (failure)
-    fail(folder, concat("has no place, for the working folder is gone (", failure.message(),
+    fail(folder, concat("is relative to a working folder that is gone (", failure.message(),
                         "): start the run in another one"));
   name = name.lexically_normal();
   return name.filename().empty() ? name.parent_path() : name;
@@ -208,7 +208,7 @@ bool FolderLock::take(const fs::path& file) {
     fs::create_directories(file.parent_path(), ignored);
     descriptor_ =
         ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno == ENOENT && time < kTimes) continue;  // as below, of the folder
+    if (descriptor_ < 0 && errno == ENOENT && time < kTimes) continue;  // as below, for the folder
     if (descriptor_ < 0) return false;
     const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
     if (is_locked && is_at(descriptor_, file)) {
@@ -218,7 +218,7 @@ bool FolderLock::take(const fs::path& file) {
     const int reason = errno;
     ::close(std::exchange(descriptor_, -1));
     errno = reason;
-    // The run that had it has removed it in between: another one may have made it anew.
+    // The run that held it has removed it in the meantime: another one may have made it anew.
     if (!is_locked) return false;
   }
 }
@@ -236,7 +236,7 @@ void FolderLock::give_back_all() {
 
 void FolderLock::give_back() {
   if (descriptor_ < 0) return;
-  // While it is locked: whoever opened it before sees that its name is gone.
+  // Unlink while it is locked: a process that opened it before sees that its name is gone.
   if (is_at(descriptor_, file_)) ::unlink(file_.c_str());
   ::close(std::exchange(descriptor_, -1));
   remove_empty(made_);
@@ -274,7 +274,7 @@ std::optional<fs::path> prepare_folder(const fs::path& folder) {
   const fs::path name = real_name(folder);
   std::optional<fs::path> moved;
   std::error_code failure;
-  // As large as a model, and of no use to anybody: not moved along with what is kept.
+  // Drafts of checkpoints are as large as a model and of no use: not moved along with what is kept.
   checkpoint::Store(checkpoints_folder(name)).sweep();
   if (holds_earlier_run(name)) {
     int number = 1;

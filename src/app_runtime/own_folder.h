@@ -1,4 +1,4 @@
-// How a run takes its folder: no other has it meanwhile, and nothing in it is lost.
+// Takes a run's folder: locks out other runs, and keeps what earlier runs left there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,47 +10,46 @@
 
 namespace trireme::app {
 
-/// Absolute, and without the last slash of "runs/quickstart/".
+/// The absolute path, without the trailing slash of "runs/quickstart/".
 std::filesystem::path plain_name(const std::filesystem::path& folder);
 
-/// While it lives, no other run takes the folder: by a file beside it, .FOLDER.lock, or .lock in it
-/// where nothing can be written beside it. Leaves neither that file nor empty folders made for it.
+/// While it lives, no other run takes the folder: a lock file next to it, .FOLDER.lock, or .lock in
+/// it where nothing can be written next to it. Removes that file and empty folders made for it.
 class FolderLock {
  public:
-  /// Throws InputError if another run has it; where there can be no lock, says so on `out`.
+  /// Throws InputError if another run has it; where there can be no lock, prints a note to `out`.
   FolderLock(const std::filesystem::path& folder, std::ostream& out);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  /// All that live, of a process that ends at once.
+  /// Releases all locks of this process, which is about to exit.
   static void give_back_all();
 
-  /// Leaves a mark there; nothing where there can be none.
+  /// Writes a mark to the lock file and returns it; empty where that fails.
   std::string mark() const;
 
  private:
-  /// Whether it has the file, and the file its name.
+  /// Locks the file. Returns whether that succeeded and the file still has its name.
   bool take(const std::filesystem::path& file);
   void give_back();
 
   int descriptor_ = -1;
   std::filesystem::path file_;
-  std::vector<std::filesystem::path> made_;  ///< folders around it, the innermost first
+  std::vector<std::filesystem::path> made_;  ///< parent folders made for it, innermost first
 };
 
-/// Whether the mark that a run left is seen here, too: then this is its folder, not another one of
-/// that name on a disk of this machine's own. Waits a little for it to appear.
+/// Whether the mark that a run wrote is visible here: if so, the folder is the run's, not another
+/// one of that name on a local disk. Waits a few seconds for it to appear.
 bool sees_mark(const std::filesystem::path& folder, const std::string& mark);
 
-/// Changes nothing. Throws InputError, about report.directory, where a run that begins could not
-/// have the folder: it holds the working folder or something that the run would overwrite, lies in
-/// another run's folder, or neither it nor the earlier run's new name can be written.
+/// Throws InputError, about report.directory, where a new run could not take the folder: it holds
+/// the working folder or files that the run would overwrite, lies in another run's folder, or the
+/// folder, or the new name of an earlier run, cannot be written. Changes nothing.
 void require_takeable(const std::filesystem::path& folder);
 
-/// Makes the folder. One that holds an earlier run, or its checkpoints alone, is renamed to
-/// FOLDER.1, .2, ...; returns that name if so. Of a link, all this is done to what it names. Throws
-/// as require_takeable().
+/// Makes the folder. One that holds an earlier run, or just its checkpoints, is renamed to
+/// FOLDER.1, .2, ...; returns that name if so. Links are followed. Throws as require_takeable().
 std::optional<std::filesystem::path> prepare_folder(const std::filesystem::path& folder);
 
 }  // namespace trireme::app

@@ -1,4 +1,4 @@
-// `trireme pack-images`: image files as one file that is mapped instead of decoded.
+// `trireme pack-images`: packs image files into one file that is mapped instead of decoded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

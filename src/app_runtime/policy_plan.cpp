@@ -19,14 +19,14 @@
 namespace trireme::app {
 namespace {
 
-/// A plan by hand may be anything: prove that it can run before anything does. Sizes are not
-/// judged here, so the ranks have no limits.
+/// A plan by hand may be anything: proves that it can run before anything does. Sizes are not
+/// checked here, so the ranks have no limits.
 void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
                       const std::string& file);
 std::vector<int> cut_of(const config::JobSpec& job, const model::ChainModel& model, int stages);
-/// Throws InputError where the plan moves something and the job has nowhere to move it to.
+/// Throws InputError where the plan offloads something and the job has no offload tier.
 void require_offload_tier(const plan::Plan& plan, const config::JobSpec& job);
-/// Throws InputError where the job says another thing than the plan that it names.
+/// Throws InputError where the job contradicts the plan that it names.
 void require_agreement(const plan::Plan& plan, const config::JobSpec& job);
 
 }  // namespace
@@ -47,7 +47,7 @@ plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& m
                             " per replica"));
   }
   if (plan.optimizer_shards != 1 && plan.optimizer_shards != job.pipeline.replicas.value())
-    throw InputError(concat(job.plan.file, ": divides the optimizer's state among ",
+    throw InputError(concat(job.plan.file, ": shards the optimizer state over ",
                             plan.optimizer_shards, " replicas, but the job has ",
                             job.pipeline.replicas.value(), ": plan again for these"));
   require_agreement(plan, job);
@@ -82,8 +82,8 @@ plan::Plan make_policy_plan(const config::JobSpec& job, const model::ChainModel&
     stage.in_flight = program::usual_in_flight(plan.schedule, stages, stage.rank, groups);
     stage.program =
         solver == "keep_all" ? program::keep_all(first, last) : program::recompute_all(first, last);
-    // Whoever waits for the stage waits less, and it holds no more than the first one; but a job
-    // that runs everything again does so for its memory.
+    // Deferring weight gradients shortens the wait of other ranks for this stage, and it holds no
+    // more than the first one; but a job that recomputes everything does so for its memory.
     if (job.pipeline.split_backward == "auto" && stage.rank > 0 && plan.group == 1 &&
         solver == "keep_all")
       stage.weights_behind = std::min(stage.rank, plan.micro_batches - 1);
@@ -98,7 +98,7 @@ std::optional<std::vector<int>> cut_by_user(const config::JobSpec& job,
   if (!job.pipeline.cut) return std::nullopt;
   const std::vector<int>& cut = *job.pipeline.cut;
   if (static_cast<int>(cut.size()) != stages - 1) {
-    job.fail("pipeline.cut", concat("has ", cut.size(), " places, must have ", stages - 1,
+    job.fail("pipeline.cut", concat("has ", cut.size(), " entries, must have ", stages - 1,
                                     ": one fewer than there are stages"));
   }
   if (!cut.empty() && cut.back() >= model.length()) {
@@ -151,7 +151,7 @@ void require_agreement(const plan::Plan& plan, const config::JobSpec& job) {
     require("memory.updates", job.memory.updates, std::string(program::name(plan.updates)));
   if (plan::has_split_backward(plan) && job.pipeline.split_backward == "never")
     job.fail("pipeline.split_backward",
-             concat("is never, but ", job.plan.file, " has backwards in two parts: must be auto"));
+             concat("is never, but ", job.plan.file, " has a split backward: must be auto"));
   if (has_state_away && job.memory.optimizer == "device")
     job.fail("memory.optimizer", concat("is device, but ", job.plan.file,
                                         " has optimizer state in the offload tier: must be auto or "
@@ -188,7 +188,7 @@ void require_runnable(const plan::Plan& plan, const model::ChainModel& model,
                             .platform = &platform,
                             .static_bytes = {},
                             .channel_capacity = runtime::kChannelCapacity};
-  // Whether these are trained, require_state() knows.
+  // require_state() checks whether these are trained.
   setting.streamed.resize(chain.layers.size() + 1);
   for (const std::vector<int>& layers : plan::updated_layers(plan))
     for (const int layer : layers)

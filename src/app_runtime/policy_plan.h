@@ -1,5 +1,5 @@
-// Plans that need no costs: read from a file, or one policy for all stages, the chain cut by
-// estimated work or by hand.
+// Plans made without layer costs: read from a file, or one policy for all stages, with the chain
+// cut by estimated work or by hand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace trireme::app {
 
-/// The job's `plan.file`, proven legal; whether it keeps budgets is not asked. Throws InputError
-/// where it does not fit the chain, the ranks or the micro-batches.
+/// The job's `plan.file`, validated except for budgets. Throws InputError where it does not fit the
+/// chain, the ranks or the micro-batches.
 plan::Plan plan_from_file(const config::JobSpec& job, const model::ChainModel& model, int stages);
 
-/// Replicas that divide the optimizer's state, 1 where none do: `memory.shard_optimizer`.
+/// Replicas that shard the optimizer state (ZeRO-1), 1 without `memory.shard_optimizer`.
 int optimizer_shards(const config::JobSpec& job);
 
 /// `plan.solver` keep_all (auto) or recompute_all on every stage.

@@ -74,7 +74,7 @@ void profile_rank(const ProfileArguments& arguments, const config::JobSpec& job,
       arguments.fresh ? profile::Reuse::kForbidden : profile::Reuse::kAllowed);
   if (!stored.refused.empty()) std::cerr << "note: " << visible(stored.refused) << "\n";
   if (!stored.problem.empty())
-    std::cerr << "note: measured, but not kept for the next time: " << visible(stored.problem)
+    std::cerr << "note: measured, but not stored for the next time: " << visible(stored.problem)
               << "\n";
   if (!arguments.output.empty()) io::write_file(arguments.output, chain::to_yaml(stored.chain));
   print(arguments, stored, threads);

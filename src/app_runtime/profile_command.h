@@ -1,4 +1,4 @@
-// `trireme profile JOB.yaml`: what the layers of a job cost on this machine.
+// `trireme profile JOB.yaml`: measures the layers of a job on this machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ struct ProfileArguments {
   bool json = false;  ///< one document on standard output, everything else on standard error
 };
 
-/// Returns the exit code; errors are printed. Uses and fills `.profiles` beside the job's report
+/// Returns the exit code; errors are printed. Uses and fills `.profiles` next to the job's report
 /// folder.
 int profile(const ProfileArguments& arguments, const model::ModelRegistry& own);
 

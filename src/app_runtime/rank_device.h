@@ -1,4 +1,4 @@
-// What one rank computes on, opened as its job says.
+// The device of one rank, with its channel, memory and offload copies, opened as its job says.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,37 +28,38 @@ class RankDevice {
   RankDevice& operator=(const RankDevice&) = delete;
 
   virtual const device::Place& place() const = 0;
-  /// Everything that the rank tells others; takes memory of the place.
+  /// Channel to the other ranks, which takes memory of the device.
   virtual comm::Channel& channel() = 0;
   virtual tier::DeviceMemory& memory() = 0;
-  /// What a budget in percent is a share of.
+  /// Memory that a budget in percent is a share of.
   virtual Bytes total_memory() const = 0;
-  /// The budget of a job that names none; 0: it has none.
+  /// Budget of a job that gives none; 0: no budget.
   virtual Bytes default_budget() const = 0;
-  /// Every rank of the job: the transport makes ready for messages of device memory on these links.
+  /// Collective: prepares the transport for messages of device memory on these links.
   virtual void connect(std::span<const comm::Link> links) = 0;
-  /// What is held and allowed counts from here on; a budget of 0 is none. Throws InputError where
-  /// a budget of its own cannot be had.
+  /// Starts the run's memory accounting with this budget; 0: none. Throws InputError where the rank
+  /// cannot have a budget of its own.
   virtual void begin_run(Bytes budget) = 0;
-  /// Of a budget, what a plan's tensors may take: the rest is for workspaces and gaps.
+  /// The part of a budget that a plan's tensors may take: the rest is for workspaces and gaps.
   virtual Bytes plannable(Bytes budget) const = 0;
-  /// The least budget of which a plan's tensors may take that much.
+  /// The smallest budget that leaves `planned` bytes for a plan's tensors.
   virtual Bytes budget_for(Bytes planned) const = 0;
 
-  /// Whether every rank of the job may measure layers at the same time. If not, rank 0 measures.
+  /// Whether all ranks of the job may measure layers at the same time. If not, one rank of each
+  /// kind measures.
   virtual bool measures_beside_others() const = 0;
 
-  /// Rates of the job's offload tier, which `options` describes; measured when first asked for.
+  /// Rates of the job's offload tier, which `options` describes; measured on the first call.
   tier::TierRates offload_rates(const tier::OffloadStoreOptions& options) {
     if (!offload_rates_) offload_rates_ = measured_rates(options);
     return *offload_rates_;
   }
-  /// As TrainSetup has them.
+  /// The functions that TrainSetup takes.
   virtual std::function<std::unique_ptr<tier::ValueCopies>()> copies_to(
       const tier::OffloadStoreOptions& options) = 0;
   virtual std::function<runtime::DeviceReserves()> reserves() = 0;
 
-  /// The end of a good run, every rank; before `control` is closed.
+  /// Collective, at the end of a successful run, before `control` is closed.
   virtual void close() = 0;
 
  private:
@@ -67,9 +68,9 @@ class RankDevice {
   std::optional<tier::TierRates> offload_rates_;
 };
 
-/// Every rank: opens what `job.device` says, one of `stages` per pipeline; its messages go over
-/// `control`, over NCCL where it can be had. Throws DeviceError for what is missing, InputError for
-/// what the job asks for and the device does not do.
+/// Collective: opens the device that `job.device` names, for one of `stages` ranks per pipeline;
+/// its messages go over `control`, over NCCL where that is available. Throws DeviceError for what
+/// is missing, InputError for what the job asks for and the device cannot do.
 std::unique_ptr<RankDevice> open_rank_device(const config::JobSpec& job, comm::Channel& control,
                                              int stages);
 

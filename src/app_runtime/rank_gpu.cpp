@@ -26,15 +26,15 @@
 namespace trireme::app {
 namespace {
 
-/// Ranks of the same machine before this one.
+/// Number of lower ranks on the same machine.
 int local_rank(comm::Channel& channel);
 std::string process_name();
-/// What NCCL takes for the machine's name, instead of its own; nothing where that is not set.
+/// What NCCL is told to use as the machine's name; empty where that is not set.
 std::string host_for_nccl();
 bool has_twins(std::vector<std::string> names);
-/// The figures of the part's allocator, one value for all ranks of this process.
+/// The statistics of the device's allocator, one object for all ranks of this process.
 std::shared_ptr<tier::DeviceMemory> memory_of(device::CudaPart& part);
-/// Of a tier that is pinned memory or a file alone.
+/// Rates of a tier that is pinned memory or a file alone.
 tier::TierRates rates_of(device::CudaPart& part, const tier::OffloadStoreOptions& options);
 
 class RankGpu final : public RankDevice {
@@ -67,7 +67,7 @@ class RankGpu final : public RankDevice {
   }
   void learn_sharing();
   void open_channels(int stages);
-  /// What begin_run() does while no rank has work under way.
+  /// The part of begin_run() that needs all ranks to be idle.
   void allow(Bytes budget);
   Bytes free_share() const;
 
@@ -77,10 +77,10 @@ class RankGpu final : public RankDevice {
   std::unique_ptr<comm::Channel> staged_;
   std::unique_ptr<comm::LinkedChannel> nccl_;
   std::shared_ptr<tier::DeviceMemory> memory_;
-  int ranks_on_gpu_ = 1;           ///< on this rank's
+  int ranks_on_gpu_ = 1;           ///< ranks that share this rank's GPU
   bool shares_allocator_ = false;  ///< with another rank of this process
   bool shares_gpu_ = false;        ///< any two ranks of the job do
-  bool nccl_refuses_ = false;      ///< as it takes two of those for ranks of one machine
+  bool nccl_refuses_ = false;      ///< two of those look to NCCL like ranks of one machine
   Bytes default_budget_;
 };
 
@@ -96,13 +96,13 @@ RankGpu::RankGpu(const config::JobSpec& job, comm::Channel& control, int stages)
   open_channels(stages);
   runtime::warm_up(part_);
   comm::barrier(control_, comm::everyone(control_), "warm-up of the GPUs");
-  memory_ = memory_of(part_);  // workspaces are there already, of all ranks that share it
+  memory_ = memory_of(part_);  // all ranks that share it have their workspaces already
   default_budget_ = shares_allocator_ ? Bytes(0) : free_share();
 }
 
 void RankGpu::learn_sharing() {
   const std::string mine = concat(part_.unique_id(), "\n", process_name(), "\n", host_for_nccl());
-  std::vector<std::string> gpus, processes, for_nccl;  // the latter two: of each GPU
+  std::vector<std::string> gpus, processes, for_nccl;  // the latter two with their GPU
   for (const std::string& seat :
        comm::all_gather(control_, comm::everyone(control_), mine, "exchange of GPUs")) {
     const std::vector<std::string> of = split(seat, '\n');
@@ -130,7 +130,7 @@ void RankGpu::open_channels(int stages) {
         "NCCL_HOSTID of its own (mpirun -n 1 -x NCCL_HOSTID=a trireme ... : -n 1 -x NCCL_HOSTID=b "
         "trireme ...), over sockets, slower than auto");
   }
-  // Over sockets NCCL is slower than pinned memory: only for who asks for it by name.
+  // Over sockets NCCL is slower than pinned memory: used only if asked for by name.
   const bool takes_nccl = transport == "nccl" || (transport == "auto" && !shares_gpu_);
   if (!takes_nccl || control_.size() == 1) return;
   nccl_ = part_.make_channel(*staged_,
@@ -139,15 +139,14 @@ void RankGpu::open_channels(int stages) {
 }
 
 Bytes RankGpu::free_share() const {
-  // Links that are connected later, and what libraries load when they are first used.
+  // Kept back for links that are connected later, and for what libraries load at their first use.
   constexpr std::int64_t kShareKeptBack = 32;
   const Bytes share = (total_memory() - part_.taken_by_others()) / ranks_on_gpu_;
   return share - share / kShareKeptBack;
 }
 
 void RankGpu::begin_run(Bytes budget) {
-  // A process gives back what it does not use of all its GPUs: no rank may have work under way
-  // then.
+  // A process releases the cached memory of all its GPUs: no rank may have work under way then.
   const auto meet = [this] {
     comm::barrier(control_, comm::everyone(control_), "begin of the run");
   };
@@ -164,7 +163,7 @@ void RankGpu::allow(Bytes budget) {
   if (shares_allocator_) {
     job_.fail("memory.device_budget",
               "is set, but ranks that are threads of one process share a GPU and its allocator: "
-              "start them with mpirun, so that each has a budget of its own");
+              "start them with mpirun, so that each has its own budget");
   }
   const Bytes others = part_.taken_by_others();
   if (budget > total_memory() - others) {
@@ -220,7 +219,7 @@ std::string process_name() {
 }
 
 std::string host_for_nccl() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): all ranks have loaded CUDA, nobody sets anything now
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): all ranks have loaded CUDA, no thread sets anything now
   const char* const name = std::getenv("NCCL_HOSTID");
   return name == nullptr ? "" : name;
 }

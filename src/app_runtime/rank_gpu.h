@@ -8,8 +8,8 @@
 
 namespace trireme::app {
 
-/// As open_rank_device(), for `device: cuda`. Ranks of one machine take its GPUs in turns, so that
-/// several may share one.
+/// As open_rank_device(), for `device: cuda`. Ranks of one machine take its GPUs round-robin, so
+/// that several may share one.
 std::unique_ptr<RankDevice> open_rank_gpu(const config::JobSpec& job, comm::Channel& control,
                                           int stages);
 

@@ -21,7 +21,7 @@ RankKinds rank_kinds(const config::JobSpec& job, const RankContext& context) {
                                          "machines of all ranks");
   const auto& speeds = job.pipeline.speeds;
   RankKinds kinds;
-  std::vector<std::string> known;  // of every kind, machine and speed
+  std::vector<std::string> known;  // machine and speed of every kind
   for (std::size_t rank = 0; rank < machines.size(); ++rank) {
     const bool is_told = speeds && rank < speeds->size();
     const std::string kind = concat(machines[rank], is_told ? to_text((*speeds)[rank]) : "");

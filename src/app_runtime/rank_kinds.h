@@ -1,4 +1,4 @@
-// Which ranks of a job compute alike.
+// Groups the ranks of a job by the hardware that they compute on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace trireme::app {
 
-/// The ranks that are here, by what they compute on. Kinds count from 0, which is rank 0's.
+/// The ranks that are here, grouped into kinds. Kinds count from 0, which is rank 0's.
 struct RankKinds {
   std::vector<int> of_rank;
   std::vector<std::string> machines;  ///< profile::machine() of every kind
@@ -23,8 +23,8 @@ struct RankKinds {
   std::vector<int> ranks_of(int kind) const;
 };
 
-/// Every rank: ranks are of one kind where their machines are, and where the job, if it says how
-/// fast they are, says the same of them.
+/// Collective: ranks are of one kind if their machines are the same and the job, if it gives
+/// speeds, gives them the same speed.
 RankKinds rank_kinds(const config::JobSpec& job, const RankContext& context);
 
 }  // namespace trireme::app

@@ -3,7 +3,7 @@
 
 #include "trireme/checkpoint/store.h"
 #include "trireme/comm/channel.h"
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/core/visible.h"
@@ -25,31 +25,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keys of these sections decide a run's numbers, but for a few.
+/// Keys of these sections decide a run's numbers, with few exceptions.
 const std::vector<std::string> kSections{"model", "data", "train"};
 const std::set<std::string> kWithoutEffect{"train.validate_every", "train.validation_batches"};
 const std::string kMicroBatch = "train.micro_batch", kOptimizer = "train.optimizer.kind";
 
-/// What rank 0 finds.
+/// Rank 0's search.
 std::optional<Resumption> found_by(const config::JobSpec& job, const config::LoadOptions& options,
                                    const std::string& data, const RankContext& context,
                                    std::ostream& out);
-/// Whether the run in the folder has nothing left to train. Throws InputError with a way out where
-/// its summary cannot be read.
+/// Whether the run in the folder has nothing left to train. Throws InputError that says what to do
+/// where its summary cannot be read.
 bool has_completed(const fs::path& run);
 /// What decides a run's numbers, by keys: "train.batch" is "16".
 using Numbers = std::map<std::string, std::string>;
 Numbers numbers_of(const io::Node& job);
-/// What a checkpoint has beside its tensors.
+/// What a checkpoint has in addition to its tensors.
 struct Header {
   Numbers job;
   int micro_batch = 1, replicas = 0;  ///< as in Resumption
   checkpoint::Manifest manifest;
 };
-/// Throws InputError with a way out where it cannot be read, is no job as it is saved, is of
-/// another step than its name says, or where files are cut.
+/// Throws InputError that says what to do where it cannot be read, is not a resolved job, is of
+/// another step than its name says, or where files are truncated.
 Header header_of(const checkpoint::Found& found, const config::LoadOptions& options);
-/// Says on `out` where the steps to come compute otherwise, as `here` has it.
+/// Prints notes to `out` where later steps will compute differently than `there`, as described by
+/// `here`.
 void note_arithmetic(const checkpoint::Manifest& there, const checkpoint::Manifest& here,
                      std::ostream& out);
 /// The largest size up to `most` of which whole micro-batches make up a replica's share.
@@ -91,7 +92,7 @@ std::optional<Resumption> resumption_of(const config::JobSpec& job,
       found = concat(mine->step, ' ', mine->micro_batch, ' ', mine->replicas, ' ',
                      mine->checkpoint.string());
   };
-  comm::work_beside_rounds(context.channel, look, "look for a checkpoint");
+  comm::run_with_heartbeat(context.channel, look, "look for a checkpoint");
   found = comm::broadcast(context.channel, comm::everyone(context.channel), found,
                           "checkpoint that rank 0 found");
   if (found.empty()) return std::nullopt;
@@ -111,7 +112,7 @@ config::JobSpec with_saved_size(const config::JobSpec& job, const Resumption& fr
   sized.train.micro_batch = from.micro_batch;
   const int batch = job.train.batch, replicas = job.pipeline.replicas.value_or(1);
   const auto unit_of = [&](int count) { return std::int64_t{from.micro_batch} * count; };
-  // The job was checked when it was read, but for what depends on this size.
+  // The job was checked when it was read, except for what depends on this size.
   if (batch % unit_of(replicas) == 0) return sized;
   const bool went_before = from.replicas > 0 && batch % unit_of(from.replicas) == 0;
   job.fail(
@@ -128,8 +129,8 @@ void note_replicas(const config::JobSpec& job, const Resumption& from, std::ostr
   const int here = job.pipeline.replicas.value();
   if (from.replicas != 0 && from.replicas != here)
     out << "note: not as in the checkpoint: replicas: " << here << ", there " << from.replicas
-        << "; numbers may differ in their last bits, a validation loss by more, for each replica "
-           "takes micro-batches of its own for it\n";
+        << "; numbers may differ in their last bits, a validation loss by more, because each "
+           "replica takes micro-batches of its own for it\n";
 }
 
 namespace {
@@ -158,23 +159,23 @@ std::optional<Resumption> found_by(const config::JobSpec& job, const config::Loa
     job.fail("checkpoint.resume",
              concat("is auto, but the run in ", job.report.directory,
                     ", which has not ended, was of another job (", join(different, "; "),
-                    "): 'must' goes on from it all the same, 'never' keeps it under another name "
-                    "and begins anew"));
+                    "): 'must' resumes it all the same, 'never' keeps it under another name and "
+                    "starts over"));
   if (here.at(kOptimizer) != there.at(kOptimizer))
     job.fail(kOptimizer, concat("is ", here.at(kOptimizer), ", but ", folder.string(), " is of ",
                                 there.at(kOptimizer),
-                                ", whose moments mean something else: go on with that, or begin "
-                                "anew with checkpoint.resume: never"));
+                                ", whose moments mean something else: resume with that one, or "
+                                "start over with checkpoint.resume: never"));
   for (const std::string& line : different)
     out << "note: not as in the checkpoint: " << visible(line) << "\n";
   note_arithmetic(
       manifest,
       {.threads = context.threads, .device = job.device, .vectors = at::get_cpu_capability()}, out);
-  // One of the last step, and no summary: the stop came between the two.
+  // A checkpoint of the last step and no summary: the run was stopped between the two.
   if (step > job.train.steps || (step == job.train.steps && has_ended))
-    job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " has ", step,
-                                   " steps behind it: nothing is left to train"));
-  out << "goes on from " << visible(folder.string()) << "\n";
+    job.fail("train.steps", concat("is ", job.train.steps, ", but ", folder.string(), " is after ",
+                                   step, " steps: nothing is left to train"));
+  out << "resumes from " << visible(folder.string()) << "\n";
   return Resumption{
       .checkpoint = folder, .step = step, .micro_batch = micro_batch, .replicas = replicas};
 }
@@ -185,7 +186,7 @@ bool has_completed(const fs::path& run) {
     return record::completed_steps(summary).has_value();
   } catch (const InputError& error) {
     throw InputError(concat(error.what(), "; remove ", summary.string(),
-                            " to go on from the newest checkpoint, or begin anew with "
+                            " to resume from the newest checkpoint, or start over with "
                             "checkpoint.resume: never"));
   }
 }
@@ -210,10 +211,10 @@ Header header_of(const checkpoint::Found& found, const config::LoadOptions& opti
     return header;
   } catch (const Error& error) {
     throw InputError(concat(error.what(),
-                            "; where that is not for now only, the checkpoint was changed or is "
+                            "; unless that is only temporary, the checkpoint was changed or is "
                             "damaged: remove ",
                             folder.string(),
-                            " to go on from the one before it, or to begin anew where it is the "
+                            " to resume from the one before it, or to start over if it is the "
                             "only one"));
   }
 }

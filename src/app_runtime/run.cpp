@@ -38,15 +38,14 @@ void add_forecast(CLI::App& app, const std::string& name, ForecastArguments& arg
 void add_export(CLI::App& app, ExportArguments& arguments);
 void add_generate(CLI::App& app, GenerateArguments& arguments);
 void add_pack(CLI::App& app, PackArguments& arguments);
-/// Throws where two of these options name one file: the one that is written last would be all of
-/// it.
+/// Throws where two of these options name one file, which the later write would overwrite.
 void require_apart(const std::vector<std::pair<std::string, std::string>>& files);
-/// Has every option that names a file refuse what a shell would have expanded.
+/// Makes every option that names a file refuse what a shell should have expanded.
 void check_paths(CLI::App& app);
-/// Of the commands that read checkpoints.
+/// Adds --step to a command that reads checkpoints.
 void add_step(CLI::App& command, std::optional<std::int64_t>& step);
 
-/// A command's exit code: it has failed, too, where its answer cannot have arrived.
+/// A command's exit code: a failure, too, if standard output could not be written.
 int delivered(int code);
 
 }  // namespace
@@ -102,8 +101,9 @@ void add_train(CLI::App& app, TrainArguments& arguments) {
       ->allow_extra_args(false);
   command.add_flag("--json", arguments.json,
                    "Print the summary as one JSON document on standard output");
-  command.add_option("--report", arguments.report,
-                     "Write a page on the run there, too (HTML; the run's folder has one)");
+  command.add_option(
+      "--report", arguments.report,
+      "Also write the page on the run to this file (HTML; the run's folder has one)");
   command.add_option("--trace", arguments.trace,
                      "Write the last step's timeline there (JSON for chrome://tracing and "
                      "ui.perfetto.dev)");
@@ -171,14 +171,14 @@ void add_export(CLI::App& app, ExportArguments& arguments) {
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();
   command.add_flag("--adapters", arguments.adapters,
-                   "The adapters alone, as Hugging Face's peft reads them, instead of a model with "
-                   "what they learned");
+                   "The adapters alone, as Hugging Face's peft reads them, instead of a model that "
+                   "contains them");
   add_step(command, arguments.step);
   command.footer("Example:\n  trireme export runs/quickstart -o my-model --type bfloat16");
 }
 
 void add_generate(CLI::App& app, GenerateArguments& arguments) {
-  CLI::App& command = *app.add_subcommand("generate", "Let a model of tokens go on with a text");
+  CLI::App& command = *app.add_subcommand("generate", "Continue a text with a language model");
   command
       .add_option("model", arguments.model,
                   "A run's folder, a checkpoint's, or one with weights (trireme export)")
@@ -193,18 +193,18 @@ void add_generate(CLI::App& app, GenerateArguments& arguments) {
           },
           "The numbers of its tokens, e.g. 464,2068; numbers are printed, too")
       ->excludes(prompt);
-  command.add_option("--tokens", arguments.tokens, "How many follow")
+  command.add_option("--tokens", arguments.tokens, "Number of tokens to generate")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command
-      .add_option("--until", arguments.until, "Ends before this token: 0 ends documents of bytes")
+      .add_option("--until", arguments.until, "Stop token, not printed: 0 ends documents of bytes")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   command
       .add_option("--temperature", arguments.temperature,
                   "Below 1 likely tokens become likelier; 0: always the most likely one")
       ->check(CLI::Range(0.0, 1000.0))
       ->capture_default_str();
-  command.add_option("--top-k", arguments.top_k, "Only among so many most likely tokens; 0: all")
+  command.add_option("--top-k", arguments.top_k, "Sample among the k most likely tokens; 0: all")
       ->check(CLI::Range(0, std::numeric_limits<int>::max()))
       ->capture_default_str();
   command.add_option("--seed", arguments.seed, "The same seed, the same text")
@@ -259,7 +259,7 @@ void require_apart(const std::vector<std::pair<std::string, std::string>>& files
 }
 
 void add_step(CLI::App& command, std::optional<std::int64_t>& step) {
-  command.add_option("--step", step, "Of the checkpoint; the newest if not given")
+  command.add_option("--step", step, "Step of the checkpoint; the newest if not given")
       ->check(CLI::NonNegativeNumber);
 }
 

@@ -52,7 +52,7 @@ std::vector<Bytes> budgets_of(const runtime::Outcome& outcome) {
   return budgets;
 }
 
-/// A rank's stages, in every replica those of its counterpart in the plan.
+/// Sets a rank's layers: those of its counterpart in the plan, which is for one replica.
 void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   bool first = true;
   for (const plan::StagePlan& stage : plan.stages) {
@@ -64,28 +64,28 @@ void set_layers(record::RankSummary& line, const plan::Plan& plan) {
   }
 }
 
-/// What a run that was killed has left, which nobody else removes.
+/// Removes what a run that was killed has left.
 void tidy(const RunFolder::Parts& parts) {
   const std::filesystem::path folder = parts.job.report.directory;
   io::remove_drafts(folder, {"job.yaml", "plan.json", "chain.yaml", "platform.yaml",
                              "metrics.jsonl", "summary.json", "report.html"});
   const checkpoint::Store store(checkpoints_folder(folder));
   store.sweep();
-  // Killed behind its last checkpoint: none comes after that, which would.
+  // If it was killed after its last checkpoint, no later checkpoint removes the surplus ones.
   if (parts.job.checkpoint.every > 0 && parts.steps_done == parts.job.train.steps)
     store.keep(parts.job.checkpoint.keep, parts.steps_done);
 }
 
-/// Of a run that ended early: what the same command does then, a line.
+/// What the same command will do after a run that ended early, as a line.
 std::string how_it_goes_on(const config::JobSpec& job) {
   const auto kept = checkpoint::Store(checkpoints_folder(job.report.directory)).complete();
   if (kept.empty())
-    return "no checkpoint was kept: the same command begins anew (checkpoint.every: N keeps one "
+    return "no checkpoint was kept: the same command starts over (checkpoint.every: N keeps one "
            "after every N steps)\n";
   if (job.checkpoint.resume == "never")
     return concat("the newest checkpoint is of step ", kept.back().step,
-                  "; checkpoint.resume is never, so the same command begins anew\n");
-  return concat("the same command goes on from the checkpoint of step ", kept.back().step, "\n");
+                  "; checkpoint.resume is never, so the same command starts over\n");
+  return concat("the same command resumes from the checkpoint of step ", kept.back().step, "\n");
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ void RunFolder::append(const record::StepMetrics& metrics) {
   is_told_ = true;
   progress_->close();
   out_ << "note: " << visible((folder_ / "metrics.jsonl").string())
-       << " is not there any more: it, or the run's folder, was removed or renamed while the run "
+       << " no longer exists: it, or the run's folder, was removed or renamed while the run "
           "trains; what is measured from here on is lost, and no checkpoint can be saved without "
           "the folder"
        << std::endl;
@@ -245,7 +245,7 @@ record::Summary RunFolder::summary_so_far(Seconds total) const {
 }
 
 std::string RunFolder::prediction_note(const record::Summary& summary) const {
-  // The two kinds of tapes have profiles of their own, and `auto` compares them.
+  // Full and lean tapes have profiles of their own, and `auto` compares them.
   const bool has_both = plan_.plan.lean_tapes && job_.memory.tapes == "auto";
   return record::prediction_note(
       summary, concat(measure_again_, has_both ? " and again with --set memory.tapes=lean" : ""));
@@ -259,7 +259,7 @@ void RunFolder::end_early(const std::exception& error, std::int64_t step, Second
                           const Pictures& pictures) noexcept {
   try {
     close();
-    if (!metrics_.is_there()) return;  // nor is there a place for more
+    if (!metrics_.is_there()) return;  // the folder is gone: nothing can be written
     record::Summary summary = summary_so_far(total);
     summary.end =
         early_end(error, {.step = step, .told = told(), .steps = progress_options_.steps});

@@ -1,4 +1,4 @@
-// The observer that fills the run's folder: only the speaking rank has one.
+// Observer that writes the files of a run's folder, on rank 0 only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,12 +27,11 @@
 
 namespace trireme::app {
 
-/// "note: NOTE" and a line's end; nothing where there is no note.
+/// "note: NOTE" and a newline; empty for an empty note.
 std::string note_line(const std::string& note);
 
 /// Shows progress on `out` and writes job.yaml, plan.json (with costs also chain.yaml and
-/// platform.yaml), metrics.jsonl, TensorBoard events,
-/// report.html and summary.json.
+/// platform.yaml), metrics.jsonl, TensorBoard events, report.html and summary.json.
 class RunFolder final : public runtime::Observer {
  public:
   struct Parts {
@@ -41,9 +40,9 @@ class RunFolder final : public runtime::Observer {
     const TrainPlan& plan;
     std::ostream& out;
     bool is_terminal = false;
-    std::int64_t steps_done = 0;  ///< > 0: the folder's run goes on behind these
+    std::int64_t steps_done = 0;  ///< > 0: resumes the folder's run after these
     runtime::ParameterCount parameters = {};
-    std::string measure_again = {};  ///< what does so, for prediction_note()
+    std::string measure_again = {};  ///< command that does so, for prediction_note()
   };
   explicit RunFolder(const Parts& parts);
   ~RunFolder() override { close(); }
@@ -56,29 +55,30 @@ class RunFolder final : public runtime::Observer {
   void saving() override;
   void saved(const runtime::SavedCheckpoint& checkpoint) override;
 
-  /// Ends the progress line; on every way out.
+  /// Ends the progress line; called however the run ends.
   void close() { progress_->close(); }
-  /// Of this start's steps, on ranks of `threads` threads.
+  /// Note on the scatter of step times since this start, with ranks of `threads` threads.
   std::string scatter_note(int threads) const { return record::scatter_note(step_times_, threads); }
-  /// That predictions were far off, and what to do: record::prediction_note().
+  /// Note that predictions were far off, and what to do: record::prediction_note().
   std::string prediction_note(const record::Summary& summary) const;
   record::Summary summary_of(const runtime::Outcome& outcome,
                              const std::optional<data::UnigramLoss>& unigram, Seconds total) const;
 
-  /// Where pictures of the run and of its recorded step go, beside report.html in the folder;
-  /// empty: nowhere else.
+  /// Files for the run's page and the recorded step's trace, in addition to report.html; empty:
+  /// none.
   struct Pictures {
     std::string page, trace;
   };
   void draw(const record::Summary& summary, const runtime::Outcome& outcome,
             const Pictures& pictures) const;
 
-  /// Writes summary.json: the run has ended. Last of all, for what fails before it the same command
-  /// makes good without training anew.
+  /// Writes summary.json: the run has ended. Called last: if anything fails before, the same
+  /// command repeats it without training again.
   void finish(const record::Summary& summary) const;
 
-  /// Of a run that `error` has ended in this step: the page and the summary, of what rank 0 knows,
-  /// and marked so. What cannot be written is told, for what has ended the run counts.
+  /// Writes the page and the summary of a run that `error` has ended in this step, from what rank 0
+  /// knows, and marks them so. Failures to write are only printed, because the run's own error
+  /// counts.
   void end_early(const std::exception& error, std::int64_t step, Seconds total,
                  const Pictures& pictures) noexcept;
 
@@ -86,14 +86,14 @@ class RunFolder final : public runtime::Observer {
   void append(const record::StepMetrics& metrics);
   /// The last step whose loss is known.
   std::int64_t told() const { return last_ ? last_->step : progress_options_.first_step; }
-  /// What is known of any run, however it ends.
+  /// Figures of a run that are known however it ends.
   record::Summary summary_so_far(Seconds total) const;
-  /// Of the steps that were told, for a run that ends early.
+  /// Adds figures of the steps whose losses are known, for a run that ends early.
   void add_told(record::Summary& summary) const;
-  /// As draw(), of a run that may have no outcome.
+  /// As draw(), for a run that may have no outcome.
   void draw_run(const record::Summary& summary, const runtime::Outcome* outcome,
                 const Pictures& pictures) const;
-  /// Of the whole run, from metrics.jsonl.
+  /// Curves of the whole run, from metrics.jsonl.
   report::TrainingCurves curves() const;
 
   const config::JobSpec& job_;
@@ -106,9 +106,9 @@ class RunFolder final : public runtime::Observer {
   std::vector<Seconds> step_times_;
   record::ProgressOptions progress_options_;
   std::ostream& out_;
-  std::int64_t tokens_ = 0;  ///< of the steps since the start
+  std::int64_t tokens_ = 0;  ///< tokens of the steps since the start
   Seconds to_first_step_{0};
-  bool is_told_ = false;  ///< that the folder is gone
+  bool is_told_ = false;  ///< whether a missing folder was reported
   const runtime::ParameterCount parameters_;
   const std::string measure_again_;
 };

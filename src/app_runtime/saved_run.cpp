@@ -21,7 +21,7 @@ bool is_checkpoint(const fs::path& folder) {
   return fs::exists(checkpoint::manifest_file(folder), none);
 }
 
-/// Throws InputError where the run has learned more since the newest one.
+/// Throws InputError where the run has trained beyond the newest one.
 void require_last(const fs::path& place, const checkpoint::Found& newest) {
   const std::int64_t end = record::completed_steps(place / "summary.json").value_or(0);
   if (end <= newest.step) return;

@@ -42,19 +42,19 @@ void watch_signals() {
   action.sa_handler = &on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A terminal or a connection that is closed ends a run in order, but for one under nohup.
+  // A closed terminal or connection ends a run cleanly, except under nohup.
   struct sigaction before {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   action.sa_handler = &on_save_signal;
   sigaction(SIGUSR1, &action, nullptr);
-  // Blocked since this process was `trireme` (src/app/main.cpp): one that came meanwhile is
+  // Blocked since this process was `trireme` (src/app/main.cpp): a signal that arrived meanwhile is
   // delivered now.
   sigset_t held;
   sigemptyset(&held);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&held, signal);
   pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
-  // A file over the limit of its size is an error of the write, which says so.
+  // Exceeding the file size limit becomes an error of the write, which says so.
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
 }
@@ -80,7 +80,7 @@ StopsAtOnce::~StopsAtOnce() {
 
 void StopsAtOnce::watch(const std::stop_token& ended) {
   std::unique_lock lock(mutex_);
-  // A handler can wake nobody.
+  // A signal handler cannot wake a thread: poll.
   while (!stop_requested()) {
     ends_.wait_for(lock, ended, kLook, [] { return false; });
     if (ended.stop_requested()) return;

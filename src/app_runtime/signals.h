@@ -1,6 +1,6 @@
-// Ctrl-C, SIGTERM and SIGHUP end a run between two actions, with everything closed, and at once
-// what has nothing to close; a second one ends the process at once. SIGUSR1, which mpirun and batch
-// systems pass on, asks for a checkpoint first.
+// Signal handling. Ctrl-C, SIGTERM and SIGHUP end a run between two actions, with everything
+// closed, or at once where there is nothing to close; a second one ends the process at once.
+// SIGUSR1, which mpirun and batch systems pass on, asks for a checkpoint first.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace trireme::app {
 
-/// From now on SIGINT and SIGTERM raise the first flag, SIGUSR1 the second; also one that came
-/// before, where it was blocked. Called by the main thread before there are others.
+/// From now on SIGINT and SIGTERM set the stop flag, SIGUSR1 the save flag; so does a signal that
+/// arrived before, while it was blocked. Called by the main thread before there are others.
 void watch_signals();
 bool stop_requested();
-/// Throws Interrupted where a stop was requested before there was anything to close.
+/// Throws Interrupted if a stop was requested before there was anything to close.
 void require_not_stopped();
 bool save_and_stop_requested();
 
-/// While it lives, a stop that is requested ends the process at once with exit code 130, but for
-/// locks of folders, which are given back: for work of minutes that has nothing to save.
+/// While it lives, a requested stop ends the process at once with exit code 130, after releasing
+/// the locks of folders: for minutes of work that has nothing to save.
 class StopsAtOnce {
  public:
   /// `doing` is for the message: "stopped on request while a plan is made".

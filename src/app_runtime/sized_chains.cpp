@@ -10,7 +10,7 @@
 namespace trireme::app {
 namespace {
 
-/// Forward and backward of one layer are run several times to be measured.
+/// Longest passes of a layer that is measured: they are run several times.
 constexpr Seconds kLongestLayer{1};
 
 bool is_cheap(const chain::Chain& chain, Bytes memory);

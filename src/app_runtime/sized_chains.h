@@ -1,4 +1,4 @@
-// A job's chain at several sizes of the micro-batch, measured or estimated.
+// A job's chain at several micro-batch sizes, measured or estimated.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace trireme::app {
 
-/// The same on every rank, all of which call the same.
+/// The same on every rank; the calls are collective.
 class SizedChains {
  public:
   SizedChains(const config::JobSpec& job, const model::ChainModel& model,
@@ -23,17 +23,17 @@ class SizedChains {
       : job_(job), model_(model), context_(context), out_(out) {}
 
   /// Measures the smallest of `sizes` (ascending), and the largest that is cheap enough, at least
-  /// the second: no layer needs more than `memory` alone, 0 for no limit, or takes longer than a
+  /// the second: no layer alone needs more than `memory` (0: no limit) or takes longer than a
   /// second.
   void measure_ends(const std::vector<int>& sizes, Bytes memory);
   /// As measured_chain().
   void measure(int micro_batch);
 
   bool is_measured(int micro_batch) const { return measured_.contains(micro_batch); }
-  /// As measured; else an estimate on the line through the two nearest sizes around it, or in
+  /// As measured; else estimated on the line through the two nearest measured sizes, or in
   /// proportion to the only one.
   chain::Chain at(int micro_batch) const;
-  /// Of ranks, as with the largest micro-batches that were measured.
+  /// Speeds of the ranks with the largest micro-batches that were measured.
   const std::vector<double>& speeds() const { return measured_.rbegin()->second.speeds; }
   /// "1, 2 and 8".
   std::string sizes_text() const;

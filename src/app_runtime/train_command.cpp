@@ -16,8 +16,8 @@
 #include "train_plan.h"
 
 #include "trireme/comm/channel.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/comm/host.h"
-#include "trireme/comm/rounds.h"
 #include "trireme/config/job.h"
 #include "trireme/config/weights_notes.h"
 #include "trireme/core/digest.h"
@@ -43,12 +43,12 @@
 namespace trireme::app {
 namespace {
 
-/// Every rank: the job and the data are the same everywhere.
+/// Collective: the job and the data are the same on all ranks.
 void require_same_everywhere(comm::Channel& channel, const config::JobSpec& job,
                              const std::string& data) {
   const std::string mine = digest(config::to_yaml(job)) + data;
   const auto all = comm::all_gather(channel, comm::everyone(channel), mine, "comparison of jobs");
-  // Whichever rank is heard first, it says the same.
+  // Every rank reports the same rank, so that whichever is heard first says the same.
   const auto other = std::find_if(all.begin(), all.end(),
                                   [&](const std::string& one) { return one != all.front(); });
   if (other == all.end()) return;
@@ -71,28 +71,28 @@ struct Opened {
   config::JobSpec job;
   model::ChainModel model;
   std::unique_ptr<data::Dataset> dataset;
-  std::string content;  ///< content_digest(), which takes the reading of all data
+  std::string content;  ///< content_digest(), for which all data is read
 };
 
-/// What all ranks of this process share.
-struct Run {
+/// Inputs of the run, which all ranks of this process share.
+struct RunInputs {
   const TrainArguments& arguments;
   const config::JobSpec& job;
   const model::ChainModel& model;
   const data::Dataset& dataset;
   const std::string& content;          ///< as in Opened
   const config::LoadOptions& options;  ///< of a job without settings
-  std::string measure_again = {};      ///< of a settled job: the command
+  std::string measure_again = {};      ///< command that does so, for a settled job
 };
 
-/// mpirun gives its ranks a terminal of its own making, whatever its own output goes to: plain
-/// lines there.
+/// mpirun gives its ranks a pseudo-terminal, whatever its own output is connected to: plain lines
+/// there.
 bool is_person_watching(int descriptor) {
   return launched_ranks() == 1 && isatty(descriptor) != 0;
 }
 
 /// Prints what is about to happen, before the first step.
-void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is_resumed,
+void announce(std::ostream& out, const RunInputs& run, const plan::Plan& plan, bool is_resumed,
               const RankContext& context) {
   const int ranks = context.channel.size();
   out << run.model.name << ": " << run.model.length() << " layers on " << ranks
@@ -107,12 +107,13 @@ void announce(std::ostream& out, const Run& run, const plan::Plan& plan, bool is
     out << "device: " << context.device.place().describe() << "\n";
   out << run.dataset.describe() << "\n";
   if (run.job.weights.empty() || is_resumed) return;
-  out << "begins with the weights in " << visible(run.job.weights);
+  out << "starts with the weights in " << visible(run.job.weights);
   if (!run.job.adapters.empty()) out << " and the adapters in " << visible(run.job.adapters);
   out << "\n";
 }
 
-runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resumption>& resumed) {
+runtime::Checkpointing checkpointing_of(const RunInputs& run,
+                                        const std::optional<Resumption>& resumed) {
   runtime::Checkpointing checkpoints{.folder = checkpoints_folder(run.job.report.directory),
                                      .every = run.job.checkpoint.every,
                                      .keep = run.job.checkpoint.keep,
@@ -123,13 +124,13 @@ runtime::Checkpointing checkpointing_of(const Run& run, const std::optional<Resu
   return checkpoints;
 }
 
-std::ostream& words_of(const Run& run) {
+std::ostream& words_of(const RunInputs& run) {
   return run.arguments.json ? std::cerr : std::cout;
 }
 
-/// Of the whole data set, which nobody has read as a whole before: what is wrong in a part that was
-/// never drawn does not spoil the run.
-std::optional<data::UnigramLoss> unigram_of(const Run& run) {
+/// Unigram loss of the whole data set, which was not read as a whole before: errors in a part that
+/// was never drawn do not spoil the run.
+std::optional<data::UnigramLoss> unigram_of(const RunInputs& run) {
   try {
     return run.dataset.unigram_loss();
   } catch (const InputError& error) {
@@ -138,7 +139,7 @@ std::optional<data::UnigramLoss> unigram_of(const Run& run) {
   }
 }
 
-/// As TrainSetup has them: host memory first.
+/// The function that TrainSetup takes: host memory first.
 std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const TrainPlan& plan,
                                                                           RankDevice& device) {
   return [&plan, &device](Bytes room) {
@@ -148,19 +149,20 @@ std::function<std::unique_ptr<tier::ValueCopies>(Bytes)> optimizer_copies(const 
   };
 }
 
-/// Of a run that begins, the folder is made; that of one that goes on is there.
-std::unique_ptr<RunFolder> begun_folder(const Run& run, const RunFolder::Parts& parts) {
+/// Opens the run's folder; makes it unless the run is resumed.
+std::unique_ptr<RunFolder> begun_folder(const RunInputs& run, const RunFolder::Parts& parts) {
   const auto moved = parts.steps_done > 0 ? std::nullopt : prepare_folder(run.job.report.directory);
   if (moved) parts.out << "the earlier run is now in " << visible(moved->string()) << "\n";
   return std::make_unique<RunFolder>(parts);
 }
 
-RunFolder::Pictures pictures_of(const Run& run) {
+RunFolder::Pictures pictures_of(const RunInputs& run) {
   return {.page = run.arguments.report, .trace = run.arguments.trace};
 }
 
-/// Says how the run went, and leaves all of it in its folder.
-void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outcome, int threads) {
+/// Prints how the run went, and writes the results to its folder.
+void end_folder(const RunInputs& run, RunFolder& folder, const runtime::Outcome& outcome,
+                int threads) {
   folder.close();
   const record::Summary summary = folder.summary_of(outcome, unigram_of(run), process_age());
   words_of(run) << record::closing_text(summary) << note_line(folder.prediction_note(summary))
@@ -171,8 +173,8 @@ void end_folder(const Run& run, RunFolder& folder, const runtime::Outcome& outco
   folder.finish(summary);
 }
 
-/// Runs the job; where layers whose sizes may vary have outgrown the plan, says so.
-runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const Run& run,
+/// Runs the job; says so where layers whose sizes may vary need more memory than planned.
+runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
                              const TrainPlan& plan, const RankContext& context) {
   try {
     return trainer.run(folder);
@@ -192,8 +194,8 @@ runtime::Outcome run_planned(runtime::Trainer& trainer, RunFolder* folder, const
   }
 }
 
-/// The same, and what ends it is left in its folder, too.
-runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, const Run& run,
+/// As run_planned(), and records in the folder an error that ends the run.
+runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, const RunInputs& run,
                               const TrainPlan& plan, const RankContext& context) {
   try {
     return run_planned(trainer, folder, run, plan, context);
@@ -204,8 +206,8 @@ runtime::Outcome run_recorded(runtime::Trainer& trainer, RunFolder* folder, cons
   }
 }
 
-/// Trains a job without an open shape and leaves everything in the run's folder.
-void train_settled(const Run& run, const RankContext& context, Costs costs,
+/// Trains a job of settled shape and writes everything to the run's folder.
+void train_settled(const RunInputs& run, const RankContext& context, Costs costs,
                    const std::optional<Resumption>& resumed) {
   const bool speaks = context.channel.rank() == 0;
   std::ostream& out = words_of(run);
@@ -239,7 +241,7 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                             .stop_requested = stop_requested,
                             .save_and_stop_requested = save_and_stop_requested,
                             .since_start = process_age});
-  // Not before a checkpoint was taken up: what is wrong with it leaves the folder as it is.
+  // After the checkpoint was loaded: an error in it leaves the folder as it is.
   std::unique_ptr<RunFolder> folder;
   const auto begin = [&] {
     if (speaks)
@@ -252,16 +254,16 @@ void train_settled(const Run& run, const RankContext& context, Costs costs,
                                   .parameters = trainer.parameters(),
                                   .measure_again = run.measure_again});
   };
-  comm::work_beside_rounds(context.channel, begin, "begin of the run's folder");
+  comm::run_with_heartbeat(context.channel, begin, "begin of the run's folder");
   const runtime::Outcome outcome = run_recorded(trainer, folder.get(), run, plan, context);
   const auto end = [&] {
     if (speaks) end_folder(run, *folder, outcome, context.threads);
   };
-  comm::work_beside_rounds(context.channel, end, "end of the run's folder");
+  comm::run_with_heartbeat(context.channel, end, "end of the run's folder");
 }
 
-/// Every rank: sees the folder that rank 0 has, into which all of them save. Noticed here, not when
-/// the first checkpoint is due.
+/// Collective: checks that the folder is the one that rank 0 has, which all ranks save to. Checked
+/// here, not when the first checkpoint is due.
 void require_shared_folder(comm::Channel& channel, const std::string& folder,
                            const std::string& mine) {
   const std::string mark =
@@ -272,11 +274,11 @@ void require_shared_folder(comm::Channel& channel, const std::string& folder,
                             " is not that of rank 0: with checkpoint.every it must be on a file "
                             "system that all ranks share"));
   };
-  comm::work_beside_rounds(channel, look, "look for the run's folder");
+  comm::run_with_heartbeat(channel, look, "look for the run's folder");
 }
 
-/// The job without an open shape; of a run that goes on, with micro-batches as it had them.
-SettledJob settled_job(const Run& run, const RankContext& context,
+/// The job with a settled shape; when resuming, with the micro-batch size of the checkpoint.
+SettledJob settled_job(const RunInputs& run, const RankContext& context,
                        const std::optional<Resumption>& resumed) {
   std::ostream& out = words_of(run);
   const int ranks = context.channel.size();
@@ -287,13 +289,13 @@ SettledJob settled_job(const Run& run, const RankContext& context,
   } catch (const InputError& error) {
     if (run.job.train.micro_batch) throw;
     throw InputError(concat(error.what(), " (micro-batches have the size ", resumed->micro_batch,
-                            " here, for train.micro_batch is auto and the steps of ",
+                            " here, because train.micro_batch is auto and the steps of ",
                             resumed->checkpoint.string(),
-                            " had it; one that is set goes with checkpoint.resume: must)"));
+                            " had it; to set another, use checkpoint.resume: must)"));
   }
 }
 
-void train_rank(const Run& run, const RankContext& context) {
+void train_rank(const RunInputs& run, const RankContext& context) {
   require_same_everywhere(context.channel, run.job, run.content);
   std::ostream& out = words_of(run);
   std::optional<FolderLock> lock;
@@ -304,11 +306,11 @@ void train_rank(const Run& run, const RankContext& context) {
     lock.emplace(run.job.report.directory, out);
     if (saves) mark = lock->mark();
   };
-  comm::work_beside_rounds(context.channel, take_folder, "lock of the run's folder");
+  comm::run_with_heartbeat(context.channel, take_folder, "lock of the run's folder");
   if (saves) require_shared_folder(context.channel, run.job.report.directory, mark);
   const std::optional<Resumption> resumed =
       resumption_of(run.job, run.options, run.content, context, out);
-  const auto look = [&] {  // at what would be noticed after minutes of planning
+  const auto look = [&] {  // finds errors that would otherwise show after minutes of planning
     if (context.channel.rank() != 0) return;
     if (!resumed) require_takeable(run.job.report.directory);
     model::require_trained(run.model, run.job);
@@ -316,7 +318,7 @@ void train_rank(const Run& run, const RankContext& context) {
     runtime::require_weights(run.model, run.job);
     for (const std::string& note : config::weights_notes(run.job)) out << "note: " << note << "\n";
   };
-  comm::work_beside_rounds(context.channel, look, "look at the run's folder and model");
+  comm::run_with_heartbeat(context.channel, look, "look at the run's folder and model");
   const SettledJob settled = settled_job(run, context, resumed);
   if (resumed && context.channel.rank() == 0) note_replicas(settled.job, *resumed, out);
   RankContext placed = context;
@@ -347,10 +349,10 @@ config::JobSpec load_train_job(const std::string& file, const std::vector<std::s
   config::JobSpec job = config::load_job(file, options);
   std::error_code failure;
   if (!job.plan.file.empty() && !std::filesystem::exists(job.plan.file, failure))
-    job.fail("plan.file", concat("is ", job.plan.file, ", which is not there"));
+    job.fail("plan.file", concat("is ", job.plan.file, ", which does not exist"));
   if (job.device == "cuda") {
     if (job.train.deterministic) device::use_deterministic_kernels();
-    device::load_cuda();  // says what is missing
+    device::load_cuda();  // throws what is missing
   }
   return job;
 }
@@ -378,12 +380,12 @@ int train(const TrainArguments& arguments, const model::ModelRegistry& own) {
     return fail_to_launch();
   }
   const config::LoadOptions options = load_options(own);
-  const Run run{.arguments = arguments,
-                .job = opened->job,
-                .model = opened->model,
-                .dataset = *opened->dataset,
-                .content = opened->content,
-                .options = options};
+  const RunInputs run{.arguments = arguments,
+                      .job = opened->job,
+                      .model = opened->model,
+                      .dataset = *opened->dataset,
+                      .content = opened->content,
+                      .options = options};
   try {
     return launch(opened->job, [&](const RankContext& context) { train_rank(run, context); });
   } catch (...) {

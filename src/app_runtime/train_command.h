@@ -1,4 +1,4 @@
-// `trireme train JOB.yaml`: from a job to a run.
+// `trireme train JOB.yaml`: plans and trains a job.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,19 +14,19 @@ struct TrainArguments {
   std::string job_file;
   std::vector<std::string> settings;  ///< "section.key=value"
   bool json = false;          ///< the summary on standard output, everything else on standard error
-  std::string report, trace;  ///< a page on the run and a timeline go there, beside report.html
+  std::string report, trace;  ///< further files for the run's page and the last step's timeline
 };
 
-/// With the kinds that this program knows beside the built-in ones.
+/// Options with the model kinds that this program adds to the built-in ones.
 config::LoadOptions load_options(const model::ModelRegistry& own);
 
-/// The job, if this program can run it. Throws InputError: also for what a job may ask for and this
-/// version does not do, since silence would look like obedience.
+/// The job, if this program can run it. Throws InputError, also for options that this version does
+/// not implement rather than ignoring them.
 config::JobSpec load_train_job(const std::string& file, const std::vector<std::string>& settings,
                                const model::ModelRegistry& own);
 
-/// The job's chain, as recipes. Throws InputError, also where there are fewer layers than stages:
-/// before there is a rank for every stage.
+/// The job's chain, as layer recipes. Throws InputError, also where there are fewer layers than
+/// stages, before there is a rank for every stage.
 model::ChainModel make_job_model(const config::JobSpec& job, const model::ModelRegistry& own);
 
 /// Returns the exit code; errors are printed.

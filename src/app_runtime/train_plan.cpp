@@ -8,7 +8,7 @@
 #include "rank_kinds.h"
 #include "signals.h"
 
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/config/job_notes.h"
 #include "trireme/core/text.h"
 #include "trireme/partition/planner.h"
@@ -24,7 +24,7 @@
 namespace trireme::app {
 namespace {
 
-/// What a plan is made of.
+/// Inputs of planning.
 struct Asked {
   const config::JobSpec& job;
   const model::ChainModel& model;
@@ -32,27 +32,28 @@ struct Asked {
   std::ostream& out;
 };
 
-/// Of the optimizer's state when a step ends: of a rank, as much together as its passes take.
+/// Parts of a rank's optimizer state for updates at the end of a step: together at most what
+/// its passes take.
 chain::StateParts parts_between_steps(const TrainPlan& plan, std::size_t rank);
-/// Every rank.
+/// Collective.
 bool needs_costs(const config::JobSpec& job, const RankContext& context);
 void require_state(const plan::Plan& given, const chain::Chain& chain, const config::JobSpec& job);
-/// Profiles the job with such tapes, full or lean.
+/// Profiles the job with these tapes, full or lean.
 MeasuredChain profiled(const std::string& tapes, const Asked& asked);
-/// Plans a chain that was measured with such tapes, unless a plan is given. Without a store.
+/// Plans a chain that was measured with these tapes, unless a plan is given.
 TrainPlan with_costs(const std::string& tapes, const MeasuredChain& measured,
                      const std::optional<plan::Plan>& given, const Asked& asked);
-/// The faster one. Lean tapes are thought of where full ones cannot all be kept.
+/// The faster plan of full and lean tapes; lean ones are tried where full ones cannot all be kept.
 TrainPlan with_best_tapes(const Asked& asked);
 partition::Question question_of(const TrainPlan& plan, const config::JobSpec& job,
                                 const model::ChainModel& model, int stages);
-/// Rank 0 solves; the plan, or why there is none, on every rank.
+/// Rank 0 plans and broadcasts the plan. Throws DoesNotFit on every rank if there is none.
 plan::Plan solved(const partition::Question& question, const Asked& asked);
 /// Throws DoesNotFit where the forecast is over the budget of a rank or its offload tier.
 void require_budgets(const TrainPlan& plan, const std::vector<simulate::CopyPoints>& copies,
                      const config::JobSpec& job, const RankDevice& device);
-/// Of a rank's offload tier, as much as the forecast says, to the byte. What the passes move has
-/// host memory first.
+/// Divides a rank's offload tier as the forecast says, to the byte. What the passes move gets host
+/// memory first.
 OffloadStores stores_of(const config::JobSpec& job, const chain::RankSpec& rank,
                         const simulate::OffloadRoom& room);
 void say(const TrainPlan& plan, std::ostream& out);
@@ -212,7 +213,7 @@ bool needs_costs(const config::JobSpec& job, const RankContext& context) {
                           (job.plan.solver == "auto" && context.device.default_budget() > Bytes(0));
   if (!by_policy || !job.plan.file.empty() || has_budget || offload.host + offload.disk > Bytes(0))
     return true;
-  // Stages of ranks that are not alike have work of unlike length.
+  // Stages on different kinds of ranks get different shares of the work.
   return context.stages > 1 && !job.pipeline.cut && rank_kinds(job, context).count() > 1;
 }
 
@@ -222,7 +223,7 @@ void require_state(const plan::Plan& given, const chain::Chain& chain, const con
     if (given.updates == program::UpdatePlace::kInBackward && job.train.clip_norm > 0)
       throw InputError(concat("updates: found 'in_backward', but train.clip_norm is ",
                               job.train.clip_norm,
-                              ", for which all gradients have to be there; use 'in_forward' or "
+                              ", which needs all gradients first; use 'in_forward' or "
                               "'at_end', or set train.clip_norm to 0"));
   } catch (const InputError& error) {
     throw InputError(concat(job.plan.file, ": ", error.what()));
@@ -257,7 +258,7 @@ plan::Plan solved(const partition::Question& question, const Asked& asked) {
     text = std::visit([](const auto& one) { return plan::to_json(one); }, answer);
     ::malloc_trim(0);  // the planner's tables, up to gigabytes, that malloc would keep
   };
-  comm::work_beside_rounds(context.channel, work, "planning");
+  comm::run_with_heartbeat(context.channel, work, "planning");
   text = comm::broadcast(context.channel, comm::everyone(context.channel), text, "plan of rank 0");
   const io::Node document = io::parse(text, "plan");
   if (const auto why = document.find("infeasible"))
@@ -321,14 +322,15 @@ void say(const TrainPlan& plan, std::ostream& out) {
     if (!streamed[rank].empty())
       out << ", weights of " << streamed[rank].size() << " layers in the offload tier";
   }
-  if (plan::has_split_backward(plan.plan)) out << "; gradients of weights behind their passes";
+  if (plan::has_split_backward(plan.plan))
+    out << "; split backward (zero bubble), weight gradients deferred";
   if (plan.plan.updates != program::UpdatePlace::kAtEnd)
-    out << "; layers whose weights come and go are updated "
+    out << "; streamed layers are updated "
         << (plan.plan.updates == program::UpdatePlace::kInForward
-                ? "before their first forward of the next step"
-                : "behind their last backward");
+                ? "right before their first forward of the next step"
+                : "right after their last backward");
   if (plan.plan.optimizer_shards > 1)
-    out << "; optimizer state divided among " << plan.plan.optimizer_shards << " replicas";
+    out << "; optimizer state sharded over " << plan.plan.optimizer_shards << " replicas (ZeRO-1)";
   out << "\n";
 }
 

@@ -5,7 +5,7 @@
 
 namespace trireme::app {
 
-/// A measured figure above 0, to two digits: what is alike shall mostly be equal.
+/// Rounds a measured figure above 0 to two digits, so that similar ones are mostly equal.
 inline double two_digits(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 1);
   return std::round(value / unit) * unit;

@@ -4,7 +4,7 @@
 #include "signals.h"
 
 #include "trireme/comm/cause.h"
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/comm_mpi/world.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -15,7 +15,7 @@
 namespace trireme::app {
 namespace {
 
-/// Every rank, first of all. Throws on every rank what one of them could not begin for.
+/// Collective, called first. Throws on every rank the error with which one of them could not start.
 void meet(comm::Channel& channel, const std::exception_ptr& failure) {
   const auto fail = [&] {
     require_not_stopped();
@@ -28,7 +28,7 @@ void meet(comm::Channel& channel, const std::exception_ptr& failure) {
       throw Error(words_of(error));
     }
   };
-  comm::work_beside_rounds(channel, fail, "begin of the job");
+  comm::run_with_heartbeat(channel, fail, "begin of the job");
 }
 
 int in_world(const comm::ChannelOptions& options,
@@ -54,19 +54,19 @@ int in_world(const comm::ChannelOptions& options,
 
 int launched_ranks() {
   if (!comm::launched_by_mpi()) return 1;
-  // srun's PMIx says it in Slurm's words alone.
+  // srun's PMIx sets only Slurm's variable.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     if (const int count = int_from_environment(name, 0); count > 0) return count;
   }
   return 1;
 }
 
-std::string strangers() {
+std::string unconnected_ranks() {
   const int tasks = int_from_environment("SLURM_STEP_NUM_TASKS", 1);
   if (comm::launched_by_mpi() || tasks <= 1) return "";
   return concat(
       "srun started ", tasks,
-      " processes, and none of them knows the others: start them with srun --mpi=pmix, or "
+      " processes that are not connected to one another: start them with srun --mpi=pmix, or "
       "with mpirun in the allocation");
 }
 

@@ -10,7 +10,7 @@ int launched_ranks() {
   return 1;
 }
 
-std::string strangers() {
+std::string unconnected_ranks() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     if (const int count = int_from_environment(name, 1); count > 1)
       return concat(count,

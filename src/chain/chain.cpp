@@ -25,7 +25,7 @@ constexpr std::string_view kStateLine = "state_line_bytes", kRetapeTime = "retap
                            kFrozen = "frozen_bytes", kTrained = "trained_bytes",
                            kTrainedGradients = "trained_gradient_bytes";
 
-/// Reads the fields that it is walked through with, and remembers where they stood.
+/// Visitor that reads the fields of a cost and remembers their nodes.
 class FieldReader {
  public:
   explicit FieldReader(io::MapReader& map) : map_(map) {}
@@ -36,7 +36,7 @@ class FieldReader {
   void operator()(const CostField& field, Bytes& value) {
     if (find(field)) value = node(field.key)->bytes();
   }
-  /// Of a field that was walked through; nothing if it is not in the file.
+  /// Node of a field that was visited; nullptr if it is not in the file.
   const io::Node* node(std::string_view key) const {
     const auto found = nodes_.find(key);
     return found == nodes_.end() ? nullptr : &found->second;
@@ -44,7 +44,7 @@ class FieldReader {
   /// Throws InputError for a field of walk_retape() or walk_split() without their time.
   void require_beside(std::string_view time, const CostField& field) const {
     if (node(field.key) != nullptr && node(time) == nullptr)
-      node(field.key)->fail(concat("needs ", time, " beside it"));
+      node(field.key)->fail(concat("needs ", time, ", too"));
   }
 
  private:
@@ -60,11 +60,11 @@ class FieldReader {
   std::map<std::string_view, io::Node> nodes_;
 };
 
-/// Adds the layer's sizes to `sum`; throws InputError when that gets too large to count with.
+/// Adds the layer's sizes to `sum`; throws InputError when that gets too large.
 LayerCost read_layer(const io::Node& node, int number, Bytes& sum);
 std::optional<Retape> read_retape(FieldReader& reader, const LayerCost& layer);
 std::optional<SplitBackward> read_split(FieldReader& reader, const LayerCost& layer);
-/// Throws InputError for weights that may leave and are more than the layer has.
+/// Throws InputError where weights that can be streamed are more than the layer has.
 void require_parts(const FieldReader& reader, LayerCost& layer);
 void add(Bytes& sum, Bytes size, const io::Node& node);
 std::string layer_line(const LayerCost& layer);
@@ -128,7 +128,7 @@ Bytes weights_window(std::vector<OffloadWeights> layers, int at_once) {
     if (layer < here) window += layer->all();
     leaving = std::max(leaving, layer->leaving());
   }
-  // Where all are there at a time, none leaves.
+  // Where all are on the device at a time, none is copied out.
   return std::cmp_less(at_once, layers.size()) ? window + leaving : window;
 }
 
@@ -196,7 +196,7 @@ LayerCost read_layer(const io::Node& node, int number, Bytes& sum) {
 
   io::MapReader map(node.called(concat(place, " (", layer.name, ")")));
   map.required("name");
-  // What is a part of something else counts with that.
+  // A part of another number is counted with that.
   const auto count = [&](const CostField& field, const auto& value) {
     if constexpr (std::is_same_v<decltype(value), const Bytes&>)
       if (field.in != CostField::In::kSomeFiles && field.key != kRetapeBytes) add(sum, value, node);
@@ -225,16 +225,15 @@ void require_parts(const FieldReader& reader, LayerCost& layer) {
   require(kTrainedGradients, layer.trained_gradients, layer.gradients, "gradient_bytes");
   const io::Node* const gradients = reader.node(kTrainedGradients);
   if (gradients != nullptr && layer.trained == Bytes(0))
-    gradients->fail(concat("needs ", kTrained, " above 0 beside it"));
+    gradients->fail(concat("needs ", kTrained, " above 0, too"));
   if (gradients == nullptr && layer.trained > Bytes(0)) layer.trained_gradients = layer.gradients;
   if (layer.trained > Bytes(0) && layer.frozen > Bytes(0))
     reader.node(kTrained)->fail(
-        concat("stands beside ", kFrozen,
-               ": of a layer that has frozen weights only these may leave the device; leave it "
-               "out"));
+        concat("is given together with ", kFrozen,
+               ": of a layer with frozen weights only these can be streamed; leave it out"));
 }
 
-/// What a part of a retape may be, in words; see `capped`.
+/// The limit of a field of a retape, in words; see `capped`.
 std::string_view most_of(std::string_view key) {
   if (key == kRetapeBytes) return "tape_bytes";
   return key == "retape_transient_bytes" ? "tape_transient_bytes + tape_bytes - retape_bytes"
@@ -265,7 +264,7 @@ std::optional<Retape> read_retape(FieldReader& reader, const LayerCost& layer) {
 }
 
 std::optional<SplitBackward> read_split(FieldReader& reader, const LayerCost& layer) {
-  // What is not given is as much as it can be.
+  // Missing numbers are as large as they can be.
   SplitBackward split{.weights = {},
                       .pending = layer.tape + layer.output,
                       .input_transient = layer.backward_transient + layer.tape + layer.output,
@@ -285,7 +284,7 @@ std::optional<SplitBackward> read_split(FieldReader& reader, const LayerCost& la
 
 void add(Bytes& sum, Bytes size, const io::Node& node) {
   if (size > kMaxSum - sum)
-    node.fail("brings the sum of all sizes to more than 4 EiB, must be less to count with");
+    node.fail("brings the sum of all sizes to more than 4 EiB, must be less");
   sum += size;
 }
 

@@ -119,7 +119,7 @@ RankSpec read_rank(const io::Node& node) {
   if (const auto host = map.optional("host_bytes")) rank.host = host->bytes();
   if (const auto disk = map.optional("disk_bytes")) rank.disk = disk->bytes();
   if (rank.disk > kMaxOffload - rank.host)
-    node.fail("has more than 4 EiB of host memory and disk, must have less to count with");
+    node.fail("has more than 4 EiB of host memory and disk, must have less");
   if (const auto out = map.optional("out_bytes_per_s")) rank.out = read_rate(*out);
   if (const auto in = map.optional("in_bytes_per_s")) rank.in = read_rate(*in);
   if (const auto speed = map.optional("speed")) rank.speed = speed->number(1e-6, 1e6);

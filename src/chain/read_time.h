@@ -7,7 +7,8 @@
 
 namespace trireme::chain {
 
-/// Throws InputError for more than thirty years: sums over any chain stay finite and exact enough.
+/// Reads a time. Throws InputError for more than thirty years: sums over any chain stay finite and
+/// exact enough.
 Seconds read_time(const io::Node& node);
 
 }  // namespace trireme::chain

@@ -11,7 +11,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-/// What is set aside for growth: one part in so many.
+/// Room for growth: one part in kSlack.
 constexpr std::size_t kSlack = 8;
 
 }  // namespace
@@ -39,10 +39,10 @@ void BackgroundFiles::begin_file(std::filesystem::path file, std::vector<Spec> t
 
 void BackgroundFiles::make_room(std::size_t needed) {
   if (needed <= bytes_.capacity()) return;
-  // A larger one beside the old one would take the memory of two copies for a moment.
+  // Free the old one first: two copies would be in memory for a moment.
   if (bytes_.empty()) bytes_ = std::vector<std::byte>();
-  // Losses make the file of a rank a little longer with every save. What is set aside for that is
-  // no memory before it is written to.
+  // Losses make the file of a rank a little longer with every save. Room reserved for that takes no
+  // memory before it is written to.
   bytes_.reserve(needed + needed / kSlack);
 }
 

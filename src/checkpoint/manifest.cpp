@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kMostThreads = 1 << 20;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-/// All of it but its digest and the last bracket.
+/// All of it except its digest and the last brace.
 std::string content_text(const Manifest& manifest);
 std::string entry_text(const std::string& name, const Entry& entry);
 Entry read_entry(io::MapReader& map);
@@ -96,7 +96,7 @@ Manifest read_manifest(const io::Node& document) {
   const auto written = manifest.job.empty() ? map.optional("digest") : map.required("digest");
   map.finish();
   if (written && written->text() != digest(content_text(manifest)))
-    written->fail("is not that of what stands before it: the file was changed");
+    written->fail("does not match what is before it: the file was changed");
   return manifest;
 }
 
@@ -156,7 +156,7 @@ Entry read_entry(io::MapReader& map) {
   const io::Node file = map.required("file");
   entry.file = file.text();
   if (entry.file.find('/') != std::string::npos)
-    file.fail(concat("is ", file.found(), ", must be a file beside the manifest"));
+    file.fail(concat("is ", file.found(), ", must be a file next to the manifest"));
   entry.type = map.required("type").text();
   entry.sizes = read_sizes(map.required("sizes"));
   entry.offset = map.required("offset").bytes();

@@ -24,8 +24,7 @@ constexpr Bits<std::uint32_t> kFloat32{0x80000000U, 0x7f800000U, 0x007fffffU};
 constexpr Bits<std::uint16_t> kBfloat16{0x8000U, 0x7f80U, 0x007fU};
 constexpr Bits<std::uint16_t> kFloat16{0x8000U, 0x7c00U, 0x03ffU};
 
-/// Values that are looked at together: a loop of a known length, which compilers turn into vector
-/// instructions.
+/// Values that are checked together: a loop of a known length, which compilers vectorize.
 constexpr std::size_t kTogether = 1024;
 
 template <class Word>
@@ -60,7 +59,7 @@ std::optional<NoNumber> find(std::span<const std::byte> bytes, const Bits<Word>&
 }  // namespace
 
 std::string NoNumber::text() const {
-  return concat(value, " at place ", place);
+  return concat(value, " at index ", place);
 }
 
 std::optional<NoNumber> find_no_number(std::string_view type, std::span<const std::byte> values) {
@@ -73,7 +72,7 @@ std::optional<NoNumber> find_no_number(std::string_view type, std::span<const st
 
 NoNumberError::NoNumberError(const std::string& file, std::string name, NoNumber value)
     : Error(concat(file, ": tensor '", name, "' would hold ", value.text(),
-                   ", must hold finite numbers alone")),
+                   ", must hold only finite numbers")),
       tensor(std::move(name)),
       found(std::move(value)) {}
 

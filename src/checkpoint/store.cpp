@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-", kDraft = ".draft";
-/// As of a job that is written by hand.
+/// As for a job that is written by hand.
 constexpr Bytes kMostJob{1 << 20};
 
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -43,8 +43,8 @@ bool is_missing(const std::error_code& failure) {
   return failure == std::errc::no_such_file_or_directory;
 }
 
-/// A disk that fails for a moment must not look like one without checkpoints: a run would begin
-/// anew beside them.
+/// A disk that fails for a moment must not look like one without checkpoints: a new run would begin
+/// in the same folder.
 [[noreturn]] void fail_look(const fs::path& place, const std::error_code& failure) {
   throw InputError(concat(place.string(), ": cannot be read: ", failure.message(),
                           "; whether checkpoints are there is not known, so make it readable, or "
@@ -55,7 +55,7 @@ bool is_missing(const std::error_code& failure) {
 std::vector<fs::path> folders_in(const fs::path& root) {
   std::vector<fs::path> folders;
   std::error_code failure;
-  // Also where a file is in the place of a folder around it: whoever makes `root` says so.
+  // Also if a parent of `root` is a file: whoever creates `root` reports that.
   if (fs::status(root, failure).type() == fs::file_type::not_found) return folders;
   fs::directory_iterator entry(root, failure);
   while (!failure && entry != fs::directory_iterator()) {
@@ -101,7 +101,7 @@ void Store::begin(std::int64_t step) const {
         concat(run.string(),
                ": is not there any more, so that no checkpoint can be saved: it was removed "
                "or renamed while the run trains; where it was renamed, give it its name "
-               "again, and the same command goes on from its newest checkpoint"));
+               "again, and the same command resumes from its newest checkpoint"));
   sweep();
   fs::create_directories(draft(step), failure);
   if (failure)
@@ -131,7 +131,7 @@ void Store::keep(int count, std::int64_t newest) const {
   std::vector<Found> all = complete();
   std::erase_if(all, [&](const Found& found) { return found.step > newest; });
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < all.size(); ++i) {
-    // Under a draft's name first: half a checkpoint must not look like one.
+    // Renamed to a draft first: half a checkpoint must not look like one.
     io::publish_folder(all[i].folder, draft(all[i].step));
     remove_folder(draft(all[i].step));
   }

@@ -16,10 +16,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they are");
 
-/// So much is handed to the system before it is flushed, of however many tensors: it never has much
-/// to write at once, and other ranks, which wait for the last flush, too, do not wait long.
+/// Bytes handed to the system before they are flushed, whatever tensors they are of: it never has
+/// much to write at once, and other ranks, which wait for the last flush, too, do not wait long.
 constexpr std::size_t kFlushed = std::size_t{64} << 20;
-/// Heads are padded to this, so that tensors of any type may be mapped where they are.
+/// Headers are padded to this, so that tensors of any type can be memory-mapped.
 constexpr std::size_t kAlignment = 8;
 
 std::string head_of(const std::vector<Spec>& tensors) {
@@ -39,7 +39,7 @@ std::string head_of(const std::vector<Spec>& tensors) {
   return head;
 }
 
-/// Whether neither a checkpoint nor weights may hold it.
+/// Whether it is allowed neither in a checkpoint nor in weights.
 bool is_forbidden(const std::optional<NoNumber>& found, bool is_constant) {
   return found && !(found->is_infinite() && is_constant);
 }
@@ -123,7 +123,7 @@ void read_tensor(const std::filesystem::path& folder, const std::string& name, c
   if (!is_forbidden(found, entry.is_constant)) return;
   throw InputError(concat(
       (folder / entry.file).string(), ": tensor '", name, "' holds ", found->text(),
-      entry.digest.empty() ? ", must hold finite numbers alone: take other weights"
+      entry.digest.empty() ? ", must hold only finite numbers: take other weights"
                            : concat(": the run had diverged when it was saved; take an earlier "
                                     "checkpoint (--step, or remove ",
                                     folder.string(), " to go on from the one before it)")));
@@ -136,10 +136,10 @@ void fail_digest(const std::filesystem::path& folder, const std::string& name, c
       (folder / entry.file).string(), ": tensor '", name,
       "' is not what was written: the file is damaged",
       entry.file.ends_with(kFrozenEnding)
-          ? ", and so are other checkpoints, which have the same one: remove "
-            "none of them, for what was learned is in other files; a run that "
-            "goes on reads frozen weights from its model.weights again where "
-            "they are as it began with them"
+          ? ", and so are other checkpoints, which share it: remove none of "
+            "them, since trained weights are in other files; a run that goes "
+            "on reads frozen weights from its model.weights again if these "
+            "are unchanged"
           : concat("; remove ", folder.string(), " to go on from the checkpoint before it")));
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// More than any head takes: the format's own limit.
+/// More than any header takes: the format's own limit.
 constexpr std::int64_t kMostHead = 100'000'000;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr const char *kOneFile = "model.safetensors", *kIndex = "model.safetensors.index.json";
@@ -31,19 +31,19 @@ const std::map<std::string, std::int64_t>& bytes_of_types() {
   return bytes;
 }
 
-/// What a file begins with.
+/// The header of a file.
 struct Head {
   io::Node tensors;         ///< by name
-  std::int64_t begin = 0;   ///< of the tensors' bytes in the file
-  std::int64_t length = 0;  ///< of all of these
+  std::int64_t begin = 0;   ///< where the tensors' bytes begin in the file
+  std::int64_t length = 0;  ///< number of these bytes
 };
 
 Head head_of(const fs::path& file);
 Entry entry_of(const io::Node& tensor, const std::string& file, const Head& head);
 void add_file(TensorSet& set, const std::string& file);
-/// Throws InputError unless the tensors of a head have every byte behind it, and each one tensor.
+/// Throws InputError unless every byte after the header belongs to exactly one tensor.
 void require_covered(const Head& head, const fs::path& file);
-/// Adds the files that an index names. Throws InputError where one has not what the index says.
+/// Adds the files that an index names. Throws InputError if one lacks what the index says.
 void add_files(TensorSet& set, const fs::path& index);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Collectives on sends and receives. All have one shape, which cannot deadlock however little the
-// transport buffers: start every receive, start every send, wait for all.
+// Collectives on top of sends and receives. All have the same form, which cannot deadlock however
+// little the transport buffers: start every receive, start every send, wait for all.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/channel.h"
 #include "trireme/core/error.h"
@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// What one rank knows of a collective. Members are counted 0..n-1 in the group's order.
+/// One rank's view of a collective call. Members are numbered 0..n-1 in the group's order.
 struct Call {
   Channel& channel;
   std::span<const int> group;
@@ -22,7 +22,7 @@ struct Call {
 
 Call enter(Channel& channel, std::span<const int> group, std::string_view what);
 
-/// Transfers that are waited for together. Declare it after the buffers that they use.
+/// Transfers that are waited for together. Declare it after the buffers that the transfers use.
 class Round {
  public:
   explicit Round(const Call& call) : call_(call) {}
@@ -45,16 +45,17 @@ class Round {
 /// Elements of a sum that are exchanged at once; bounds the scratch memory to this many floats.
 constexpr std::size_t kSumBlock = std::size_t{1} << 20;
 
-/// What a member sums, of one buffer or of a block of it, by member.
+/// The range that each member sums, of a buffer or of a block of it; indexed by member.
 using Parts = std::vector<std::span<float>>;
 
-/// A member gets everybody's numbers of its own part and adds them in the group's order.
+/// Reduce-scatter: a member receives all others' values of its own part and adds them in the
+/// group's order.
 void sum_parts(const Call& call, const Parts& parts);
-/// Every member's part reaches all others.
+/// All-gather: sends every member's part to all others.
 void gather_parts(const Call& call, std::span<const MutableBytes> parts);
 
-/// Where member `j` of `n` finds its share of `size` elements: nearly equal, empty for some if
-/// there are more members than elements.
+/// Where the share of member `j` of `n` begins among `size` elements: shares are nearly equal, and
+/// some are empty if there are more members than elements.
 std::size_t share_begin(std::size_t size, std::size_t j, std::size_t n) {
   return size * j / n;
 }
@@ -117,16 +118,16 @@ void all_reduce_sum(Channel& channel, std::span<const int> group, std::span<floa
 }
 
 void reduce_scatter_sum(Channel& channel, std::span<const int> group, std::span<float> values,
-                        std::span<const Part> parts, std::string_view what) {
+                        std::span<const BufferRange> parts, std::string_view what) {
   const Call call = enter(channel, group, what);
   ensure(parts.size() == group.size(), "a part for every member");
   if (group.size() == 1) return;
   const std::size_t block = kSumBlock / group.size() + 1;
   std::size_t longest = 0;
-  for (const Part& part : parts) longest = std::max(longest, part.size);
+  for (const BufferRange& part : parts) longest = std::max(longest, part.size);
   for (std::size_t done = 0; done < longest; done += block) {
     Parts now;
-    for (const Part& part : parts) {
+    for (const BufferRange& part : parts) {
       const std::size_t begin = std::min(done, part.size);
       now.push_back(values.subspan(part.begin + begin, std::min(block, part.size - begin)));
     }
@@ -135,11 +136,11 @@ void reduce_scatter_sum(Channel& channel, std::span<const int> group, std::span<
 }
 
 void all_gather_parts(Channel& channel, std::span<const int> group, MutableBytes values,
-                      std::span<const Part> parts, std::string_view what) {
+                      std::span<const BufferRange> parts, std::string_view what) {
   const Call call = enter(channel, group, what);
   ensure(parts.size() == group.size(), "a part for every member");
   std::vector<MutableBytes> bytes;
-  for (const Part& part : parts) bytes.push_back(values.subspan(part.begin, part.size));
+  for (const BufferRange& part : parts) bytes.push_back(values.subspan(part.begin, part.size));
   gather_parts(call, bytes);
 }
 
@@ -198,8 +199,8 @@ Call enter(Channel& channel, std::span<const int> group, std::string_view what) 
   return {channel, group, static_cast<std::size_t>(found - group.begin()), what};
 }
 
-/// Starting from the first member's, not from zero, so that the bits are those of ((g0 + g1) + g2)
-/// + ..., also for -0. Nobody sends what is empty; all members know which parts are.
+/// Starts from the first member's values, not from zero, so that the bits are those of ((g0 + g1) +
+/// g2) + ..., even for -0. Empty parts are not sent; all members know which parts are empty.
 void sum_parts(const Call& call, const Parts& parts) {
   const std::size_t n = call.group.size();
   const std::span<float> own = parts[call.me];

@@ -10,7 +10,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Without the job's word.
+/// The number of threads of one rank if the job does not set it.
 RankThreads threads_of_rank(std::span<const RankCores> ranks, const RankCores& own);
 
 /// Ranks of `own`'s host that may use one of its cores, itself included.

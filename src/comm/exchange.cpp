@@ -21,7 +21,7 @@ constexpr Seconds kGiveUpGrace{1.0};
 Exchange::Exchange(int ranks, ChannelOptions options)
     : options_(std::move(options)),
       ranks_(static_cast<std::size_t>(ranks)),
-      lanes_(ranks_.size() * ranks_.size() * kStreams) {}
+      queues_(ranks_.size() * ranks_.size() * kStreams) {}
 
 void Exchange::start(const std::shared_ptr<LocalMessage>& message) {
   std::unique_lock lock(mutex_);
@@ -34,7 +34,7 @@ void Exchange::start(const std::shared_ptr<LocalMessage>& message) {
     received.problem = sizes_differ_at_receiver(sent.rank, sent.size, received.size);
     end(sent, State::kFailed);
     end(received, State::kFailed);
-    give_up(lane_of(*message));
+    give_up(queues_of(*message));
     return;
   }
   sent.state = received.state = State::kCopying;
@@ -50,7 +50,7 @@ bool Exchange::ended(const LocalMessage& message) {
   if (message.state == State::kDone || message.state == State::kFailed) return true;
   return message.state == State::kWaiting &&
          (outcome_.cause() ||
-          ranks_[static_cast<std::size_t>(message.peer)].part != Part::kWorking);
+          ranks_[static_cast<std::size_t>(message.peer)].phase != RankPhase::kWorking);
 }
 
 void Exchange::wait(const LocalMessage& message, std::string_view what) {
@@ -59,15 +59,16 @@ void Exchange::wait(const LocalMessage& message, std::string_view what) {
   const Rank& peer = ranks_[static_cast<std::size_t>(message.peer)];
   self.state = {RankState::Kind::kWaiting, message.peer, std::string(what)};
   const WaitEnd end = wait_until(lock, self.changed, options_, [&] {
-    if (message.state == State::kWaiting) return outcome_.cause() || peer.part != Part::kWorking;
+    if (message.state == State::kWaiting)
+      return outcome_.cause() || peer.phase != RankPhase::kWorking;
     return message.state != State::kCopying;
   });
   self.state = {RankState::Kind::kBusy, 0, ""};
   if (message.state == State::kDone) return;
-  // Whoever gives up a stream is on its way out of an error, which is still to be told.
+  // A rank that gives up a stream is failing; wait for it to report its error.
   if (message.state == State::kFailed && message.problem == stream_given_up(message.peer)) {
     wait_until(lock, self.changed, {std::min(options_.timeout, kGiveUpGrace), {}},
-               [&] { return outcome_.is_explained() || peer.part == Part::kLeft; });
+               [&] { return outcome_.is_explained() || peer.phase == RankPhase::kLeft; });
     if (outcome_.is_explained()) throw RankFailed(*outcome_.cause());
   }
   if (message.state == State::kFailed)
@@ -75,7 +76,7 @@ void Exchange::wait(const LocalMessage& message, std::string_view what) {
   if (outcome_.cause()) throw RankFailed(*outcome_.cause());
   if (end == WaitEnd::kEnded)
     throw CommError(concat("rank ", message.rank, ": rank ", message.peer,
-                           " has ended, nobody answers any more: ", what));
+                           " has ended and answers no more: ", what));
   if (end == WaitEnd::kStopped) throw stopped(message.rank, message.peer, what);
   const std::string why = explain_wait(message.rank, message.peer, [&](int rank) {
     return ranks_[static_cast<std::size_t>(rank)].state;
@@ -85,15 +86,15 @@ void Exchange::wait(const LocalMessage& message, std::string_view what) {
 
 void Exchange::withdraw(const std::shared_ptr<LocalMessage>& message) {
   std::unique_lock lock(mutex_);
-  // The copy runs on the other side's thread and ends without waiting for anybody.
+  // The copy runs on the other side's thread and ends without waiting for any rank.
   ranks_[static_cast<std::size_t>(message->rank)].changed.wait(
       lock, [&] { return message->state != State::kCopying; });
   if (message->state != State::kWaiting) return;
-  Lane& lane = lane_of(*message);
-  std::erase(lane.sends, message);
-  std::erase(lane.receives, message);
+  MatchQueues& queues = queues_of(*message);
+  std::erase(queues.sends, message);
+  std::erase(queues.receives, message);
   message->state = State::kFailed;
-  give_up(lane);
+  give_up(queues);
 }
 
 void Exchange::fail(const Cause& cause) {
@@ -111,7 +112,7 @@ void Exchange::close(int rank) {
   std::unique_lock lock(mutex_);
   ensure(!under_way(rank), concat("rank ", rank, " closes with no transfer under way"));
   Rank& self = ranks_[static_cast<std::size_t>(rank)];
-  self.part = Part::kClosed;
+  self.phase = RankPhase::kClosed;
   self.state.kind = RankState::Kind::kEnded;
   notify_all();
   const WaitEnd end = wait_until(lock, self.changed, options_, [&] {
@@ -130,28 +131,28 @@ void Exchange::close(int rank) {
 void Exchange::leave(int rank) {
   const std::lock_guard lock(mutex_);
   Rank& self = ranks_[static_cast<std::size_t>(rank)];
-  if (self.part == Part::kWorking) self.part = Part::kLeft;
+  if (self.phase == RankPhase::kWorking) self.phase = RankPhase::kLeft;
   self.state.kind = RankState::Kind::kEnded;
   notify_all();
 }
 
-Exchange::Lane& Exchange::lane_of(const LocalMessage& message) {
+Exchange::MatchQueues& Exchange::queues_of(const LocalMessage& message) {
   const auto sender = static_cast<std::size_t>(message.outgoing ? message.rank : message.peer);
   const auto receiver = static_cast<std::size_t>(message.outgoing ? message.peer : message.rank);
-  return lanes_[(sender * ranks_.size() + receiver) * kStreams +
-                static_cast<std::size_t>(message.stream)];
+  return queues_[(sender * ranks_.size() + receiver) * kStreams +
+                 static_cast<std::size_t>(message.stream)];
 }
 
 std::shared_ptr<LocalMessage> Exchange::take_match(const std::shared_ptr<LocalMessage>& message) {
-  Lane& lane = lane_of(*message);
-  if (lane.given_up) {
+  MatchQueues& queues = queues_of(*message);
+  if (queues.given_up) {
     message->problem = stream_given_up(message->peer);
     end(*message, State::kFailed);
     return nullptr;
   }
-  auto& others = message->outgoing ? lane.receives : lane.sends;
+  auto& others = message->outgoing ? queues.receives : queues.sends;
   if (others.empty()) {
-    (message->outgoing ? lane.sends : lane.receives).push_back(message);
+    (message->outgoing ? queues.sends : queues.receives).push_back(message);
     return nullptr;
   }
   std::shared_ptr<LocalMessage> other = std::move(others.front());
@@ -159,9 +160,9 @@ std::shared_ptr<LocalMessage> Exchange::take_match(const std::shared_ptr<LocalMe
   return other;
 }
 
-void Exchange::give_up(Lane& lane) {
-  lane.given_up = true;
-  for (auto* queue : {&lane.sends, &lane.receives}) {
+void Exchange::give_up(MatchQueues& queues) {
+  queues.given_up = true;
+  for (auto* queue : {&queues.sends, &queues.receives}) {
     for (const auto& message : *queue) {
       message->problem = stream_given_up(message->peer);
       end(*message, State::kFailed);
@@ -181,9 +182,9 @@ void Exchange::notify_all() {
 
 bool Exchange::under_way(int rank) {
   const auto is_ours = [&](const auto& message) { return message->rank == rank; };
-  return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
-    return std::any_of(lane.sends.begin(), lane.sends.end(), is_ours) ||
-           std::any_of(lane.receives.begin(), lane.receives.end(), is_ours);
+  return std::any_of(queues_.begin(), queues_.end(), [&](const MatchQueues& queues) {
+    return std::any_of(queues.sends.begin(), queues.sends.end(), is_ours) ||
+           std::any_of(queues.receives.begin(), queues.receives.end(), is_ours);
   });
 }
 
@@ -194,13 +195,13 @@ bool Exchange::all_closed() const {
 std::vector<int> Exchange::not_closed() const {
   std::vector<int> missing;
   for (std::size_t r = 0; r < ranks_.size(); ++r)
-    if (ranks_[r].part != Part::kClosed) missing.push_back(static_cast<int>(r));
+    if (ranks_[r].phase != RankPhase::kClosed) missing.push_back(static_cast<int>(r));
   return missing;
 }
 
 std::optional<int> Exchange::left_unclosed() const {
   for (std::size_t r = 0; r < ranks_.size(); ++r)
-    if (ranks_[r].part == Part::kLeft) return static_cast<int>(r);
+    if (ranks_[r].phase == RankPhase::kLeft) return static_cast<int>(r);
   return std::nullopt;
 }
 

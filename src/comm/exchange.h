@@ -1,6 +1,6 @@
-// Where the ranks of the local transport meet: one queue per sender, receiver and stream, in which
-// a send waits for its receive or the other way round. Whoever comes second copies, straight from
-// buffer to buffer.
+// Message matching of the local transport: one pair of queues per sender, receiver and stream, in
+// which a send waits for its receive or vice versa. The side that starts second copies, directly
+// from buffer to buffer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,7 +38,7 @@ class Exchange {
   Exchange(int ranks, ChannelOptions options);
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  /// Matches the message with the other side's, or leaves it until that comes.
+  /// Matches the message with the other side's, or queues it until that one starts.
   void start(const std::shared_ptr<LocalMessage>& message);
   bool ended(const LocalMessage& message);
   void wait(const LocalMessage& message, std::string_view what);
@@ -46,31 +46,32 @@ class Exchange {
   void withdraw(const std::shared_ptr<LocalMessage>& message);
   /// A rank gives up; the waits of all end.
   void fail(const Cause& cause);
-  /// As far as ranks have given up.
+  /// The cause, if a rank has given up.
   std::optional<Cause> cause();
   void close(int rank);
   /// The rank's body has returned or thrown.
   void leave(int rank);
 
  private:
-  enum class Part { kWorking, kClosed, kLeft };
+  enum class RankPhase { kWorking, kClosed, kLeft };
   struct Rank {
     std::condition_variable changed;
     RankState state{RankState::Kind::kBusy, 0, ""};
-    Part part = Part::kWorking;
+    RankPhase phase = RankPhase::kWorking;
   };
-  /// At most one of the two is non-empty: what found no other side yet.
-  struct Lane {
+  /// Messages of one sender, receiver and stream without a counterpart yet: at most one of the two
+  /// queues is non-empty.
+  struct MatchQueues {
     std::deque<std::shared_ptr<LocalMessage>> sends;
     std::deque<std::shared_ptr<LocalMessage>> receives;
     bool given_up = false;
   };
 
-  Lane& lane_of(const LocalMessage& message);
-  /// The other side, taken out of its queue; nothing if it has not come.
+  MatchQueues& queues_of(const LocalMessage& message);
+  /// The counterpart, taken out of its queue; null if it was not started yet.
   std::shared_ptr<LocalMessage> take_match(const std::shared_ptr<LocalMessage>& message);
-  /// Order is lost: what is left in the lane fails, and so does all that comes.
-  void give_up(Lane& lane);
+  /// The order is lost: messages in these queues, and all later ones, fail.
+  void give_up(MatchQueues& queues);
   void end(LocalMessage& message, LocalMessage::State state);
   void notify_all();
   bool under_way(int rank);
@@ -81,7 +82,7 @@ class Exchange {
   ChannelOptions options_;
   std::mutex mutex_;  // guards all below, and the states of messages
   std::deque<Rank> ranks_;
-  std::vector<Lane> lanes_;
+  std::vector<MatchQueues> queues_;
   Outcome outcome_;
 };
 

@@ -69,7 +69,7 @@ class LocalChannel final : public Channel {
   int rank_;
 };
 
-/// The error that the run ends with, which is the cause of the others; nothing after a good run.
+/// The error that the run ends with: the root cause; null after a successful run.
 std::exception_ptr error_of(const std::vector<std::exception_ptr>& errors,
                             const std::optional<Cause>& cause);
 
@@ -101,7 +101,7 @@ void run_local(int ranks, const ChannelOptions& options,
       for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
       run_rank(0);
     } catch (const std::exception& error) {
-      give_up(cause_of(0, error));  // no thread to be had; those that run end at their next wait
+      give_up(cause_of(0, error));  // no more threads; the started ones end at their next wait
     }
   }
   if (const auto error = error_of(errors, exchange->cause())) std::rethrow_exception(error);

@@ -1,4 +1,4 @@
-// Reading what a process may compute with; what is made of it is in cores.cpp.
+// Reads the CPU resources of this process; cores.cpp derives thread counts from them.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/cores.h"
 #include "trireme/comm/host.h"
@@ -18,18 +18,18 @@
 namespace trireme::comm {
 namespace {
 
-/// What the fields of a RankCores are apart by, and the items of a field.
+/// Separators of a serialized RankCores' fields and of the items in a field.
 constexpr char kField = '\t', kItem = '\n';
 
-/// A hierarchy of control groups: where its files are, and this process's place.
+/// A control group (cgroup) hierarchy: its mount point, and this process's group in it.
 struct Hierarchy {
   std::string mount;
-  std::string path;  ///< below it, "/a/b" or ""
+  std::string path;  ///< below the mount point, "/a/b" or ""
   bool is_second = false;
 };
 
 std::vector<Hierarchy> hierarchies(std::string_view groups, std::string_view mounts);
-/// Of one group; nothing where it has none.
+/// The quota of one group; nothing if it has none.
 std::optional<double> quota_in(const std::string& folder, bool is_second,
                                const std::function<std::string(const std::string&)>& read);
 std::string read_text(const std::string& file);
@@ -66,7 +66,7 @@ std::vector<CpuQuota> cpu_quotas(std::string_view groups, std::string_view mount
 
 RankCores own_cores() {
   const auto value_of = [](const char* name) -> const char* {
-    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets any
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no thread sets any
   };
   RankCores own{.host = host_name(),
                 .cores = allowed_cores(),
@@ -139,7 +139,7 @@ std::vector<Hierarchy> hierarchies(std::string_view groups, std::string_view mou
 
 std::optional<double> quota_in(const std::string& folder, bool is_second,
                                const std::function<std::string(const std::string&)>& read) {
-  // "50000 100000" or "max 100000"; of version 1 two files, and -1 for none.
+  // "50000 100000" or "max 100000"; in version 1 two files, and -1 for no quota.
   std::istringstream text(is_second ? read(folder + "/cpu.max")
                                     : read(folder + "/cpu.cfs_quota_us") + " " +
                                           read(folder + "/cpu.cfs_period_us"));
@@ -155,7 +155,7 @@ std::string read_text(const std::string& file) {
 
 std::vector<int> allowed_cores() {
   std::vector<int> processors;
-  // A set for more processors than the kernel knows of, however many those are.
+  // The set must hold as many processors as the kernel supports, a number that is not known.
   for (int count = 1024; count <= 1 << 20 && processors.empty(); count *= 2) {
     cpu_set_t* const set = CPU_ALLOC(count);
     if (set == nullptr) break;

@@ -16,23 +16,23 @@
 namespace trireme::comm {
 namespace {
 
-/// One direction of one stream to one peer.
-struct Lane {
+/// One direction of one stream between this rank and a peer.
+struct StreamDirection {
   bool outgoing = false;
   int peer = 0;
   Stream stream = Stream::kOutputs;
-  auto operator<=>(const Lane&) const = default;
+  auto operator<=>(const StreamDirection&) const = default;
 };
 
 struct Staged {
-  Lane lane;
+  StreamDirection direction;
   std::shared_ptr<std::byte> host;
   std::size_t size = 0;
   std::unique_ptr<HostCopies::Copy> copy;
-  std::unique_ptr<Transfer> transfer;  ///< of the host memory; a send's only once it was handed on
+  std::unique_ptr<Transfer> transfer;  ///< of the host memory; null for a send not passed on yet
   std::exception_ptr problem;
-  MutableBytes target = {};  ///< a receive's
-  bool arrived = false;      ///< a receive's copy to the device was begun
+  MutableBytes target = {};  ///< of a receive
+  bool arrived = false;      ///< the copy of a receive to the device was queued
 };
 using StagedPtr = std::shared_ptr<Staged>;
 
@@ -49,25 +49,25 @@ class StagedChannel final : public Channel {
   void abandon(std::string_view reason) noexcept override { control_.abandon(reason); }
   void close() override;
 
-  // Of transfers.
+  // Called by transfers.
   bool done(const StagedPtr& message);
   void wait(const StagedPtr& message, std::string_view what);
   void withdraw(const StagedPtr& message) noexcept;
-  /// Before this rank waits for another one.
+  /// Passes on every send; called before this rank waits for another one.
   void hand_on_all();
 
  private:
-  void require_lane(const Lane& lane) const;
+  void require_open(const StreamDirection& direction) const;
   void hand_on(const StagedPtr& message);
   void hand_on_ended();
-  void hand_on_all_of(const Lane& lane);
+  void hand_on_all_of(const StreamDirection& direction);
   void arrive(const StagedPtr& message);
 
   Channel& control_;
   std::unique_ptr<HostCopies> copies_;
-  std::map<Lane, std::deque<StagedPtr>> leaving_;  ///< sends that were not handed on yet
-  std::deque<StagedPtr> arriving_;  ///< copies to the device that may still be under way
-  std::set<Lane> given_up_;
+  std::map<StreamDirection, std::deque<StagedPtr>> leaving_;  ///< sends not passed on yet
+  std::deque<StagedPtr> arriving_;  ///< copies to the device that may not have ended
+  std::set<StreamDirection> given_up_;
 };
 
 class StagedTransfer final : public Transfer {
@@ -85,7 +85,7 @@ class StagedTransfer final : public Transfer {
   StagedPtr message_;
 };
 
-/// One of host memory: waits for it are waits for another rank, too.
+/// A transfer of host memory: waiting for it is waiting for another rank, too.
 class PlainTransfer final : public Transfer {
  public:
   PlainTransfer(StagedChannel& channel, std::unique_ptr<Transfer> transfer)
@@ -113,36 +113,36 @@ StagedChannel::~StagedChannel() {
   for (const StagedPtr& message : arriving_) {
     try {
       message->copy->wait();
-    } catch (const std::exception&) {  // the device is lost, which whoever is on the way out says
+    } catch (const std::exception&) {  // the device is lost, which an earlier error reports
     }
   }
 }
 
 std::unique_ptr<Transfer> StagedChannel::send(ConstBytes data, int to, Stream stream) {
-  const Lane lane{true, to, stream};
-  require_lane(lane);
+  const StreamDirection direction{true, to, stream};
+  require_open(direction);
   hand_on_ended();
   if (data.empty() || !copies_->is_device_memory(data.data())) {
-    hand_on_all_of(lane);  // messages keep their order
+    hand_on_all_of(direction);  // messages keep their order
     return std::make_unique<PlainTransfer>(*this, control_.send(data, to, stream));
   }
   auto message = std::make_shared<Staged>();
-  message->lane = lane;
+  message->direction = direction;
   message->size = data.size();
   message->host = copies_->take(data.size());
   message->copy = copies_->out(message->host.get(), data);
-  leaving_[lane].push_back(message);
+  leaving_[direction].push_back(message);
   return std::make_unique<StagedTransfer>(*this, message);
 }
 
 std::unique_ptr<Transfer> StagedChannel::receive(MutableBytes data, int from, Stream stream) {
-  const Lane lane{false, from, stream};
-  require_lane(lane);
+  const StreamDirection direction{false, from, stream};
+  require_open(direction);
   hand_on_ended();
   if (data.empty() || !copies_->is_device_memory(data.data()))
     return std::make_unique<PlainTransfer>(*this, control_.receive(data, from, stream));
   auto message = std::make_shared<Staged>();
-  message->lane = lane;
+  message->direction = direction;
   message->size = data.size();
   message->target = data;
   message->host = copies_->take(data.size());
@@ -152,7 +152,7 @@ std::unique_ptr<Transfer> StagedChannel::receive(MutableBytes data, int from, St
 
 void StagedChannel::close() {
   const bool all_left = std::all_of(leaving_.begin(), leaving_.end(),
-                                    [](const auto& lane) { return lane.second.empty(); });
+                                    [](const auto& entry) { return entry.second.empty(); });
   ensure(all_left, concat("rank ", rank(), " closes with no transfer under way"));
   for (const StagedPtr& message : arriving_) message->copy->wait();
   arriving_.clear();
@@ -162,7 +162,7 @@ bool StagedChannel::done(const StagedPtr& message) {
   hand_on_ended();
   if (message->arrived || message->problem) return true;
   if (!message->transfer || !message->transfer->done()) return false;
-  if (message->lane.outgoing) return true;
+  if (message->direction.outgoing) return true;
   try {
     message->transfer->wait("a message that has ended");
     arrive(message);
@@ -177,18 +177,18 @@ void StagedChannel::wait(const StagedPtr& message, std::string_view what) {
   hand_on_all();
   if (message->arrived) return;
   message->transfer->wait(what);
-  if (!message->lane.outgoing) arrive(message);
+  if (!message->direction.outgoing) arrive(message);
 }
 
 void StagedChannel::withdraw(const StagedPtr& message) noexcept {
   const bool was_handed_on = message->transfer != nullptr;
   if (!was_handed_on) {
-    std::erase(leaving_[message->lane], message);
-    given_up_.insert(message->lane);
+    std::erase(leaving_[message->direction], message);
+    given_up_.insert(message->direction);
   }
-  if (message->lane.outgoing) {
+  if (message->direction.outgoing) {
     try {
-      message->copy->wait();  // it writes to the host memory that goes now
+      message->copy->wait();  // it writes to the host memory that is freed now
     } catch (const std::exception&) {
       message->problem = std::current_exception();  // the device is lost, and so is the copy
     }
@@ -196,18 +196,18 @@ void StagedChannel::withdraw(const StagedPtr& message) noexcept {
   message->transfer.reset();
 }
 
-void StagedChannel::require_lane(const Lane& lane) const {
-  if (given_up_.contains(lane)) throw GivenUpError(stream_given_up(lane.peer));
+void StagedChannel::require_open(const StreamDirection& direction) const {
+  if (given_up_.contains(direction)) throw GivenUpError(stream_given_up(direction.peer));
 }
 
 void StagedChannel::hand_on(const StagedPtr& message) {
   message->copy->wait();
-  message->transfer =
-      control_.send({message->host.get(), message->size}, message->lane.peer, message->lane.stream);
+  message->transfer = control_.send({message->host.get(), message->size}, message->direction.peer,
+                                    message->direction.stream);
 }
 
 void StagedChannel::hand_on_ended() {
-  for (auto& [lane, messages] : leaving_) {
+  for (auto& [direction, messages] : leaving_) {
     while (!messages.empty() && messages.front()->copy->ended()) {
       hand_on(messages.front());
       messages.pop_front();
@@ -217,11 +217,11 @@ void StagedChannel::hand_on_ended() {
 }
 
 void StagedChannel::hand_on_all() {
-  for (auto& [lane, messages] : leaving_) hand_on_all_of(lane);
+  for (auto& [direction, messages] : leaving_) hand_on_all_of(direction);
 }
 
-void StagedChannel::hand_on_all_of(const Lane& lane) {
-  std::deque<StagedPtr>& messages = leaving_[lane];
+void StagedChannel::hand_on_all_of(const StreamDirection& direction) {
+  std::deque<StagedPtr>& messages = leaving_[direction];
   while (!messages.empty()) {
     hand_on(messages.front());
     messages.pop_front();

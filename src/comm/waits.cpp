@@ -12,7 +12,7 @@
 namespace trireme::comm {
 namespace {
 
-/// How long a wait sleeps at most before it asks for a stop request again.
+/// Maximum sleep of a wait before it polls for a stop request again.
 constexpr double kStopPollSeconds = 0.05;
 
 std::string describe(const RankState& state);
@@ -27,7 +27,7 @@ WaitEnd wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& 
   const auto begin = Clock::now();
   while (!ended()) {
     if (options.stop_requested) {
-      // Not under the lock: the caller's function may take its time, or use the channel.
+      // Not under the lock: the caller's function may take long, or use the channel.
       lock.unlock();
       const bool stop = options.stop_requested();
       lock.lock();
@@ -101,7 +101,7 @@ std::string describe(const RankState& state) {
     case RankState::Kind::kSilent:
       return "does not answer: it is stuck, stopped or dead";
     case RankState::Kind::kBusy:
-      return "waits for nobody: it computes, or is stuck in its own work";
+      return "waits for no other rank: it computes, or is stuck in its own work";
     case RankState::Kind::kWaiting:
       return concat("itself waits for rank ", state.peer, ": ", state.what);
     case RankState::Kind::kEnded:

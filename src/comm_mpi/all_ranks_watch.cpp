@@ -18,10 +18,11 @@ namespace {
 
 constexpr Seconds kLeastStartPatience{10};
 constexpr double kStartTimeouts = 4;
-/// Rank 0 speaks for all where it can.
+/// The others' extra wait, so that rank 0 prints the error if it can.
 constexpr Seconds kAfterRankZero{1};
 
-/// As the launcher says it: MPI does not yet. 0 where it does not either.
+/// This rank's number from the launcher's environment, since MPI is not up yet; 0 if it is not set
+/// there either.
 int launched_rank();
 
 [[noreturn]] void end_process(Ending ending, const std::string& text);
@@ -34,7 +35,7 @@ Seconds start_patience(Seconds timeout) {
 
 AllRanksWatch::AllRanksWatch(ChannelOptions options, std::string what)
     : options_(std::move(options)), what_(std::move(what)) {
-  // Signals are for the rank's own threads: the new thread inherits a mask that blocks all.
+  // Signals go to the rank's own threads: the new thread inherits a mask that blocks all.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

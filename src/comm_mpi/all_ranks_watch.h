@@ -1,4 +1,4 @@
-// MPI's own start and end wait for all ranks and have no limit of time.
+// A timeout for MPI_Init and MPI_Finalize, which wait for all ranks without limit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace trireme::comm {
 
-/// How long the others may take to start where a wait for them may take `timeout`: each loads its
-/// libraries and reads its job and data first.
+/// How long the other ranks may take to start, given the `timeout` of a wait: each first loads its
+/// libraries and reads its job and data.
 Seconds start_patience(Seconds timeout);
 
-/// While it lives, MPI may wait for all ranks. Past the timeout, or when a stop is requested, it
-/// ends this process (exit codes 1 and 130), for nothing else ends such a wait, and the launcher
-/// ends the others: "rank 1: waited 240 s for the other ranks WHAT".
+/// While an object lives, MPI may wait for all ranks. After the timeout, or when a stop is
+/// requested, it ends this process (exit codes 1 and 130), since nothing else ends such a wait, and
+/// the launcher ends the others: "rank 1: waited 240 s for the other ranks WHAT".
 class AllRanksWatch {
  public:
   AllRanksWatch(ChannelOptions options, std::string what);

@@ -9,7 +9,7 @@
 namespace trireme::comm {
 namespace {
 
-/// The fixed part on the wire; all ranks run the same program on the same kind of machine.
+/// The fixed-size header; all ranks run the same program on the same kind of machine.
 struct Head {
   ControlMessage::Kind kind;
   Stream stream;

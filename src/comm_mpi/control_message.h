@@ -1,4 +1,4 @@
-// What the progress threads tell each other beside the messages themselves.
+// Control messages between the progress threads, in addition to the messages themselves.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,15 @@ namespace trireme::comm {
 
 struct ControlMessage {
   enum class Kind : std::uint32_t {
-    kReady,     ///< the receive `sequence` of `stream` was started, for `bytes`
-    kComing,    ///< the send `sequence` of `stream` is moving
-    kMismatch,  ///< the send `sequence` of `stream` has `bytes`, not what was announced
-    kFailed,    ///< a Cause: `rank`, ending `state`, weight `sequence`, `text`; passed on by those
-                ///< who heard of it
-    kAsk,       ///< what do you wait for? question number `sequence`
+    kReady,     ///< receive number `sequence` of `stream` was started, for `bytes`
+    kComing,    ///< send number `sequence` of `stream` is moving
+    kMismatch,  ///< send number `sequence` of `stream` has `bytes`, not what kReady said
+    kFailed,    ///< a Cause: `rank`, ending `state`, weight `sequence`, `text`; passed on by the
+                ///< ranks that heard it
+    kAsk,       ///< asks what the receiver waits for; question number `sequence`
     kAnswer,    ///< to question `sequence`: `state`, `rank`, `text` as in RankState
-    kClosing,   ///< the sender has ended its part of a good run
-    kLeaving,   ///< the sender has said why it gives up and is about to exit
+    kClosing,   ///< the sender has finished a successful run
+    kLeaving,   ///< the sender has reported why it gives up and is about to exit
   };
 
   Kind kind{};

@@ -16,9 +16,9 @@ namespace {
 using State = Message::State;
 using Kind = ControlMessage::Kind;
 
-/// How long a question may take; a running progress thread answers within 20 ms.
+/// Timeout of a question; a running progress thread answers within 20 ms.
 constexpr Seconds kAnswerPatience{1.0};
-/// How long end_job() lets the others say what they know.
+/// How long end_job() waits for the other ranks to report their causes.
 constexpr Seconds kSettleGrace{2.0};
 /// How long MPI_Abort may take to end all ranks.
 constexpr std::chrono::seconds kAbortPatience{5};
@@ -107,7 +107,7 @@ void Endpoint::wait(const Message& message, std::string_view what) {
     lock.lock();
   }
   own_state_ = {RankState::Kind::kBusy, 0, ""};
-  // What came while the others were asked counts.
+  // The transfer may have ended while the others were asked.
   if (message.state == State::kDone) return;
   try {
     if (message.state == State::kFailed)
@@ -159,7 +159,7 @@ void Endpoint::close() {
   if (!missing.empty() && end == WaitEnd::kStopped) throw stopped(rank(), missing.front(), "close");
   if (!missing.empty()) throw closed_in_vain(rank(), options_.timeout, missing);
   lock.unlock();
-  // Only the receive of the next control message may be left now; it goes too.
+  // Only the receive of the next control message may be left now; it is cancelled too.
   if (!wait_on_progress([this] { return requests_.under_way() <= 1; }, options_.timeout))
     throw closed_in_vain(rank(), options_.timeout, {});
   thread_.post([this] { mailbox_.stop_receiving(); });
@@ -175,7 +175,7 @@ void Endpoint::stop() {
 
 void Endpoint::end_job(const Cause& own, const std::function<void(const Cause&)>& say) {
   const Cause cause = settle(own);
-  // Several aborts at once garble each other's words; the others step in if the first one hangs.
+  // Several aborts at once garble each other's output; another rank aborts only if the first hangs.
   if (cause.rank != rank()) std::this_thread::sleep_for(kAbortPatience);
   say(cause);
   std::fflush(nullptr);
@@ -193,7 +193,7 @@ Cause Endpoint::settle(const Cause& own) {
   farewells_[static_cast<std::size_t>(rank())] = Farewell::kLeaving;
   const auto all_leave = [this] { return all_said(Farewell::kLeaving); };
   wait_until(lock, changed_, {kSettleGrace, {}}, all_leave);
-  // What follows from something else ends no job while the rank that knows better may still say so.
+  // A consequence does not end the job while the rank that knows the cause may still report it.
   wait_until(lock, changed_, {options_.timeout, {}},
              [&] { return outcome_.is_explained() || broken_ || all_leave(); });
   return *outcome_.cause();

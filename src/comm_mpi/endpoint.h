@@ -1,5 +1,5 @@
-// One rank's end of the MPI transport: what its own thread and the progress thread share. The own
-// thread starts messages and waits here; the progress thread moves them and hears from the others.
+// One rank's endpoint of the MPI transport: state shared by the rank's own thread, which starts
+// messages and waits here, and the progress thread, which moves them and receives control messages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,10 +24,10 @@
 
 namespace trireme::comm {
 
-/// How long a rank that gives up takes at most to get its word out to the others.
+/// Maximum time for a rank that gives up to send its cause to the others.
 inline constexpr Seconds kAbandonPatience{0.2};
 
-/// A cause as it is told.
+/// A cause as a control message.
 ControlMessage word_of(const Cause& cause);
 
 class Endpoint {
@@ -43,11 +43,11 @@ class Endpoint {
   void wait(const Message& message, std::string_view what);
   /// Returns when MPI no longer uses the message's buffer.
   void withdraw(const MessagePtr& message);
-  /// Tells the others the cause that this rank knows, `own` if there is no other.
+  /// Sends the others the cause that this rank knows, `own` if it knows no other.
   void abandon(const Cause& own);
-  /// Every rank; no MPI request is left afterwards.
+  /// Collective; no MPI request is left afterwards.
   void close();
-  /// No MPI call is made from here on.
+  /// Stops the progress thread: no MPI call is made afterwards.
   void stop();
   /// As MpiWorld::end_job().
   [[noreturn]] void end_job(const Cause& own, const std::function<void(const Cause&)>& say);
@@ -56,12 +56,12 @@ class Endpoint {
   enum class Farewell { kNone, kClosing, kLeaving };
 
   // On the own thread.
-  /// The cause that all ranks agree on once each of them has given up, or their time is over.
+  /// Returns the cause that all ranks agree on once each has given up or the time limit is over.
   Cause settle(const Cause& own);
   RankState state_of(int peer);
   std::string why_waiting(int peer);
   void throw_if_failed();  ///< under the lock
-  /// Until `reached` holds, asked on the progress thread; whether it came to that.
+  /// Waits until `reached`, evaluated on the progress thread, holds; returns whether it did.
   bool wait_on_progress(std::function<bool()> reached, Seconds patience);
   bool all_said(Farewell farewell) const;
 
@@ -73,9 +73,9 @@ class Endpoint {
   void broke(const std::exception& error);
 
   const Communicators world_;
-  ChannelOptions options_;  // of the own thread
+  ChannelOptions options_;  // used by the own thread
 
-  // Of the progress thread.
+  // Used by the progress thread.
   Requests requests_;
   Mailbox mailbox_;
   Lanes lanes_;
@@ -84,10 +84,10 @@ class Endpoint {
   std::mutex mutex_;  // guards what follows, and the state of messages
   std::condition_variable changed_;
   RankState own_state_{RankState::Kind::kBusy, 0, ""};
-  Outcome outcome_;                    ///< of the ranks, this one too, that gave up
-  std::optional<std::string> broken_;  ///< no MPI call is made any more, because of this
-  std::optional<Cause> last_error_;    ///< of the own thread's last wait
-  std::vector<bool> given_up_;         ///< streams, per peer and direction
+  Outcome outcome_;                    ///< of all ranks that gave up, this one included
+  std::optional<std::string> broken_;  ///< why no MPI call is made any more
+  std::optional<Cause> last_error_;    ///< from the own thread's last wait
+  std::vector<bool> given_up_;         ///< per stream, peer and direction
   std::vector<Farewell> farewells_;    ///< of every rank
   std::map<std::uint64_t, RankState> answers_;
   std::uint64_t next_question_ = 0;

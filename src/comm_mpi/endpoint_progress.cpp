@@ -1,4 +1,4 @@
-// The half of the endpoint that runs on the progress thread.
+// The part of the endpoint that runs on the progress thread.
 // SPDX-License-Identifier: Apache-2.0
 #include "endpoint.h"
 
@@ -75,8 +75,8 @@ void Endpoint::end(Message& message, State state, std::string problem) {
   changed_.notify_all();
 }
 
-/// The memory of an unfinished transfer is about to go, and its peer does not move: the only way to
-/// keep MPI's hands off it is to make no MPI call any more. The others are told before.
+/// Memory of an unfinished transfer is about to be freed, and its peer does not move: the only way
+/// to keep MPI from accessing it is to make no MPI call any more. The others are told first.
 void Endpoint::give_up_overdue() {
   ControlMessage word;
   {

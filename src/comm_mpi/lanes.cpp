@@ -46,7 +46,7 @@ void Lanes::peer_is_ready(int peer, const ControlMessage& ready) {
   SendLane& lane = send_lanes_[lane_number(peer, ready.stream)];
   const std::uint64_t next_to_leave =
       lane.queued.empty() ? lane.next_sequence : lane.queued.front()->sequence;
-  // A small message left without waiting for this.
+  // A small message was sent without waiting for its kReady.
   if (lane.given_up || ready.sequence < next_to_leave) return;
   lane.ready.push_back({ready.sequence, ready.bytes});
   send_ready_ones(lane);
@@ -73,7 +73,7 @@ void Lanes::withdraw(const MessagePtr& message) {
     give_up_sends(message->peer, message->stream);
   } else {
     give_up_receives(message->peer, message->stream);
-    // What still comes goes into the copy, and no further.
+    // Bytes that still arrive go into the copy, not into the caller's buffer.
     if (is_small(*message)) listener_.ended(*message, State::kReleased, "");
   }
 }
@@ -159,7 +159,7 @@ void Lanes::send_ready_ones(SendLane& lane) {
 void Lanes::hand_to_mpi(const MessagePtr& message) {
   const bool small = is_small(*message);
   std::byte* const data = small ? message->copy.data() : message->data;
-  // Into a small receive's copy fits every small message, so that none is ever cut by MPI.
+  // The copy of a small receive fits every small message, so that MPI truncates none.
   const std::size_t size = small ? message->copy.size() : message->size;
   const std::size_t piece = small ? kSmallMessage : piece_;
   std::size_t begin = 0;
@@ -200,8 +200,8 @@ void Lanes::part_ended(const MessagePtr& message, const Completion& completion,
     if (message->parts_left == 0) conclude_send(message);
     return;
   }
-  // A message that ends early leaves parts behind, which must not catch the next one's bytes. Parts
-  // may end in any order: a small last one often overtakes the others.
+  // A message shorter than expected leaves requests behind, which must not receive the next
+  // message's bytes. Parts may end in any order: a small last one often overtakes the others.
   const bool is_short = message->parts_left > 0 && completion.bytes < expected;
   if (is_short && !completion.cancelled && message->part_problem.empty()) {
     message->part_problem =

@@ -1,15 +1,14 @@
-// The messages themselves, on the progress thread. Protocol, per stream and pair of ranks:
+// Message transfer, on the progress thread: one lane per stream, peer and direction. Protocol, per
+// stream and pair of ranks:
 //
 //   sender                                   receiver
-//     |                                         | receive n starts: MPI_Irecv
-//     |  <---------- kReady n, bytes ---------- |   (control communicator)
-//     | send n: MPI_Isend, once n is ready      |
-//     |  ----------- kComing n -------------->  |   (both now look often)
-//     |  ------------- the bytes ------------>  |
+//     | | receive n starts: MPI_Irecv | <---------- kReady n, bytes ---------- | (control
+//     communicator) | send n: MPI_Isend, once n is ready | | ----------- kComing n -------------->
+//     | (both now poll often) | ------------- the bytes ------------> |
 //
-// A send that found no receive yet is only a queue entry here: it can be withdrawn, its memory is
-// not in MPI's hands, and the sender learns of a wrong size before a byte moves. Messages of at
-// most `kSmallMessage` bytes skip the waiting: they are copied and leave at once.
+// A send without its receive is only a queue entry here: it can be withdrawn, MPI does not hold its
+// memory, and the sender learns of a wrong size before a byte moves. Messages of at most
+// `kSmallMessage` bytes do not wait for kReady: they are copied and sent immediately.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,20 +36,20 @@ inline constexpr std::size_t kSmallMessage = 4096;
 struct Message {
   enum class State { kUnderWay, kDone, kFailed, kReleased };
 
-  // Set before it is handed over.
+  // Set before the message is passed to the progress thread.
   bool outgoing = false;
   int peer = 0;
   Stream stream{};
   std::byte* data = nullptr;  ///< never written through by a send
   std::size_t size = 0;
-  std::vector<std::byte> copy{};  ///< small: what a send sends, where a receive receives
+  std::vector<std::byte> copy{};  ///< small messages: the buffer that MPI uses
 
-  // Of the progress thread.
+  // Used by the progress thread.
   std::uint64_t sequence = 0;
-  std::vector<std::uint64_t> parts{};  ///< its requests
-  std::size_t parts_left = 0;          ///< those that have not ended
+  std::vector<std::uint64_t> parts{};  ///< numbers of its requests
+  std::size_t parts_left = 0;          ///< requests that have not ended
   std::size_t received = 0;
-  bool moving = false;  ///< large, and both sides have handed it to MPI
+  bool moving = false;  ///< large, and both sides have passed it to MPI
   std::string part_problem{};
   bool withdrawn = false;
 
@@ -76,10 +75,11 @@ class Lanes {
   void peer_is_sending(int peer, const ControlMessage& coming);
   void sizes_differ(int peer, const ControlMessage& mismatch);
   void withdraw(const MessagePtr& message);
-  /// Takes messages in that nobody receives any more, so that their sends end; whether any came.
+  /// Receives messages of streams that were given up and discards them, so that their sends end;
+  /// returns whether there were any.
   bool drain();
   Pace pace() const;
-  /// Whether a withdrawn transfer has not ended for a second: its peer has stopped in the middle.
+  /// Whether a withdrawn transfer has not ended for a second: its peer stopped in the middle of it.
   bool is_overdue() const;
 
  private:
@@ -88,8 +88,8 @@ class Lanes {
     std::size_t bytes = 0;
   };
   struct SendLane {
-    std::deque<MessagePtr> queued;  ///< not handed to MPI yet
-    std::deque<Ready> ready;        ///< receives without their send yet
+    std::deque<MessagePtr> queued;  ///< not passed to MPI yet
+    std::deque<Ready> ready;        ///< receives whose send was not started yet
     std::uint64_t next_sequence = 0;
     bool given_up = false;
   };
@@ -122,8 +122,8 @@ class Lanes {
   std::vector<SendLane> send_lanes_;
   std::vector<ReceiveLane> receive_lanes_;
   std::vector<Withdrawn> withdrawn_;
-  // Over all lanes.
-  std::size_t queued_ = 0;  ///< sends without their receive
+  // Totals over all lanes.
+  std::size_t queued_ = 0;  ///< sends whose receive was not started yet
   std::size_t moving_ = 0;
 };
 

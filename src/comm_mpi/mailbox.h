@@ -20,9 +20,9 @@ class Mailbox {
   Mailbox(const Communicators& world, Requests& requests, Handler arrived);
   void send(int to, const ControlMessage& message);
   void send_to_others(const ControlMessage& message);
-  /// Messages that have not left yet.
+  /// Number of messages whose send has not ended.
   std::size_t unsent() const { return unsent_; }
-  /// No more receiving: MPI wants nothing under way at its end.
+  /// Stops receiving: MPI_Finalize requires that no request is pending.
   void stop_receiving();
 
  private:

@@ -7,7 +7,7 @@
 namespace trireme::comm {
 namespace {
 
-/// A duplicate whose errors are returned, not fatal.
+/// A duplicate that returns errors instead of aborting.
 MPI_Comm duplicate(MPI_Comm original);
 
 }  // namespace

@@ -48,7 +48,7 @@ void MpiChannel::abandon(std::string_view reason) noexcept {
   try {
     endpoint_.abandon({.rank = rank(), .reason = std::string(reason)});
   } catch (const std::exception&) {
-    // No memory for the reason: the others run into their timeout.
+    // Out of memory for the reason: the others run into their timeout.
   }
 }
 

@@ -16,31 +16,31 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-/// After the last event it spins this long while somebody waits. The spinning must be several
-/// pauses long, or two ranks that answer each other fall into a rhythm in which each always sleeps
-/// when the other's word comes.
+/// While a thread waits, spin for this long after the last event. Must be several pauses long, or
+/// two ranks that answer each other fall into a rhythm in which each always sleeps when the other's
+/// message arrives.
 constexpr microseconds kSpin{200};
-/// Moving bytes: spinning or short pauses, unless nothing has come of it for this long. Where MPI
-/// moves them in small fragments, each look is worth about a hundred KiB.
+/// While bytes move: spin or pause briefly, unless nothing has happened for this long. If MPI moves
+/// them in small fragments, each poll is worth about a hundred KiB.
 constexpr microseconds kMovingPause{20};
 constexpr milliseconds kMovingPatience{20};
-/// Transfers under way: the longer nothing happens, the rarer it looks. Somebody who waits loses
-/// one part in a hundred of the waiting, computing beside a transfer one part in sixteen.
+/// While transfers are in progress: the longer nothing happens, the rarer the polls. A waiting
+/// thread loses at most 1/100 of its wait, a transfer that overlaps computation 1/16.
 constexpr microseconds kShortestPause{50};
 constexpr microseconds kLongestWatchedPause{250};
 constexpr microseconds kLongestPause{1000};
 constexpr int kQuietPerWatchedPause = 100;
 constexpr int kQuietPerPause = 16;
-/// Nothing under way: others may still ask, or fail.
+/// Nothing in progress: others may still ask, or fail.
 constexpr milliseconds kIdlePause{20};
 
-/// Zero: do not sleep at all.
+/// Zero means not to sleep.
 Clock::duration pause_length(Pace pace, bool watched, Clock::duration quiet);
 
 }  // namespace
 
 ProgressThread::ProgressThread(Work work) : work_(std::move(work)) {
-  // Signals are for the rank's own threads: the new thread inherits a mask that blocks all.
+  // Signals go to the rank's own threads: the new thread inherits a mask that blocks all.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -88,7 +88,7 @@ ProgressThread::Attention::~Attention() {
 }
 
 void ProgressThread::run() {
-  // Short sleeps are rounded up by 50 us otherwise.
+  // Otherwise short sleeps are rounded up by 50 us.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   Clock::time_point last_event = Clock::now();
   while (true) {

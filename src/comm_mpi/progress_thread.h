@@ -1,6 +1,6 @@
-// The thread that makes every MPI call between start and end. It takes little time from the rank's
-// computing: long sleeps when nothing is under way, short ones between looks when something is,
-// and spinning only while somebody waits and something has just happened or is moving.
+// The thread that makes every MPI call between start and end. It takes little CPU time from the
+// rank's computing: it polls rarely when nothing is in progress, more often when something is, and
+// spins only while a thread waits and something has just happened or is moving.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace trireme::comm {
 
-/// What polling can bring.
+/// What polling may find.
 enum class Pace {
-  kIdle,    ///< nothing but a word from others
+  kIdle,    ///< only control messages
   kOpen,    ///< a transfer may begin at any time
-  kMoving,  ///< bytes are on their way, and may need both sides' help
+  kMoving,  ///< bytes are being transferred, which may need polling on both sides
 };
 
 class ProgressThread {
  public:
   struct Work {
-    std::function<bool()> poll;  ///< moves things on; returns whether anything happened
+    std::function<bool()> poll;  ///< makes progress; returns whether anything happened
     std::function<Pace()> pace;
     std::function<void(const std::exception&)> broke;  ///< poll or a task threw; neither runs again
   };
@@ -33,10 +33,10 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
   ~ProgressThread() { stop(); }
-  /// Ends the loop after what it is doing; tasks that it has not begun are dropped.
+  /// Ends the loop after the current task or poll; tasks not started yet are dropped.
   void stop();
 
-  /// Runs on the thread soon, in the order of the calls; not at all once broken.
+  /// Runs `task` on the thread soon, in the order of the calls; not at all once broken.
   void post(std::function<void()> task);
   /// The same, but also when broken.
   void post_last(std::function<void()> task);
@@ -60,13 +60,13 @@ class ProgressThread {
   };
 
   void run();
-  /// One round; whether anything happened.
+  /// One iteration; returns whether anything happened.
   bool step();
   void guarded(const std::function<void()>& action);
   void pause(std::chrono::steady_clock::duration quiet);
 
   Work work_;
-  bool broken_ = false;  // of the thread itself
+  bool broken_ = false;  // used by the thread alone
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

@@ -27,7 +27,7 @@ void Requests::cancel(std::uint64_t number) {
 }
 
 bool Requests::poll() {
-  // Handlers may add requests: none is called before the table is consistent again.
+  // Handlers may add requests: call none before the table is consistent again.
   std::vector<Ended> ended = take_ended();
   for (const Ended& one : ended) one.handler(one.completion);
   return !ended.empty();
@@ -49,7 +49,7 @@ std::vector<Requests::Ended> Requests::take_ended() {
     ended.push_back({std::move(handlers_[at]),
                      read_status(statuses_[static_cast<std::size_t>(i)], some_failed)});
   }
-  // From the back, so that the places of those before stay.
+  // From the back, so that earlier indices stay valid.
   indices_.resize(static_cast<std::size_t>(count));
   std::sort(indices_.rbegin(), indices_.rend());
   for (const int at : indices_) {

@@ -1,4 +1,4 @@
-// MPI requests under way and what to do when each ends. Progress thread only.
+// Pending MPI requests and their completion handlers. Progress thread only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,21 +14,23 @@ namespace trireme::comm {
 
 /// How a request ended.
 struct Completion {
-  int source = 0;  ///< of a receive, as is `bytes`
+  int source = 0;  ///< of a receive only, like `bytes`
   std::size_t bytes = 0;
   bool cancelled = false;
-  std::string problem;  ///< MPI's words, empty if it ended well
+  std::string problem;  ///< MPI's error text, empty on success
 };
 
 class Requests {
  public:
   using Handler = std::function<void(const Completion&)>;
 
-  /// Takes the request over; `ended` is called from a later poll(). Returns what cancel() takes.
+  /// Takes ownership of the request; `ended` is called from a later poll(). Returns the number that
+  /// cancel() takes.
   std::uint64_t add(MPI_Request request, Handler ended);
-  /// Asks for the end of a receive; its handler is still called, whichever way it ends.
+  /// Requests cancellation of a receive; its handler is still called, whichever way it ends.
   void cancel(std::uint64_t number);
-  /// Lets MPI move data and calls the handlers of what has ended; returns whether anything has.
+  /// Lets MPI make progress and calls the handlers of ended requests; returns whether there were
+  /// any.
   bool poll();
   std::size_t under_way() const { return requests_.size(); }
 

@@ -77,7 +77,7 @@ void MpiWorld::end_job(const std::exception& error, const std::function<void(con
   if (!impl_->closed) impl_->endpoint.end_job(own, say);
   say(own);
   std::fflush(nullptr);
-  std::_Exit(static_cast<int>(own.ending));  // MPI has ended: there is nobody to end but this rank
+  std::_Exit(static_cast<int>(own.ending));  // MPI has ended: this rank ends alone
 }
 
 }  // namespace trireme::comm

@@ -15,14 +15,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Time between two looks: short at first, for what takes microseconds.
+/// Time between polls: short at first, for operations that take microseconds.
 constexpr std::chrono::microseconds kShortestNap{5}, kLongestNap{200};
 constexpr std::chrono::milliseconds kLookRoundEvery{50};
 
-/// Of a GPU's multiprocessors, what a message may take: its kernel is there, and spins, from when
-/// the host has given it to NCCL until the other rank's device comes to it, while this one
-/// computes. NCCL would take up to 32 where GPUs are joined by switches. NCCL_MAX_CTAS says another
-/// number.
+/// Maximum number of multiprocessors (CTAs) of a message's kernel, which spins while this GPU
+/// computes, from the call of NCCL until the other rank's device reaches the message. NCCL would
+/// take up to 32 for GPUs joined by switches. NCCL_MAX_CTAS overrides it.
 constexpr int kMostBlocks = 8;
 
 }  // namespace

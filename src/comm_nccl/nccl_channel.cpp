@@ -27,9 +27,9 @@ using Clock = std::chrono::steady_clock;
 using State = NcclMessage::State;
 
 constexpr Seconds kWatchInterval{0.25};
-/// How long an aborted transfer may take to let go of its buffer.
+/// How long an aborted transfer may take to release its buffer.
 constexpr Seconds kAbortPatience{1.0};
-/// Bytes of the first message over every link.
+/// Bytes of the warm-up message over each link.
 constexpr std::size_t kFirstMessage = 512;
 
 class NcclChannel final : public LinkedChannel {
@@ -45,7 +45,7 @@ class NcclChannel final : public LinkedChannel {
   void abandon(std::string_view reason) noexcept override;
   void close() override;
 
-  // Of transfers.
+  // Called by transfers.
   bool done(NcclLink& link, const NcclMessagePtr& message);
   void wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what);
   void withdraw(NcclLink& link, const NcclMessagePtr& message) noexcept;
@@ -60,20 +60,20 @@ class NcclChannel final : public LinkedChannel {
   /// Throws when another rank has given up or a stop was requested.
   void look_round(int peer, std::string_view what);
   void watch();
-  /// Under the lock, after anything that may give up a link: no rank goes on without one.
+  /// Called under the lock after anything that may give up a link: no rank continues without one.
   void abort_if_one_is_lost() noexcept;
   void abort_all(const std::string& problem) noexcept;
 
   Channel& control_;
   const ChannelOptions options_;
   const c10::DeviceIndex device_;
-  /// A receive from this rank itself that nobody sends to: it ends when a rank gives up.
+  /// A receive from this rank itself that has no send: it ends when a rank gives up.
   std::unique_ptr<Transfer> others_failed_;
-  /// Guards the links, whose list this thread alone changes, and with them NCCL.
+  /// Guards the links and thereby NCCL; only this thread changes the list of links.
   std::mutex mutex_;
   std::vector<std::unique_ptr<NcclLink>> links_;
   bool is_aborted_ = false;
-  std::atomic<Clock::time_point> last_seen_{Clock::now()};  ///< the own thread, in here
+  std::atomic<Clock::time_point> last_seen_{Clock::now()};  ///< last use by the own thread
   std::unique_ptr<Watchdog> watchdog_;                      // last: it uses all of the above
 };
 
@@ -121,8 +121,7 @@ NcclChannel::~NcclChannel() {
 void NcclChannel::connect(std::span<const Link> links) {
   const c10::cuda::CUDAGuard on_device(device_);
   const std::size_t earlier = links_.size();
-  // In the order of `links` on every rank: nobody waits for a link that the other end comes to
-  // after one that waits for this end.
+  // In the order of `links` on every rank, so that set-up cannot deadlock.
   for (const Link& link : links) {
     if ((link.from != rank() && link.to != rank()) || find(link) != nullptr) continue;
     std::unique_ptr<NcclLink> made = connected(link);
@@ -143,7 +142,7 @@ std::unique_ptr<NcclLink> NcclChannel::connected(const Link& link) {
 }
 
 void NcclChannel::warm_up(NcclLink& link) {
-  // Both halves of a self link, else the one that this rank has.
+  // Both ends of a link to itself, else the end that this rank has.
   const auto scratch = [] {
     return std::unique_ptr<void, void (*)(void*)>(
         c10::cuda::CUDACachingAllocator::raw_alloc(kFirstMessage),
@@ -199,7 +198,7 @@ NcclLink* NcclChannel::link_for(ConstBytes data, const Link& link) const {
 std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePtr& message) {
   last_seen_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  // Receives that the other rank waits for are on the device before this one's sends.
+  // The receives that the other rank waits for are queued on the device before this rank's sends.
   for (const auto& any : links_) any->advance();
   link.post(message);
   link.advance();
@@ -210,7 +209,8 @@ std::unique_ptr<Transfer> NcclChannel::start(NcclLink& link, const NcclMessagePt
 bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
   last_seen_ = Clock::now();
   const std::lock_guard lock(mutex_);
-  // All links: the other rank may first wait for a receive that this one can begin only now.
+  // Advance all links: the other rank may first wait for a receive that this rank can only start
+  // now.
   for (const auto& any : links_) any->advance();
   link.look(message);
   abort_if_one_is_lost();
@@ -218,8 +218,8 @@ bool NcclChannel::done(NcclLink& link, const NcclMessagePtr& message) {
 }
 
 void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::string_view what) {
-  // The receiver waits for the announcement, in the words of the other transport; from there on,
-  // and on the sender's side, the device decides.
+  // The receiver waits for the announcement, with the error texts of the other transport; after
+  // that, and on the sender's side, the device decides.
   const auto look = [&] {
     {
       const std::lock_guard lock(mutex_);
@@ -229,8 +229,8 @@ void NcclChannel::wait(NcclLink& link, const NcclMessagePtr& message, std::strin
     look_round(link.peer(), what);
   };
   if (!message->outgoing) {
-    // At first beside the other links, whose receives this rank has promised to begin once they are
-    // announced: the sender may wait for one of those.
+    // At first while advancing the other links, whose announced receives this rank must start: the
+    // sender may be waiting for one of those.
     poll_until({options_.timeout / 2, look},
                [&] { return done(link, message) || message->announcement->done(); });
     if (!done(link, message)) message->announcement->wait(what);
@@ -264,7 +264,7 @@ void NcclChannel::withdraw(NcclLink& link, const NcclMessagePtr& message) noexce
     abort_if_one_is_lost();
     if (was_issued) poll_until({kAbortPatience, {}}, [&] { return message->ended.query(); });
   } catch (const std::exception&) {
-    // The device is lost, and with it all that was on the way.
+    // The device is lost, and with it all pending messages.
   }
 }
 
@@ -275,8 +275,8 @@ void NcclChannel::look_round(int peer, std::string_view what) {
 }
 
 void NcclChannel::watch() {
-  // A rank that is seen looks after itself. One that is not, for as long as two waits may take,
-  // while a message that old has not ended, hangs in CUDA.
+  // A rank that uses the channel notices errors itself. One that has not for the length of two
+  // waits, while a message that old has not ended, hangs in CUDA.
   const auto overdue =
       Clock::now() - std::chrono::duration_cast<Clock::duration>(
                          std::chrono::duration<double>(2 * options_.timeout.count()));
@@ -296,7 +296,7 @@ void NcclChannel::abandon(std::string_view reason) noexcept {
     const std::lock_guard lock(mutex_);
     abort_all(std::string(reason));
   } catch (const std::exception&) {
-    // No memory for the reason: the destructor aborts what is left.
+    // Out of memory for the reason: the destructor aborts the rest.
   }
 }
 
@@ -308,13 +308,13 @@ void NcclChannel::abort_if_one_is_lost() noexcept {
 
 void NcclChannel::abort_all(const std::string& problem) noexcept {
   is_aborted_ = true;
-  std::vector<std::jthread> aborts;  // all at once, as Communicator::abort() asks
+  std::vector<std::jthread> aborts;  // all at once: see Communicator::abort()
   for (const auto& link : links_) {
     try {
       link->give_up(problem);
       aborts.emplace_back([&link] { link->abort(); });
     } catch (const std::exception&) {
-      link->abort();  // no memory, no thread: one after another, for better or worse
+      link->abort();  // no memory or thread left: one after another
     }
   }
 }

@@ -16,7 +16,7 @@ namespace {
 
 using State = NcclMessage::State;
 
-/// NCCL numbers the ranks of a communicator by themselves: the sender first.
+/// Ranks within a link's communicator: the sender is first.
 constexpr int kSender = 0, kReceiver = 1;
 
 c10::cuda::CUDAStream new_stream(c10::DeviceIndex device) {
@@ -35,7 +35,7 @@ c10::cuda::CUDAStream new_stream(c10::DeviceIndex device) {
 OwnStream::OwnStream(c10::DeviceIndex device) : stream_(new_stream(device)) {}
 
 OwnStream::~OwnStream() {
-  cudaStreamDestroy(stream_.stream());  // what is on it ends by itself
+  cudaStreamDestroy(stream_.stream());  // pending work still ends
 }
 
 NcclLink::NcclLink(const Link& link, int rank, const std::string& id, const Patience& patience,
@@ -97,7 +97,7 @@ void NcclLink::issue_receive(const NcclMessagePtr& message) {
   message->ready.block(stream_);
   try {
     if (is_to_itself()) {
-      const NcclMessagePtr sent = sends_.front();  // it was announced, so it is there
+      const NcclMessagePtr sent = sends_.front();  // it was announced, so it is queued
       sends_.pop_front();
       sent->ready.block(stream_);
       communicator_.pass_to_itself(sent->data, message->data, message->size, stream_);
@@ -119,7 +119,7 @@ void NcclLink::issued(const NcclMessagePtr& message) {
   auto flag = std::make_unique<Flag>(message->has_left);
   const auto set = [](void* data) { **std::unique_ptr<Flag>(static_cast<Flag*>(data)) = true; };
   tier::check(cudaLaunchHostFunc(stream_, set, flag.get()), "cudaLaunchHostFunc");
-  static_cast<void>(flag.release());  // the function's now
+  static_cast<void>(flag.release());  // owned by the function now
   message->state = State::kIssued;
   message->issued_at = std::chrono::steady_clock::now();
   issued_.push_back(message);

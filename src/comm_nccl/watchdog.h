@@ -1,6 +1,6 @@
-// Sets a rank free that hangs inside CUDA because a message of NCCL on the device never ends: its
-// peer died. The rank's own waits notice that themselves; what they cannot notice is a call that
-// does not return, such as one that waits for the whole device.
+// Watchdog for a rank that hangs inside CUDA because an NCCL message on the device never ends (its
+// peer died). The rank's own waits notice that themselves; they cannot notice a call that does not
+// return, such as one that synchronizes the whole device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

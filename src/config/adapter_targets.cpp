@@ -21,13 +21,13 @@ constexpr const char *kTargets = "target_modules", *kExcluded = "exclude_modules
                      *kLayers = "layers_to_transform", *kPattern = "layers_pattern";
 constexpr std::size_t kLongestPattern = 1000;
 constexpr int kMostBlock = 1'000'000;
-// libstdc++'s matcher that never backtracks, and so ends for whatever pattern a file has.
+// libstdc++'s matcher without backtracking, which terminates for any pattern of a file.
 constexpr std::regex::flag_type kWithoutBacktracking =
     std::regex::ECMAScript | std::regex::nosubs | std::regex_constants::__polynomial;
 
 using Modules = std::vector<std::pair<std::string, std::string>>;
 
-/// Modules by a list of names or by a regular expression for whole names.
+/// Modules, given as a list of names or as a regular expression for whole names.
 class ModuleNames {
  public:
   explicit ModuleNames(const io::Node& node);
@@ -44,12 +44,12 @@ class ModuleNames {
   std::optional<std::regex> pattern_;
 };
 
-/// What stands in one adapter_config.json.
+/// The modules that one adapter_config.json chooses.
 class Choice {
  public:
   Choice(const io::Node& config, const ModelSpec& model);
 
-  /// Whether a module of the model stands beside an adapter.
+  /// Whether a module of the model has an adapter.
   bool means(const std::string& module, std::optional<int> block) const;
   /// Throws InputError for a name that no linear module of a block has.
   void require_known(const std::set<std::string>& modules, const std::string& known) const;
@@ -83,7 +83,8 @@ std::vector<std::string> adapter_targets(const io::Node& config, const ModelSpec
   };
   for (const std::string& other : other_modules(model))
     if (choice.means(other, {}))
-      refuse(concat("mean ", other, ", too, but adapters here stand beside ", join(known, ", ")));
+      refuse(concat("match ", other, ", too, but only ", join(known, ", "),
+                    " can have adapters here"));
   std::vector<std::string> targets;
   for (const auto& [ours, theirs] : modules) {
     const auto has = [&](int block) {
@@ -91,13 +92,13 @@ std::vector<std::string> adapter_targets(const io::Node& config, const ModelSpec
     };
     for (int block = 1; block < blocks; ++block)
       if (has(block) != has(0))
-        refuse(concat("mean ", theirs, " in block ", has(block) ? block : 0, ", but not in block ",
+        refuse(concat("match ", theirs, " in block ", has(block) ? block : 0, ", but not in block ",
                       has(block) ? 0 : block,
-                      ": adapters here stand beside the same modules of every block"));
+                      ": the same modules of every block must have adapters here"));
     if (has(0)) targets.push_back(ours);
   }
   if (targets.empty())
-    refuse(concat("mean none of the modules here, which are ", join(known, ", ")));
+    refuse(concat("match none of the modules that can have adapters here: ", join(known, ", ")));
   return targets;
 }
 
@@ -135,7 +136,7 @@ bool ModuleNames::mean(const std::string& module) const {
 Choice::Choice(const io::Node& config, const ModelSpec& model) {
   const ForeignConfig keys(config);
   const auto targets = keys.find(kTargets);
-  if (!targets) keys.fail(kTargets, "is missing: the modules that the adapters stand beside");
+  if (!targets) keys.fail(kTargets, "is missing: the modules that have adapters");
   are_all_ = is_all_linear(*targets);
   if (!are_all_) targets_.emplace(*targets);
   const auto excluded = keys.find(kExcluded);
@@ -156,7 +157,7 @@ Choice::Choice(const io::Node& config, const ModelSpec& model) {
   const bool is_text = pattern->kind() == io::Node::Kind::kScalar;
   for (const io::Node& each : is_text ? std::vector<io::Node>{*pattern} : pattern->list())
     if (each.text() != ours && !each.text().empty())
-      each.fail(concat("is ", each.text(), ", must be ", ours, ", what blocks are called there"));
+      each.fail(concat("is ", each.text(), ", must be ", ours, ", the name of the blocks"));
 }
 
 bool Choice::is_layer(int block) const {
@@ -168,7 +169,7 @@ bool Choice::means(const std::string& module, std::optional<int> block) const {
   // "all-linear" leaves out the head; norms and embeddings are not linear.
   if (are_all_) return block && is_layer(*block);
   if (targets_->is_pattern() || targets_->has(module)) return targets_->has(module);
-  // Numbers of layers count for ends of names alone.
+  // Layer numbers apply only to modules matched by an end of their name.
   return targets_->mean(module) && (block ? is_layer(*block) : !layers_);
 }
 
@@ -179,8 +180,8 @@ void Choice::require_known(const std::set<std::string>& modules, const std::stri
     if (!std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
           return module == text || module.ends_with("." + text);
         }))
-      name.fail(concat("is ", text, ", but adapters here stand beside ", known, " of ",
-                       "blocks that the model has"));
+      name.fail(concat("is ", text, ", but only ", known,
+                       " of the model's blocks can have adapters here"));
   }
 }
 

@@ -1,4 +1,4 @@
-// Which modules an adapter_config.json of peft means.
+// The modules that an adapter_config.json of peft chooses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@ namespace trireme::config {
 /// `layers_to_transform`, and `layers_pattern` choose in `model`, by peft's rules (its
 /// check_target_module_exists): a list of names or ends of names, a regular expression for whole
 /// names, or "all-linear". Throws InputError where they choose a module outside the blocks, or
-/// other modules in one block than in another: here all blocks have the same.
+/// different modules in different blocks: here all blocks have the same.
 std::vector<std::string> adapter_targets(const io::Node& config, const ModelSpec& model);
 
 }  // namespace trireme::config

@@ -21,8 +21,8 @@ namespace {
 constexpr const char *kRank = "r", *kAlpha = "lora_alpha", *kTargets = "target_modules",
                      *kInitial = "init_lora_weights", *kRootScale = "use_rslora",
                      *kDropout = "lora_dropout";
-/// Keys of an adapter_config.json that are read, and those that say nothing about what its values
-/// mean. What else is set is an option that we do not know.
+/// Keys of an adapter_config.json that are read, and those that do not change what its values mean.
+/// Any other key that is set is an unsupported option.
 const std::set<std::string, std::less<>> kRead{"peft_type",
                                                "bias",
                                                kRank,
@@ -91,16 +91,15 @@ Adapters read_adapters(const io::Node& node, const ModelSpec& model) {
   const ForeignConfig config(node);
   config.require("peft_type", {"LORA"});
   config.require("bias", {"none"});
-  // What begins otherwise has changed the weights beside it, too.
+  // Other initializations change the base weights, too.
   config.require(kInitial, {"true", "false", "gaussian", "orthogonal", "eva"});
   for (const auto& [key, value] : node.entries())
     if (!kRead.contains(key) && !kWithoutMeaning.contains(key) && is_set(value))
-      value.fail(
-          "is set, which these adapters do not know: their values would mean something else");
+      value.fail("is set, which is not supported here: their values would mean something else");
   const auto rank = config.whole(kRank);
   if (!rank) config.fail(kRank, "is missing: the adapters' rank");
   double alpha = config.number(kAlpha, 8);
-  // Values are scaled by alpha / rank here, by alpha / sqrt(rank) there (Kalajdzievski 2023).
+  // Values are scaled by alpha / rank here, by alpha / sqrt(rank) in rsLoRA (Kalajdzievski 2023).
   if (config.flag(kRootScale, false)) alpha *= std::sqrt(*rank);
   return {.rank = *rank, .alpha = alpha, .targets = adapter_targets(node, model)};
 }

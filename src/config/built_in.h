@@ -33,8 +33,7 @@ constexpr std::string_view kind_of(const TorchScriptSpec&) {
   return "torchscript";
 }
 
-/// Calls `use` with every built-in spec and its defaults, in the order in which people are told of
-/// them.
+/// Calls `use` with every built-in spec and its defaults, in the order in which messages list them.
 template <class Use>
 void for_each_built_in(const Use& use) {
   use(GptSpec{});
@@ -46,7 +45,7 @@ void for_each_built_in(const Use& use) {
   use(TorchScriptSpec{});
 }
 
-/// Whether a built-in model takes means over a micro-batch.
+/// Whether a built-in model has batch norm, which takes means over a micro-batch.
 bool has_batch_norm(const ModelSpec& model);
 
 /// Kinds of data that a model can take, the default first.

@@ -61,12 +61,12 @@ void check_name(const JobSpec& job) {
     job.fail("name", "holds a control character, must be a word without any");
 }
 
-/// What layers from files, whose losses nobody knows, need for documents.
+/// What TorchScript layers, whose loss is not known, need for documents.
 const char* hint_for_masks(const ModelSpec& model) {
   const auto* const script = std::get_if<TorchScriptSpec>(&model);
   return script != nullptr && script->takes == "tokens"
-             ? " (with model.masked_targets: true, which says that the last layer's loss is the "
-               "mean over targets that are not -100, documents, too)"
+             ? " (or documents, with model.masked_targets: true, which says that the last layer's "
+               "loss is the mean over targets that are not -100)"
              : "";
 }
 
@@ -154,11 +154,11 @@ void check_memory(const JobSpec& job) {
     if (job.train.clip_norm > 0)
       job.fail("memory.updates",
                concat("is in_backward, but train.clip_norm is ", job.train.clip_norm,
-                      ", for which the gradients of all layers have to be there: use in_forward, "
+                      ", which needs the gradients of all layers at once: use in_forward, "
                       "or set clip_norm to 0"));
     if (pipeline.replicas.value_or(2) > 1)
       job.fail("memory.updates",
-               "is in_backward, but gradients of replicas are added up when all are there: use "
+               "is in_backward, but replicas reduce their gradients after the last backward: use "
                "in_forward, or set pipeline.replicas to 1");
   }
   const std::optional<std::int64_t> ranks = ranks_of(pipeline);

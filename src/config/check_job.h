@@ -1,4 +1,4 @@
-// What the sections of a job must be to each other.
+// Consistency of the keys of a job.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,10 +9,10 @@ namespace trireme::config {
 /// Throws InputError when two keys contradict each other or one lacks another.
 void check(const JobSpec& job);
 
-/// Throws InputError for a path with something that a shell would have expanded.
+/// Throws InputError for a path with a ~ or a $VARIABLE that a shell would have expanded.
 void check_paths(const JobSpec& job);
 
-/// The part of it that is about `model`.
+/// The part of check() that is about `model`.
 void check_model(const JobSpec& job);
 
 }  // namespace trireme::config

@@ -15,14 +15,14 @@ void check_spec(const JobSpec& job, const LlamaSpec& spec);
 void check_spec(const JobSpec& job, const VitSpec& spec);
 void check_spec(const JobSpec& job, const MlpSpec& spec);
 void check_spec(const JobSpec& job, const TorchScriptSpec& spec);
-/// Nothing that ranges do not say already.
+/// Nothing to check beyond the ranges.
 template <class Spec>
 void check_spec(const JobSpec&, const Spec&) {}
 
 void require_multiple(const JobSpec& job, std::string_view key, int value,
                       std::string_view unit_key, int unit);
 void require_vocabulary(const JobSpec& job, int vocabulary);
-/// That every target is one of the chain's linear weights.
+/// Throws InputError unless every target is one of the chain's linear weights.
 void require_targets(const JobSpec& job, const std::vector<std::string>& targets);
 
 }  // namespace

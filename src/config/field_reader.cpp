@@ -16,9 +16,9 @@ bool is_auto(const io::Node& node);
 std::int64_t integer(const io::Node& node, Range range);
 std::vector<int> integers(const io::Node& node, Range range);
 MemorySize memory_size(const io::Node& node);
-/// One of `choices`; a word of other programs is refused with ours.
+/// One of `choices`; for a word of other programs the error suggests ours.
 std::string choice(const io::Node& node, const OneOf& choices);
-/// Throws InputError: the key is one of its section with one of other words alone.
+/// Throws InputError: the section has this key only with another value of `needed.key`.
 [[noreturn]] void refuse_without(const io::Node& node, const NeededWord& needed);
 /// The share that "80%" stands for; nothing unless it is more than 0 and at most 1.
 std::optional<double> parse_share(std::string_view text);

@@ -54,17 +54,17 @@ class FieldReader {
   }
 
   std::optional<io::Node> find(std::string_view key);
-  /// Throws InputError for a key that is none of this section, as it was read. `elsewhere` is asked
-  /// what would have to change for it to be one.
+  /// Throws InputError for a key that the section, as it was read, does not have. `elsewhere` is
+  /// asked which other setting would allow the key.
   template <class Section>
   void finish(const Section& section, const Elsewhere& elsewhere = {}) const {
     if (const auto node = unknown()) refuse(*node, needed_for(name_of(*node), section), elsewhere);
   }
 
  private:
-  /// The first value whose key nobody has asked for.
+  /// The first value whose key no field has asked for.
   std::optional<io::Node> unknown() const;
-  /// The key without its section's.
+  /// The key without its section.
   static std::string name_of(const io::Node& node);
   [[noreturn]] void refuse(const io::Node& node, const std::optional<NeededWord>& needed,
                            const Elsewhere& elsewhere) const;

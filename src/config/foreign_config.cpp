@@ -41,7 +41,7 @@ bool ForeignConfig::flag(std::string_view key, bool fallback) const {
 void ForeignConfig::require(std::string_view key, const std::vector<std::string>& known) const {
   const auto found = find(key);
   if (!found || std::find(known.begin(), known.end(), found->text()) != known.end()) return;
-  found->fail(concat("is ", found->text(), ", but the model here is of ", join(known, " or "),
+  found->fail(concat("is ", found->text(), ", but only ", join(known, " or "), " is supported here",
                      ": these weights would not mean the same"));
 }
 

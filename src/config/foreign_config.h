@@ -1,5 +1,5 @@
-// Settings as Hugging Face's libraries write them: JSON whose keys are optional, most of which say
-// nothing about the numbers.
+// Reader for settings of Hugging Face's libraries: JSON whose keys are optional, most of which do
+// not affect the computation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,9 +18,9 @@ class ForeignConfig {
  public:
   explicit ForeignConfig(const io::Node& node) : node_(node) {}
 
-  /// Nothing for a key that is null, too.
+  /// Nothing for a key that is missing or null.
   std::optional<io::Node> find(std::string_view key) const;
-  /// Also one that is null.
+  /// Whether the key is there, even if it is null.
   bool has(std::string_view key) const { return node_.find(key).has_value(); }
   std::optional<int> whole(std::string_view key) const;
   int whole(std::string_view key, int fallback) const { return whole(key).value_or(fallback); }
@@ -28,7 +28,8 @@ class ForeignConfig {
   int count(std::string_view key, int fallback) const;
   double number(std::string_view key, double fallback) const;
   bool flag(std::string_view key, bool fallback) const;
-  /// Throws InputError unless the key is one of `known`, the first of which stands for none.
+  /// Throws InputError unless the value is one of `known`, the first of which is that of a missing
+  /// key.
   void require(std::string_view key, const std::vector<std::string>& known) const;
   void require_whole(std::string_view key, int expected) const;
 
@@ -44,7 +45,7 @@ class ForeignConfig {
 using JsonEntries = std::vector<std::pair<std::string, std::string>>;
 std::string json_of(const JsonEntries& entries, const std::string& indent);
 std::string flag_text(bool value);
-/// With a point: transformers tell 8 from 8.0.
+/// With a decimal point: transformers tell 8 from 8.0.
 std::string float_text(double value);
 
 }  // namespace trireme::config

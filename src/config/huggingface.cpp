@@ -15,19 +15,19 @@ namespace trireme::config {
 namespace {
 
 constexpr std::int64_t kMostToken = 100'000'000;
-/// A llama with biases of queries, keys and values.
+/// `model_type` of a llama with biases of queries, keys and values.
 constexpr const char* kWithBiases = "qwen2";
-/// Of a llama: the longest text that it was trained with.
+/// Key with the longest text that a llama was trained with.
 constexpr const char* kPositions = "max_position_embeddings";
-/// Of what a llama was trained with, unless the job says more: activations grow with it.
+/// Default limit of a llama's context, below what it was trained with: activations grow with it.
 constexpr int kDefaultContext = 1024;
-/// Of Mistral and Qwen2, where config.json says nothing of it.
+/// Default sliding window of Mistral and Qwen2.
 constexpr int kDefaultWindow = 4096;
 constexpr const char *kWindow = "sliding_window", *kKvHeads = "num_key_value_heads",
                      *kOriginal = "original_max_position_embeddings",
                      *kPartial = "partial_rotary_factor";
 
-/// What transformers' LlamaConfig, MistralConfig, and Qwen2Config take for a key that is missing.
+/// Defaults of transformers' LlamaConfig, MistralConfig, and Qwen2Config for missing keys.
 struct LlamaDefaults {
   int hidden, positions, vocabulary;
   std::optional<int> kv_heads;  ///< nothing: as many as heads
@@ -42,9 +42,9 @@ void require_plain(const ForeignConfig& config);
 int either(const ForeignConfig& config, const char* key, const char* alias, int fallback);
 void read_rope(const ForeignConfig& config, LlamaSpec& into);
 void read_scaling(const ForeignConfig& rope, const std::string& kind, LlamaSpec& into);
-/// Throws InputError unless all of a head is turned.
+/// Throws InputError unless rotary positions apply to all of a head.
 void require_whole_heads(const ForeignConfig& config);
-/// Of a llama.
+/// Number of a llama's blocks.
 int blocks_of(const ForeignConfig& config);
 /// How many tokens a token of a llama sees, itself included; nothing: all.
 std::optional<int> window_of(const ForeignConfig& config);
@@ -53,7 +53,7 @@ JsonEntries entries_of(const GptSpec& spec);
 JsonEntries entries_of(const LlamaSpec& spec);
 std::string rope_scaling_of(const LlamaSpec& spec);
 
-/// One, a list of them, or null.
+/// Token ids as JSON: one, a list of them, or null.
 std::string token_ids(const std::optional<io::Node>& node);
 
 }  // namespace
@@ -90,7 +90,7 @@ ModelSpec read_huggingface(const io::Node& node) {
   const std::string kind = type->text();
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
     type->fail(concat("is ", kind, ", must be one of ", join(kinds, ", "),
-                      ": other architectures cannot be started from"));
+                      ": other architectures are not supported"));
   require_plain(config);
   if (kind == "gpt2") return read_gpt(config);
   return read_llama(config);
@@ -102,7 +102,7 @@ std::optional<std::string> to_huggingface(const ModelSpec& model,
   if (const auto* gpt = std::get_if<GptSpec>(&model)) entries = entries_of(*gpt);
   if (const auto* llama = std::get_if<LlamaSpec>(&model)) entries = entries_of(*llama);
   if (entries.empty()) return std::nullopt;
-  // Rotary positions have no end: training on shorter texts takes nothing away.
+  // Rotary positions are unbounded: training on shorter texts keeps the longest text.
   const auto most = began_with && !window_of(ForeignConfig(*began_with))
                         ? ForeignConfig(*began_with).whole(kPositions)
                         : std::nullopt;
@@ -121,7 +121,7 @@ GptSpec read_gpt(const ForeignConfig& config) {
   spec.width = either(config, "n_embd", "hidden_size", 768);
   spec.heads = either(config, "n_head", "num_attention_heads", 12);
   spec.context = either(config, "n_positions", kPositions, 1024);
-  spec.positions = spec.context;  // whatever context a job says
+  spec.positions = spec.context;  // whatever context a job has
   spec.vocabulary = config.whole("vocab_size", 50257);
   spec.tied_head = config.flag("tie_word_embeddings", true);
   spec.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
@@ -136,7 +136,7 @@ void require_plain(const ForeignConfig& config) {
   for (const char* const key : {"quantization_config", "compression_config"})
     if (config.find(key))
       config.fail(key,
-                  "is set, but quantized weights are not taken: name a folder with weights in "
+                  "is set, but quantized weights are not supported: name a folder with weights in "
                   "a floating type");
   for (const char* const key : {"add_cross_attention", "is_encoder_decoder"})
     config.require(key, {"false"});
@@ -144,8 +144,8 @@ void require_plain(const ForeignConfig& config) {
   const auto is_causal = config.find("is_causal");
   if (config.has("is_causal") && !(is_causal && is_causal->text() == "true"))
     config.fail("is_causal",
-                "is not true, but a token here sees those before it alone: these weights would not "
-                "mean the same");
+                "is not true, but attention here is always causal: these weights would not mean "
+                "the same");
   const auto pruned = config.find("pruned_heads");
   if (pruned && !pruned->entries().empty())
     pruned->fail(
@@ -175,7 +175,7 @@ LlamaSpec read_llama(const ForeignConfig& config) {
   spec.blocks = blocks_of(config);
   spec.width = config.whole("hidden_size", 4096);
   spec.heads = config.whole("num_attention_heads", 32);
-  // One that is null is that of the heads, one that is missing has a default of its own.
+  // Null means the number of heads; a missing key has a default of its own.
   spec.kv_heads = config.has(kKvHeads) ? config.whole(kKvHeads, spec.heads)
                                        : defaults.kv_heads.value_or(spec.heads);
   spec.hidden = config.whole("intermediate_size", defaults.hidden);
@@ -201,7 +201,7 @@ int blocks_of(const ForeignConfig& config) {
 std::optional<int> window_of(const ForeignConfig& config) {
   const std::vector<bool> blocks = windowed_blocks(config, blocks_of(config));
   if (std::find(blocks.begin(), blocks.end(), true) == blocks.end()) return std::nullopt;
-  // What is not there has transformers' default; null stands for none.
+  // A missing key has transformers' default; null stands for none.
   return config.has(kWindow) ? config.whole(kWindow) : kDefaultWindow;
 }
 
@@ -210,7 +210,7 @@ void read_rope(const ForeignConfig& config, LlamaSpec& into) {
   const auto newer = config.find("rope_parameters"), older = config.find("rope_scaling");
   if (newer && older && newer->to_yaml() != older->to_yaml())
     config.fail("rope_scaling",
-                "stands beside rope_parameters, which say another thing: leave one of them out");
+                "differs from rope_parameters, which means the same: leave one of them out");
   const auto node = newer ? newer : older;
   into.rope_base = config.number("rope_theta", 10'000);
   require_whole_heads(config);
@@ -228,7 +228,7 @@ void read_rope(const ForeignConfig& config, LlamaSpec& into) {
   const std::string kind = rope.find(key) ? rope.find(key)->text() : "default";
   if (kind == "default") return;
   read_scaling(rope, kind, into);
-  // transformers 5 prefer the one beside the scaling.
+  // transformers 5 prefer the key outside of the scaling.
   if (kind == "llama3") config.require_whole(kOriginal, into.rope_original_context);
 }
 
@@ -249,7 +249,7 @@ void read_scaling(const ForeignConfig& rope, const std::string& kind, LlamaSpec&
 void require_whole_heads(const ForeignConfig& config) {
   if (config.number(kPartial, 1) != 1)
     config.fail(kPartial, concat("is ", config.find(kPartial)->text(),
-                                 ", must be 1: all of a head is turned here"));
+                                 ", must be 1: rotary positions apply to all of a head here"));
 }
 
 JsonEntries entries_of(const GptSpec& spec) {

@@ -10,7 +10,7 @@
 namespace trireme::config {
 namespace {
 
-/// A part of the names here and there. In blocks "#" stands for the block's number.
+/// Prefixes of our names and those of transformers. In blocks "#" stands for the block's number.
 struct Renaming {
   std::string_view ours, theirs;
   bool is_transposed = false;
@@ -44,7 +44,7 @@ constexpr Renaming kLlama[] = {
     {"head.output.", "lm_head."},
 };
 constexpr std::string_view kOutput = "lm_head.weight";
-/// Tensors that older files hold beside the parameters. "#" stands for a block's number.
+/// Tensors that older files hold in addition to the parameters. "#" stands for a block's number.
 struct ExtraName {
   std::string_view kind, name;
   Extra extra;
@@ -56,7 +56,7 @@ constexpr ExtraName kExtras[] = {
     {"llama", "model.rotary_emb.inv_freq", Extra::kAngles},
 };
 
-/// Whether `name` is `pattern` with a number where "#" stands.
+/// Whether `name` is `pattern` with a number in place of "#".
 bool is_numbered(std::string_view name, std::string_view pattern) {
   const std::size_t place = pattern.find('#');
   if (place == std::string_view::npos) return name == pattern;
@@ -68,7 +68,7 @@ bool is_numbered(std::string_view name, std::string_view pattern) {
   return number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// "block12.mlp.up.weight" with its number apart: "12" and "block#.mlp.up.weight".
+/// "block12.mlp.up.weight" with its number split off: "12" and "block#.mlp.up.weight".
 struct Numbered {
   std::string number, name;
 };
@@ -149,7 +149,7 @@ std::vector<std::string> other_modules(const ModelSpec& model) {
 }
 
 std::string WeightNames::place_of(std::string_view layer, std::string_view name) const {
-  // A fine layer "block3.mlp.up" is a part of "block3.mlp", where its parameters have their names.
+  // A fine layer "block3.mlp.up" is a part of "block3.mlp", after which its parameters are named.
   const bool is_part = is_fine_ && layer.starts_with("block");
   const std::string place = concat(is_part ? layer.substr(0, layer.rfind('.')) : layer, ".", name);
   if (const auto first = tied_.find(place); first != tied_.end()) return first->second;

@@ -1,4 +1,4 @@
-// The keys of a section, those of its other kinds too.
+// Lists all keys of a section, including those of its other kinds.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,21 +17,21 @@
 
 namespace trireme::config {
 
-/// A key of a section, one of the words that it may have, and the one that it has.
+/// A key whose value is a choice, one of the words that it allows, and its current word.
 struct Choice {
   std::string key, word, now;
 };
 
-/// What a section would need to have a key: one of these words.
+/// What a section would need to have some key: `key` with one of `words` instead of `now`.
 struct NeededWord {
   std::string key, now;
   std::vector<std::string> words;
 };
 
-/// Collects the keys that walk() visits; of sections below, "optimizer.kind".
+/// Collects the keys that walk() visits; those of sections below as "optimizer.kind".
 class KeyList {
  public:
-  /// As the section has them where `set` stands in it.
+  /// Lists the keys that the section has after applying `set`.
   explicit KeyList(std::optional<Choice> set = std::nullopt) : set_(std::move(set)) {}
 
   template <class... Field>
@@ -67,7 +67,7 @@ KeyList keys_of(Section section, std::optional<Choice> set = std::nullopt) {
   return list;
 }
 
-/// Of `section` whatever its own choices are.
+/// All keys that `section` may have, for any of its choices.
 template <class Section>
 std::vector<std::string> all_keys_of(const Section& section) {
   const KeyList own = keys_of(section);
@@ -86,7 +86,7 @@ void KeyList::section(std::string_view key, Section& value) {
   for (const std::string& below : all_keys_of(value)) keys_.push_back(concat(key, ".", below));
 }
 
-/// With what `section` would have `key`; nothing where it has no such key at all.
+/// What `section` would need to have `key`; nothing where it never has such a key.
 template <class Section>
 std::optional<NeededWord> needed_for(std::string_view key, const Section& section) {
   std::optional<NeededWord> needed;

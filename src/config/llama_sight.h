@@ -1,4 +1,4 @@
-// How far a llama's config.json says that it sees: read alike for training and for inference.
+// Longest text and sliding windows of a llama's config.json, read alike for training and inference.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@ int most_positions(const ForeignConfig& config);
 
 /// Whether each of `blocks` blocks has a sliding window: all of a mistral; of a qwen2 with
 /// `use_sliding_window` those that `layer_types` names, or else all from `max_window_layers` on;
-/// none of others. Throws InputError where `layer_types` is not of these blocks.
+/// none of others. Throws InputError unless `layer_types` has an entry for each block.
 std::vector<bool> windowed_blocks(const ForeignConfig& config, int blocks);
 
 }  // namespace trireme::config

@@ -1,4 +1,4 @@
-// The keys of a model as they stand in a resolved job.
+// The keys of a model as a resolved job writes them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -16,7 +16,7 @@ namespace {
 
 struct OtherNames {
   std::string_view ours;    ///< a full key, or a word
-  std::string_view theirs;  ///< in lower case, with spaces between
+  std::string_view theirs;  ///< lower case, separated by spaces
 };
 
 constexpr auto kKeys = std::to_array<OtherNames>({
@@ -84,7 +84,7 @@ constexpr auto kWords = std::to_array<OtherNames>({
 
 std::string plain(std::string_view word);
 bool is_among(std::string_view word, std::string_view words);
-/// All of them but `name`'s and `model`'s own, and "model.width".
+/// All full keys, a model's as "model.width", except `name` and `model`.
 const std::vector<std::string>& all_keys();
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a field of a job may be.
+// Allowed values of the fields of a job.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

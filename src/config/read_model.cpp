@@ -26,25 +26,26 @@ const std::set<std::string, std::less<>> kFree{"context",      "dropout",   "gra
                                                "loss_chunks",  "lora_rank", "lora_alpha",
                                                "lora_targets", "trained"};
 
-/// What weights say of their model; nothing where there is no config.json beside them.
+/// The model that the config.json of the weights describes; nothing where there is none.
 std::optional<ModelSpec> said_by(const std::string& weights);
-/// Throws InputError: neither the job nor its weights say of what kind the model is.
+/// Throws InputError: neither the job nor its weights say which kind the model is.
 [[noreturn]] void refuse_unknown(const io::Node& document, const std::optional<io::Node>& weights,
                                  const std::vector<std::string>& kinds);
-/// The built-in model of this kind with its defaults; else one that the program's author knows.
+/// The built-in model of this kind with its defaults; else one that user code registered.
 ModelSpec built_in(const std::string& kind, const io::Node& section);
-/// The built-in kinds that have a key, where `now` is none of them.
+/// The built-in kinds that have a key, if any does; `now` is the current kind.
 std::optional<NeededWord> kinds_with(const std::string& key, const std::string& now);
 /// Reads the keys that stand in `section`.
 void read_keys(const io::Node& section, ModelSpec& into);
-/// Throws InputError for a key of `section` by which `read` is not the model of the weights.
+/// Throws InputError for a key of `section` that makes `read` another model than that of the
+/// weights.
 void require_same(const io::Node& section, const ModelSpec& read, const ModelSpec& weights);
-/// Throws InputError for a context in which a token would see more than the weights know.
+/// Throws InputError for a context beyond the sliding window of the weights.
 void require_within_window(const io::Node& section, const ModelSpec& model);
-/// Gives the model the adapters that `adapters` names a folder of.
+/// Gives the model the adapters of the folder that `adapters` names.
 void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec& into);
-/// Throws InputError for a key about adapters in a job that does not say whether there are any. One
-/// that says lora_rank: 0 wants none, whatever stands beside it.
+/// Throws InputError for a key about adapters where there are none. With an explicit lora_rank: 0
+/// such keys are ignored.
 void require_rank(const io::Node& section, const ModelSpec& model);
 
 }  // namespace
@@ -70,7 +71,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
     kind->fail(concat("is ", kind->text(), ", but the weights in ", into.weights, " are of a ",
                       kind_of(*said)));
   if (weights && std::holds_alternative<OwnModelSpec>(into.model))
-    weights->fail("is for the built-in kinds: layers of your own fill their parameters themselves");
+    weights->fail("is for the built-in kinds: your own layers set their parameters themselves");
   read_keys(*section, into.model);
   if (said) require_same(*section, into.model, *said);
   require_within_window(*section, into.model);
@@ -80,7 +81,7 @@ void read_model(const io::Node& document, const LoadOptions& options, JobSpec& i
 
 namespace {
 
-/// As if a job had said it.
+/// Checks the ranges of the fields, as if a job had set them.
 void require_ranges(ModelSpec spec, const std::filesystem::path& config) {
   read_keys(io::parse(model_lines(spec), concat(config.string(), ", in this job's words")), spec);
 }
@@ -99,7 +100,7 @@ void refuse_unknown(const io::Node& document, const std::optional<io::Node>& wei
   std::error_code none;
   if (weights && !std::filesystem::exists(weights->text(), none))
     weights->fail(concat("is ", weights->found(),
-                         ", which is not there: name a folder of weights with their ",
+                         ", which does not exist: name a folder of weights with their ",
                          kHuggingFaceFile, ", or a file of them and model.kind"));
   if (weights && std::filesystem::is_directory(weights->text(), none))
     weights->fail(concat("is ", weights->found(), ", a folder without the ", kHuggingFaceFile,
@@ -164,9 +165,9 @@ void require_within_window(const io::Node& section, const ModelSpec& model) {
   const auto* const llama = std::get_if<LlamaSpec>(&model);
   if (llama == nullptr || llama->context <= llama->window.value_or(llama->context)) return;
   section.fail_at("context", concat("is ", llama->context,
-                                    ", but in the weights a token sees only ", *llama->window,
-                                    " (sliding_window), here all before it: must be "
-                                    "at most that"));
+                                    ", but the weights have a sliding window of ", *llama->window,
+                                    " tokens (sliding_window), which is not supported here: must "
+                                    "be at most that"));
 }
 
 template <class Spec>
@@ -191,9 +192,10 @@ void take_up_adapters(const io::Node& section, const io::Node& adapters, JobSpec
     if constexpr (requires { spec.lora_rank; }) {
       into.adapters = adapters.text();
       if (into.weights.empty())
-        adapters.fail("stand beside weights: name those that they were made for, model.weights");
+        adapters.fail("need the weights that they were made for: name them in model.weights");
       const std::filesystem::path file = std::filesystem::path(into.adapters) / kAdaptersFile;
-      // A run that goes on from its checkpoint has said what they are: they may be gone.
+      // A run that resumes from its checkpoint has the settings of its adapters: the folder may be
+      // gone.
       std::error_code none;
       if (spec.lora_rank > 0 && !std::filesystem::exists(file, none)) return;
       take_up_adapters(section, read_adapters(io::load(file, kMaxConfig), into.model), spec, into);

@@ -1,5 +1,5 @@
-// Every key of a job, once: the reader and the writer both walk through these lists. A key that
-// depends on a `kind` stands behind it.
+// The list of all keys of a job: the reader and the writer both walk through it. A key that depends
+// on a `kind` comes after it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ inline constexpr Range kChunks{1, 1024};
 inline constexpr Range kEpsilons{1e-12, 1};
 inline const OneOf kGrains{"block", "half_block", "fine"};
 
-/// What a model of tokens that is tuned has beside its sizes.
+/// Keys of a language model for fine-tuning.
 template <class Fields, class Spec>
 void walk_tuning(Fields& field, Spec& spec) {
   field("lora_rank", spec.lora_rank, Range{0, 1e6});

@@ -19,8 +19,8 @@ namespace {
 
 constexpr Bytes kMaxConfig{1 << 20};
 
-/// Keys of config.json that are looked at, or that change no number of training: what transformers'
-/// GPT2Config, LlamaConfig, MistralConfig and Qwen2Config have, and older versions of theirs had.
+/// Keys of config.json that are read, or that do not affect training: those of transformers'
+/// GPT2Config, LlamaConfig, MistralConfig and Qwen2Config, older versions included.
 constexpr std::string_view kKnown[] = {
     // what the model is
     "activation_function", "add_cross_attention", "attention_bias", "head_dim", "hidden_act",
@@ -32,9 +32,9 @@ constexpr std::string_view kKnown[] = {
     "rms_norm_eps", "rope_parameters", "rope_scaling", "rope_theta",
     "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "sliding_window",
     "tie_word_embeddings", "use_sliding_window", "vocab_size",
-    // dropouts, which are the job's
+    // dropouts, which the job sets
     "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop",
-    // how weights began, how they are computed with, what a classifier would put on top
+    // initialization, how to compute, heads of classifiers
     "attn_implementation", "auto_map", "chunk_size_feed_forward", "gradient_checkpointing",
     "initializer_range", "pretraining_tp", "reorder_and_upcast_attn", "summary_activation",
     "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
@@ -43,7 +43,7 @@ constexpr std::string_view kKnown[] = {
     "_name_or_path", "architectures", "bos_token_id", "dtype", "eos_token_id", "finetuning_task",
     "id2label", "label2id", "pad_token_id", "prefix", "problem_type", "sep_token_id",
     "task_specific_params", "tokenizer_class", "torch_dtype", "transformers_version",
-    // of generation
+    // generation
     "bad_words_ids", "begin_suppress_tokens", "decoder_start_token_id", "diversity_penalty",
     "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
@@ -52,7 +52,7 @@ constexpr std::string_view kKnown[] = {
     "output_scores", "remove_invalid_values", "repetition_penalty", "return_dict",
     "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"};
 
-/// Of a config.json, the keys that are not known and say something.
+/// Unknown keys of a config.json that are neither null nor false.
 std::vector<std::string> unknown_keys(const io::Node& config) {
   std::vector<std::string> unknown;
   for (const auto& [key, value] : config.entries()) {
@@ -81,19 +81,19 @@ std::vector<std::string> weights_notes(const JobSpec& job) {
     if (const std::vector<std::string> keys = unknown_keys(*weights); !keys.empty())
       notes.push_back(concat(job.weights, "/", kHuggingFaceFile, ": ", join(keys, ", "),
                              keys.size() == 1 ? " is" : " are",
-                             " not looked at; where that changes what the model computes, another "
-                             "model is trained here"));
+                             " ignored; if that changes what the model computes, another model is "
+                             "trained here"));
   if (weights && llama != nullptr) {
     const ForeignConfig config(*weights);
     const auto positions = config.whole("max_position_embeddings");
     if (positions && llama->context > *positions)
       notes.push_back(concat("model.context is ", llama->context, ", but ", job.weights,
                              " is made for texts of at most ", *positions,
-                             " tokens (max_position_embeddings): what comes later is new to it"));
+                             " tokens (max_position_embeddings): later positions are new to it"));
     if (const auto padding = config.find("pad_token_id"))
       notes.push_back(concat("token ", padding->text(), " (pad_token_id of ", job.weights,
-                             ") learns like any other; in transformers its row of the embedding "
-                             "has no gradient as an input"));
+                             ") is trained like any other; in transformers its row of the "
+                             "embedding has no gradient as an input"));
   }
   if (const auto adapters = load_beside(job.adapters, kAdaptersFile))
     if (const double dropout = adapters_dropout(*adapters); dropout > 0)

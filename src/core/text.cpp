@@ -22,13 +22,13 @@ struct Unit {
 
 std::string_view trim(std::string_view text);
 
-/// The count of a size in whole bytes, without a detour over double, which has 53 bits only.
+/// Parses whole bytes as an integer: a double has 53 bits only.
 std::optional<std::int64_t> parse_whole_bytes(std::string_view text);
 
 /// "12.5 GiB" into number and unit; nothing when it does not begin with a plain number.
 std::optional<std::pair<double, std::string_view>> number_and_unit(std::string_view text);
 
-/// Of "", "B", "KiB", ..., "PB".
+/// Bytes per unit, one of "", "B", "KiB", ..., "PB".
 std::optional<double> bytes_of_unit(std::string_view name);
 
 std::string scaled(double value, std::span<const Unit> units);
@@ -82,7 +82,7 @@ std::string to_text(Bytes size) {
 
 std::string to_text(Seconds time) {
   if (time.count() == 0) return "0 s";
-  constexpr double kMostWhole = 1e15;  // that are counted in seconds
+  constexpr double kMostWhole = 1e15;  // largest time shown in whole seconds
   if (time.count() >= 60 && time.count() < kMostWhole) {
     const auto whole = static_cast<long long>(std::llround(time.count()));
     std::array<char, 48> buffer{};

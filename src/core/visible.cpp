@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// Of a whole character in UTF-8.
+/// Code point of one complete UTF-8 character.
 char32_t code_point(std::string_view character);
 bool is_control(char32_t code);
 

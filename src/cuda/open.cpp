@@ -103,7 +103,7 @@ Bytes OpenedCuda::taken_by_others() const {
   return Bytes(static_cast<std::int64_t>(total - free)) - Bytes(stats.reserved_bytes[kAll].current);
 }
 
-/// Those of this process, opened one after the other.
+/// The devices of this process, opened on demand.
 class OpenedLibrary final : public CudaLibrary {
  public:
   explicit OpenedLibrary(int devices) : parts_(static_cast<std::size_t>(devices)) {}
@@ -124,7 +124,7 @@ CudaPart& OpenedLibrary::open(int index) {
   const std::lock_guard lock(mutex_);
   auto& part = parts_[static_cast<std::size_t>(index)];
   if (part) return *part;
-  // First the device, so that nothing is taken from any other one.
+  // Set the device first, so that nothing is allocated on any other.
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
   if (!at::globalContext().hasCUDA()) {
     throw DeviceError(
@@ -136,7 +136,7 @@ CudaPart& OpenedLibrary::open(int index) {
   return *part;
 }
 
-/// Throws DeviceError that says what is missing, unless there are devices: how many.
+/// Number of devices. Throws DeviceError that says what is missing if there is none.
 int count_devices() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

@@ -16,14 +16,14 @@ namespace {
 
 std::unique_ptr<Dataset> make_synthetic(const config::DataSpec& spec, const ExampleShape& shape,
                                         std::int64_t seed);
-/// What a kind of data gives; empty: there is no such kind.
+/// The model input that a data kind provides; empty for an unknown kind.
 std::string input_of(const std::string& kind);
 
-/// `classes`, of which `counted` count in all micro-batches together.
+/// The target `classes`, of which `counted` are unmasked in all micro-batches together.
 Target with_weight(at::Tensor classes, std::optional<std::int64_t> counted,
                    std::int64_t micro_batches);
 
-/// The first example of a micro-batch.
+/// The number of a micro-batch's first example.
 std::int64_t first_of(const BatchShape& shape, std::int64_t step, std::int64_t index);
 
 }  // namespace

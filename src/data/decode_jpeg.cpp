@@ -1,5 +1,5 @@
-// JPEG through libjpeg. Its errors jump; so no object is made between the place they jump to and
-// the calls that may jump.
+// JPEG decoding with libjpeg. Its errors longjmp, so no object is constructed between the setjmp
+// and the calls that may jump.
 // SPDX-License-Identifier: Apache-2.0
 #include "picture.h"
 
@@ -10,7 +10,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <new>
-// Needs size_t and FILE.
+// jpeglib.h needs size_t and FILE.
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kInks = 4;
 
-/// Red, green and blue of cyan, magenta, yellow and black.
+/// Converts cyan, magenta, yellow and black to red, green and blue.
 std::vector<std::uint8_t> colours_of(const std::vector<std::uint8_t>& inks, bool is_inverted);
 
 class JpegReader {
@@ -29,7 +29,7 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  /// Both are false if the file is damaged; `message` says how.
+  /// Both return false if the file is damaged; message() says how.
   bool begin(std::span<const std::byte> bytes);
   bool read_rows(std::uint8_t* into);
 
@@ -39,7 +39,7 @@ class JpegReader {
   /// Adobe's programs write CMYK with 255 for no ink.
   bool is_inverted() const { return image_.saw_Adobe_marker != 0; }
   const char* message() const { return message_.data(); }
-  /// Instead of a damaged file.
+  /// Whether memory ran out, rather than the file being damaged.
   bool lacks_memory() const { return lacks_memory_; }
 
  private:
@@ -127,7 +127,7 @@ void JpegReader::jump(j_common_ptr image) {
 }
 
 void JpegReader::note(j_common_ptr image, int level) {
-  // libjpeg fills what is missing with gray and goes on. Other warnings are about junk between
+  // libjpeg fills missing data with gray and continues. Other warnings are about junk between
   // segments, which many files have.
   const bool is_truncated =
       image->err->msg_code == JWRN_JPEG_EOF || image->err->msg_code == JWRN_HIT_MARKER;

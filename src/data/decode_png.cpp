@@ -1,4 +1,4 @@
-// PNG through libpng's simplified interface, which reports errors by value.
+// PNG decoding with libpng's simplified interface, which reports errors by value.
 // SPDX-License-Identifier: Apache-2.0
 #include "picture.h"
 
@@ -28,7 +28,7 @@ struct PngImage {
 Picture decode_png(std::span<const std::byte> bytes, std::string_view name) {
   PngImage png;
   const auto fail = [&] {
-    // All that libpng says of it are words: "out of memory", "Insufficient memory ...".
+    // libpng reports this only as text: "out of memory", "Insufficient memory ...".
     if (std::string_view(png.image.message).find("memory") != std::string_view::npos)
       throw std::bad_alloc();
     throw InputError(concat(name, ": is not a whole PNG image: ", png.image.message));
@@ -37,7 +37,7 @@ Picture decode_png(std::span<const std::byte> bytes, std::string_view name) {
   const std::int64_t width = png.image.width, height = png.image.height;
   require_size(width, height, name);
   const bool is_colour = (png.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
-  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as 8 bits are, where the file says nothing
+  png.image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as for 8 bits, if the file does not say
   png.image.format = is_colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(png.image));
   const png_color white{.red = 255, .green = 255, .blue = 255};

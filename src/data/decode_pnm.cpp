@@ -34,7 +34,7 @@ class Header {
  private:
   static bool is_digit(int c) { return c >= '0' && c <= '9'; }
   static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-  /// -1 at the end.
+  /// The current byte; -1 at the end.
   int here() const { return place_ < bytes_.size() ? std::to_integer<int>(bytes_[place_]) : -1; }
   void skip_space() {
     while (is_space(here()) || here() == '#') {
@@ -48,7 +48,7 @@ class Header {
 
   std::span<const std::byte> bytes_;
   std::string_view name_;
-  std::size_t place_ = 2;  // behind P5 or P6
+  std::size_t place_ = 2;  // after P5 or P6
 };
 
 }  // namespace

@@ -1,10 +1,8 @@
-// A file is, all numbers little-endian:
+// Document file format, all numbers little-endian:
 //
-//     byte 0   "trireme-tokens/1"
-//     byte 16  uint64 documents, uint64 tokens
-//     byte 32  32 zero bytes
-//     byte 64  uint64 ends [documents]: tokens up to the end of each
-//     then     uint32 tokens [tokens], the highest bit set where the token is to be learned
+//     byte 0 "trireme-tokens/1" byte 16 uint64 documents, uint64 tokens byte 32 32 zero bytes byte
+//     64 uint64 ends [documents]: tokens up to the end of each then uint32 tokens [tokens], the
+//     highest bit set if the token is to be learned
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "document_files.h"
@@ -41,7 +39,7 @@ Sizes read_header(const std::string& name, std::span<const std::byte> bytes) {
                             " bytes; examples/tokens.py documents writes them"));
   Sizes sizes;
   std::memcpy(&sizes, bytes.data() + kMagic.size(), sizeof(sizes));
-  // Every document and token takes some of the bytes: sums of what is left do not overflow.
+  // Every document and token takes at least a byte, so the sums below do not overflow.
   const bool can_be = sizes.documents <= bytes.size() && sizes.tokens <= bytes.size();
   const std::uint64_t needed =
       kHeaderBytes + sizes.documents * sizeof(std::uint64_t) + sizes.tokens * sizeof(DocumentToken);
@@ -58,7 +56,7 @@ void require_ends(const std::string& name, std::span<const std::uint64_t> ends,
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (ends[i] <= before)
       throw InputError(concat(name, ": document ", i, " ends at token ", ends[i],
-                              ", must end behind the one before it, at ", before));
+                              ", must end after the one before it, at ", before));
     before = ends[i];
   }
   if (before != tokens)
@@ -79,7 +77,7 @@ DocumentFiles::File DocumentFiles::open(const std::filesystem::path& name, std::
   MappedFile map(name);
   const std::span<const std::byte> bytes = map.bytes();
   const Sizes sizes = read_header(name.string(), bytes);
-  // A mapping starts at a page, so what is in it is aligned.
+  // A mapping is page-aligned, so its numbers are aligned.
   const auto* ends = reinterpret_cast<const std::uint64_t*>(bytes.data() + kHeaderBytes);
   const auto* tokens = reinterpret_cast<const DocumentToken*>(ends + sizes.documents);
   File file{.name = name,
@@ -114,7 +112,7 @@ void DocumentFiles::require_tokens_below(std::int64_t vocabulary) const {
 
 std::string DocumentFiles::digest() const {
   std::string parts = "documents";
-  for (const File& file : files_)  // whole: all of it was read for its tokens already
+  for (const File& file : files_)  // hashed whole: its tokens were all read anyway
     parts += trireme::digest(file.map.bytes().data(), file.map.bytes().size());
   return trireme::digest(parts);
 }

@@ -1,4 +1,4 @@
-// Files of texts that say which of their tokens are to be learned, mapped.
+// Memory-mapped document files (SFT): texts that mark which of their tokens are learned.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace trireme::data {
 
-/// A token as it stands in a file.
+/// A token as stored in a file.
 class DocumentToken {
  public:
   std::int64_t number() const { return bits_ & ~kLearned; }
@@ -26,15 +26,15 @@ class DocumentToken {
 
 class DocumentFiles {
  public:
-  /// Reads where documents end. Throws InputError that names the file: not of this format,
+  /// Reads the documents' ends. Throws InputError that names the file: not of this format,
   /// truncated, damaged.
   explicit DocumentFiles(const std::vector<std::filesystem::path>& names);
 
-  /// Documents of all files.
+  /// Number of documents in all files.
   std::int64_t size() const { return size_; }
   std::span<const DocumentToken> tokens(std::int64_t document) const;
 
-  /// Throws InputError unless every token is below `vocabulary`; reads all of them.
+  /// Throws InputError unless every token is below `vocabulary`; reads all tokens.
   void require_tokens_below(std::int64_t vocabulary) const;
 
   std::string digest() const;
@@ -45,7 +45,7 @@ class DocumentFiles {
   struct File {
     std::filesystem::path name;
     MappedFile map;
-    std::int64_t first;  ///< number of its first document
+    std::int64_t first;  ///< index of its first document
     std::span<const std::uint64_t> ends;
     std::span<const DocumentToken> tokens;
   };

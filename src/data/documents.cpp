@@ -1,5 +1,5 @@
-// Documents as a data set: a row of T + 1 tokens holds one, or several behind each other; what is
-// left of it, and what is not to be learned, is masked.
+// Document data set (SFT): a row of T + 1 tokens holds one document, or several with packing;
+// padding and tokens that are not to be learned are masked.
 // SPDX-License-Identifier: Apache-2.0
 #include "document_files.h"
 #include "file_list.h"
@@ -18,22 +18,22 @@
 namespace trireme::data {
 namespace {
 
-/// The same for all runs, so that no run trains on what another one validates with.
+/// The same for all runs, so that no run trains on another's validation data.
 constexpr std::uint64_t kSplitKey = 0x7472697465787473;
 
-/// What of a document a row of `capacity` tokens takes.
+/// The part of a document that fits a row of `capacity` tokens.
 std::span<const DocumentToken> fitting(std::span<const DocumentToken> tokens,
                                        std::int64_t capacity) {
   return tokens.first(std::min(tokens.size(), static_cast<std::size_t>(capacity)));
 }
 
-/// Its first token follows nothing, and so is not learned.
+/// Counts learned tokens; the first token has no predecessor and is not learned.
 std::int64_t count_learned(std::span<const DocumentToken> tokens) {
   return std::count_if(tokens.begin() + 1, tokens.end(),
                        [](DocumentToken token) { return token.is_learned(); });
 }
 
-/// Which document stands in which row, and what there was to be decided for that.
+/// Assignment of documents to rows, with counts for describe() and padding.
 struct Layout {
   Rows rows;                               ///< the train part, then the validation part
   std::int64_t train = 0, validation = 0;  ///< rows
@@ -100,7 +100,7 @@ std::unique_ptr<Dataset> make_documents(const config::DataSpec& spec, const Exam
                                         std::int64_t seed) {
   if (!shape.takes_masks)
     throw InputError(
-        "data.kind is documents, but the loss of this model does not heed which targets count "
+        "data.kind is documents, but the loss of this model does not support masked targets "
         "(model::ChainModel::takes_masked_targets): use text or tokens");
   DocumentFiles files(list_files(spec.files));
   files.require_tokens_below(shape.classes);
@@ -126,9 +126,9 @@ Layout::Layout(const DocumentFiles& files, const config::DataSpec& spec, std::in
   validation_documents = validation_size(count, spec.validation_fraction);
   train_documents = count - validation_documents;
   if (train_documents == 0)
-    throw InputError(concat(files.describe(), ": of ", files.size(),
-                            " documents none has a token to be learned among its first ", capacity,
-                            " (the model's context + 1), behind its first one"));
+    throw InputError(concat(files.describe(), ": none of ", files.size(),
+                            " documents has a token to be learned among its first ", capacity,
+                            " (the model's context + 1), not counting the first one"));
   if (spec.validation_fraction > 0 && validation_documents == 0)
     throw InputError(concat(files.describe(), ": the validation part (data.validation_fraction = ",
                             to_text(spec.validation_fraction), ", 0 for none) has none of ", count,
@@ -152,7 +152,7 @@ Layout::Layout(const DocumentFiles& files, const config::DataSpec& spec, std::in
     }
     tokens += of_row;
     inputs.push_back(
-        std::min(of_row, capacity - 1));  // the last token of a full row is a target alone
+        std::min(of_row, capacity - 1));  // the last token of a full row is only a target
   }
 }
 
@@ -171,7 +171,7 @@ void DocumentsDataset::fill(std::int64_t example, std::int64_t row, MicroBatch& 
   const std::int64_t context = shape_.inputs;
   std::int64_t* const input = batch.input.data_ptr<std::int64_t>() + row * context;
   std::int64_t* const target = batch.target.data_ptr<std::int64_t>() + row * context;
-  std::int64_t place = 0;  // among context + 1 tokens; the target of a token is the one behind it
+  std::int64_t place = 0;  // among context + 1 tokens; a token's target is the next one
   for (const std::int64_t document : layout_.rows[example]) {
     bool is_first = true;
     for (const DocumentToken token : fitting(files_.tokens(document), context + 1)) {

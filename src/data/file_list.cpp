@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The regular files among what the pattern stands for.
+/// The regular files that match the pattern.
 std::vector<fs::path> files_of(const std::string& pattern);
 std::string working_folder();
 
@@ -23,7 +23,7 @@ std::string working_folder();
 std::vector<fs::path> list_files(const std::vector<std::string>& patterns) {
   if (patterns.empty())
     throw InputError("data.files is empty, must name at least one file or pattern");
-  std::map<fs::path, fs::path> name_of;  // by the file that the name leads to
+  std::map<fs::path, fs::path> name_of;  // by the file that the name resolves to
   for (const std::string& pattern : patterns) {
     for (const fs::path& name : files_of(pattern)) {
       std::error_code failure;

@@ -11,13 +11,12 @@
 
 namespace trireme::data {
 
-/// Sorted by name. A file with several names (symbolic links) counts once, under the name that is
-/// no link if that matched, else under the first. Folders that a pattern matches are passed over.
-/// Throws InputError: no pattern, a pattern without a file, a plain path that is no file.
+/// Sorted by name. A file with several names (symbolic links) counts once, under its own name if
+/// that matched, else under the first. Folders that match a pattern are ignored. Throws InputError:
+/// no pattern, a pattern without a file, a plain path that is not a file.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns);
 
-/// Of files, each with the number of its `first` element and in that order, the one that holds
-/// element `number`.
+/// The file that contains element `number`, of files sorted by the number of their `first` element.
 template <class File>
 auto holding(const std::vector<File>& files, std::int64_t number) {
   return std::prev(

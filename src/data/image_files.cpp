@@ -1,4 +1,4 @@
-// Image files of all kinds, decoded when they are needed. A file's folder is its class.
+// Image files of all formats, decoded on demand. A file's folder is its class.
 // SPDX-License-Identifier: Apache-2.0
 #include "image_source.h"
 #include "mapped_file.h"
@@ -43,7 +43,7 @@ class ImageFiles final : public ImageSource {
   std::size_t folders_ = 0;
 };
 
-/// "cats" of photos/cats/tom.jpg, however the path was written.
+/// "cats" for photos/cats/tom.jpg, however the path was written.
 std::string folder_of(const std::filesystem::path& file) {
   std::error_code failure;
   const std::filesystem::path whole = std::filesystem::absolute(file, failure);

@@ -1,4 +1,4 @@
-// Numbered images with classes, whatever they are stored as.
+// Interface to numbered images with classes, independent of how they are stored.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,9 +18,9 @@ class ImageSource {
   virtual ~ImageSource() = default;
 
   virtual std::int64_t size() const = 0;
-  /// From 0.
+  /// The class, from 0.
   virtual std::int64_t label(std::int64_t image) const = 0;
-  /// Of the chain's sizes. Throws InputError that names the file.
+  /// The image in the chain's size. Throws InputError that names the file.
   virtual Picture picture(std::int64_t image) const = 0;
   virtual std::string digest() const = 0;
   /// "images, 120 files in 3 folders".
@@ -30,8 +30,8 @@ class ImageSource {
 /// The first bytes of a packed file.
 inline constexpr std::string_view kPackedMagic = "trireme-images/1";
 
-/// Packed files if the first one is, else image files in folders. Throws InputError as
-/// `open_dataset` says.
+/// Opens packed files if the first one is packed, else image files in folders. Throws InputError as
+/// for `open_dataset`.
 std::unique_ptr<ImageSource> open_images(const std::vector<std::string>& patterns,
                                          const ExampleShape& shape);
 std::unique_ptr<ImageSource> open_image_files(const std::vector<std::filesystem::path>& files,

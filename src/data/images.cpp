@@ -1,4 +1,4 @@
-// Images as a data set.
+// Image data set.
 // SPDX-License-Identifier: Apache-2.0
 #include "file_list.h"
 #include "image_source.h"
@@ -19,12 +19,13 @@
 namespace trireme::data {
 namespace {
 
-/// The same for all runs, so that no run trains on what another one validates with.
+/// The same for all runs, so that no run trains on another's validation data.
 constexpr std::uint64_t kSplitKey = 0x7472696d616765;
-/// How many train images the mean is taken over.
+/// Number of train images over which the mean is taken.
 constexpr std::int64_t kMeanImages = 256;
 
-/// Places in a fixed order of all images, so that classes are mixed: train part first.
+/// Examples are places in a fixed permutation of all images, so that classes are mixed: train part
+/// first.
 class ImagesDataset final : public NumberedExamples {
  public:
   ImagesDataset(std::unique_ptr<ImageSource> source, const ExampleShape& shape,
@@ -49,7 +50,7 @@ class ImagesDataset final : public NumberedExamples {
   std::int64_t image(std::int64_t place) const {
     return static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(place)));
   }
-  /// What the values 0..255 of every channel become.
+  /// Computes what the values 0..255 of every channel become.
   void set_levels();
 
   std::unique_ptr<ImageSource> source_;

@@ -1,4 +1,4 @@
-// Kinds of data sets, one factory each.
+// Factories for the kinds of data sets.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ std::unique_ptr<Dataset> make_windows(std::unique_ptr<TokenSource> source,
                                       const ExampleShape& shape, double validation_fraction,
                                       std::int64_t seed);
 
-/// Examples made up from the seed. Throws InputError when nothing is left to train on.
+/// Synthetic examples. Throws InputError when nothing is left to train on.
 std::unique_ptr<Dataset> make_synthetic_vectors(const config::DataSpec& spec,
                                                 const ExampleShape& shape, std::int64_t seed);
 std::unique_ptr<Dataset> make_synthetic_tokens(const config::DataSpec& spec,
@@ -23,16 +23,16 @@ std::unique_ptr<Dataset> make_synthetic_tokens(const config::DataSpec& spec,
 std::unique_ptr<Dataset> make_synthetic_images(const config::DataSpec& spec,
                                                const ExampleShape& shape, std::int64_t seed);
 
-/// Images of files. Throws InputError as `open_dataset` says.
+/// Images from files. Throws InputError as for `open_dataset`.
 std::unique_ptr<Dataset> make_images(const config::DataSpec& spec, const ExampleShape& shape,
                                      std::int64_t seed);
 
-/// Documents of files. Throws InputError as `open_dataset` says.
+/// Documents from files. Throws InputError as for `open_dataset`.
 std::unique_ptr<Dataset> make_documents(const config::DataSpec& spec, const ExampleShape& shape,
                                         std::int64_t seed);
 
-/// What of `size` tokens or examples is for validation: the largest whole number of them that is
-/// not over the fraction.
+/// Size of the validation part of `size` tokens or examples: the largest integer that is not over
+/// the fraction.
 std::int64_t validation_size(std::int64_t size, double fraction);
 
 /// Uninitialised int64 [examples, context] for input and target.

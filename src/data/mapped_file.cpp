@@ -43,12 +43,12 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
 }
 
 MappedFile::~MappedFile() {
-  // mmap hands out mutable addresses; nobody writes through this one.
+  // mmap returns a mutable address; nothing is written through this one.
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 void MappedFile::let_go() const {
-  // Advice: a kernel that does not take it leaves the pages where they are.
+  // Only advice: a kernel may ignore it and keep the pages.
   if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
 }
 

@@ -1,4 +1,4 @@
-// A file's bytes in memory without reading them all: pages come when they are touched.
+// Memory-mapped file: pages are read when they are touched.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Takes the pages that were read out of this process's memory; they come again when touched.
+  /// Releases the pages that were read; they are read again when touched.
   void let_go() const;
 
  private:

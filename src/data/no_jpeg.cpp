@@ -1,4 +1,4 @@
-// Instead of decode_jpeg.cpp where libjpeg was not found.
+// Replaces decode_jpeg.cpp if libjpeg was not found.
 // SPDX-License-Identifier: Apache-2.0
 #include "picture.h"
 

@@ -1,4 +1,4 @@
-// Instead of decode_png.cpp where libpng was not found.
+// Replaces decode_png.cpp if libpng was not found.
 // SPDX-License-Identifier: Apache-2.0
 #include "picture.h"
 

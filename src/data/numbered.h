@@ -1,5 +1,5 @@
-// What data sets of numbered examples have in common: the last examples are for validation, the
-// others are drawn by number.
+// Base of data sets with numbered examples: the last examples are for validation, the others are
+// drawn by number.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ namespace trireme::data {
 
 class NumberedExamples : public Dataset {
  public:
-  /// Of `examples`, the last `validation` are for validation.
+  /// The last `validation` of `examples` are for validation.
   NumberedExamples(ExampleShape shape, std::int64_t examples, std::int64_t validation,
                    std::int64_t seed)
       : shape_(std::move(shape)),
@@ -49,12 +49,12 @@ class NumberedExamples : public Dataset {
  protected:
   virtual MicroBatch empty(std::int64_t examples) const = 0;
   virtual void fill(std::int64_t example, std::int64_t row, MicroBatch& batch) const = 0;
-  /// The target at least.
+  /// Fills the target at least.
   virtual void fill_target(std::int64_t example, std::int64_t row, MicroBatch& batch) const {
     fill(example, row, batch);
   }
 
-  /// Numbers of the examples that are drawn.
+  /// Numbers of the drawn examples.
   std::vector<std::int64_t> train_places(std::int64_t first, std::int64_t count) const {
     std::vector<std::int64_t> places;
     for (std::int64_t row = 0; row < count; ++row)

@@ -28,7 +28,7 @@ void put(std::ofstream& out, const Value& value) {
   out.write(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-/// Returns how many classes there are.
+/// Returns the number of classes.
 std::int64_t write(std::ofstream& out, const ImageSource& source, const ExampleShape& shape,
                    const std::function<bool()>& is_stopped) {
   out << kPackedMagic;

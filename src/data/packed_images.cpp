@@ -1,4 +1,4 @@
-// Packed images, mapped. A file is, all numbers little-endian:
+// Memory-mapped packed images. File format, all numbers little-endian:
 //
 //     byte 0   "trireme-images/1"
 //     byte 16  uint64 images, uint64 channels, uint64 height, uint64 width
@@ -30,7 +30,7 @@ constexpr std::int64_t kHeaderBytes = 64;
 struct File {
   std::filesystem::path name;
   MappedFile map;
-  std::int64_t first;  ///< number of its first image
+  std::int64_t first;  ///< index of its first image
   std::int64_t images, channels, height, width;
 
   std::int64_t image_bytes() const { return channels * height * width; }
@@ -55,7 +55,7 @@ class PackedImages final : public ImageSource {
 };
 
 File open_packed(const std::filesystem::path& name, std::int64_t first);
-/// Throws InputError unless every class is below the model's.
+/// Throws InputError unless every class is below model.classes.
 void require_labels(const File& file, const ExampleShape& shape);
 std::int64_t label_of(const File& file, std::int64_t place);
 

@@ -24,8 +24,8 @@ Rows packed_rows(std::span<const std::int64_t> documents, std::span<const std::i
   std::iota(by_length.begin(), by_length.end(), 0);
   std::stable_sort(by_length.begin(), by_length.end(),
                    [&](std::size_t a, std::size_t b) { return length_of(a) > length_of(b); });
-  std::vector<std::vector<std::size_t>> places;         // of each row
-  std::set<std::pair<std::int64_t, std::size_t>> room;  // left in each row
+  std::vector<std::vector<std::size_t>> places;         // per row
+  std::set<std::pair<std::int64_t, std::size_t>> room;  // free tokens per row
   for (const std::size_t place : by_length) {
     const std::int64_t length = length_of(place);
     ensure(length <= capacity, "a document fits into a row");

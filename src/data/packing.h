@@ -1,4 +1,4 @@
-// Documents laid into rows.
+// Packing of documents into rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace trireme::data {
 
-/// A number of lists, flat.
+/// A list of lists, stored flat.
 class Rows {
  public:
   std::int64_t size() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
@@ -24,10 +24,10 @@ class Rows {
   std::vector<std::int64_t> documents_, begins_{0};
 };
 
-/// The `documents` in rows of up to `capacity` tokens, none of them longer, by best-fit decreasing
-/// (Johnson et al. 1974; at most 11/9 of the fewest rows, plus a constant): the longest first, each
-/// into the fullest row that has room for it. `lengths` by document. In a row they keep the order
-/// that they have here.
+/// Packs `documents`, each at most `capacity` tokens, into rows of up to `capacity` tokens by
+/// best-fit decreasing (Johnson et al. 1974; at most 11/9 of the minimum number of rows, plus a
+/// constant): longest first, each into the fullest row with room for it. `lengths` is indexed by
+/// document. Documents of a row keep their order.
 Rows packed_rows(std::span<const std::int64_t> documents, std::span<const std::int64_t> lengths,
                  std::int64_t capacity);
 

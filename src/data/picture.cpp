@@ -15,17 +15,16 @@
 namespace trireme::data {
 namespace {
 
-/// What a target pixel is made of along one axis: weights of source pixels first, first + 1, ...
+/// Filter of a target pixel along one axis: weights of source pixels first, first + 1, ...
 struct Taps {
   std::int64_t first = 0;
   std::vector<std::int64_t> weights;
   std::int64_t sum = 0;
 };
 
-/// Taps of every target pixel; the target shows `shown` source pixels around the middle of
-/// `length`.
+/// Taps of every target pixel; the target covers the middle `shown` source pixels of `length`.
 std::vector<Taps> taps(std::int64_t length, double shown, std::int64_t target);
-/// One channel, along rows and then along columns.
+/// Resizes one channel, along rows and then along columns.
 void resize(const std::uint8_t* from, std::int64_t from_width, const std::vector<Taps>& rows,
             const std::vector<Taps>& columns, std::uint8_t* to);
 /// Gray to colour or colour to gray.
@@ -96,7 +95,7 @@ std::vector<Taps> taps(std::int64_t length, double shown, std::int64_t target) {
   const double start = (static_cast<double>(length) - shown) / 2;
   std::vector<Taps> all(static_cast<std::size_t>(target));
   for (std::int64_t t = 0; t < target; ++t) {
-    // Pixel k covers k..k+1, its middle is k + 1/2.
+    // Pixel k covers k..k+1; its middle is k + 1/2.
     const double middle = start + (static_cast<double>(t) + 0.5) * scale;
     const auto first = static_cast<std::int64_t>(std::floor(middle - reach));
     const auto last = static_cast<std::int64_t>(std::ceil(middle + reach));
@@ -111,7 +110,7 @@ std::vector<Taps> taps(std::int64_t length, double shown, std::int64_t target) {
   return all;
 }
 
-/// The rounded mean of what a tap names; `stride` apart.
+/// The rounded weighted mean of a tap's values, which are `stride` apart.
 std::uint8_t mean(const std::uint8_t* from, std::int64_t stride, const Taps& tap) {
   std::int64_t sum = tap.sum / 2;
   const std::uint8_t* value = from + tap.first * stride;

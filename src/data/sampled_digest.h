@@ -1,4 +1,4 @@
-// Digests of files that are too large to be read for one.
+// Digests of files that are too large to be read whole.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace trireme::data {
 
-/// A digest of the size and of the content, of large files of evenly spaced pages.
+/// A digest of size and content; of large files, evenly spaced pages instead of all content.
 std::string sampled_digest(std::span<const std::byte> bytes);
 
 }  // namespace trireme::data

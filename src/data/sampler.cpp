@@ -14,7 +14,7 @@ namespace {
 /// twice as many before all 24 orders of four examples are equally likely.
 constexpr std::uint64_t kRounds = 10;
 
-/// What a key is for, so that order and phase of one epoch are independent.
+/// Purpose of a key, so that order and phase of an epoch are independent.
 enum Purpose : std::uint64_t { kOrder = 0x6f72646572, kPhase = 0x7068617365 };
 
 }  // namespace
@@ -29,8 +29,8 @@ Permutation::Permutation(std::uint64_t size, std::uint64_t key)
 std::uint64_t Permutation::operator()(std::uint64_t place) const {
   ensure(place < size_, "the place is inside the permutation");
   if (size_ == 1) return 0;
-  // The cipher permutes a larger set; following it from a place inside always comes back inside,
-  // and different places come back to different ones.
+  // The cipher permutes a larger set; iterating it from a place in range always returns to the
+  // range, and different places end at different ones.
   std::uint64_t value = encipher(place);
   while (value >= size_) value = encipher(value);
   return value;

@@ -1,4 +1,4 @@
-// A stream of made-up numbers that is the same on every machine: integers only.
+// A pseudorandom stream that is the same on every machine: integers only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Data made up from the seed, example by example, so that nothing is stored however many there are.
+// Synthetic data, generated from the seed example by example, so that nothing is stored.
 // SPDX-License-Identifier: Apache-2.0
 #include "synthetic.h"
 
@@ -21,8 +21,8 @@
 namespace trireme::data {
 namespace {
 
-/// class = argmax over c of (sum over j < kRuleInputs of w[c][j] x[j]) + noise, in whole numbers so
-/// that no rounding decides.
+/// class = argmax over c of (sum over j < kRuleInputs of w[c][j] x[j]) + noise, in integers, so
+/// that rounding does not matter.
 class SyntheticVectors final : public Synthetic {
  public:
   SyntheticVectors(const config::DataSpec& spec, const ExampleShape& shape, std::int64_t seed);
@@ -36,7 +36,7 @@ class SyntheticVectors final : public Synthetic {
 
  private:
   static constexpr std::int64_t kRuleInputs = 64;  ///< bounds the cost of a label
-  static constexpr double kNoise = 0.1;            ///< of a form's standard deviation
+  static constexpr double kNoise = 0.1;            ///< as a fraction of a form's standard deviation
 
   std::int64_t rule_inputs_;
   std::int64_t noise_;
@@ -44,7 +44,7 @@ class SyntheticVectors final : public Synthetic {
 };
 
 /// Every token has four successors, and each of the four maps permutes the vocabulary: all tokens
-/// are equally frequent, and the entropy of the next token is ln 4 (where the four differ).
+/// are equally frequent, and the entropy of the next token is ln 4 (if the four differ).
 class SyntheticTokens final : public Synthetic {
  public:
   SyntheticTokens(const config::DataSpec& spec, const ExampleShape& shape, std::int64_t seed);

@@ -1,4 +1,4 @@
-// What data sets made up from the seed have in common.
+// Base of the synthetic data sets.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Images made up from the seed: one coarse pattern per class, a little shifted, under noise.
+// Synthetic images: one coarse pattern per class, slightly shifted, under noise.
 // SPDX-License-Identifier: Apache-2.0
 #include "synthetic.h"
 
@@ -9,8 +9,8 @@
 namespace trireme::data {
 namespace {
 
-/// Pixels are (pattern of the class at the shifted place + kNoise x noise), both of deviation 1,
-/// scaled to a deviation of 1. A pattern has kCells x kCells values per channel.
+/// Pixels are (pattern of the class at the shifted position + kNoise x noise), both of standard
+/// deviation 1, scaled to standard deviation 1. A pattern has kCells x kCells values per channel.
 class SyntheticImages final : public Synthetic {
  public:
   SyntheticImages(const config::DataSpec& spec, const ExampleShape& shape, std::int64_t seed);
@@ -26,7 +26,7 @@ class SyntheticImages final : public Synthetic {
 
  private:
   static constexpr std::int64_t kCells = 4;
-  /// The largest shift is this part of a side.
+  /// The largest shift is a side / kShift.
   static constexpr std::int64_t kShift = 8;
   static constexpr std::int64_t kNoise = 3;
   static constexpr double kDeviation =

@@ -1,4 +1,4 @@
-// Text files as one row of bytes in memory.
+// Text files as one row of bytes, held in memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "file_list.h"
 #include "token_source.h"

@@ -1,5 +1,5 @@
-// Files of encoded tokens, mapped. They are looked through once, when they are opened; from then on
-// only the windows that are used are read.
+// Memory-mapped files of encoded tokens. They are checked once when opened; after that only the
+// windows that are used are read.
 // SPDX-License-Identifier: Apache-2.0
 #include "file_list.h"
 #include "mapped_file.h"
@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little, "token files are mappe
 struct File {
   std::filesystem::path name;
   MappedFile map;
-  std::int64_t first;  ///< place of its first token in the row
+  std::int64_t first;  ///< index of its first token in the row
   std::int64_t count;
 };
 
@@ -46,11 +46,11 @@ class TokenFiles final : public TokenSource {
   }
 
  private:
-  /// How many numbers a token's bytes can name.
+  /// Number of values that a token's bytes can represent.
   static constexpr std::int64_t kMostNumbers = std::int64_t{1} << (8 * sizeof(Token));
 
   static std::span<const Token> tokens_of(const File& file) {
-    // A mapping starts at a page, so its tokens are aligned.
+    // A mapping is page-aligned, so its tokens are aligned.
     return {reinterpret_cast<const Token*>(file.map.bytes().data()),
             static_cast<std::size_t>(file.count)};
   }
@@ -63,8 +63,8 @@ class TokenFiles final : public TokenSource {
   std::int64_t vocabulary_;
 };
 
-/// Throws InputError if the file seems to hold tokens of 4 bytes: read in pairs, all of it are
-/// numbers below the vocabulary. A text of 2-byte tokens ends that after a few pairs.
+/// Throws InputError if the file seems to hold tokens of 4 bytes: read in pairs, all are numbers
+/// below the vocabulary. A text of 2-byte tokens fails that after a few pairs.
 void require_no_wide_tokens(const File& file, std::int64_t vocabulary);
 
 }  // namespace
@@ -122,7 +122,7 @@ void TokenFiles<Token>::copy(std::int64_t first, std::int64_t count, std::int64_
     const std::int64_t skip = first - file->first;
     const std::int64_t part = std::min(count, file->count - skip);
     const Token* from = tokens_of(*file).data() + skip;
-    Token most = 0;  // the file may have been written over since it was opened
+    Token most = 0;  // the file may have been overwritten since it was opened
     for (std::int64_t i = 0; i < part; ++i) {
       most = std::max(most, from[i]);
       out[i] = from[i];
@@ -153,7 +153,7 @@ std::string TokenFiles<Token>::digest() const {
 
 void require_no_wide_tokens(const File& file, std::int64_t vocabulary) {
   constexpr std::size_t kWide = sizeof(std::uint32_t);
-  constexpr std::size_t kFewest = 16;  // fewer may well be pairs by chance
+  constexpr std::size_t kFewest = 16;  // fewer may pass by chance
   const std::span<const std::byte> bytes = file.map.bytes();
   if (bytes.size() % kWide != 0 || bytes.size() < kFewest * kWide) return;
   const std::span<const std::uint32_t> pairs{reinterpret_cast<const std::uint32_t*>(bytes.data()),

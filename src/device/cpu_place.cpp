@@ -29,7 +29,7 @@ class Cpu final : public Place {
   std::vector<at::Tensor> fetch(std::vector<at::Tensor> values) const override { return values; }
   at::Tensor landing(std::int64_t count, at::ScalarType type) const override {
     const auto size = static_cast<std::size_t>(count) * c10::elementSize(type);
-    auto* const bytes = new std::byte[size];  // not by LibTorch's allocator, which counts
+    auto* const bytes = new std::byte[size];  // not from LibTorch's allocator, which counts
     return at::from_blob(
         bytes, {count}, [bytes](void*) { delete[] bytes; }, at::TensorOptions(type));
   }

@@ -25,7 +25,7 @@ OpenCudaLibrary* entry_point_of(const std::filesystem::path& library);
 }  // namespace
 
 void use_deterministic_kernels() {
-  // cuBLAS adds in one order only in workspaces of its own; LibTorch refuses others.
+  // cuBLAS sums in a fixed order only in workspaces of its own; LibTorch refuses others.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // NOLINT(concurrency-mt-unsafe)
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -44,10 +44,10 @@ CudaLibrary& load_cuda() {
   static std::mutex mutex;
   static CudaLibrary* loaded = nullptr;
   const std::lock_guard lock(mutex);
-  // Streams that share one of a GPU's few queues (8 by default, 32 at most) wait for one another: a
-  // send that waits for its receive, on a peer whose receive waits behind a send, would wait for
-  // ever. So also where the environment has fewer, as trainers do that have all ranks' streams
-  // wait.
+  // Streams that share one of a GPU's few hardware queues (8 by default, 32 at most) wait for one
+  // another: a send that waits for its receive, on a peer whose receive is queued after a send,
+  // would deadlock. Overrides the environment, where trainers that rely on ordered streams set
+  // fewer.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32",  // NOLINT(concurrency-mt-unsafe)
            /*overwrite=*/1);
   if (loaded == nullptr) loaded = &load_cuda(cuda_library());

@@ -22,7 +22,7 @@ namespace {
       file.string(), S_ISDIR(mode) ? ": is a folder, must be a file" : ": is not a regular file"));
 }
 
-/// Without waiting for somebody at a pipe's other end.
+/// Opens without waiting for a pipe's other end.
 int open_at_once(const std::filesystem::path& file, struct stat& status) {
   const int number = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (number < 0) {
@@ -56,7 +56,7 @@ int open_to_read(const std::filesystem::path& file) {
   if (!is_inherited(file)) return open_regular(file);
   struct stat status {};
   const int number = open_at_once(file, status);
-  // Whoever has the other end is there already, and may take its time.
+  // The other end is open already and may be slow: reads shall block.
   const int flags = ::fcntl(number, F_GETFL);
   if (!S_ISDIR(status.st_mode) && ::fcntl(number, F_SETFL, flags & ~O_NONBLOCK) == 0) return number;
   ::close(number);

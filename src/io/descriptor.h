@@ -1,4 +1,4 @@
-// Files as the system sees them, with errors that name them.
+// Owned file descriptors, whose errors name the file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,14 +27,14 @@ class Descriptor {
   int number_;
 };
 
-/// A number for a Descriptor. What is no regular file is not waited for: pipes and the like that
-/// this process was given (/dev/stdin, /dev/fd/3) are read, others refused with InputError, as is a
-/// file that cannot be opened.
+/// Opens a file for a Descriptor without blocking. Pipes and the like that this process was given
+/// (/dev/stdin, /dev/fd/3) are read; others are refused with InputError, as is a file that cannot
+/// be opened.
 int open_to_read(const std::filesystem::path& file);
 
 /// Throws Error that names `file`.
 void write_all(const Descriptor& out, std::string_view content, const std::filesystem::path& file);
-/// The names in a folder are on disk.
+/// Flushes the entries of a folder to disk.
 void flush_folder(const std::filesystem::path& folder);
 
 [[noreturn]] void fail_read(const std::filesystem::path& file, int code);

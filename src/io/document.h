@@ -1,5 +1,5 @@
-// What a document is made of once it is read: a tree of plain values, compact because a chain may
-// have a million of them. Nodes are views of it.
+// The parsed document: a tree of plain values, compact because a chain may have a million of them.
+// Nodes are views of it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,7 +45,7 @@ struct Source {
   std::string at(int line) const;
 };
 
-/// The three readers throw InputError; `read_text` takes JSON for what it is and all else for YAML.
+/// The three readers throw InputError; `read_text` reads JSON as JSON, all else as YAML.
 Element read_text(std::string_view text, const Source& source);
 Element read_yaml(std::string_view text, const Source& source);
 Element read_json(std::string_view text, const Source& source);

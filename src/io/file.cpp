@@ -34,9 +34,9 @@ void require_no_folder(const fs::path& file, const fs::file_status& status);
 /// What the path means once a symbolic link is followed.
 fs::path target_of(const fs::path& file);
 void create_folder_of(const fs::path& file);
-/// Where write_file() puts the content until it is whole: .NAME.PROCESS.part beside the file.
+/// Where write_file() puts the content until it is complete: .NAME.PROCESS.part next to the file.
 fs::path draft_of(const fs::path& file);
-/// The file's name that such a draft is for; "" for any other file.
+/// Name of the file that such a draft is for; "" for any other file.
 std::string name_of_draft(const fs::path& draft);
 void replace_file(const fs::path& file, std::string_view content);
 
@@ -52,7 +52,7 @@ std::string read_file(const fs::path& file, Bytes most) {
   try {
     content.reserve(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)));
   } catch (const std::exception&) {  // bad_alloc, length_error
-    throw Error(concat(file.string(), ": is of ", to_text(Bytes(status.st_size)),
+    throw Error(concat(file.string(), ": has ", to_text(Bytes(status.st_size)),
                        ", for which the system gave this process no memory"));
   }
   std::array<char, 1 << 16> piece{};
@@ -128,7 +128,7 @@ std::optional<Clash> find_clash(const std::vector<std::pair<std::string, std::st
     if (file.empty() || fs::is_other(file, failure)) continue;
     const fs::path whole = fs::absolute(file, failure);
     const fs::path place = failure ? whole : fs::weakly_canonical(whole, failure);
-    if (failure) continue;  // what is wrong with it is said where it is to be written
+    if (failure) continue;  // the write will report what is wrong
     const auto [first, is_new] = options.try_emplace(place, option);
     if (!is_new)
       return Clash{.option = option,
@@ -172,7 +172,8 @@ std::optional<std::string> unexpanded(const std::string& path) {
     const char next = at + 1 < path.size() ? path[at + 1] : ' ';
     if (std::isalpha(static_cast<unsigned char>(next)) == 0 && next != '_' && next != '{') continue;
     std::error_code ignored;
-    if (fs::exists(path.substr(0, path.find('/', at)), ignored)) continue;  // its name is such
+    if (fs::exists(path.substr(0, path.find('/', at)), ignored))
+      continue;  // a file has this very name
     return concat("is ", path, ", but variables are not expanded here: write out what ",
                   path.substr(at, path.find('/', at) - at),
                   " stands for, or let the shell do so, in double quotes");
@@ -199,7 +200,7 @@ void require_no_folder(const fs::path& file, const fs::file_status& status) {
 fs::path target_of(const fs::path& file) {
   constexpr int kMostLinks = 40;  // as Linux
   std::error_code failure;
-  // What stands behind /dev/stdout may have no path of its own.
+  // The target of /dev/stdout may have no path of its own.
   if (fs::is_other(fs::status(file, failure))) return file;
   fs::path target = file;
   for (int links = 0; fs::is_symlink(fs::symlink_status(target, failure)); ++links) {

@@ -71,7 +71,7 @@ void Node::fail(std::string_view message) const {
 
 void Node::fail_at(std::string_view path, std::string_view message) const {
   const Element* nearest = impl_->element;
-  // What is not there was not set: a map that --set has made says nothing about it.
+  // A missing value was not set: a map that --set has made says nothing about its line.
   int line = nearest->line == 0 ? impl_->document->root.line : nearest->line;
   for (const std::string& name : split(path, '.')) {
     nearest = nearest->child(name);

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Walks over a text and notes what was read last: the parser itself tells no lines.
+/// Iterates over a text and remembers what was read last: the parser itself reports no lines.
 struct TrackedText {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -33,7 +33,7 @@ struct TrackedText {
   bool operator==(const TrackedText& other) const { return at == other.at; }
 };
 
-/// The parser's events, handed on to the builder.
+/// Passes the parser's events on to the builder.
 class JsonEvents {
  public:
   JsonEvents(std::string_view text, const Source& source)
@@ -44,7 +44,7 @@ class JsonEvents {
 
   bool null() { return builder_.null(line()), true; }
   bool boolean(bool value) { return scalar(value ? "true" : "false", false); }
-  /// Only a zero with a minus is no unsigned number.
+  /// Called for negative numbers; a zero among them is -0.
   bool number_integer(Json::number_integer_t value) {
     return scalar(value == 0 ? "-0" : concat(value), false);
   }
@@ -70,8 +70,8 @@ class JsonEvents {
   bool scalar(std::string text, bool is_quoted) {
     return builder_.scalar(std::move(text), is_quoted, line()), true;
   }
-  /// Line of what was read last. A number is known to end by the character behind it, which is
-  /// then the one read last: a line break there does not count yet.
+  /// Line of what was read last. A number ends when the parser reads the character after it, which
+  /// is then the one read last: a line break there does not count yet.
   int line() {
     line_ += static_cast<int>(std::count(counted_, last_read_, '\n'));
     counted_ = last_read_;

@@ -18,9 +18,9 @@
 namespace trireme::io {
 namespace {
 
-/// Hands a text over in pieces and stops a parser that reads far without an event. To yaml-cpp
-/// every list may turn out to be a key when it ends, and until then all of its tokens are kept, at
-/// a hundred bytes for each of the text.
+/// Feeds a text in pieces and stops a parser that reads far without an event. To yaml-cpp every
+/// list may turn out to be a key when it ends, and until then it keeps all of its tokens, at a
+/// hundred bytes per byte of text.
 class PacedText : public std::streambuf {
  public:
   explicit PacedText(std::string text) : text_(std::move(text)) {}
@@ -47,7 +47,7 @@ class PacedText : public std::streambuf {
   std::size_t seen_ = 0;
 };
 
-/// The parser's events, handed on to the builder.
+/// Passes the parser's events on to the builder.
 class YamlEvents : public YAML::EventHandler {
  public:
   YamlEvents(const Source& source, PacedText& text) : builder_(source), text_(text) {}
@@ -82,7 +82,7 @@ std::string_view without_byte_order_mark(std::string_view text);
 /// Whether line `line` of the text, from 1, begins with white space that has a tab.
 bool is_indented_with_tab(std::string_view text, int line);
 /// Throws InputError unless the text is UTF-8 without control characters. One of them (0x04) is
-/// yaml-cpp's own sign for the end of the text.
+/// yaml-cpp's own end-of-text mark.
 void require_readable(std::string_view text, const Source& source);
 
 }  // namespace
@@ -95,8 +95,8 @@ Element read_text(std::string_view text, const Source& source) {
 }
 
 Element read_yaml(std::string_view text, const Source& source) {
-  // A comment without a line break at the end: after a line break yaml-cpp takes a text in quotes
-  // that is never closed for complete.
+  // A final comment without a line break: after a line break yaml-cpp accepts a quoted text that is
+  // never closed.
   PacedText paced(concat(text, text.ends_with('\n') ? "#" : "\n#"));
   YamlEvents events(source, paced);
   try {
@@ -135,7 +135,7 @@ void YamlEvents::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 void YamlEvents::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                           const std::string& value) {
   const int line = enter(mark, tag, anchor);
-  // yaml-cpp makes a lone byte of "\N" and "\_".
+  // yaml-cpp turns "\N" and "\_" into a lone byte.
   if (tag == "!" && !is_utf8(value)) fail(line, "a text in quotes with an escape that is not read");
   if (builder_.awaits_key()) {
     builder_.key(value, line);
@@ -158,10 +158,11 @@ int YamlEvents::enter(const YAML::Mark& mark, std::string_view tag, YAML::anchor
   text_.progress();
   line_ = std::max(mark.line + 1, 1);
   if (anchor != YAML::NullAnchor)
-    fail(line_, "anchors and aliases (&, *) are not read: write it out, or put text in quotes");
-  // "!" and "?" are yaml-cpp's for text in quotes and for all else without a tag.
+    fail(line_,
+         "anchors and aliases (&, *) are not supported: write it out, or put text in quotes");
+  // yaml-cpp gives quoted text the tag "!" and any other untagged value "?".
   if (!tag.empty() && tag != "!" && tag != "?")
-    fail(line_, concat("tags (", shown(tag), ") are not read: put text in quotes"));
+    fail(line_, concat("tags (", shown(tag), ") are not supported: put text in quotes"));
   return line_;
 }
 

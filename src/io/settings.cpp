@@ -10,7 +10,7 @@ namespace trireme::io {
 namespace {
 
 std::vector<std::string> path_of(std::string_view key, const Source& source);
-/// The value that `path` leads to; maps that are not there yet are made.
+/// The value at `path`; missing maps are created.
 Element& make_place(Element& root, const std::vector<std::string>& path, const Source& source);
 /// Marks a value and all below it as coming from the command line.
 void forget_lines(Element& element);
@@ -52,7 +52,7 @@ Element& make_place(Element& root, const std::vector<std::string>& path, const S
     if (place->kind == Node::Kind::kNull) place->kind = Node::Kind::kMap;
     if (place->kind != Node::Kind::kMap) {
       const std::string holder = place == &root ? "the document" : shown(place->key);
-      throw InputError(concat(source.at(0), holder, " is no map (key: value)"));
+      throw InputError(concat(source.at(0), holder, " is not a map (key: value)"));
     }
     const auto found = std::find_if(place->children.begin(), place->children.end(),
                                     [&](const Element& child) { return child.key == name; });

@@ -14,7 +14,7 @@ namespace {
 
 /// Fewer bytes than this hold no model and no step of one.
 constexpr std::int64_t kTooFew = 1 << 16;
-/// Numbers up to this one are gigabytes of a device; more are megabytes.
+/// Numbers up to this one probably mean gigabytes of a device; larger ones megabytes.
 constexpr std::int64_t kMostGigabytes = 256;
 
 }  // namespace

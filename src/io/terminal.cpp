@@ -16,7 +16,7 @@
 namespace trireme::io {
 namespace {
 
-/// Characters come in any pieces: one that is not whole yet waits for its rest.
+/// Characters may arrive in pieces: an incomplete one waits for its rest.
 class VisibleBuffer final : public std::streambuf {
  public:
   explicit VisibleBuffer(std::streambuf& plain) : plain_(plain) {}
@@ -58,7 +58,7 @@ class VisibleBuffer final : public std::streambuf {
   }
 
  private:
-  /// Whether more bytes could make a character of what is none.
+  /// Whether more bytes could complete the incomplete character.
   static bool may_go_on(std::string_view text) {
     constexpr std::size_t kLongest = 4;
     if (utf8_size(text) > 0 || text.size() >= kLongest) return false;
@@ -114,7 +114,7 @@ void write_as_is(std::ostream& out, std::string_view text) {
 
 void open_standard_descriptors() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    // The lowest number that is free is this one.
+    // open() returns the lowest free number, which is this one.
     if (::fcntl(number, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", O_RDWR);
 }
 

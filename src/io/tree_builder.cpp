@@ -77,7 +77,7 @@ void TreeBuilder::refuse_duplicates(const Element& map) const {
   if (same == sorted.end()) return;
   const Element& first = **same;
   const Element& second = **(same + 1);
-  fail(second.line, concat(key_below(path(), second.key), " stands twice",
+  fail(second.line, concat(key_below(path(), second.key), " appears twice",
                            source_.has_lines ? concat(" (first in line ", first.line, ")") : ""));
 }
 

@@ -9,13 +9,13 @@
 namespace trireme::io {
 namespace {
 
-/// Of what nothing took: the option that does not exist, else the argument that is too many.
+/// What is wrong with the unparsed arguments: an option that does not exist, else one too many.
 std::string unread_text(const Misuse& misuse) {
   const auto option =
       std::find_if(misuse.unread.begin(), misuse.unread.end(),
                    [](const std::string& argument) { return argument.starts_with("-"); });
   if (option == misuse.unread.end())
-    return concat("there is no room for the argument '", misuse.unread.front(), "'");
+    return concat("unexpected argument '", misuse.unread.front(), "'");
   const std::string name = option->substr(0, option->find('='));
   return concat("there is no option ", name, did_you_mean(name, misuse.options));
 }

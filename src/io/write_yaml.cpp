@@ -17,7 +17,7 @@ std::string in_one_line(const Element& list);
 std::string scalar(const Element& element);
 
 bool is_plain_character(char c);
-/// Words that readers of YAML take for something else than text.
+/// Words that readers of YAML do not take for text.
 bool is_reserved(std::string_view word);
 
 }  // namespace
@@ -99,7 +99,7 @@ std::string in_one_line(const Element& list) {
 }
 
 std::string scalar(const Element& element) {
-  // What was bare may be a number: it must stay bare. What is neither is safe in quotes.
+  // An unquoted value may be a number and must stay unquoted; all else is safe in quotes.
   const std::string& text = element.text;
   const bool may_be_number =
       !text.empty() && std::all_of(text.begin(), text.end(), is_plain_character) &&

@@ -44,7 +44,7 @@ constexpr std::array kNames{"log_likelihood",
 void check_nvrtc(nvrtcResult result, const std::string& what) {
   if (result == NVRTC_SUCCESS) return;
   throw DeviceError(concat("GPU kernels: ", what, ": ", nvrtcGetErrorString(result),
-                           "; TRIREME_OWN_KERNELS=0 goes on with LibTorch's"));
+                           "; TRIREME_OWN_KERNELS=0 uses LibTorch's"));
 }
 
 struct Destroy {
@@ -60,7 +60,7 @@ std::string log_of(nvrtcProgram program) {
   return log;
 }
 
-/// The newest architecture of NVRTC's that is not newer than `wanted`.
+/// The newest architecture that NVRTC knows and that is not newer than `wanted`.
 int known_architecture(int wanted) {
   int count = 0;
   check_nvrtc(nvrtcGetNumSupportedArchs(&count), "architectures");
@@ -71,7 +71,7 @@ int known_architecture(int wanted) {
     if (one <= wanted) newest = std::max(newest, one);
   if (newest == 0)
     throw DeviceError(concat("GPU kernels: compute capability ", wanted / 10, '.', wanted % 10,
-                             " is older than what NVRTC knows; TRIREME_OWN_KERNELS=0 goes on with "
+                             " is older than what NVRTC supports; TRIREME_OWN_KERNELS=0 uses "
                              "LibTorch's kernels"));
   return newest;
 }
@@ -86,7 +86,7 @@ std::string build(int major, int minor) {
   const int wanted = 10 * major + minor, known = known_architecture(wanted);
   const bool is_exact = known == wanted;
   const std::string target = concat("--gpu-architecture=", is_exact ? "sm_" : "compute_", known);
-  // The last one, on all cores, is not needed.
+  // The last option, to compile on all cores, is not essential.
   const std::array options{target.c_str(), "--std=c++17", "--split-compile=0"};
   constexpr int kAll = static_cast<int>(options.size());
   nvrtcResult result = nvrtcCompileProgram(program.get(), kAll, options.data());

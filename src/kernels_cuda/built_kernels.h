@@ -1,4 +1,4 @@
-// The kernels of the folder kernels, built for one GPU.
+// The GPU kernels of the folder kernels, compiled for one GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,8 +34,9 @@ enum class Kernel {
   kAdamw,
 };
 
-/// Their machine code for compute capability `major`.`minor`, or what the driver makes such
-/// code of where NVRTC does not know it. Needs no GPU. Throws DeviceError with NVRTC's log.
+/// Compiles the kernels to machine code for compute capability `major`.`minor`, or to PTX, from
+/// which the driver makes such code, where NVRTC does not know it. Needs no GPU. Throws DeviceError
+/// with NVRTC's log.
 std::string build(int major, int minor);
 
 class BuiltKernels {
@@ -45,8 +46,8 @@ class BuiltKernels {
 
   int multiprocessors() const { return multiprocessors_; }
 
-  /// On LibTorch's current stream of the current device. Arguments have the very types of the
-  /// kernel's.
+  /// Launches on LibTorch's current stream of the current device. Arguments must have exactly the
+  /// types of the kernel's parameters.
   template <class... Arguments>
   void launch(Kernel kernel, dim3 blocks, unsigned threads, Arguments... arguments) const {
     std::array<void*, sizeof...(arguments)> places{&arguments...};

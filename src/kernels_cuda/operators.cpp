@@ -1,5 +1,5 @@
-// The operators around the kernels. Who calls them has seen to it that shapes, types and alignment
-// are such as the kernels take (src/model/device_kernels.h).
+// The dispatcher's operators, which launch the kernels. Their callers ensure the shapes, types and
+// alignment that the kernels need (src/model/device_kernels.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "built_kernels.h"
 
@@ -31,7 +31,8 @@ using Index = long long;
 #include "kernels/arguments.h"
 static_assert(sizeof(Update) < 4096 && sizeof(PartSums) < 4096, "what a kernel takes as arguments");
 
-/// So few rows are worked on at once that the second look at a row of logits finds it in the cache.
+/// Threads for a row of logits: so many that few rows are processed at a time and the second pass
+/// over a row finds it in the cache.
 constexpr unsigned kThreadsOfRow = 1024;
 constexpr unsigned kThreads = 256, kThreadsOfSum = 1024;
 
@@ -56,7 +57,7 @@ unsigned blocks_for(std::int64_t count, std::int64_t of_block) {
   return static_cast<unsigned>((count + of_block - 1) / of_block);
 }
 
-/// Logits [N, V] and targets int64 [N] to float32 [N].
+/// From logits [N, V] and targets int64 [N] to float32 [N].
 at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gradients) {
   const c10::cuda::CUDAGuard on_device(logits.device());
   const at::Tensor of_rows = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
@@ -67,20 +68,20 @@ at::Tensor log_likelihood(at::Tensor& logits, const at::Tensor& target, bool gra
   return of_rows;
 }
 
-/// Blocks of 256 columns, that share the rows.
+/// Grid of blocks of 256 columns; the blocks of the same columns share the rows.
 struct ColumnBlocks {
   unsigned across = 0, down = 0;
 
   ColumnBlocks(const BuiltKernels& kernels, std::int64_t rows, std::int64_t columns)
       : across(blocks_for(columns, 256)) {
-    // Some per multiprocessor, but each with several rows for each of its warps.
+    // A few blocks per multiprocessor, but with several rows for each warp.
     const unsigned most = blocks_for(rows, std::int64_t{8} * 4);
     down = std::clamp(blocks_for(std::int64_t{6} * kernels.multiprocessors(), across), 1U, most);
   }
 };
 
-/// For `tensors.size()` items, as many at once as `all` has room for: item(i) is about the values
-/// of tensors[i].
+/// Multi-tensor launches for `tensors.size()` items, each with as many as `all` has room for:
+/// item(i) describes the work on tensors[i].
 template <class All, class Item>
 void launch_for_each(const BuiltKernels& kernels, Kernel kernel, unsigned threads, All all,
                      at::TensorList tensors, const Item& item) {
@@ -96,7 +97,7 @@ void launch_for_each(const BuiltKernels& kernels, Kernel kernel, unsigned thread
   }
 }
 
-/// [N, C] to float32 [P, C].
+/// Partial sums of columns: [N, C] to float32 [P, C].
 at::Tensor column_parts(const at::Tensor& x) {
   const c10::cuda::CUDAGuard on_device(x.device());
   const BuiltKernels& kernels = kernels_of(x);
@@ -108,8 +109,8 @@ at::Tensor column_parts(const at::Tensor& x) {
   return parts;
 }
 
-/// Lists of the same length: of parts [P, C], those columns from `begins` on that `sums`, float32
-/// or bfloat16, have room for. No two sums are the same.
+/// Lists of the same length: sums[i], float32 or bfloat16, gets the sums of as many columns of
+/// parts[i] [P, C], from begins[i] on, as it has values. No two sums are the same.
 void sum_parts(at::TensorList sums, at::TensorList parts, at::IntArrayRef begins,
                const c10::List<bool>& is_first) {
   const c10::cuda::CUDAGuard on_device(sums.front().device());
@@ -127,7 +128,7 @@ void sum_parts(at::TensorList sums, at::TensorList parts, at::IntArrayRef begins
                   sum);
 }
 
-/// Three x [..., C] to [..., 3 C] and parts of the sums of its columns.
+/// Concatenates three x [..., C] to [..., 3 C]; also gives partial sums of its columns.
 std::tuple<at::Tensor, at::Tensor> side_by_side(const at::Tensor& x0, const at::Tensor& x1,
                                                 const at::Tensor& x2) {
   const c10::cuda::CUDAGuard on_device(x0.device());
@@ -144,7 +145,7 @@ std::tuple<at::Tensor, at::Tensor> side_by_side(const at::Tensor& x0, const at::
   return {y, parts};
 }
 
-/// How a kernel of norms shares out the rows of an x: by default to blocks with a thread per 8
+/// Launch configuration of a norm kernel for the rows of x: by default blocks with a thread per 8
 /// columns.
 struct RowBlocks {
   std::int64_t rows, columns;
@@ -155,18 +156,19 @@ struct RowBlocks {
       : rows(x.numel() / x.size(-1)),
         columns(x.size(-1)),
         threads(blocks_for(columns, std::int64_t{8} * 32) * 32) {}
-  /// No more than `most`, and than find room at once where a multiprocessor has room for `at_once`.
+  /// At most `most` blocks, and at most as many as are resident where a multiprocessor has room for
+  /// `at_once`.
   void take_blocks(const BuiltKernels& kernels, unsigned most, unsigned at_once) {
     blocks = std::min(most, at_once * static_cast<unsigned>(kernels.multiprocessors()));
   }
 };
 
-/// Rows of up to 2048 values have a warp each, others a block with a thread per 8 columns.
+/// Rows of up to 2048 values get a warp each, longer ones a block with a thread per 8 columns.
 RowBlocks blocks_for_norm(const BuiltKernels& kernels, const at::Tensor& x) {
   struct ByWarps {
     std::int64_t widest;
     Kernel kernel;
-    unsigned at_once;  ///< blocks of a multiprocessor, by their registers
+    unsigned at_once;  ///< resident blocks per multiprocessor, by their registers
   };
   constexpr unsigned kWarps = 4;
   constexpr std::array kByWarps{
@@ -188,11 +190,11 @@ RowBlocks blocks_for_norm(const BuiltKernels& kernels, const at::Tensor& x) {
   return by;
 }
 
-/// A thread per 8 columns, blocks that all find room at once: each adds up over its own rows.
+/// A thread per 8 columns; all blocks are resident at once, and each sums over its own rows.
 RowBlocks blocks_for_norm_backward(const BuiltKernels& kernels, const at::Tensor& x, bool again) {
   RowBlocks by(x);
   const bool is_wide = by.threads > 256;
-  // Threads of a multiprocessor that its registers are for.
+  // Threads that a multiprocessor's registers suffice for.
   by.take_blocks(kernels, blocks_for(by.rows, 1),
                  std::clamp((is_wide ? 1024 : 640) / by.threads, 1U, 8U));
   if (is_wide)
@@ -202,7 +204,7 @@ RowBlocks blocks_for_norm_backward(const BuiltKernels& kernels, const at::Tensor
   return by;
 }
 
-/// x [..., C] to y and a scale, and if `means` is there a mean, of each row: float32.
+/// From x [..., C] to y and each row's scale, and its mean if `means` is not null: float32.
 std::tuple<at::Tensor, at::Tensor> norm(const at::Tensor& x, const at::Tensor& weight,
                                         const at::Tensor* bias, double epsilon, at::Tensor* means) {
   const c10::cuda::CUDAGuard on_device(x.device());
@@ -223,10 +225,10 @@ const T* read(const std::optional<at::Tensor>& x) {
   return x && x->defined() ? read<T>(*x) : nullptr;
 }
 
-/// dy, x and `more`, which is added to the gradient of x, [..., C]. dx, which may be dy, becomes
-/// that gradient. To the norm's result, if it is wanted `again`, for which a layer norm's bias has
-/// to be there, and parts of the gradients of weight and, where rows have means, bias: [P, C] or
-/// [P, 2 C].
+/// dy, x and `more`, which is added to the gradient of x, are [..., C]. dx, which may be dy,
+/// becomes that gradient. Returns the recomputed result of the norm if `again`, which needs a layer
+/// norm's bias, and partial gradients of weight and, where rows have means, bias: [P, C] or [P, 2
+/// C].
 std::tuple<at::Tensor, at::Tensor> norm_backward(const at::Tensor& dy, const at::Tensor& x,
                                                  const std::optional<at::Tensor>& means,
                                                  const at::Tensor& scales, const at::Tensor& weight,
@@ -260,7 +262,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tenso
   return norm(x, weight, nullptr, epsilon, nullptr);
 }
 
-/// x [B, T, heads x D], cosines and sines float32 [T, D / 2].
+/// Rotary positions of x [B, T, heads x D]; cosines and sines float32 [T, D / 2].
 at::Tensor turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
                 std::int64_t heads, bool back) {
   const c10::cuda::CUDAGuard on_device(x.device());
@@ -282,8 +284,8 @@ at::Tensor gelu(const at::Tensor& x, bool is_tanh) {
   return y;
 }
 
-/// dy and x [..., C]: dy becomes the gradient of x. To the result, if it is wanted `again`, and
-/// parts of the gradient's sums of columns.
+/// dy and x [..., C]: dy becomes the gradient of x. Returns the recomputed result if `again`, and
+/// partial sums of the gradient's columns.
 std::tuple<at::Tensor, at::Tensor> gelu_backward(at::Tensor& dy, const at::Tensor& x, bool is_tanh,
                                                  bool again) {
   const c10::cuda::CUDAGuard on_device(x.device());
@@ -327,12 +329,12 @@ void accumulate(at::Tensor& sum, const at::Tensor& x, bool is_first) {
 }
 
 /// sum, float32 [O, I], += dy^T x of dy [N, O] and x [N, I] in bfloat16; with `is_first` sum = dy^T
-/// x. LibTorch's product, which adds in float32 and rounds nothing to bfloat16.
+/// x. LibTorch's product, which accumulates in float32 and rounds nothing to bfloat16.
 void add_product(at::Tensor& sum, const at::Tensor& dy, const at::Tensor& x, bool is_first) {
   at::addmm_out(sum, sum, dy.t(), x, at::kFloat, is_first ? 0 : 1, 1);
 }
 
-/// Lists of the same length, but for `weights`, which may be empty. All but these float32.
+/// Lists of the same length, except `weights`, which may be empty. All but `weights` are float32.
 void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first,
            at::TensorList second, at::TensorList weights, double rate, double decay, double beta1,
            double beta2, double epsilon, std::int64_t step,

@@ -15,7 +15,7 @@ at::Generator generator_from(std::uint64_t key) {
   return at::detail::createCPUGenerator(key);
 }
 
-/// Keeps the streams of layers, ties and parameters apart.
+/// Separate the random streams of layers, ties and parameters.
 constexpr std::uint64_t kLayerStream = 1;
 constexpr std::uint64_t kTieStream = 2;
 constexpr std::uint64_t kParameterStream = 3;
@@ -28,7 +28,7 @@ std::uint64_t word_of(const std::string& text) {
 
 ChainModel make_own(const config::OwnModelSpec& mine, const ModelRegistry& own);
 
-/// Makes the chain of whatever spec a job holds.
+/// Builds the chain for any model spec that a job holds.
 struct Maker {
   const ModelRegistry& own;
 

@@ -23,7 +23,7 @@ double work(const ConvolutionShape& shape, const Maps& maps) {
 at::Tensor Convolution::operator()(const at::Tensor& x_BCHW) const {
   if (x_BCHW.size(2) > 1 || x_BCHW.size(3) > 1)
     return at::conv2d(x_BCHW, weight, bias, shape.stride, shape.padding());
-  // All but the tap in the middle sees padding alone. oneDNN's gradients of those with a stride, in
+  // All taps but the middle one see only padding. oneDNN's gradients of those with a stride, in
   // bfloat16, read beyond the map.
   const auto middle = [](const at::Tensor& taps, int dimension) {
     return taps.narrow(dimension, taps.size(dimension) / 2, 1);

@@ -9,23 +9,23 @@
 
 namespace trireme::model {
 
-/// A square convolution that leaves the size as it is but for its stride.
+/// A square convolution that keeps the map's size, except for its stride.
 struct ConvolutionShape {
   std::int64_t in = 0, out = 0;  ///< channels
-  std::int64_t side = 3;         ///< of its window
+  std::int64_t side = 3;         ///< kernel size
   std::int64_t stride = 1;
 
   std::int64_t padding() const { return side / 2; }
 };
 
-/// A stack of feature maps on its way through a chain.
+/// Shape of the square feature maps between layers.
 struct Maps {
   std::int64_t channels = 0, side = 0;
 };
 
-/// What a convolution makes of `maps`.
+/// Shape of a convolution's output for input `maps`.
 Maps after(const ConvolutionShape& shape, const Maps& maps);
-/// Its multiply-adds.
+/// Multiply-adds of that convolution.
 double work(const ConvolutionShape& shape, const Maps& maps);
 
 struct Convolution {
@@ -35,8 +35,8 @@ struct Convolution {
   at::Tensor operator()(const at::Tensor& x_BCHW) const;
 };
 
-/// `name`.weight, normal with the variance 2 / (out x side^2) that keeps rectified gradients in
-/// scale (He et al. 2015).
+/// `name`.weight, normal with variance 2 / (out x side^2), which keeps the scale of gradients
+/// through ReLUs (He et al. 2015).
 Convolution add_convolution(const PartBuilder& build, const std::string& name,
                             const ConvolutionShape& shape);
 /// The same with a `name`.bias of zeros.
@@ -48,8 +48,8 @@ Convolution add_biased_convolution(const PartBuilder& build, const std::string& 
 struct BatchNorm {
   at::Tensor weight, bias, mean, variance;
 
-  /// Of [B, C, H, W], or of [B, C]. Throws InputError where training sees a single value per
-  /// channel, which has no variance.
+  /// Takes [B, C, H, W] or [B, C]. Throws InputError if training sees a single value per channel,
+  /// which has no variance.
   at::Tensor operator()(const at::Tensor& x, const Context& context) const;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Gives y, and x as it is. An RMS norm has no bias.
+/// Returns y, and x unchanged. An RMS norm has no bias.
 struct Norm : torch::autograd::Function<Norm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const at::Tensor& weight_C,

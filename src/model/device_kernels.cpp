@@ -19,13 +19,13 @@ namespace {
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-/// What one access of a kernel takes.
+/// Values and alignment of one vectorized memory access.
 constexpr std::int64_t kValues = 8;
 constexpr std::uintptr_t kAlignment = 16;
-/// A thread has kValues of a row, a block 1024 threads.
+/// A thread handles kValues of a row; a block has 1024 threads.
 constexpr std::int64_t kWidestNorm = 1024 * kValues;
 
-/// Called as operators below autograd. Not there before a GPU has been opened.
+/// Calls a dispatcher operator below autograd. Not available before a GPU has been opened.
 template <class Signature>
 class DeviceOperator {
  public:
@@ -49,12 +49,12 @@ bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kAlignment == 0;
 }
 
-/// In bfloat16 on a GPU, without gaps.
+/// Whether x is bfloat16 on a GPU and contiguous.
 bool is_plain(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.is_contiguous();
 }
 
-/// Where gradients add up.
+/// Whether x can be a gradient sum.
 bool is_sum(const at::Tensor& x) {
   return x.is_cuda() && x.scalar_type() == at::kFloat && x.is_contiguous() && is_aligned(x);
 }

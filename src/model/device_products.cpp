@@ -25,12 +25,12 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// A gradient per row: [..., C] to [N, C].
+/// Reshapes a gradient [..., C] to [N, C].
 at::Tensor rows_of(const at::Tensor& x) {
   return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
-/// Parts of sums that came with a gradient, while this is what it was then.
+/// Partial column sums that came with a gradient; valid while it is unchanged.
 class PartsOfGradient {
  public:
   PartsOfGradient() = default;
@@ -53,12 +53,12 @@ class PartsOfGradient {
   at::Tensor parts_;
 };
 
-/// A node with linear layers in it.
+/// An autograd node that contains linear layers.
 struct Linears : torch::autograd::Node {
-  PartsOfGradient known;  ///< from above
+  PartsOfGradient known;  ///< from the node before in the backward
 
  protected:
-  /// There once `sums` are launched.
+  /// Valid once `sums` are launched.
   at::Tensor bias_gradient(const torch::autograd::Edge& to, const at::Tensor& dy,
                            PartSums& sums) const {
     auto parts = known.of(dy);
@@ -68,15 +68,15 @@ struct Linears : torch::autograd::Node {
   }
 };
 
-/// Null where another node is there.
+/// Null if the node is of another type.
 Linears* linears_at(const torch::autograd::Edge& edge) {
   return dynamic_cast<Linears*>(edge.function.get());
 }
 
-/// What a linear layer's backward gives; its edges are those of x, weight and bias, in this order.
+/// Backward of a linear layer; its edges are those of x, weight and bias, in this order.
 struct LinearNode : Linears {
   SavedVariable x, weight;
-  bool has_columns = false;  ///< x is a matrix whose columns lie one after the other
+  bool has_columns = false;  ///< x is a column-major matrix
 
   variable_list apply(variable_list&& gradients) override {
     const at::Tensor& dy = gradients[0];
@@ -99,15 +99,15 @@ struct LinearNode : Linears {
   }
 
  private:
-  /// Multiplied as LibTorch does it, whose gradient lies as x does: on some processors the bits of
-  /// a product and of its transpose differ.
+  /// Multiplies as LibTorch does, whose gradient has the memory layout of x: on some processors the
+  /// bits of a product and of its transpose differ.
   at::Tensor x_gradient(const at::Tensor& dy) {
     const at::Tensor weight_OI = weight.unpack();
     return has_columns ? at::mm(weight_OI.t(), dy.t()).t() : at::matmul(dy, weight_OI);
   }
 };
 
-/// Of linear(gelu(h)); x is gelu(h), unless it is made again.
+/// Backward of linear(gelu(h)); x is gelu(h), unless it is recomputed.
 struct GeluLinearNode final : LinearNode {
   SavedVariable h;
   GeluKind kind;
@@ -143,7 +143,7 @@ struct GeluLinearNode final : LinearNode {
   }
 };
 
-/// Of queries_keys_values.
+/// Backward of queries_keys_values.
 struct ThirdsNode final : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
     const auto any = std::find_if(gradients.begin(), gradients.end(),
@@ -162,8 +162,8 @@ struct ThirdsNode final : torch::autograd::Node {
   }
 };
 
-/// Of own_norm_linears; its edges are those of x, the norm's weight and bias, then of each linear
-/// layer's weight and bias.
+/// Backward of own_norm_linears; its edges are those of x, the norm's weight and bias, then of each
+/// linear layer's weight and bias.
 struct NormLinearsNode final : Linears {
   SavedVariable x, norm_weight, norm_bias, means, scales, result;
   std::vector<SavedVariable> weights;
@@ -201,7 +201,8 @@ struct NormLinearsNode final : Linears {
   }
 
  private:
-  /// Gradients of x and the norm's parameters; y, unless it was kept, if a weight wants it.
+  /// Computes gradients of x and the norm's parameters, and, unless it was kept, y if a weight
+  /// needs it.
   void through_norm(const variable_list& gradients, at::Tensor& y, variable_list& found,
                     PartSums& sums) const {
     at::Tensor of_y;
@@ -240,8 +241,8 @@ std::shared_ptr<Node> node_of(const at::Tensor& x, const at::Tensor& weight_OI,
   return node;
 }
 
-/// As at::linear does it where the weight is trained. Of an x with gaps or crossed dimensions it
-/// then multiplies rows; below autograd, where no weight seems to be trained, it would not.
+/// The product as at::linear computes it if the weight is trained. For an x that is not contiguous
+/// it then multiplies rows; below autograd, where no weight seems to be trained, it would not.
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
   if (x.dim() <= 2 || x.is_contiguous()) return at::linear(x, weight_OI, bias_O);
   const at::Tensor y =
@@ -249,7 +250,7 @@ at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight_OI, const at
   return bias_O.defined() ? y.add_(bias_O) : y;
 }
 
-/// The product, as what this node is of.
+/// Computes the product and attaches `node` as its backward.
 at::Tensor result_of(const std::shared_ptr<torch::autograd::Node>& node, const at::Tensor& x,
                      const at::Tensor& weight_OI, const at::Tensor& bias_O) {
   at::Tensor y;
@@ -261,8 +262,8 @@ at::Tensor result_of(const std::shared_ptr<torch::autograd::Node>& node, const a
   return y;
 }
 
-/// Whether the weight has a gradient, which LinearNode may leave for later, and the tensors are of
-/// the types that they are multiplied in: at::linear knows of autocast, the node does not.
+/// Whether the weight has a gradient, which LinearNode may defer, and the tensors already have the
+/// type in which they are multiplied: at::linear handles autocast, the node does not.
 bool may_wait(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
   const at::ScalarType type = product_type(x);
   const auto is_fit = [type](const at::Tensor& value) {
@@ -368,7 +369,7 @@ bool has_own_gelu_linear(const at::Tensor& h, const at::Tensor& weight_OI,
 
 at::Tensor own_gelu_linear(at::Tensor h, const at::Tensor& weight_OI, const at::Tensor& bias_O,
                            GeluKind kind) {
-  // h goes before there is room for the product, unless the backward needs it.
+  // h is freed before the product is allocated, unless the backward needs it.
   const auto gelu = [&] { return device_gelu(std::exchange(h, {}).detach(), kind.is_tanh); };
   if (!torch::autograd::compute_requires_grad(h, weight_OI, bias_O))
     return at::linear(gelu(), weight_OI, bias_O);

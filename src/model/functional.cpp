@@ -12,7 +12,7 @@
 namespace trireme::model {
 namespace {
 
-/// at::dropout takes no generator and keeps a float per value; this one keeps a bool. Forward and
+/// at::dropout takes no generator and keeps a float per value; this one saves a bool. Forward and
 /// backward are the same product x * mask * scale, for which LibTorch has an operator.
 struct Dropout : torch::autograd::Function<Dropout> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -31,7 +31,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
   }
 };
 
-/// At least float32.
+/// Converts x to float32 or wider.
 at::Tensor wide(const at::Tensor& x) {
   return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
 }
@@ -119,7 +119,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 
 NormAndInput rms_norm_with_input(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   if (const auto own = own_rms_norm(x, weight, epsilon)) return *own;
-  // One kernel there, which keeps the same.
+  // On CUDA LibTorch has one fused kernel, which saves the same tensors.
   if (x.is_cuda()) return {at::rms_norm(x, {x.size(-1)}, weight, epsilon), x};
   return {RmsNorm::apply(x, weight, epsilon), x};
 }

@@ -30,7 +30,7 @@ void require_output(const Values& output, const Context& context) {
       fail("dense tensors: one is sparse, quantized or nested");
     if (value.is_complex())
       fail(
-          "real numbers, for gradients of complex ones are not handed on: give "
+          "real numbers, for gradients of complex ones are not passed on: give "
           "torch.view_as_real(x)");
   }
   if (context.target.empty()) return;

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::int64_t kNumbersPerTask = 32768;
 
-/// Takes a weight's gradient as soon as the backward has it.
+/// Adds a weight's gradient to the sum as soon as the backward has computed it.
 class Hook final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit Hook(std::shared_ptr<GradientSum> sum) : sum_(std::move(sum)) {}
   void operator()(const at::Tensor& weight) override {
     const at::NoGradGuard no_grad;
     at::Tensor& gradient = weight.mutable_grad();
-    if (!gradient.defined()) return;  // the backward has added it by itself, or left it for later
+    if (!gradient.defined()) return;  // the backward has added or deferred it itself
     sum_->add(gradient);
     gradient.reset();
   }
@@ -44,9 +44,9 @@ void add_numbers(const at::Tensor& sum, const at::Tensor& x) {
   });
 }
 
-/// sum += x with the bits of LibTorch's add_, which makes a float32 copy of a narrower x first: the
-/// later micro-batches of a step would take more memory than the first one. False where x is not of
-/// that kind.
+/// sum += x with the bits of LibTorch's add_, which first makes a float32 copy of a narrower x:
+/// later micro-batches of a step would take more memory than the first. Returns false if x is not
+/// supported.
 bool add_without_copy(const at::Tensor& sum, const at::Tensor& x) {
   const bool lie_alike = sum.is_contiguous() && x.is_contiguous() && sum.sizes() == x.sizes();
   if (!sum.is_cpu() || !x.is_cpu() || sum.scalar_type() != at::kFloat || !lie_alike) return false;
@@ -86,7 +86,7 @@ void GradientSum::complete() {
 
 void GradientSum::add(const at::Tensor& gradient) {
   const bool is_first = !std::exchange(is_begun_, true);
-  if (gradient.is_sparse()) {  // of an embedding that asks for such
+  if (gradient.is_sparse()) {  // of an embedding with sparse gradients
     if (is_first) value_.zero_();
     value_.add_(gradient);
     return;

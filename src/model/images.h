@@ -1,4 +1,4 @@
-// What chains that classify images have in common.
+// Common parts of the image classification models.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::model {
 
-/// A chain without layers that takes square images, whose sides, channels and classes `spec` names.
+/// An empty chain that takes square images; `spec` gives their sides, channels and classes.
 template <class ImageSpec>
 ChainModel image_chain(std::string name, const ImageSpec& spec) {
   const ImageShape image{

@@ -28,20 +28,20 @@ at::ScalarType sum_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Log-probabilities are made, used and gone by so many bytes at a time: caches hold them, and they
-/// do not set the peak.
+/// Log-probabilities are computed and freed in slices of this many bytes, which fit caches and do
+/// not set the peak.
 constexpr std::int64_t kSlice = std::int64_t{32} << 20;
 
-/// At least float32.
+/// Log-softmax in float32 or wider.
 at::Tensor log_probabilities(const at::Tensor& logits_NV) {
   // LibTorch has a kernel from two bytes to four for float16 alone.
   return at::log_softmax(is_narrow(logits_NV.scalar_type()) ? logits_NV.to(at::kFloat) : logits_NV,
                          -1);
 }
 
-/// Of the targets, summed over rows that count; minus it is the loss. With `needs_gradients` the
-/// logits become the gradients of that loss: the probabilities, less 1 at the target, and zeros in
-/// rows that do not count.
+/// Log-likelihood of the targets, summed over unmasked rows; its negative is the loss. With
+/// `needs_gradients` the logits are overwritten with the gradients of that loss: the probabilities,
+/// less 1 at the target, and zeros in masked rows.
 at::Tensor log_likelihood(at::Tensor& logits_NV, const Targets& targets, bool needs_gradients) {
   if (const auto of_rows = device_log_likelihood(logits_NV, targets.classes_N, needs_gradients))
     return of_rows->sum();
@@ -71,20 +71,20 @@ at::Tensor log_likelihood(at::Tensor& logits_NV, const Targets& targets, bool ne
   return of_target_N1.sum();
 }
 
-/// Whose gradients are asked for: a frozen head has none, and it would be the largest of all.
+/// Which gradients are needed: a frozen head has none, and its gradient would be the largest.
 struct Wanted {
   bool x = false, weight = false;
 
   bool any() const { return x || weight; }
 };
 
-/// What a row weighs: `share` as in Targets. A number on the CPU serves operators of any device.
+/// Weight of a row: `share` as in Targets. A CPU scalar works with operators of any device.
 at::Tensor weight_of_row(const at::Tensor& share, const at::Tensor& rows) {
   if (share.defined()) return share;
   return at::scalar_tensor(1.0 / static_cast<double>(rows.size(0)), sum_type(rows));
 }
 
-/// All rows at once; the products of the backward wait for it.
+/// The loss of all rows at once; the products are computed in the backward.
 struct WholeLoss : torch::autograd::Function<WholeLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_NC,
                             const at::Tensor& weight_VC, const Targets& targets, Wanted wanted) {
@@ -106,7 +106,7 @@ struct WholeLoss : torch::autograd::Function<WholeLoss> {
     if (weight.defined()) of_x = at::matmul(g, weight).mul_(scale);
     if (x.defined()) {
       const auto edges = torch::autograd::get_current_node();
-      // g is as large as the logits, the largest tensor of all: it does not wait.
+      // g is as large as the logits, the largest tensor of all: its product is not deferred.
       of_weight = gradient_by_product(edges->next_edge(1), g, x * scale, ProductTime::kAtOnce);
     }
     return {of_x, of_weight, {}, {}};

@@ -1,9 +1,9 @@
 // A llama-like decoder (Touvron et al. 2023): RMS norm, rotary positions (Su et al. 2021),
-// grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020), no biases but perhaps those
-// of queries, keys and values (Qwen team 2024).
+// grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020), no biases except optionally
+// those of queries, keys and values (Qwen team 2024).
 //
 // Shapes: B examples of the micro-batch, T tokens, C width, H heads of queries, G of keys and
-// values, D = C / H, V vocabulary. Of tensors between parts, x is the residual; it travels last.
+// values, D = C / H, V vocabulary. Between parts, x is the residual and the last member.
 // SPDX-License-Identifier: Apache-2.0
 #include "device_functions.h"
 #include "language.h"
@@ -24,8 +24,8 @@ namespace {
 
 using config::LlamaSpec;
 
-/// x to {q, k, v, x} with q [B, T, H, D] and k [B, T, G, D] turned by their positions. The tape:
-/// norm(x), a number per token and the angles; turning keeps nothing of what it turns.
+/// x to {q, k, v, x} with q [B, T, H, D] and k [B, T, G, D] rotated by their positions. The tape:
+/// norm(x), a number per token and the angles; the rotation does not save its input.
 Part qkv(const PartBuilder& build, const LlamaSpec& spec);
 /// {q, k, v, x} to {attended, x}. The tape: attended and a number per head and token; keys and
 /// values are not repeated for the queries that share them.
@@ -43,7 +43,7 @@ Norm add_norm(const PartBuilder& build, const LlamaSpec& spec) {
   return add_rms_norm(build, "norm", spec.width, spec.norm_epsilon);
 }
 
-/// As in a gpt: branches that end small keep the residual's variance.
+/// As in GPT-2: small initial weights at the end of branches keep the residual's variance.
 double residual_deviation(const LlamaSpec& spec) {
   return kDeviation / std::sqrt(2.0 * spec.blocks);
 }
@@ -116,7 +116,8 @@ std::vector<PartRecipe> parts_of(const LlamaSpec& spec) {
            .build = [spec](const PartBuilder& build) { return down(build, spec); }}};
 }
 
-/// Radians per token of the pairs i of a head: base^(-2i / D), and what LlamaSpec says of scaling.
+/// Rotation speed in radians per token of the pairs i of a head: base^(-2i / D), scaled as
+/// LlamaSpec describes.
 at::Tensor speeds(const LlamaSpec& spec, const at::TensorOptions& options) {
   const int head_width = spec.width / spec.heads;
   const at::Tensor pairs = at::arange(0, head_width, 2, options) / static_cast<double>(head_width);
@@ -144,7 +145,8 @@ Angles angles(std::int64_t first, std::int64_t tokens, const LlamaSpec& spec,
   return {.cos_T1I = at::cos(angle).to(options), .sin_T1I = at::sin(angle).to(options)};
 }
 
-/// Pairs (i, i + D/2) of every head turned by their angle, [B, T, heads x D] to [B, T, heads, D].
+/// Rotates the pairs (i, i + D/2) of every head by their angle: [B, T, heads x D] to [B, T, heads,
+/// D].
 at::Tensor turned(const at::Tensor& x, std::int64_t heads, const Angles& by) {
   if (const auto own = own_turned(x, heads, by.cos_T1I, by.sin_T1I)) return *own;
   const std::int64_t half = x.size(2) / heads / 2;
@@ -166,7 +168,7 @@ Part qkv(const PartBuilder& build, const LlamaSpec& spec) {
   return [norm, q, k, v, spec, D, G](Values input, const Surroundings& around) -> Values {
     Values qkvx = norm.into({&q, &k, &v}, take(input, 0), around);
     const at::Tensor x_BTC = take(qkvx, 3);
-    // Angles are at least float32; what is turned keeps its own type.
+    // Angles are at least float32; the rotated values keep their type.
     const at::ScalarType of_weights = q.weight.scalar_type();
     const at::ScalarType type = of_weights == at::kBFloat16 ? at::kFloat : of_weights;
     const std::int64_t first = around.past == nullptr ? 0 : around.past->tokens();

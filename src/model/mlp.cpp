@@ -16,7 +16,7 @@
 namespace trireme::model {
 namespace {
 
-/// Normal values with the variance 2 / in that keeps rectified activations in scale (He et al.
+/// Normal values with variance 2 / in, which keeps the scale of activations after ReLUs (He et al.
 /// 2015).
 at::Tensor initial_weight(std::int64_t out, std::int64_t in, const at::Generator& from) {
   return normal({out, in}, std::sqrt(2.0 / static_cast<double>(in)), from);

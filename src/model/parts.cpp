@@ -17,11 +17,11 @@
 namespace trireme::model {
 namespace {
 
-/// One layer of parts that follow each other in `block`; their parameters' names begin with their
-/// place where several places share the layer.
+/// One layer of consecutive parts of `block`; their parameters' names begin with their place if
+/// several places share the layer.
 LayerRecipe layer_of_parts(std::string name, std::string kind, const std::string& block,
                            std::vector<PartRecipe> parts);
-/// Of a linear layer; a lean tape keeps no weight that was cast for it.
+/// The product of a linear layer; a lean tape does not keep a cast copy of the weight.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const Context& context);
 
@@ -139,7 +139,7 @@ Linear add_linear_without_bias(const PartBuilder& build, const std::string& name
                                std::int64_t out, double deviation, const Lora& lora) {
   Linear linear{.weight = build.normal(name + ".weight", {out, in}, deviation)};
   if (!lora.covers(name)) return linear;
-  // As wide as x: the product with it begins with about the size of x.
+  // Initialized so that x A^T has about the size of x.
   linear.lora_A =
       build.normal(name + ".lora_A", {lora.rank, in}, 1 / std::sqrt(3 * static_cast<double>(in)));
   linear.lora_B = build.constant(name + ".lora_B", {out, lora.rank}, 0);
@@ -203,7 +203,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
                    const Context& context) {
   const at::ScalarType type = product_type(x);
   if (type == weight.scalar_type()) return linear(x, weight, bias);
-  // What autocast would do, and keep, by itself.
+  // What autocast would do, and save, by itself.
   const at::Tensor cast =
       remade({weight}, context, [type](const Values& source) { return source[0].to(type); });
   return at::linear(x, cast, bias);

@@ -24,7 +24,7 @@ Past::Seen Past::see(const at::Tensor& k_BTGD, const at::Tensor& v_BTGD) {
 void Past::make_room(const at::Tensor& like_BTGD, std::int64_t more) {
   const std::int64_t room = keys_.defined() ? keys_.size(2) : 0;
   if (kept_ + more <= room) return;
-  // With room for twice the window, a token's keys move once in a window's length.
+  // With capacity for twice the window, a token's keys move once per window length.
   const std::int64_t stay = window_ ? std::min(kept_, *window_ - 1) : kept_;
   const std::int64_t wanted =
       window_ ? std::min(most_tokens_, *window_ + std::max(*window_, more)) : most_tokens_;

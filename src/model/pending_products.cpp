@@ -14,7 +14,7 @@ namespace trireme::model {
 
 struct PendingProducts::Product {
   std::weak_ptr<GradientSum> sum;
-  SavedTensor dy_NO, x_NI;  ///< without the graph that they came from
+  SavedTensor dy_NO, x_NI;  ///< detached from their graph
 };
 
 PendingProducts::PendingProducts() = default;

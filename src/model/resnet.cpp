@@ -1,9 +1,9 @@
 // Residual networks (He et al. 2016): a stem, four groups of basic or bottleneck blocks, pooling
-// and a linear head. In a bottleneck the 3x3 convolution has the stride, as most implementations
-// have it.
+// and a linear head. In a bottleneck the 3x3 convolution has the stride, as in most
+// implementations.
 //
-// ReLUs and sums change the fresh result of a batch norm in place, which no backward needs. So a
-// convolution with norm and ReLU keeps two tensors of its output's size.
+// ReLUs and sums overwrite the new result of a batch norm in place, which no backward needs, so
+// that a convolution with norm and ReLU saves two tensors of its output's size.
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution.h"
 #include "images.h"
@@ -23,10 +23,10 @@ namespace {
 
 using config::ResnetSpec;
 
-/// Of one depth.
+/// The network of one depth.
 struct Plan {
   int depth;
-  std::array<int, 4> blocks;  ///< of every group
+  std::array<int, 4> blocks;  ///< per group
   bool has_bottlenecks;
 };
 
@@ -34,18 +34,18 @@ constexpr std::array kPlans{Plan{18, {2, 2, 2, 2}, false}, Plan{34, {3, 4, 6, 3}
                             Plan{50, {3, 4, 6, 3}, true}, Plan{101, {3, 4, 23, 3}, true},
                             Plan{152, {3, 8, 36, 3}, true}};
 
-/// What a bottleneck's last convolution multiplies the channels by.
+/// Channel factor of a bottleneck's last convolution.
 constexpr std::int64_t kExpansion = 4;
 
 /// A residual block.
 struct Block {
   std::vector<ConvolutionShape> convolutions;
-  std::optional<ConvolutionShape> shortcut;  ///< nothing: the input itself
+  std::optional<ConvolutionShape> shortcut;  ///< nothing: identity
 };
 
 const Plan& plan_of(int depth);
 Block block_of(std::int64_t in, std::int64_t width, std::int64_t stride, bool is_bottleneck);
-/// Adds a block's layer; what it makes of `maps`.
+/// Adds a block's layer; returns the shape of its output for input `maps`.
 Maps add_residual_block(ChainModel& model, const std::string& name, const Block& block,
                         const Maps& maps);
 Maps add_stem(ChainModel& model, const ResnetSpec& spec);
@@ -94,7 +94,7 @@ Block block_of(std::int64_t in, std::int64_t width, std::int64_t stride, bool is
   return block;
 }
 
-/// A convolution and the batch norm behind it.
+/// A convolution followed by a batch norm.
 struct NormedConvolution {
   Convolution convolution;
   BatchNorm norm;
@@ -143,7 +143,7 @@ Maps add_residual_block(ChainModel& model, const std::string& name, const Block&
   return now;
 }
 
-/// The paper's halves the side twice; the 3x3 of small images leaves it.
+/// The paper's stem halves the side twice; the 3x3 stem for small images keeps it.
 Maps add_stem(ChainModel& model, const ResnetSpec& spec) {
   const bool halves = spec.stem == "7x7";
   const ConvolutionShape shape{

@@ -1,5 +1,5 @@
-// What autograd saves during a forward, seen from C++: LibTorch offers saved-tensor hooks to Python
-// alone, but asks the engine for them through a virtual function that a subclass may override.
+// Saved-tensor hooks in C++: LibTorch offers them only to Python, but its engine asks for them
+// through a virtual function that a subclass may override.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,16 +18,16 @@
 
 namespace trireme::model {
 
-/// A tensor that a backward needs. With hooks, autograd no longer asks whether it was changed in
-/// place since: this does.
+/// A tensor saved for backward. With hooks, autograd no longer checks whether it was changed in
+/// place since; this class does.
 class SavedTensor {
  public:
   void set(const at::Tensor& tensor);
-  /// Takes note of the tensor's version, and holds none of its memory.
+  /// Records the tensor's version without holding its memory.
   void note(const at::Tensor& tensor);
-  /// Whether what was set or noted was changed in place since.
+  /// Whether the tensor that was set or noted was changed in place since.
   bool is_changed() const;
-  /// Throws c10::Error if there is none, or if it was changed in place (told_change).
+  /// Throws c10::Error if there is no tensor, or if it was changed in place (told_change).
   const at::Tensor& get() const;
 
  private:
@@ -36,12 +36,12 @@ class SavedTensor {
   std::uint32_t version_ = 0;
 };
 
-/// What autograd or SavedTensor says of a tensor that was changed in place, in words for whoever
-/// wrote the layer; empty where `words` are of another error.
+/// Rewords the error of autograd or SavedTensor for a tensor that was changed in place, for the
+/// layer's author; empty if `words` are another error.
 std::string told_change(const std::string& words);
 
-/// While it lives, what autograd saves on this thread goes through its hooks. Makes the process's
-/// autograd engine one that asks for them, before the first backward of any thread.
+/// While an object lives, what autograd saves on this thread goes through its hooks. Installs an
+/// autograd engine that asks for them, before the first backward of any thread.
 class SavingScope {
  public:
   SavingScope();
@@ -49,18 +49,18 @@ class SavingScope {
   SavingScope(const SavingScope&) = delete;
   SavingScope& operator=(const SavingScope&) = delete;
 
-  /// For the next tensor that is saved.
+  /// Hooks for the next tensor that is saved.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() = 0;
 
  protected:
-  /// Those of the scope around this one; null if there is none.
+  /// Hooks of the enclosing scope; null if there is none.
   std::unique_ptr<torch::autograd::SavedVariableHooks> offload_hooks() const;
 
  private:
   SavingScope* offload_;
 };
 
-/// Saves as usual and notes every storage once.
+/// Saves as usual and records every storage once.
 class NotingScope final : public SavingScope {
  public:
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
@@ -71,26 +71,27 @@ class NotingScope final : public SavingScope {
   std::vector<c10::Storage> storages_;
 };
 
-/// Saves, in place of a value that has stand-ins, these; all through the scope around it.
+/// For lean tapes: saves a value's stand-ins, if it has any, instead of the value; all through the
+/// hooks of the enclosing scope.
 class RemakingScope final : public SavingScope {
  public:
   using Make = std::function<at::Tensor(const Values& sources)>;
   struct StandIn {
-    c10::weak_intrusive_ptr<c10::StorageImpl> value;  ///< which goes as if there were no stand-in
+    c10::weak_intrusive_ptr<c10::StorageImpl> value;  ///< freed as if there were no stand-in
     Values sources;
     Make make;
-    std::vector<std::uint32_t> versions = {};  ///< of value and sources when it was made
+    std::vector<std::uint32_t> versions = {};  ///< of value and sources when registered
   };
 
   RemakingScope();
   ~RemakingScope() override;
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
 
-  /// Whatever is saved of `value` in this thread's innermost such scope, if there is one, will be
-  /// make(sources). Not of a value that shows a source's own bytes: it costs none.
+  /// What is saved of `value` in this thread's innermost such scope, if any, will be make(sources).
+  /// Does nothing for a value that shares a source's storage: saving it costs nothing.
   static void stand_in(const at::Tensor& value, Values sources, Make make);
-  /// Null if the tensor has none, or it or its sources were changed in place since. Views of a
-  /// value have its stand-ins.
+  /// Null if the tensor has none, or if it or its sources were changed in place since. Views of a
+  /// value use its stand-ins.
   const StandIn* find(const at::Tensor& tensor) const;
   using SavingScope::offload_hooks;
 
@@ -99,12 +100,12 @@ class RemakingScope final : public SavingScope {
   RemakingScope* offload_remaking_;
 };
 
-/// Saves nothing: leaves empty places, in the order of the forward.
+/// Saves nothing: records empty places in forward order.
 class OutlineScope final : public SavingScope {
  public:
   std::unique_ptr<torch::autograd::SavedVariableHooks> hooks() override;
-  /// Once the forward has ended: throws InputError where it changed in place what the backward will
-  /// ask for. A repeated forward may end before the change, and would never tell.
+  /// Call after the forward: throws InputError if it changed in place what the backward will need.
+  /// A recomputed forward may end before the change, and would not detect it.
   void require_unchanged() const;
   std::vector<std::shared_ptr<SavedTensor>> take() { return std::move(places_); }
 
@@ -112,8 +113,9 @@ class OutlineScope final : public SavingScope {
   std::vector<std::shared_ptr<SavedTensor>> places_;
 };
 
-/// Puts what a second forward saves into the places of the first; what that forward's own graph
-/// would need is not there. Throws Filled as soon as all places are filled, out of the layer.
+/// Puts what a recomputed forward saves into the places of the first; the second forward's own
+/// graph gets no tensors. Throws Filled out of the layer as soon as all places are filled (early
+/// stop).
 class FillingScope final : public SavingScope {
  public:
   struct Filled {};

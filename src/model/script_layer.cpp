@@ -1,5 +1,5 @@
 // Modules run without the graph executor's own differentiation, whose nodes would keep tensors that
-// no tape sees: every operator is recorded as if it had been called from here.
+// the tape does not see: every operator is recorded by autograd individually.
 // SPDX-License-Identifier: Apache-2.0
 #include "script_layer.h"
 
@@ -25,13 +25,13 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Tensors that a forward must leave as they are, and whether it has.
+/// Detects changes of tensors that a forward must not change.
 class Watch {
  public:
   void add(const std::string& name, const at::Tensor& tensor) {
     if (tensor.defined()) watched_.push_back({name, tensor, version_of(tensor)});
   }
-  /// The first that has changed; empty: none.
+  /// The name of the first changed tensor; empty if none.
   std::string changed() const {
     for (const auto& [name, tensor, version] : watched_)
       if (version_of(tensor) != version) return name;
@@ -50,22 +50,23 @@ class Watch {
   std::vector<Watched> watched_;
 };
 
-/// Throws InputError for NaN, and for infinities in what is trained: nothing could be saved of it.
+/// Throws InputError for NaN, and for infinities in trained parameters: no usable checkpoint could
+/// be saved.
 void require_numbers(const std::filesystem::path& file, const std::string& name,
                      const at::Tensor& value);
-/// Of an error of the interpreter: what went wrong, then where.
+/// Reorders an interpreter error: first the reason, then where it occurred.
 std::string reason_first(const std::string& words);
-/// The interpreter tells errors of every kind as one.
+/// Classify errors by text: the interpreter throws one type for all.
 bool is_of_memory(const std::string& words);
-/// As it was before the interpreter had it.
+/// Rethrows an out-of-memory error as before it passed the interpreter.
 [[noreturn]] void throw_out_of_memory(const std::string& words, const std::string& file);
 bool is_of_device(const std::string& words);
 
 }  // namespace
 
-/// Of a forward that puts other tensors into buffers' places: in Python a tape then keeps the old
-/// ones as they were. While this lives the module has copies, which the tape keeps, also where the
-/// forward is left by an exception.
+/// For a forward that assigns other tensors to buffers: in Python a tape then keeps the old ones
+/// unchanged. While this object lives, the module has copies, which the tape keeps, even if the
+/// forward throws.
 class ScriptLayer::LentBuffers {
  public:
   explicit LentBuffers(ScriptLayer& layer) : layer_(layer) {
@@ -83,7 +84,8 @@ class ScriptLayer::LentBuffers {
   LentBuffers(const LentBuffers&) = delete;
   LentBuffers& operator=(const LentBuffers&) = delete;
 
-  /// What forward has left goes into the buffers: by changes in place, then by what was set.
+  /// Copies the module's buffers back into the layer's: first changes in place, then assigned
+  /// tensors.
   void take_back();
 
  private:
@@ -114,8 +116,8 @@ ScriptLayer::ScriptLayer(std::filesystem::path file, ScriptOptions options)
   sets_buffers_ = traits.sets_buffers;
 }
 
-/// Puts the layer's own parameters and buffers into the module's places. Several may be parts of
-/// one storage, as those of an LSTM are.
+/// Puts the layer's parameters and buffers into the module. Several may be parts of one storage, as
+/// in an LSTM.
 void ScriptLayer::adopt(jit::Module module, const std::string& prefix,
                         std::vector<Adopted>& known) {
   const bool is_norm = is_batch_norm(module);
@@ -160,7 +162,7 @@ at::Tensor ScriptLayer::adopted_parameter(const std::string& name, const at::Ten
     fail(concat("parameter ", name, " is ", value.scalar_type(),
                 ", must be Float: save the module after .float(); train.precision lowers it"));
   const auto tie = options_.ties.find(name);
-  const bool stays = is_of_norm || !is_float32;  // a frozen one may be in any type, and keeps it
+  const bool stays = is_of_norm || !is_float32;  // a frozen one may have any type, and keeps it
   if (stays && tie != options_.ties.end())
     fail(concat("parameter ", name, " is ", value.scalar_type(), is_of_norm ? " of a norm" : "",
                 ": model.tied is for weights of type Float that are no batch norm's"));
@@ -225,7 +227,8 @@ Values ScriptLayer::forward(const Values& input, const Context& context) {
 }
 
 Values ScriptLayer::run(const std::vector<c10::IValue>& arguments, const Context& context) {
-  // Python's modules draw from the process's generator: one rank at a time, from its own seed.
+  // TorchScript modules draw from the process-wide generator: one rank at a time, seeded for each
+  // run.
   static std::mutex one_at_a_time;
   std::unique_lock<std::mutex> lock(one_at_a_time, std::defer_lock);
   if (is_random_) {
@@ -257,7 +260,7 @@ c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
   };
   try {
     return module_.forward(arguments);
-  } catch (const std::runtime_error& error) {  // what the interpreter makes of an operator's error
+  } catch (const std::runtime_error& error) {  // how the interpreter throws an operator's error
     const std::string words = reason_first(error.what());
     if (is_of_memory(words)) throw_out_of_memory(words, file_.string());
     if (is_of_device(words)) throw Error(concat(file_.string(), ": ", words));
@@ -265,7 +268,7 @@ c10::IValue ScriptLayer::call(const std::vector<c10::IValue>& arguments) {
     fail(concat("forward failed: ", words.substr(0, line), was_given(), words.substr(line)));
   } catch (const c10::OutOfMemoryError&) {
     throw;
-  } catch (const c10::Error& error) {  // other arguments than forward takes
+  } catch (const c10::Error& error) {  // arguments do not match forward's
     fail(concat(error.what_without_backtrace(), was_given()));
   }
 }
@@ -307,8 +310,8 @@ void ScriptLayer::fail(const std::string& message) const {
 
 namespace {
 
-/// Where a line begins after `from` that names an error as the interpreter does ("RuntimeError:
-/// ..."): lines of the source may stand before it. `from` where there is none.
+/// Start of the first line after `from` that names an error as the interpreter does ("RuntimeError:
+/// ..."), since source lines may precede it; `from` if there is none.
 std::size_t named_error(const std::string& words, std::size_t from) {
   for (std::size_t line = from; line < words.size();) {
     const std::size_t end = std::min(words.find('\n', line), words.size());

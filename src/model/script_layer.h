@@ -1,4 +1,4 @@
-// A layer from a file of torch.jit.
+// A layer from a TorchScript file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace trireme::model {
 
-/// What can be said of a layer from its file alone.
+/// Properties of a layer, known from its file alone.
 struct ScriptContents {
   bool has_trained = false, has_frozen = false, has_batch_norm = false;
 };
@@ -26,25 +26,25 @@ struct ScriptOptions {
   std::map<std::string, std::string> ties = {};  ///< of parameters: Parameter::tie
 };
 
-/// Runs a module. Its parameters and buffers are the layer's own; tensors of other kinds
-/// (attributes, buffers that no checkpoint holds: complex, quantized, sparse) stay the module's and
-/// must not change.
+/// Runs a TorchScript module. Its parameters and buffers become the layer's; other tensors
+/// (attributes, buffers that no checkpoint can hold: complex, quantized, sparse) stay in the module
+/// and must not change.
 class ScriptLayer final : public Layer {
  public:
   ScriptLayer(std::filesystem::path file, ScriptOptions options);
 
-  /// Throws InputError, which names the file, for whatever the module does that a layer must not.
+  /// Throws InputError, naming the file, if the module does anything that a layer must not.
   Values forward(const Values& input, const Context& context) override;
 
   const std::filesystem::path& file() const { return file_; }
 
  private:
-  /// A value of the module and what the layer has in its place.
+  /// A tensor of the module and the layer's tensor in its place.
   struct Adopted {
     std::string name;
     at::Tensor theirs, mine;
   };
-  /// A tensor and where the module has it.
+  /// A tensor and its place in the module.
   struct Slot {
     torch::jit::Module module;
     std::string attribute, name;

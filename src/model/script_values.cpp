@@ -23,7 +23,7 @@ std::string first_line(const std::string& text);
 
 }  // namespace
 
-// The meta device would spare the values, but the parser compares constants of equal shapes.
+// Loads to the CPU, not the meta device, since the parser compares constants of equal shapes.
 jit::Module load_script(const std::filesystem::path& file) {
   const auto refuse = [&](const std::string& words) {
     throw InputError(concat(file.string(),
@@ -106,7 +106,7 @@ void look_at(jit::Block& block, ForwardTraits& traits) {
     if (node->kind() == c10::prim::SetAttr) {
       const std::string& name = node->s(c10::attr::name);
       const auto owner = node->inputs().at(0)->type()->cast<c10::ClassType>();
-      // Objects that are no modules come and go within the forward.
+      // Objects other than modules live only within the forward.
       if (owner && owner->is_module()) {
         if (owner->is_buffer(owner->getAttributeSlot(name)))
           traits.sets_buffers = true;

@@ -22,7 +22,7 @@ namespace trireme::model {
 namespace {
 
 Values run(Layer& layer, const Values& input, const Context& context, Precision precision);
-/// What a layer whose weights are in bfloat16 takes.
+/// Converts the input of a layer whose weights are bfloat16.
 Values lowered(Values input, Precision precision);
 /// The members that carry gradients, as leaves of a new tape.
 Values leaves_of(const Values& input, InputGradient wanted);
@@ -31,16 +31,17 @@ std::vector<torch::autograd::Edge> roots_of(const Values& outputs);
 Values detached(const Values& values);
 /// Throws InputError where the forward has changed in place what its backward needs.
 void run_backward(const std::vector<torch::autograd::Edge>& roots, const Values& gradients);
-/// Takes the memory away from a leaf of a graph, which asks for its sizes alone.
+/// Releases the memory of a leaf of a graph, of which only the sizes are needed.
 void let_go_of_memory(const at::Tensor& leaf);
-/// Of what the forward saved and gave, that which the tape alone holds.
+/// The storages, among those that the forward saved and returned, that only the tape holds.
 std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, const Layer& layer,
                                        const Context& context);
 bool shares_storage(const at::Tensor& value, const Values& with);
-/// Parameters, buffers and target: what is there without the layer's doing.
+/// Parameters, buffers and target: tensors that exist independently of the forward.
 Values held_by(const Layer& layer, const Context& context);
 
-/// While it lives, backwards leave products in `into`; none does so after one that threw.
+/// While an object lives, backwards defer products to `into`; the deferral ends even after one that
+/// threw.
 class DeferringScope {
  public:
   DeferringScope(const std::vector<GradientSums*>& sums, PendingProducts& into) : sums_(sums) {
@@ -146,7 +147,7 @@ SplitBackward backward_input(Tape tape, const Values& gradients,
 }
 
 Values backward(Tape tape, const Values& gradients) {
-  // What only the graph holds goes as the engine passes it.
+  // What only the graph holds is freed as the engine passes it.
   tape.outputs.clear();
   tape.storages.clear();
   ensure(gradients.size() == tape.roots.size(), "one gradient per floating output");
@@ -256,7 +257,7 @@ std::vector<c10::Storage> own_storages(NotingScope& saved, const Tape& tape, con
   const c10::DeviceType device = device_of(tape.inputs);
   std::vector<c10::Storage> storages = saved.take();
   std::erase_if(storages, [&](const c10::Storage& storage) {
-    // Some operators on a GPU keep numbers on the host (the seeds of fused attention).
+    // Some GPU operators save numbers on the host (the seeds of fused attention).
     return storage.device_type() != device ||
            std::any_of(others.begin(), others.end(), [&](const at::Tensor& other) {
              return other.storage().is_alias_of(storage);

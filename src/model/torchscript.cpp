@@ -1,4 +1,4 @@
-// Layers that were written in Python and saved by torch.jit: one module per layer.
+// Models whose layers were written in Python and saved by torch.jit: one module per layer.
 // SPDX-License-Identifier: Apache-2.0
 #include "script_layer.h"
 
@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> files_of(const config::TorchScriptSpec& spec);
-/// Of every file: the ties of its layer's parameters. Throws InputError for places that there are
-/// not, or that cannot be one weight.
+/// For every file, the ties of its layer's parameters. Throws InputError for places that do not
+/// exist, or that cannot be one weight.
 std::vector<std::map<std::string, std::string>> ties_of(const config::TorchScriptSpec& spec,
                                                         const std::vector<fs::path>& files);
 
@@ -106,7 +106,7 @@ std::vector<fs::path> files_of(const config::TorchScriptSpec& spec) {
   return files;
 }
 
-/// A weight's place in the chain and the weight.
+/// A weight and its place in the chain.
 struct Use {
   std::string place, name;
   std::size_t layer = 0;
@@ -142,7 +142,7 @@ Use use_at(const std::string& place, const std::vector<fs::path>& files) {
   return use;
 }
 
-/// Whether two uses can be one weight.
+/// Throws InputError if two uses cannot be one weight.
 void require_alike(const Use& first, const Use& other) {
   const at::Tensor &a = first.parameter.value, &b = other.parameter.value;
   if (other.layer < first.layer)

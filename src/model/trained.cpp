@@ -11,7 +11,8 @@
 namespace trireme::model {
 namespace {
 
-/// Whether a pattern may take one block and leave another, whose numbers are all that differs.
+/// Whether a pattern may match one block and not another, given that block names differ only in
+/// their numbers.
 bool tells_blocks_apart(const std::string& pattern) {
   return pattern.find_first_of("0123456789?[") != std::string::npos;
 }
@@ -27,7 +28,7 @@ std::vector<std::string> asked_for(const config::ModelSpec& model) {
       model);
 }
 
-/// Of every layer's parameters. Builds a layer of every kind.
+/// The places of every layer's parameters. Builds one layer of each kind.
 std::vector<std::vector<std::string>> places_of(const ChainModel& model,
                                                 const config::WeightNames& names) {
   auto places = of_every_layer(model, [](const Layer& layer) {

@@ -12,12 +12,12 @@
 
 namespace trireme::model {
 
-/// Freezes all parameters but those whose place in the chain (`names`) matches a pattern. Builds a
-/// layer of every kind.
+/// Freezes all parameters except those whose place in the chain (`names`) matches a pattern. Builds
+/// one layer of each kind.
 void train_only(ChainModel& model, const std::vector<std::string>& patterns,
                 const config::WeightNames& names);
 
-/// As `trained` says, and without it with adapters those alone.
+/// Trains what `trained` selects; without it, if there are adapters, only those.
 template <class Spec>
 void train_as_asked(ChainModel& model, const Spec& spec) {
   const std::vector<std::string> patterns = config::trained_patterns(spec);

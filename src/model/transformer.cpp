@@ -1,7 +1,7 @@
 // Shapes: B examples of the micro-batch, T tokens, C width, H heads, D = C / H.
 //
-// Of tensors between parts, x is the residual; it travels last. Where parts are layers, x is handed
-// through by qkv, core and up.
+// Between parts, x is the residual and the last member. If parts are layers, qkv, core and up pass
+// x through.
 // SPDX-License-Identifier: Apache-2.0
 #include "transformer.h"
 
@@ -81,10 +81,10 @@ at::Tensor causal_attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD,
   const Past::Seen seen = past.see(k_BTGD, v_BTGD);
   if (past.tokens() == 0 && past.sees_all(T))
     return attention(q_BTHD, k_BTGD, v_BTGD, /*is_causal=*/true);
-  // Queries of R heads that share keys stand one after the other, as if they were R x T tokens.
+  // Queries of R heads that share keys are concatenated, as if they were R x T tokens.
   const at::Tensor q_BGND =
       q_BTHD.unflatten(2, at::IntArrayRef{G, -1}).permute({0, 2, 3, 1, 4}).flatten(2, 3);
-  std::optional<at::Tensor> mask_NS;  // none for one token, which sees all that it is given
+  std::optional<at::Tensor> mask_NS;  // none for one token, which attends to all
   if (T > 1)
     mask_NS = past.mask(T, seen.k_BGSD.size(2), q_BTHD.device()).repeat({q_BGND.size(2) / T, 1});
   const at::Tensor attended_BGND =

@@ -10,13 +10,13 @@
 
 namespace trireme::model {
 
-/// Of initial weights, in GPT-2 and in vision transformers.
+/// Standard deviation of initial weights, in GPT-2 and in vision transformers.
 inline constexpr double kDeviation = 0.02;
 
 struct BlockShape {
   int blocks = 0;
   std::int64_t width = 0, heads = 0;
-  std::int64_t tokens = 0;  ///< of one example
+  std::int64_t tokens = 0;  ///< per example
   double dropout = 0;       ///< on both residual branches
   bool is_causal = false;
   std::string gelu = "none";  ///< at::gelu's approximation: none | tanh
@@ -24,18 +24,18 @@ struct BlockShape {
   Lora lora = {};
 };
 
-/// Adds `shape.blocks` blocks named block0, block1, ... that take and give one tensor
-/// [B, T, width].
+/// Adds `shape.blocks` blocks named block0, block1, ... that map one tensor [B, T, width] to
+/// another.
 void add_transformer_blocks(ChainModel& model, const BlockShape& shape, const std::string& grain);
 
-/// Attention of q_BTC (H heads) over k and v (G heads that divide H); all are [B, T, heads x D],
-/// rows following each other in memory, or views of it. Keeps its inputs, its result and a number
+/// Attention of q (H heads) over k and v (G heads, G divides H), all [B, T, heads, D], contiguous
+/// or views of contiguous tensors; returns [B, T, H x D]. Saves its inputs, its result and a number
 /// per query.
 at::Tensor attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD, const at::Tensor& v_BTGD,
                      bool is_causal);
 
-/// The same, each token seeing those before it and itself; of a text by pieces those of the pieces
-/// before, too, as far as its window goes.
+/// Causal attention: each token attends to itself and the tokens before it, including those of
+/// earlier pieces if a text is run by pieces, within its window.
 at::Tensor causal_attention(const at::Tensor& q_BTHD, const at::Tensor& k_BTGD,
                             const at::Tensor& v_BTGD, const Surroundings& around);
 

@@ -41,7 +41,7 @@ void update(UpdateGroup& group, const config::OptimizerSpec& spec, double rate, 
   const std::optional<at::Tensor> scale = divisor.defined() ? std::optional(divisor) : std::nullopt;
   if (spec.kind == "adamw" && device_adamw(group, spec, rate, step, divisor)) return;
   if (spec.kind == "adamw") {
-    // The kernel asks for one per value; they may be the same.
+    // The kernel takes one step count per value; all may be the same tensor.
     const at::Tensor count = at::full({}, step, group.values.front().options());
     const std::vector<at::Tensor> steps(group.values.size(), count);
     at::_fused_adamw_(group.values, group.gradients, group.first_moments, group.second_moments,

@@ -19,23 +19,23 @@ namespace {
 
 using config::VggSpec;
 
-/// Of one depth.
+/// The network of one depth.
 struct Plan {
   int depth;
-  std::array<int, 5> convolutions;  ///< of every group; a max pool ends it
+  std::array<int, 5> convolutions;  ///< per group, which ends with a max pool
 };
 
 constexpr std::array kPlans{Plan{11, {1, 1, 2, 2, 2}}, Plan{13, {2, 2, 2, 2, 2}},
                             Plan{16, {2, 2, 3, 3, 3}}, Plan{19, {2, 2, 4, 4, 4}}};
 /// Channels of a group, in widths.
 constexpr std::array<std::int64_t, 5> kWidths{1, 2, 4, 8, 8};
-/// Side of the maps that the classification begins with, if there are as many.
+/// Side to which maps are pooled before the classifier, if they are larger.
 constexpr std::int64_t kLastSide = 7;
-/// Values of its hidden layers, in widths.
+/// Values of the classifier's hidden layers, in widths.
 constexpr std::int64_t kHiddenWidths = 64;
 
 const Plan& plan_of(int depth);
-/// Adds a layer; what it makes of `maps`.
+/// Adds a layer; returns the shape of its output for input `maps`.
 Maps add_convolution_layer(ChainModel& model, const VggSpec& spec, const std::string& name,
                            std::int64_t out, bool ends_group, const Maps& maps);
 void add_classification(ChainModel& model, const VggSpec& spec, const Maps& maps);
@@ -66,8 +66,8 @@ const Plan& plan_of(int depth) {
   throw LogicError(concat("no VGG has the depth ", depth));
 }
 
-/// The tape: the convolution's output where batch norm follows, the ReLU's, and where a pool ends
-/// the layer the places of its maxima, 8 bytes each.
+/// The tape: the convolution's output if batch norm follows, the ReLU's output, and if a pool ends
+/// the layer the indices of its maxima, 8 bytes each.
 Part convolved(const PartBuilder& build, const VggSpec& spec, const ConvolutionShape& shape,
                bool ends_group) {
   const Convolution convolution = add_biased_convolution(build, "conv", shape);

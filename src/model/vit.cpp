@@ -1,4 +1,4 @@
-// A vision transformer (Dosovitskiy et al. 2021): patches as tokens behind a class token, pre-norm
+// A vision transformer (Dosovitskiy et al. 2021): patches as tokens after a class token, pre-norm
 // blocks, a linear head on the class token.
 //
 // Shapes: B images of the micro-batch, P pixels of a patch's side, T patches + 1 tokens, C width.

@@ -23,7 +23,7 @@ at::Tensor PartSums::add(const torch::autograd::Edge& to, const at::Tensor& part
                          std::int64_t begin, std::int64_t count) {
   if (GradientSum* const sum = GradientSum::along(to)) {
     const auto is_its = [&](const PartSum& one) { return one.sums.is_same(sum->value()); };
-    if (std::any_of(all_.begin(), all_.end(), is_its)) launch();  // it has to be there first
+    if (std::any_of(all_.begin(), all_.end(), is_its)) launch();  // add the earlier part first
     all_.push_back(sum->by_parts(parts, begin));
     return {};
   }

@@ -1,5 +1,5 @@
-// Gradients of weights, which go straight to where they add up over micro-batches if there is such
-// a place and the device has kernels for it; else they are what a backward returns.
+// Weight gradients, added directly to their sums over micro-batches if a sum exists and the device
+// has a kernel for it; otherwise returned by the backward.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,21 +15,22 @@ namespace trireme::model {
 
 enum class ProductTime {
   kAtOnce,
-  kMayWait,  ///< where the weight's sum asks for it: dy and x are not written to until then
+  kMayWait,  ///< deferred if the weight's sum asks for it: dy and x must not change until then
 };
 /// dy^T x, for the weight [O, I] that the edge leads to.
 at::Tensor gradient_by_product(const torch::autograd::Edge& to, const at::Tensor& dy_NO,
                                const at::Tensor& x_NI, ProductTime time);
 
-/// The gradients of a node's backward that come in parts. Such a sum is so small that it takes what
-/// any launch takes: all of them are one.
+/// Collects gradients of a node's backward that come as partial sums. Each sum is so small that a
+/// launch dominates its time: all are done in one launch.
 class PartSums {
  public:
-  /// What `count` columns of device_column_parts and its like, from `begin` on, add up to: there
-  /// once they are launched.
+  /// The sum of `count` columns of partial sums (device_column_parts), from `begin` on; valid after
+  /// launch().
   at::Tensor add(const torch::autograd::Edge& to, const at::Tensor& parts, std::int64_t begin,
                  std::int64_t count);
-  /// Before the backward ends: what comes after it may read the gradients or add to the same sums.
+  /// Call before the backward ends: later operations may read the gradients or add to the same
+  /// sums.
   void launch();
 
  private:
@@ -39,9 +40,9 @@ class PartSums {
 struct NormParameterGradients {
   at::Tensor weight_C, bias_C;
 };
-/// Of a norm with `width` columns, as far as they are asked for: `node`'s edges begin with those of
-/// x, weight and, if there is one, bias; `parts` are of the weight's gradient, then of the bias's.
-/// There once `sums` are launched.
+/// Parameter gradients of a norm with `width` columns, those that are needed: `node`'s edges begin
+/// with x, weight and, if there is one, bias; `parts` are of the weight's gradient, then the
+/// bias's. Valid once `sums` are launched.
 NormParameterGradients norm_gradients_by_parts(const torch::autograd::Node& node,
                                                const at::Tensor& parts, std::int64_t width,
                                                PartSums& sums);

@@ -5,7 +5,7 @@
 #include "axes/solvers.h"
 #include "search/search.h"
 #include "stage/solver_store.h"
-#include "values/at_once.h"
+#include "values/parallel_for.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -17,19 +17,20 @@
 namespace trireme::partition {
 namespace {
 
-/// Of tables, which take most of the time of planning for a pipeline: a quick plan has this many
-/// times fewer slots, down to the least.
+/// Quick plans for a pipeline use this many times fewer table slots, down to the minimum: tables
+/// take most of the planning time.
 constexpr int kFewerSlots = 4, kFewSlots = 100;
 
 /// Throws InputError where the question contradicts itself.
 void require_sound(const Question& question);
 Answer proposed(const Question& question);
 Answer plan_alone(const Question& question);
-/// The same answer, its plan with the chain's name and digest: searches make many that nobody sees.
+/// The answer with the chain's name and digest in its plan; done once, since searches make many
+/// plans.
 Answer for_chain(const chain::Chain& chain, Answer answer);
-/// The same answer; throws InputError where the question's groups are why there is no plan.
+/// The answer; throws InputError where the question's group size is why there is no plan.
 Answer able_to_take_turns(Answer answer);
-/// What the search finds for the chain, as both have it.
+/// The search's answer, as plan() and explained_plan() return it.
 Answer whole_answer(const chain::Chain& chain, Search& search);
 Question one_by_one(Question question);
 
@@ -98,8 +99,8 @@ Answer whole_answer(const chain::Chain& chain, Search& search) {
   return for_chain(chain, able_to_take_turns(search.best()));
 }
 
-/// One stage waits for nobody: GPipe would only hold all micro-batches at once. The bits are the
-/// same.
+/// With one stage there are no waits: GPipe would only hold all micro-batches at once, with the
+/// same bits.
 Question one_by_one(Question question) {
   question.schedule = "1f1b";
   return question;
@@ -143,7 +144,7 @@ void require_sound(const Question& question) {
   if (!question.cut) return;
   const std::vector<int>& cut = *question.cut;
   if (static_cast<int>(cut.size()) != question.stages - 1)
-    throw InputError(concat("cut: has ", cut.size(), " places, must have ", question.stages - 1,
+    throw InputError(concat("cut: has ", cut.size(), " entries, must have ", question.stages - 1,
                             ": one fewer than there are stages"));
   int before = 0;
   for (const int last : cut) {
@@ -162,7 +163,7 @@ Answer plan_alone(const Question& question) {
     solvers.insert(solvers.begin(), question.solver);
   }
   std::vector<Tried> tried(solvers.size());
-  each_at_once(solvers.size(), [&](std::size_t k) { tried[k] = try_solver(question, solvers[k]); });
+  parallel_for(solvers.size(), [&](std::size_t k) { tried[k] = try_solver(question, solvers[k]); });
   if (named && !tried.front().refused.empty()) throw InputError(tried.front().refused);
   const Tried* const chosen = named ? &tried.front() : fastest(tried);
   if (chosen != nullptr && chosen->plan() != nullptr) {

@@ -14,13 +14,13 @@ namespace {
 
 program::Program in_groups(const Plan& plan, const program::Lowering& lowering, int micro_batches);
 
-/// By rank.
+/// Number of stages by rank.
 std::vector<int> numbers_of_stages(const Plan& plan);
 
-/// Throws InputError where the plan cannot update layers among passes as it says.
+/// Throws InputError where the plan's `updates` are not possible.
 void require_updates(const Plan& plan, const chain::Chain& chain);
 
-/// Throws InputError where backwards cannot have two parts.
+/// Throws InputError where backwards cannot be split.
 void require_split(const Plan& plan);
 
 }  // namespace
@@ -51,10 +51,10 @@ void require_state(const Plan& plan, const chain::Chain& chain) {
                  stage.program.last_layer, " is ", state.count(), " bytes; use that or less"));
     for (const int layer : stage.streamed)
       if (chain.layer(layer).may_leave().all() == Bytes(0))
-        throw InputError(concat("stage ", k, ", streamed: found layer ", layer, " (",
-                                chain.layer(layer).name,
-                                "), of which nothing may leave the device: the chain has neither "
-                                "frozen_bytes nor trained_bytes of it; leave it out"));
+        throw InputError(
+            concat("stage ", k, ", streamed: found layer ", layer, " (", chain.layer(layer).name,
+                   "), which has no weights that can be streamed: the chain has neither "
+                   "frozen_bytes nor trained_bytes of it; leave it out"));
   }
 }
 
@@ -205,7 +205,7 @@ void require_updates(const Plan& plan, const chain::Chain& chain) {
         concat("updates: found '", program::name(plan.updates), "', but ", why, "; use 'at_end'"));
   };
   if (plan.updates == program::UpdatePlace::kInBackward && plan.replicas > 1)
-    refuse(concat(plan.replicas, " replicas add their gradients up when all are there"));
+    refuse(concat(plan.replicas, " replicas reduce their gradients after the last backward"));
   const std::vector<chain::OffloadWeights> streamed = streamed_weights(plan, chain);
   for (std::size_t layer = 0; layer < streamed.size(); ++layer)
     if (streamed[layer].all() > Bytes(0) && !streamed[layer].is_trained)
@@ -228,11 +228,11 @@ void require_split(const Plan& plan) {
       throw InputError(
           concat("stage ", k, ", weights_behind: found ", *stage.weights_behind, ", but ", why));
     };
-    if (plan.group > 1) refuse("micro-batches pass the layers in groups; leave it out");
+    if (plan.group > 1) refuse("micro-batches run in groups; leave it out");
     if (stages[static_cast<std::size_t>(stage.rank)] > 1)
       refuse(concat("its rank, ", stage.rank, ", has several stages; leave it out"));
     if (plan.updates != program::UpdatePlace::kAtEnd && !stage.streamed.empty())
-      refuse("layers are updated among its passes; leave one of the two out");
+      refuse("layers are updated during its passes; leave one of the two out");
   }
 }
 

@@ -20,25 +20,25 @@ using program::Op;
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 constexpr Bytes kMaxFixed{std::int64_t{1} << 62};
 
-/// What is predicted for a whole plan; nothing has to be.
+/// Predictions for a whole plan; all are optional.
 void read_prediction(Plan& plan, const io::Node& node);
 /// The stages in the order of their layers, without gaps.
 std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan);
 StagePlan read_stage(const io::Node& node);
-/// What stands behind the stage's own program, if anything.
+/// Reads `others` and `cycle`, the programs in addition to the stage's own, if any.
 void read_mix(io::MapReader& map, StagePlan& stage);
 std::pair<int, int> read_layers(const io::Node& node);
 /// Ascending layers of the stage.
 std::vector<int> read_streamed(const io::Node& node, const program::StageProgram& stage);
 std::vector<Action> read_actions(const io::Node& node, const program::StageProgram& stage);
 Action read_action(const io::Node& node, const program::StageProgram& stage);
-/// x[first - 1], which the stage only borrows, may be dropped or moved too.
+/// Whether the op may also name the stage's input x[first - 1], which may be dropped or moved too.
 bool takes_input(Op op);
-/// What a stage itself may do; the rest is placed by lowering.
+/// Ops of a stage's own program; lowering adds all others.
 const std::vector<std::string>& stage_ops();
 StagePrediction read_stage_prediction(const io::Node& node);
 
-/// By rank, none where every rank runs its stages as equal passes would.
+/// By rank; empty where every rank runs its stages in the order of passes of equal length.
 program::Turns read_turns(const io::Node& node, const Plan& plan);
 
 Alternative read_alternative(const io::Node& node);
@@ -122,7 +122,7 @@ std::vector<StagePlan> read_stages(const io::Node& node, const Plan& plan) {
     for (const Bytes bytes : {stage.static_bytes, stage.optimizer_away}) {
       if (bytes > kMaxFixed - fixed)
         place.fail(concat("brings static_bytes and optimizer_away_bytes to more than ",
-                          kMaxFixed.count(), " in all, must be less to count with"));
+                          kMaxFixed.count(), " in all, must be less"));
       fixed += bytes;
     }
     if (stage.program.first_layer != next)
@@ -185,7 +185,7 @@ std::vector<int> read_streamed(const io::Node& node, const program::StageProgram
 
 void read_mix(io::MapReader& map, StagePlan& stage) {
   const auto others = map.optional("others"), cycle = map.optional("cycle");
-  if (others && !cycle) others->fail("has no `cycle` beside it, which says who runs them");
+  if (others && !cycle) others->fail("needs `cycle`, too, which says which micro-batches run them");
   if (others) {
     for (const io::Node& element : others->list()) {
       io::MapReader parts(element);

@@ -15,19 +15,19 @@ std::string stage_text(const StagePlan& stage, int in_flight);
 std::string actions_text(const std::vector<program::Action>& actions);
 /// Nothing where there are none.
 std::string streamed_text(const std::vector<int>& layers);
-/// Nothing where backwards are whole.
+/// Nothing where backwards are not split.
 std::string behind_text(const StagePlan& stage);
-/// What stands behind the stage's own program; nothing without a cycle.
+/// The programs in addition to the stage's own, and the cycle; nothing without a cycle.
 std::string mix_text(const program::Mix& mix);
 std::string prediction_text(const StagePrediction& predicted);
-/// Of the ranks that have any: `{"rank": 0, "stages": [0, 2, 0]}`.
+/// Turns of the ranks that have any: `{"rank": 0, "stages": [0, 2, 0]}`.
 std::vector<std::string> turns_texts(const program::Turns& turns);
 std::string alternative_text(const Alternative& alternative);
 /// Nothing where there is none.
 std::string advice_text(const std::vector<Advice>& advice);
 std::string infeasible_text(const Infeasible& infeasible);
 
-/// A number as JSON has it: infinity and not-a-number are none.
+/// A number in JSON, which has neither infinity nor NaN.
 std::string number(double value);
 /// The texts, one per line and indented, in brackets.
 std::string block(const std::vector<std::string>& texts);

@@ -15,7 +15,7 @@ model::Values copies_of_buffers(const model::Layer& layer) {
   return copies;
 }
 
-/// NaN is like NaN: a layer may give it whatever its buffers are.
+/// NaN equals NaN: a layer may return it whatever its buffers are.
 bool are_equal(const model::Values& a, const model::Values& b) {
   const auto is_equal = [](const at::Tensor& x, const at::Tensor& y) {
     return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&

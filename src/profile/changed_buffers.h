@@ -1,4 +1,4 @@
-// Layers whose output in training depends on buffers that their forward changes.
+// Detects layers whose training output depends on buffers that their forward changes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace trireme::profile {
 
-/// Whether the layer, run again on the same input, gives something else, because its forward has
-/// changed a buffer: a repeated forward would, too. Leaves the buffers as they were.
+/// Whether the layer, run again on the same input, gives a different output because its forward
+/// changed a buffer: a recomputed forward would, too. Restores the buffers.
 bool gives_what_it_has_changed(const Subject& subject);
 
 }  // namespace trireme::profile

@@ -1,7 +1,7 @@
-// Caches as a step leaves them.
+// Cold caches between measured runs, as in a training step.
 //
-// A layer that runs again and again finds its weights and its tape in the caches, where it left
-// them. In a step, all other layers run in between.
+// A layer that runs repeatedly finds its weights and its tape in the caches, where it left them. In
+// a step, all other layers run in between.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,15 @@ namespace trireme::profile {
 
 class ColdCaches {
  public:
-  /// More than caches hold, or what a step touches between two runs of a layer where that is less.
+  /// Maximum bytes to touch: more than caches hold; a step may touch less between two runs of a
+  /// layer.
   static constexpr Bytes kMost{std::int64_t{64} << 20};
 
-  /// Holds `touched` bytes of the device, at most kMost.
+  /// Allocates `touched` bytes on the device, at most kMost.
   ColdCaches(Bytes touched, c10::Device device);
 
-  /// The device's caches hold `hot`, what the layer before has just made, and otherwise other
-  /// things than a layer's.
+  /// Fills the device's caches with `hot`, the output of the layer before, and otherwise with data
+  /// that is not the layer's.
   void pass(const model::Values& hot);
 
  private:

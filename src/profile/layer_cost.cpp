@@ -14,41 +14,41 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The same draws in every run.
+/// The same random numbers in every run.
 constexpr std::uint64_t kDropoutSeed = 7;
-/// Of outputs; any that neither vanishes nor overflows on its way.
+/// Value of output gradients; any that neither vanishes nor overflows in the backward.
 constexpr double kGradient = 1e-3;
 
-/// A repeated forward holds a copy of the layer's buffers, so that their change can be undone.
+/// A recomputed forward holds a copy of the layer's buffers, so that their change can be undone.
 Bytes buffer_copies(const model::Layer& layer);
 model::Values untaped(const Subject& subject);
 model::Tape taped(const Subject& subject);
 model::Outlined outlined_forward(const Subject& subject);
 model::Tape retape(const Subject& subject, model::Outline outline);
-/// Peak of the tape's backward above what is held before it, gradients of `outputs` inside.
+/// Peak of the tape's backward above what is held before it; creates the gradients of `outputs`.
 Bytes backward_peak(model::Tape tape, const model::Values& outputs, tier::DeviceMemory& account);
-/// What the tape's backward takes in two parts; nothing where there is nothing for the second.
+/// Memory of a split backward; nothing if the first part defers nothing.
 std::optional<chain::SplitBackward> split_backward(const Subject& subject,
                                                    const model::Values& outputs,
                                                    tier::DeviceMemory& account);
 /// The first part of a backward.
 model::SplitBackward first_part(const Subject& subject, model::Tape tape,
                                 const model::Values& gradients);
-/// Gradients of the floating ones.
+/// Gradients of the floating outputs.
 model::Values output_gradients(const model::Values& outputs);
-/// The same of values as they come in training. A GPU takes less power for a product with a matrix
-/// of one value, and so is some percent faster.
+/// The same with random values. A GPU takes less power for a product with a constant matrix, and so
+/// is some percent faster.
 model::Values drawn_gradients(const model::Values& outputs, const at::Generator& from);
 double median(std::vector<double> values);
 
-/// What one run is timed by.
+/// Timing marks of one run.
 struct RunMarks {
   device::Marks::Mark begin, turn, gradients_made, end;
-  device::Marks::Mark outlined = 0, retaped = 0;  ///< not without a retape
-  device::Marks::Mark parted = 0, added = 0;      ///< nor these without a second part
+  device::Marks::Mark outlined = 0, retaped = 0;  ///< only with a retape
+  device::Marks::Mark parted = 0, added = 0;      ///< only with a second part of the backward
 };
-/// Forward, backward for `gradients`, which are drawn if there are none yet, and, of what `cost`
-/// has, a retape after a forward and the second part of a backward after the first.
+/// Runs forward, backward for `gradients` (drawn if there are none yet) and, if `cost` has them, a
+/// retape after a forward and the second part of a split backward.
 RunMarks marked_run(const Subject& subject, device::Marks& marks, ColdCaches& caches,
                     const chain::LayerCost& cost, model::Values& gradients);
 
@@ -77,7 +77,8 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
   account.reset_peak();
   model::Values output = untaped(subject);
   cost.output = held_by(output);
-  // An output that stands in its input's storage adds nothing now, but weighs once that has gone.
+  // An output that shares its input's storage adds nothing now, but counts once the input is
+  // released.
   cost.forward_transient = std::max(Bytes(0), account.peak() - before - cost.output) + copies;
 
   const Bytes target = held_by(subject.context.target);
@@ -96,7 +97,7 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
   cost.forward_transient = std::max(cost.forward_transient,
                                     account.peak() - before - held_by(outlined.outputs) + copies);
   outlined.outputs.clear();
-  if (left > Bytes(0)) return output;  // its graph holds tensors past the hooks
+  if (left > Bytes(0)) return output;  // its graph holds tensors that bypass the hooks
 
   before = account.live();
   account.reset_peak();
@@ -106,7 +107,7 @@ model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                       .tape_transient = account.peak() - account.live() + copies,
                       .backward_transient = {}};
   again.backward_transient = backward_peak(std::move(tape), output, account);
-  // One that needs more than a whole taped forward is none.
+  // A retape that takes more than a whole taped forward is not used.
   if (again == chain::capped(again, cost)) cost.retape = again;
   return output;
 }
@@ -122,7 +123,7 @@ void measure_times(const Subject& subject, device::Marks& marks, const Sampling&
          to_seconds(Clock::now() - begin) < sampling.least_time) {
     sampling.between();
     runs.push_back(marked_run(subject, marks, caches, cost, gradients));
-    // Runs that are on their way to a device take time, too.
+    // Queued runs on a device take time, too.
     if (runs.size() % static_cast<std::size_t>(sampling.least_runs) == 0) marks.settle();
   }
   marks.settle();
@@ -192,7 +193,7 @@ std::optional<chain::SplitBackward> split_backward(const Subject& subject,
                                                    const model::Values& outputs,
                                                    tier::DeviceMemory& account) {
   const Bytes nothing = account.live();
-  // Of its own: what waits may be the input, which then weighs for as long.
+  // Uses its own input: pending values may include the input, which is then held as long.
   model::Values input;
   for (const at::Tensor& value : subject.input) input.push_back(value.clone());
   Subject own{subject.layer,   subject.gradients, input,

@@ -1,4 +1,4 @@
-// One layer under measurement.
+// Measures the costs of one layer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace trireme::profile {
 
-/// A layer with what it is run on, and where the gradients of its parameters add up.
+/// A layer with its input and context, and the sums of its parameters' gradients.
 struct Subject {
   model::Layer& layer;
   model::GradientSums& gradients;
@@ -25,24 +25,24 @@ struct Subject {
 /// Bytes of all distinct storages behind `values`.
 Bytes held_by(const model::Values& values);
 
-/// Runs the layer forward and backward once for warmth and once for `cost`: its output, tape,
-/// retape (none where the graph of a forward holds tensors that hooks do not see), transients, and
-/// its backward in two parts (none where the first leaves nothing for the second).
-/// Returns the output. The calling thread's tensors must count on `account`.
+/// Runs the layer forward and backward once to warm up and once to measure `cost`: its output,
+/// tape, retape (none if the graph of a forward holds tensors that bypass hooks), transients, and
+/// its split backward (none if the first part defers nothing). Returns the output. The calling
+/// thread's tensors must count on `account`.
 model::Values measure_bytes(const Subject& subject, tier::DeviceMemory& account,
                             chain::LayerCost& cost);
 
-/// How long one layer's runs are repeated.
+/// How often one layer's runs are repeated.
 struct Sampling {
   Seconds least_time{0};
   int least_runs = 1;
   std::function<void()> between;  ///< called between runs; may throw
-  Bytes touched;                  ///< by a step between two runs of the layer
+  Bytes touched;                  ///< by a step, between two runs of the layer
 };
 
-/// Sets the medians of `forward` (taped), `backward` and, where there are such, of the retape and
-/// the second part of the backward, timed by `marks`. Runs find caches as in training (ColdCaches),
-/// and follow each other so, too: the host does not wait for the device between them.
+/// Sets the median times of `forward` (taped), `backward` and, if any, of the retape and the second
+/// part of the backward, timed by `marks`. Caches are cold as in training (ColdCaches), and runs
+/// are queued back to back as in training: the host does not wait for the device between them.
 void measure_times(const Subject& subject, device::Marks& marks, const Sampling& sampling,
                    chain::LayerCost& cost);
 

@@ -24,13 +24,13 @@
 namespace trireme::profile {
 namespace {
 
-/// A layer that was measured, for those that are equal to it.
+/// A measured layer, reused for equal ones.
 struct Known {
   chain::LayerCost cost;
   model::Values output;  ///< on the meta device: sizes without values
 };
 
-/// Goes along the chain with the output of the layer before.
+/// Walks along the chain with the output of the previous layer.
 class Walk {
  public:
   Walk(const model::ChainModel& model, const config::JobSpec& job, const MeasureOptions& options);
@@ -44,7 +44,7 @@ class Walk {
     std::unique_ptr<model::Layer> layer;
     std::optional<model::GradientSums> gradients;
   };
-  /// Builds the next layer and puts what it holds into `cost`.
+  /// Builds the next layer and records its static bytes in `cost`.
   Static build(chain::LayerCost& cost) const;
   chain::LayerCost measure_layer();
   /// Raises the bytes of a layer whose tensors are larger for other inputs of the same sizes.
@@ -64,7 +64,7 @@ class Walk {
   tier::DeviceMemory& memory_;
   std::shared_ptr<void> scope_;
   std::unique_ptr<device::Marks> marks_;
-  at::Generator made_up_ = at::detail::createCPUGenerator();  ///< of inputs and targets
+  at::Generator made_up_ = at::detail::createCPUGenerator();  ///< for inputs and targets
   at::Generator generator_;
   std::map<std::string, Known> known_;
   int number_ = 0;
@@ -72,13 +72,13 @@ class Walk {
   model::Values x_;  ///< input of the next layer
 };
 
-/// What the data set would give, made up.
+/// Random data in the form that the data set would give.
 at::Tensor made_up_input(const model::ChainModel& model, std::int64_t examples, at::Generator from);
 model::Values made_up_target(const model::ChainModel& model, const config::JobSpec& job,
                              at::Generator from);
-/// The same tensors without memory.
+/// The same tensors on the meta device.
 model::Values without_values(const model::Values& values);
-/// Gives memory and values to those that have none.
+/// Allocates tensors that have no memory and fills them with random values.
 void make_up_values(model::Values& values, c10::Device device, const at::Generator& from);
 /// Types, sizes and strides.
 std::string shape_text(const model::Values& values);
@@ -119,8 +119,8 @@ chain::LayerCost Walk::next() {
   const std::string of_input = shape_text(x_);
   const std::string equal = recipe().kind.empty() ? "" : key();
   const auto known = known_.find(equal);
-  // An equal layer's output serves as this one's: what is there anyway where it has its shape, else
-  // one to make up once it is needed.
+  // An equal layer's output stands in for this one's: x_ itself if it has that shape, else a meta
+  // tensor to be filled when needed.
   const bool skips = known != known_.end();
   chain::LayerCost cost;
   if (skips) {
@@ -145,7 +145,7 @@ chain::LayerCost Walk::measure_layer() {
                          .lean_tapes = job_.memory.tapes == "lean"};
   if (is_last()) {
     context.target = options_.place.fetch(made_up_target(model_, job_, made_up_));
-    // It is there from the beginning of a micro-batch's forwards on, long before the tape.
+    // The target is held from the start of a micro-batch's forwards, long before the tape.
     cost.parameters += held_by(context.target);
   }
   const Subject subject{.layer = *held.layer,
@@ -180,9 +180,9 @@ void Walk::leave_room(const Subject& subject, chain::LayerCost& cost) const {
   if (!raise_to_others(subject, memory_, cost) || !options_.note) return;
   options_.note(concat(
       "layer ", number_, " (", cost.name,
-      ") makes tensors as large as the values of its input say: ", to_text(before), " to ",
-      to_text(cost.tape),
-      " are kept of a micro-batch, and other values may ask for more. Predicted peaks hold for "
+      ") has tensors whose sizes depend on the values of its input: its tape takes ",
+      to_text(before), " to ", to_text(cost.tape),
+      " per micro-batch, and may take more for other values. Predicted peaks are valid only for "
       "layers whose sizes do not depend on values (docs/models.md)"));
 }
 
@@ -193,9 +193,9 @@ void Walk::note_changed_buffers(const Subject& subject, const chain::LayerCost& 
   if (!gives_it) return;
   options_.note(concat(
       "layer ", number_, " (", cost.name,
-      ") gives in training what depends on a buffer that its forward changes: where it is run "
-      "again, or micro-batches overlap, it finds what later ones have left there, so that another "
-      "plan gives other numbers. Use what a forward changes outside of training alone "
+      ") has an output that depends, in training, on a buffer that its forward changes: when it is "
+      "recomputed, or micro-batches overlap, it sees what later micro-batches have left there, so "
+      "that another plan gives other numbers. Use such a buffer only outside of training "
       "(docs/models.md)"));
 }
 
@@ -234,8 +234,8 @@ void Walk::require_no_stop() const {
 }
 
 std::string Walk::key() const {
-  // Where no gradient is wanted below, and where there is a target, the same kind costs less or
-  // more.
+  // Costs within a kind also depend on whether an input gradient is needed and on whether there is
+  // a target.
   const auto wanted = static_cast<int>(model::input_gradient(model_, number_));
   return concat(recipe().kind, '\n', wanted, is_last(), '\n', shape_text(x_));
 }

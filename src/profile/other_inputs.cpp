@@ -21,7 +21,7 @@ struct Taken {
 
   bool operator==(const Taken&) const = default;
 };
-/// By one taped forward, its input not counted.
+/// Bytes taken by one taped forward, its input not counted.
 Taken taken_by(const Subject& subject, tier::DeviceMemory& account);
 void raise(chain::LayerCost& cost, const chain::LayerCost& other);
 
@@ -42,7 +42,7 @@ bool raise_to_others(const Subject& subject, tier::DeviceMemory& account, chain:
       measure_bytes(other, account, of_other);
       raise(cost, of_other);
       is_raised = true;
-    } catch (const std::exception&) {  // made-up values may be none that the layer takes
+    } catch (const std::exception&) {  // the layer may not accept these values
     }
   }
   return is_raised;
@@ -53,7 +53,7 @@ namespace {
 std::vector<Fill> fills_for(c10::Device device) {
   std::vector<Fill> fills{[](const at::Tensor& value) { return value.min(); },
                           [](const at::Tensor& value) { return value.max(); }};
-  // An index beyond its table is an error on a CPU, and the end of all work on a GPU.
+  // An index out of range is an error on a CPU, but ends all work on a GPU.
   if (device.is_cpu())
     fills.emplace_back([](const at::Tensor& value) {
       return value.is_floating_point() || value.scalar_type() == at::kBool

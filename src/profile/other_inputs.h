@@ -1,5 +1,5 @@
-// Layers whose tensors are as large as the values of their input say: an expert for some tokens,
-// what torch.nonzero gives.
+// Detects layers whose tensor sizes depend on the values of their input: an expert for some tokens,
+// torch.nonzero.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace trireme::profile {
 
-/// Runs the layer on inputs of the same sizes whose values are all alike (the least, the greatest,
-/// on a CPU also 1). Where it takes more bytes for one of them, `cost` gets the most of each kind,
-/// and loses the retape, whose bytes would be less than they may be. Whether it was so. An input on
-/// which the forward fails says nothing.
+/// Runs the layer on constant inputs of the same shapes (the minimum, the maximum, on a CPU also
+/// 1). If it takes more bytes for one of them, `cost` gets the maximum of each kind, and loses its
+/// retape, whose bytes could be too low. Returns whether it was raised. Inputs on which the forward
+/// fails are ignored.
 bool raise_to_others(const Subject& subject, tier::DeviceMemory& account, chain::LayerCost& cost);
 
 }  // namespace trireme::profile

@@ -1,4 +1,4 @@
-// What a layer's parameters weigh beside themselves while a stage lives.
+// Static bytes of a layer's parameters in addition to the parameters themselves.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace trireme::profile {
 
-/// State that the optimizer holds for one weight: AdamW two moments, SGD a momentum
-/// unless that is 0; the master of a weight that is not float32.
+/// Optimizer state of one weight: two moments for AdamW, a momentum for SGD unless that is 0; and
+/// the master of a weight that is not float32.
 Bytes optimizer_bytes(const at::Tensor& weight, const config::OptimizerSpec& optimizer);
 
-/// Of the state of numbers that are updated together, the most: chain::Chain::state_line.
+/// Optimizer state of kUpdatedTogether numbers, the maximum over weights: chain::Chain::state_line.
 Bytes state_line(const config::TrainSpec& train);
 
 }  // namespace trireme::profile

@@ -17,29 +17,29 @@
 namespace trireme::profile {
 namespace {
 
-/// To be raised when the same program text would give other costs (what is measured, how it is
+/// Raise this when the same program text would give other costs (what is measured, how it is
 /// written).
 constexpr int kFormat = 6;
-/// Of the costs, behind what they hold for.
+/// Start of the costs, which follow the comment head.
 constexpr std::string_view kBegin = "format: trireme-chain/";
 constexpr std::string_view kNoted = "# Noted of its layers:\n",
                            kDigest = "# Digest of what follows: ", kIndent = "#   ";
 
 /// Digest of the running program's file, and of what it loads for `device`.
 std::string program_digest(const std::string& device);
-/// Which kernels a GPU takes, where a choice has been made.
+/// Which kernels a GPU uses, if the job or environment chooses.
 std::string kernels_of(const config::JobSpec& job);
 std::filesystem::path file_of(const std::string& known, const std::filesystem::path& folder);
-/// Throws InputError where the file is not what store() has written for these dependencies and this
+/// Throws InputError if the file is not what store() has written for these dependencies and this
 /// model.
 Stored read_stored(const std::filesystem::path& file, const std::string& dependencies,
                    const model::ChainModel& model);
-/// Throws InputError.
+/// Throws InputError if the chain's layers are not the model's.
 void require_of(const model::ChainModel& model, const chain::Chain& chain);
-/// The notes that stand before the costs.
+/// The remarks that precede the costs.
 std::vector<std::string> notes_in(std::string_view head);
-/// What stands before the costs: what they hold for, what was noted, and a digest of notes and
-/// costs.
+/// The head of the file before the costs: what they depend on, the remarks, and a digest of remarks
+/// and costs.
 std::string head_of(const std::string& dependencies, const std::vector<std::string>& notes,
                     std::string_view costs);
 /// The lines of `text` as YAML comments.
@@ -55,7 +55,7 @@ std::string machine(int threads, const device::Place& place) {
 
 std::string dependencies(const config::JobSpec& job, const std::string& machine) {
   config::JobSpec drawn = job;
-  drawn.weights.clear();  // values do not change what they cost
+  drawn.weights.clear();  // values do not affect costs
   const io::Node resolved = io::parse(config::to_yaml(drawn), "job");
   const config::OptimizerSpec& optimizer = job.train.optimizer;
   const bool has_momentum = optimizer.kind == "sgd" && optimizer.momentum != 0;
@@ -114,7 +114,7 @@ Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& jo
   Stored fresh{.chain = measured, .notes = notes};
   try {
     fresh = store(std::move(measured), notes, known, folder);
-  } catch (const Error& error) {  // what took minutes is not lost with a place for it
+  } catch (const Error& error) {  // keep minutes of measurement even if they cannot be stored
     fresh.problem = error.what();
   }
   fresh.refused = std::move(found.refused);
@@ -145,7 +145,7 @@ std::filesystem::path file_of(const std::string& known, const std::filesystem::p
 Stored read_stored(const std::filesystem::path& file, const std::string& dependencies,
                    const model::ChainModel& model) {
   const std::string text = io::read_file(file, chain::kMaxChainFile);
-  // A file of another job under this name, and every byte that was changed, shows in its head.
+  // The head reveals a file of another job under this name, and any changed byte.
   const std::size_t before = text.find(concat("\n", kBegin));
   const std::size_t begin = before == std::string::npos ? before : before + 1;
   const std::string_view costs =

@@ -10,7 +10,7 @@
 namespace trireme::profile {
 namespace {
 
-/// Layers that cost the same: what the first one costs, and how many there are.
+/// Layers of equal cost: the cost of the first and their number.
 struct Group {
   chain::LayerCost cost;
   int count = 0;
@@ -36,10 +36,10 @@ std::string to_table(const chain::Chain& chain) {
   for (std::size_t transient = 5; transient <= 7; ++transient) rows.back()[transient] = "";
   return table(rows) +
          concat("input ", to_text(chain.input),
-                ". '+' is what a pass needs for a moment beside what it leaves; the sums count "
-                "every layer. 'retape' is a second forward of which only the tape is wanted; "
-                "'weights' the "
-                "part of a backward that may come later, for which 'pending' is held.\n");
+                ". '+' is a pass's temporary memory, in addition to what it leaves; the sums count "
+                "every layer. 'retape' is early-stop recomputation, which remakes only the tape; "
+                "'weights' is the "
+                "part of a backward that may be deferred, for which 'pending' is held.\n");
 }
 
 std::string to_json(const chain::Chain& chain) {
@@ -104,7 +104,7 @@ std::vector<std::string> row_of(const std::string& name, const chain::LayerCost&
 std::string layer_json(const chain::LayerCost& layer) {
   std::string json = concat("{\"name\": ", io::json_text(layer.name));
   const auto write = [&](const chain::CostField& field, const auto& value) {
-    const bool is_time = field.grows == chain::Grows::kUpdate;  // of which 0 is a measurement
+    const bool is_time = field.grows == chain::Grows::kUpdate;  // here 0 is a measurement, too
     if (!is_time && chain::is_left_out(field, value.count() == 0, layer)) return;
     json += concat(", \"", field.key, "\": ", chain::text_of(value));
   };

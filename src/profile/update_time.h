@@ -1,4 +1,4 @@
-// The end of a step, for one layer's parameters.
+// Times the optimizer step of one layer's parameters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace trireme::profile {
 
-/// Median time of the optimizer's update of the layer's parameters and, where the job clips, the
-/// norm of their gradients. Leaves the values as good as they were: the rate is 0. Timed by
-/// `marks`; between two updates a step touches `touched` bytes (ColdCaches).
+/// Median time of the optimizer step of the layer's parameters and, if the job clips, of the norm
+/// of their gradients. Leaves the values unchanged: the learning rate is 0. Timed by `marks`;
+/// between two updates a step touches `touched` bytes (ColdCaches).
 Seconds measure_update(const model::Layer& layer, const model::GradientSums& gradients,
                        const config::TrainSpec& train, device::Marks& marks, Bytes touched);
 

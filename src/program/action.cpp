@@ -1,4 +1,4 @@
-// Names of the operations, the text form of one action, and what programs of stages tell.
+// Names of the operations, the text form of an action, and queries of stage programs.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/action.h"
 
@@ -128,7 +128,7 @@ Action parse_action(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::size_t space = text.find(' ');
   if (colon == std::string_view::npos || space == std::string_view::npos || space < colon)
-    refuse(text, "it has not the form");
+    refuse(text, "its form is wrong");
   const std::string_view word = text.substr(colon + 1, space - colon - 1);
   const std::optional<int> micro_batch = number(text.substr(0, colon));
   const std::optional<int> layer = number(text.substr(space + 1));

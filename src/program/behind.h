@@ -1,4 +1,4 @@
-// Where what follows a pass may stand.
+// Where actions that follow a pass are inserted.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::program {
 
-/// The place behind the action and what sends on what it made.
+/// The index after the action and after the send of its result, if there is one.
 inline std::size_t behind(const std::vector<Action>& actions, std::size_t action) {
   const std::size_t next = action + 1;
   return next < actions.size() && is_send(actions[next].op) ? next + 1 : next;

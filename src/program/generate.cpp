@@ -21,7 +21,7 @@ namespace {
 
 void require_shape(PipelineShape shape);
 
-/// `warm_up` forwards, then forward and backward by turns, then the backwards that are left.
+/// `warm_up` forwards, then forward and backward alternately, then the remaining backwards.
 std::vector<Pass> alternate(int warm_up, int micro_batches);
 
 /// {op, i} for i from `from` to `to`, downwards if `to` is less.
@@ -85,8 +85,8 @@ StageProgram keep_all(int first_layer, int last_layer) {
 }
 
 StageProgram recompute_all(int first_layer, int last_layer) {
-  // x[last] is given away or gives way to its gradient, and the backward of i+1 frees x[i]: when
-  // the tape of i is made again, nothing holds x[i] beside it.
+  // x[last] is sent or replaced by its gradient, and the backward of i+1 frees x[i]: when the tape
+  // of i is recomputed, no second x[i] is held.
   StageProgram program{
       first_layer, last_layer, each(Op::kForwardKeep, first_layer, last_layer), {}};
   for (int i = last_layer; i >= first_layer; --i) {

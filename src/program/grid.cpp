@@ -1,4 +1,4 @@
-// A program drawn as a staircase of passes.
+// Draws a program as a grid of passes, a row per rank and a column per time slot.
 // SPDX-License-Identifier: Apache-2.0
 #include "slots.h"
 
@@ -12,24 +12,24 @@
 namespace trireme::program {
 namespace {
 
-/// Contiguous layers of one rank.
-struct Run {
+/// A stage: contiguous layers of one rank.
+struct StageLayers {
   int rank = 0;
   int first_layer = 1, last_layer = 1;
 };
 
-std::vector<Run> stages_of(const Program& program);
+std::vector<StageLayers> stages_of(const Program& program);
 
 /// The passes of one rank in the order in which its actions complete them.
 PassList passes_of(const Program& program, int rank, const std::vector<int>& stage_of_layer,
-                   const std::vector<Run>& stages);
+                   const std::vector<StageLayers>& stages);
 
 std::string cell(const StagePass& pass, bool with_stage);
 
 }  // namespace
 
 std::string grid(const Program& program) {
-  const std::vector<Run> stages = stages_of(program);
+  const std::vector<StageLayers> stages = stages_of(program);
   const int ranks = static_cast<int>(program.ranks.size());
   std::vector<int> stage_of_layer(static_cast<std::size_t>(program.layers) + 1, 0);
   std::vector<int> stages_on(program.ranks.size(), 0);
@@ -68,8 +68,8 @@ std::string grid(const Program& program) {
 
 namespace {
 
-std::vector<Run> stages_of(const Program& program) {
-  std::vector<Run> stages;
+std::vector<StageLayers> stages_of(const Program& program) {
+  std::vector<StageLayers> stages;
   if (program.rank_of_layer.size() != static_cast<std::size_t>(program.layers) + 1)
     throw InputError(concat("a program of ", program.layers, " layers with ranks for ",
                             program.rank_of_layer.size(),
@@ -88,17 +88,17 @@ std::vector<Run> stages_of(const Program& program) {
 }
 
 PassList passes_of(const Program& program, int rank, const std::vector<int>& stage_of_layer,
-                   const std::vector<Run>& stages) {
+                   const std::vector<StageLayers>& stages) {
   PassList list{rank, {}};
   std::set<std::pair<int, int>> forwards;  // (stage, micro-batch): later ones are recomputation
   for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
     if (action.layer < 1 || action.layer > program.layers) continue;
     const int stage = stage_of_layer[static_cast<std::size_t>(action.layer)];
-    const Run& run = stages[static_cast<std::size_t>(stage)];
-    if (is_forward(action.op) && action.layer == run.last_layer &&
+    const StageLayers& own = stages[static_cast<std::size_t>(stage)];
+    if (is_forward(action.op) && action.layer == own.last_layer &&
         forwards.emplace(stage, action.micro_batch).second)
       list.passes.push_back({{Pass::Kind::kForward, action.micro_batch}, stage});
-    if (is_backward(action.op) && action.layer == run.first_layer)
+    if (is_backward(action.op) && action.layer == own.first_layer)
       list.passes.push_back({{Pass::Kind::kBackward, action.micro_batch}, stage});
   }
   return list;

@@ -15,10 +15,10 @@
 namespace trireme::program {
 namespace {
 
-/// Neighbouring actions of one layer and one group.
+/// Adjacent actions of one layer and one group.
 using Block = std::span<const Action>;
 
-/// Whether it brings what the next action of a layer needs.
+/// Whether it loads or receives what the next action of a layer needs.
 bool leads(Op op) {
   return op == Op::kLoadInput || op == Op::kLoadTarget || is_receive(op);
 }
@@ -32,12 +32,12 @@ std::size_t end_of_block(const std::vector<Action>& actions, std::size_t begin) 
     const Action& action = actions[i];
     if (ends_step(action.op) || action.micro_batch != actions[begin].micro_batch) break;
     if (uses_weights(action.op) && layer.value_or(action.layer) != action.layer) break;
-    // Whole groups are sent before anything comes back for them.
+    // All of a group is sent before anything is received for it.
     if (has_sent && (uses_weights(action.op) || leads(action.op))) break;
     has_sent = has_sent || is_send(action.op);
     if (uses_weights(action.op)) layer = action.layer;
-    // What leads to an action is of the same block only if that action is. What comes back for
-    // later has no room while another of the group runs.
+    // A load or receive is part of the block only if the action that needs it is. A copy in for a
+    // later layer has no room while others of the group run.
     if (!leads(action.op) && !is_copy_in(action.op)) end = i + 1;
   }
   return std::max(end, begin + 1);
@@ -60,14 +60,14 @@ const Action* find(const Block& block, Op op) {
   return found == block.end() ? nullptr : &*found;
 }
 
-/// Whose weights it uses; 0: nobody's.
+/// The layer whose weights it uses; 0: none.
 int layer_of(const Block& block) {
   const auto used = std::find_if(block.begin(), block.end(),
                                  [](const Action& action) { return uses_weights(action.op); });
   return used == block.end() ? 0 : used->layer;
 }
 
-/// When ranks send and receive.
+/// Where the sends and receives stand in the lists of the ranks.
 class Messages {
  public:
   explicit Messages(const Program& program) {
@@ -80,9 +80,9 @@ class Messages {
     }
   }
 
-  /// Whether `one` sends what a neighbour receives only once it has sent what `next`, of the same
-  /// layer, receives: if all messages of one block went before any of the other, both ranks might
-  /// wait for room.
+  /// Whether a neighbour receives what `one` sends only after sending what `next`, of the same
+  /// layer, receives: if all messages of one block went before any of the other, both ranks could
+  /// wait for room forever.
   bool take_turns(const Block& one, const Block& next) const {
     if (layer_of(one) != layer_of(next)) return false;
     return cross(find(one, Op::kSendOutput), Op::kReceiveInput,  //
@@ -92,8 +92,8 @@ class Messages {
   }
 
  private:
-  /// Of a message that is sent here before another comes: whether there it is `taken` only after
-  /// the other was `given`.
+  /// For a message that is sent here before another is received: whether the other rank has it
+  /// `taken` only after the other message was `given`.
   bool cross(const Action* sent, Op taken, const Action* received, Op given) const {
     if (sent == nullptr || received == nullptr || sent->layer != received->layer) return false;
     const auto take = places_.find({taken, sent->layer, sent->micro_batch}),

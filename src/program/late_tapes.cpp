@@ -23,7 +23,7 @@ class Passes {
   auto place(std::size_t index) { return actions_.begin() + static_cast<std::ptrdiff_t>(index); }
   /// The backward of `layer`, from `index` on.
   std::size_t backward_of(int layer, std::size_t index);
-  /// What is held of a layer between its tape and its backward becomes its output.
+  /// Holds the layer's output instead of its tape between the two.
   void keep_output(std::size_t tape, std::size_t backward);
 
   StageProgram program_;
@@ -58,7 +58,7 @@ void Passes::keep_output(std::size_t tape, std::size_t backward) {
     Action& action = actions_[i];
     if (action == Action{Op::kOffloadTape, layer}) action.op = Op::kOffload;
     if (action == Action{Op::kPrefetchTape, layer}) action.op = Op::kPrefetch;
-    // The tape would have kept what this one drops.
+    // The tape held the output, which this forward would drop.
     if (action == Action{Op::kForward, layer + 1}) action.op = Op::kForwardKeep;
   }
   actions_.insert(place(backward), {Op::kForwardTape, layer, 0});

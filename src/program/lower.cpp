@@ -1,5 +1,5 @@
-// From passes to actions. Roles are decided here, once: who loads, who sends to whom, who reads the
-// loss. Nobody asks again.
+// Lowering of passes to actions. Only here are roles decided: who loads, who sends to whom, who
+// reads the loss.
 // SPDX-License-Identifier: Apache-2.0
 #include "receives.h"
 #include "shared_ranks.h"
@@ -20,7 +20,7 @@ struct Role {
   const StageProgram* stage = nullptr;
   bool loads_input = false, reads_loss = false;
   bool receives_input = false, sends_output = false;  // false: the neighbour is on the same rank
-  std::size_t output_made = 0;      // index in `forward` after which x[last] goes on
+  std::size_t output_made = 0;      // index in `forward` after which x[last] is sent or read
   std::size_t gradient_needed = 0;  // index in `backward` before which x[last]'s gradient comes in
   std::size_t gradient_made = 0;  // index in `backward` after which x[first-1]'s gradient goes out
 };
@@ -33,7 +33,7 @@ void require_passes(const Lowering& lowering);
 std::vector<std::vector<Role>> roles_of(const Lowering& lowering);
 Role role_of(const Lowering& lowering, std::size_t k, const StageProgram& program);
 const Mix& mix_of(const Lowering& lowering, std::size_t k);
-/// The place of a layer's backward in stage `k`.
+/// Index of a layer's backward in stage `k`.
 std::size_t backward_of(const StageProgram& stage, int layer, std::size_t k);
 
 void append_forward(const Role& role, int micro_batch, std::vector<Action>& actions);

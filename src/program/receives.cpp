@@ -1,4 +1,4 @@
-// Receives in the order of sending.
+// Puts receives in the order of sending.
 // SPDX-License-Identifier: Apache-2.0
 #include "receives.h"
 
@@ -11,7 +11,7 @@
 namespace trireme::program {
 namespace {
 
-/// From rank, to rank, whether outputs: the messages of one such are in order.
+/// A stream of messages, which arrive in order: from rank, to rank, whether outputs.
 using StreamKey = std::tuple<int, int, bool>;
 
 bool carries_output(Op op) {
@@ -24,7 +24,7 @@ StreamKey stream_of(const Program& program, const Action& action) {
   return carries_output(action.op) ? StreamKey{below, above, true} : StreamKey{above, below, false};
 }
 
-/// The receives that a stream wants, in the order of sending.
+/// The receives of each stream in the order of sending.
 using Wanted = std::map<StreamKey, std::vector<Action>>;
 
 Wanted wanted_receives(const Program& program) {
@@ -46,7 +46,7 @@ void receive_in_order_of_sending(Program& program) {
   std::map<StreamKey, std::size_t> received;
   for (std::vector<Action>& actions : program.ranks) {
     std::vector<Action> ordered;
-    std::set<std::tuple<Op, int, int>> moved;  // received before their place
+    std::set<std::tuple<Op, int, int>> moved;  // moved forward from their place
     for (const Action& action : actions) {
       if (!is_receive(action.op)) {
         ordered.push_back(action);

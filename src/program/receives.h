@@ -1,5 +1,4 @@
-// Receives in the order of sending.
-//
+// Puts receives in the order of sending.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,10 +6,10 @@
 
 namespace trireme::program {
 
-/// Where two ranks share several cuts, one stream carries the messages of all of them, in the order
-/// of sending; the receiver may want them in another order. Moves receives forward, each right
-/// before the first receive of its stream that was sent after it. Nobody waits longer for that:
-/// what was sent after it has not come before it either.
+/// Where two ranks share several stage boundaries, one stream carries the messages of all of them,
+/// in the order of sending; the receiver may need them in another order. Moves receives forward,
+/// each right before the first receive of its stream that was sent after it. No rank waits longer
+/// for that: what was sent after it does not arrive before it.
 void receive_in_order_of_sending(Program& program);
 
 }  // namespace trireme::program

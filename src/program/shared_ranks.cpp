@@ -89,7 +89,7 @@ std::vector<StagePass> merged(const std::vector<PassList>& lists, int rank,
     const auto place = static_cast<std::size_t>(stage);
     if (stage < 0 || place >= lists.size() || lists[place].rank != rank)
       throw InputError(concat("turn ", passes.size(), " of rank ", rank, " is of stage ", stage,
-                              ", which it does not have"));
+                              ", which is not on this rank"));
     if (next[place] == lists[place].passes.size())
       throw InputError(concat("rank ", rank, " has more turns of stage ", stage, " than its ",
                               next[place], " passes"));

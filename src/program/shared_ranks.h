@@ -1,5 +1,4 @@
-// Ranks with several stages: whose pass is next.
-//
+// The order of passes on ranks with several stages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +17,7 @@ int rank_of(const Lowering& lowering, std::size_t stage);
 bool shares_ranks(const Lowering& lowering);
 
 /// The passes of every rank in the order in which it runs them. Throws InputError where the turns
-/// are not those of the rank's stages.
+/// do not fit the rank's stages.
 std::vector<std::vector<StagePass>> passes_by_rank(const Lowering& lowering, int ranks);
 
 }  // namespace trireme::program

@@ -13,22 +13,23 @@
 namespace trireme::program {
 namespace {
 
-/// When every pass of (kind, stage, micro-batch) has ended.
+/// End times of all passes of (kind, stage, micro-batch).
 class Board {
  public:
   Board(const std::vector<PassList>& lists, const StageTimes* times);
 
   bool may_run(const StagePass& next, double now) const;
   double length(const StagePass& pass) const;
-  /// Says when its neighbour stage may go on.
+  /// Records the end; returns when the neighbour stage may go on.
   double ends(const StagePass& pass, double end);
 
  private:
-  static constexpr double kNever = -2;  // the lists have no such pass: nobody waits for it
+  static constexpr double kNever = -2;  // the lists have no such pass: nothing waits for it
   static constexpr double kNotYet = -1;
 
   std::size_t index(Pass::Kind kind, int stage, int micro_batch) const;
-  /// Its end, and its message of so many seconds, are behind `now`, or it is not part of the lists.
+  /// Whether the pass has ended and its message of `message` seconds arrived by `now`, or it is not
+  /// part of the lists.
   bool behind(Pass::Kind kind, int stage, int micro_batch, double message, double now) const;
   /// Seconds of a message between `stage` and the next.
   double message(int stage) const;
@@ -159,7 +160,7 @@ void refuse_circle(const std::vector<std::vector<Cursor>>& cursors) {
                                pass.stage));
     }
   }
-  throw InputError(concat("the passes wait for one another in a circle: ", join(waiting, ", ")));
+  throw InputError(concat("the passes deadlock, waiting for one another: ", join(waiting, ", ")));
 }
 
 }  // namespace

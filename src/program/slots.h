@@ -1,5 +1,4 @@
-// Passes in time: what the grid draws, and the order of several stages on one rank.
-//
+// List scheduling of passes in time: for the grid, and for the order of several stages on one rank.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,8 +19,8 @@ struct PlacedPass {
   double begin = 0;
 };
 
-/// Passes that run in this order on one rank; a rank may have several such lists and then takes,
-/// whenever it is free, one pass of them that may run.
+/// Passes that run in this order on one rank; a rank may have several such lists and, whenever it
+/// is free, takes a pass that may run from one of them.
 struct PassList {
   int rank = 0;
   std::vector<StagePass> passes;
@@ -32,11 +31,11 @@ struct Placed {
   double end = 0;
 };
 
-/// For every rank of 0..ranks-1 when its passes run. A pass may run once its forward and its
-/// neighbour stage's pass have ended (on another rank: and the message between them has come), as
-/// far as the lists have them. Where a rank could run several, a backward goes first (it frees
-/// memory), then the earlier micro-batch. Without `times` every pass takes 1 and messages nothing.
-/// Throws InputError when the lists wait for one another in a circle.
+/// For every rank of 0..ranks-1 when its passes run. A pass may run once its forward and the
+/// neighbour stage's pass have ended (on another rank: and their message has arrived), if the lists
+/// have them. Where a rank could run several, a backward goes first (it frees memory), then the
+/// earlier micro-batch. Without `times` every pass takes 1 and messages 0. Throws InputError when
+/// the lists deadlock.
 Placed place(const std::vector<PassList>& lists, int ranks, const StageTimes* times = nullptr);
 
 }  // namespace trireme::program

@@ -10,7 +10,7 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-/// Those of a pass, in the order of its backwards.
+/// The layers of a pass, in the order of their backwards.
 std::vector<int> layers_of_pass(const Actions& actions) {
   std::vector<int> layers;
   std::optional<int> micro_batch;  // of the first pass
@@ -26,7 +26,7 @@ std::vector<int> layers_of_pass(const Actions& actions) {
 Actions split(const Actions& whole, int passes_behind) {
   const std::vector<int> layers = layers_of_pass(whole);
   Actions actions;
-  std::vector<int> waiting;  // micro-batches, also those whose weights' gradients have been made
+  std::vector<int> waiting;  // micro-batches; those before `made` have their weight gradients
   std::size_t made = 0, pass_ends = 0;
   const auto make_but = [&](int last) {
     for (; made + static_cast<std::size_t>(last) < waiting.size(); ++made)

@@ -11,10 +11,10 @@
 namespace trireme::program {
 namespace {
 
-/// Most ranks that a text may name: a slip of the finger should not allocate the machine away.
+/// Most ranks that a text may name: a typo should not exhaust memory.
 constexpr int kMostRanks = 1 << 20;
 
-/// Reads a program line by line; knows where it is.
+/// Reads a program line by line; errors name the line.
 class Reader {
  public:
   void line(std::string_view text);
@@ -88,9 +88,9 @@ void Reader::line(std::string_view text) {
 void Reader::head(std::string_view key, std::string_view value) {
   const auto& keys = head_keys();
   if (std::find(keys.begin(), keys.end(), key) == keys.end())
-    refuse(concat("'", key, "' is no line of the head", did_you_mean(key, keys)));
+    refuse(concat("'", key, "' is not a line of the head", did_you_mean(key, keys)));
   if (std::find(seen_.begin(), seen_.end(), key) != seen_.end())
-    refuse(concat("'", key, "' stands there twice"));
+    refuse(concat("'", key, "' appears twice"));
   seen_.emplace_back(key);
   constexpr int kMost = std::numeric_limits<int>::max();
   if (key == "layers") program_.layers = whole(value, key, kMost);

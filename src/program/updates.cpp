@@ -16,18 +16,18 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-/// Places in a rank's list, before which something is put.
+/// Indices in a rank's list, before which actions are inserted.
 using Places = std::vector<std::size_t>;
 
-/// Where the updates of a rank stand: each alone, in the order in which they are made. Of layers
-/// that lack a pass, which no program may, there are none.
+/// Where the updates of a rank are inserted: one per layer, in the order in which they are made.
+/// Layers that lack a pass, which no program may have, are left out.
 class UpdatePlaces {
  public:
   UpdatePlaces(const Actions& actions, const std::vector<int>& layers, UpdatePlace place);
 
   const std::vector<int>& layers() const { return layers_; }
   std::size_t alone(std::size_t k) const { return places_[k]; }
-  /// Among the passes between this update and the one that it shares them with; at most so many.
+  /// At most `most` places, spread over the passes between this update and its neighbour.
   Places spread(std::size_t k, std::size_t most) const;
 
  private:
@@ -114,7 +114,7 @@ std::optional<UpdatePlace> update_place_named(std::string_view name) {
 }
 
 std::vector<int> updated_layers(const std::vector<int>& streamed, UpdatePlace place, int at_once) {
-  // With so few of them nothing ever leaves.
+  // With so few of them all stay on the device.
   if (place == UpdatePlace::kAtEnd || std::cmp_less_equal(streamed.size(), at_once)) return {};
   const int left_out = place == UpdatePlace::kInForward ? at_once : 0;
   return {streamed.begin(), streamed.end() - left_out};

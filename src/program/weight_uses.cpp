@@ -12,9 +12,9 @@ namespace {
 
 using Gradients = HeldLayer::Gradients;
 
-/// One layer's neighbouring actions, others that need no such weights between them; or its turn
-/// within an action that uses many.
-struct Run {
+/// Consecutive actions that use one streamed layer, with only actions that use none between them;
+/// or one layer's turn within an action that uses many.
+struct RunOfUses {
   HeldLayer needs;
   WeightsChange change = WeightsChange::kNothing;
   std::size_t last = 0;  ///< action
@@ -30,21 +30,21 @@ class Runs {
   }
 
   void add(const Action& action, std::size_t index, WeightUses::Point& point);
-  const std::vector<Run>& runs() const { return runs_; }
+  const std::vector<RunOfUses>& runs() const { return runs_; }
 
  private:
   WeightsKind kind(int layer) const { return kinds_.at(static_cast<std::size_t>(layer)); }
-  void add_all(const Run& like);
-  /// To the run of the layer, which ends with the action.
-  Run& add_to(int layer, std::size_t index);
-  /// What a backward of the layer begins with.
+  void add_all(const RunOfUses& like);
+  /// Adds the action to the current run of the layer, or begins one.
+  RunOfUses& add_to(int layer, std::size_t index);
+  /// State of the layer's gradients at its next backward.
   Gradients begun(int layer);
 
   const std::vector<WeightsKind>& kinds_;
   bool has_replicas_;
   std::vector<bool> has_sums_;               ///< by layer: a backward has begun its gradients
   std::map<int, std::size_t> last_updates_;  ///< of layers with updates of their own
-  std::vector<Run> runs_;
+  std::vector<RunOfUses> runs_;
 };
 
 void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point) {
@@ -56,11 +56,11 @@ void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point
   if (!updates && !uses_weights(action.op)) return;
   if (kind(action.layer) == WeightsKind::kStay) return;
   point.needs = action.layer;
-  Run& run = add_to(action.layer, index);
+  RunOfUses& run = add_to(action.layer, index);
   if (!updates && !adds_gradients(action.op)) return;
   if (kind(action.layer) != WeightsKind::kTrained) return;
   point.needs_gradients = true;
-  // An update before a backward is of sums that the last step has left.
+  // An update before a backward uses the sums of the previous step.
   const Gradients gradients = updates ? Gradients::kSums : begun(action.layer);
   if (run.needs.gradients == Gradients::kNone) run.needs.gradients = gradients;
   const bool was_updated = run.change == WeightsChange::kUpdate;
@@ -72,14 +72,14 @@ void Runs::add(const Action& action, std::size_t index, WeightUses::Point& point
   }
 }
 
-Run& Runs::add_to(int layer, std::size_t index) {
+RunOfUses& Runs::add_to(int layer, std::size_t index) {
   if (runs_.empty() || runs_.back().is_within || runs_.back().needs.layer != layer)
     runs_.push_back({.needs = {.layer = layer}});
   runs_.back().last = index;
   return runs_.back();
 }
 
-void Runs::add_all(const Run& like) {
+void Runs::add_all(const RunOfUses& like) {
   const bool updates = like.change == WeightsChange::kUpdate;
   for (std::size_t layer = 0; layer < kinds_.size(); ++layer) {
     if (kinds_[layer] != WeightsKind::kTrained || !has_sums_[layer]) continue;
@@ -96,8 +96,8 @@ Gradients Runs::begun(int layer) {
   return gradients;
 }
 
-/// Of the runs from `from` on, round and round, what the first ones need.
-HeldWeights held_for(const std::vector<Run>& runs, std::size_t from, int at_once) {
+/// What the first `at_once` layers of the runs from `from` on, round and round, need.
+HeldWeights held_for(const std::vector<RunOfUses>& runs, std::size_t from, int at_once) {
   HeldWeights held;
   for (std::size_t i = from; i < from + runs.size(); ++i) {
     if (std::cmp_equal(held.size(), at_once)) break;
@@ -120,10 +120,10 @@ WeightUses weight_uses(const std::vector<Action>& actions, const std::vector<Wei
   result.points.resize(actions.size());
   Runs all(kinds, actions, has_replicas);
   for (std::size_t i = 0; i < actions.size(); ++i) all.add(actions[i], i, result.points[i]);
-  const std::vector<Run>& runs = all.runs();
+  const std::vector<RunOfUses>& runs = all.runs();
   if (runs.empty()) return {};
   std::set<int> layers;
-  for (const Run& run : runs) layers.insert(run.needs.layer);
+  for (const RunOfUses& run : runs) layers.insert(run.needs.layer);
   at_once = static_cast<int>(std::min(std::size_t(at_once), layers.size()));
   for (std::size_t k = 0; k < runs.size(); ++k) {
     WeightUses::Use use{.layer = runs[k].needs.layer,

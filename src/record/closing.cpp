@@ -15,7 +15,7 @@ namespace {
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 std::string line(std::string_view label, std::string_view text);
-/// What the train loss of a summary is: ", of the last step", ", mean of the last 10 steps".
+/// Note on a summary's train loss: ", of the last step", ", mean of the last 10 steps".
 std::string train_loss_note(std::int64_t steps);
 /// Steps, size, losses, speed.
 Facts run_facts(const Summary& summary);
@@ -23,23 +23,23 @@ Facts run_facts(const Summary& summary);
 std::string parameters(const Summary& summary);
 /// "1,839,360".
 std::string in_thousands(std::int64_t number);
-/// How many, and in what time since the last start.
+/// Number of steps, and their time since the last start.
 std::string steps(const Summary& summary);
 void add_losses(Facts& facts, const Summary& summary);
-/// "2.3553", "no number".
+/// "2.3553", "not finite".
 std::string loss_text(double loss);
 std::string throughput(const Summary& summary);
 /// Budget, predicted and allocated bytes of every rank.
 std::string memory_table(const Summary& summary);
 /// "1-2", "1-2 5-6".
 std::string layers_of(const RankSummary& rank);
-/// Predicted and measured time of every rank, and what it went on.
+/// Predicted and measured time of every rank, and its breakdown.
 std::string time_table(const Summary& summary);
-/// Whether updates take a part of some rank's step that is worth a column.
+/// Whether updates take enough of some rank's step for a column.
 bool shows_updates(const Summary& summary);
-/// Where the offload tier has some of the optimizer's state; nothing where it has none.
+/// Lines on streamed weights and offloaded optimizer state; empty if there are none.
 std::string moved_state(const Summary& summary);
-/// What GPUs hold beside the tensors; nothing for CPUs.
+/// What GPUs hold in addition to the tensors; empty for CPUs.
 std::string reserves(const Summary& summary);
 std::vector<std::string> time_row(const RankSummary& rank, const Summary& summary,
                                   bool with_updates);
@@ -48,7 +48,7 @@ std::string text_or_dash(const std::optional<Unit>& value);
 /// "+1.5 %": how much more than was predicted; "-" without a prediction.
 template <class Unit>
 std::string excess(Unit measured, const std::optional<Unit>& predicted);
-/// Zero has no unit worth a digit.
+/// "0" without a unit for zero.
 std::string time_text(Seconds time);
 std::string percent(double share);
 
@@ -90,7 +90,7 @@ namespace {
 Facts run_facts(const Summary& summary) {
   Facts facts{{"steps", steps(summary)}};
   if (summary.resumed_after > 0)
-    facts.emplace_back("went on from", concat("step ", summary.resumed_after));
+    facts.emplace_back("resumed from", concat("step ", summary.resumed_after));
   facts.emplace_back("parameters", parameters(summary));
   add_losses(facts, summary);
   if (summary.steps == summary.resumed_after) return facts;
@@ -150,7 +150,7 @@ void add_losses(Facts& facts, const Summary& summary) {
 }
 
 std::string loss_text(double loss) {
-  return std::isfinite(loss) ? fixed(loss, 4) : "no number";
+  return std::isfinite(loss) ? fixed(loss, 4) : "not finite";
 }
 
 std::string throughput(const Summary& summary) {
@@ -206,7 +206,7 @@ std::string moved_state(const Summary& summary) {
   for (const RankSummary& rank : summary.ranks) {
     if (rank.weights_away > Bytes(0))
       text += concat("rank ", rank.rank, ": ", to_text(rank.weights_away),
-                     " of weights in the offload tier, which come for every use\n");
+                     " of streamed weights in the offload tier\n");
     if (rank.optimizer_away == Bytes(0)) continue;
     text += concat("rank ", rank.rank, ": ", to_text(rank.optimizer_away),
                    " of optimizer state in the offload tier, updates take ",
@@ -225,7 +225,7 @@ std::string reserves(const Summary& summary) {
                    " outside the allocator (contexts, NCCL, others)",
                    rank.gathered.value_or(0) > 0
                        ? concat("; it waited for the device ", *rank.gathered,
-                                " times to gather room: a little more budget may be faster")
+                                " times to free memory: a little more budget may be faster")
                        : "",
                    "\n");
   }

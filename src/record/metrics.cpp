@@ -24,12 +24,12 @@ using Json = nlohmann::ordered_json;
 /// The lines of steps before `first_step`.
 std::string earlier_lines(const std::filesystem::path& file, std::int64_t first_step);
 
-/// Every whole line with what it says; a last one that was cut short by a crash is left out. Throws
-/// InputError for a line that is none of ours.
+/// Calls `act` with every whole line and its content; a last line that was cut short by a crash is
+/// left out. Throws InputError for a line that is not a metrics line.
 void for_each_line(const std::filesystem::path& file,
                    const std::function<void(std::string_view, const Json&)>& act);
 
-/// Its device and number there; zeros where there is none.
+/// Device and inode number of a file; zeros if there is none.
 std::pair<std::uint64_t, std::uint64_t> place_of(const std::filesystem::path& file);
 
 [[noreturn]] void fail_write(const std::filesystem::path& file);
@@ -98,7 +98,7 @@ void for_each_line(const std::filesystem::path& file,
     ++number;
     if (!read.is_object() || !read.contains("step") || !read["step"].is_number_integer())
       throw InputError(concat(file.string(), ":", number,
-                              ": is no metrics line, must be a JSON object with a whole number "
+                              ": is not a metrics line, must be a JSON object with a whole number "
                               "'step'; move the file away to start a new one"));
     act(line, read);
     start = end + 1;

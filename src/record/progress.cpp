@@ -11,10 +11,10 @@
 namespace trireme::record {
 namespace {
 
-/// Steps that speed is taken over: enough to be calm, few enough to forget a slow start.
+/// Steps over which speed is averaged: enough to be smooth, few enough to forget a slow start.
 constexpr std::size_t kWindow = 16;
 
-/// Redrawing more often than an eye follows only costs time.
+/// Least time between redraws: more often than an eye follows only costs time.
 constexpr Seconds kRedraw{0.1};
 
 /// Back to the line's start, and clear to its end (ECMA-48 EL).
@@ -58,7 +58,7 @@ void Progress::validation(std::int64_t done, double loss) {
 
 void Progress::saved(std::int64_t done, Bytes size, Seconds time, Seconds held) {
   std::string text = concat("checkpoint of ", to_text(size), " in ", to_text(time));
-  if (held < time) text += concat(", steps went on but for ", to_text(held));
+  if (held < time) text += concat(", steps held up for ", to_text(held));
   stay(done, text);
 }
 

@@ -21,11 +21,11 @@ std::string scatter_note(std::span<const Seconds> steps, int threads) {
   std::sort(sorted.begin(), sorted.end());
   const Seconds median = sorted[sorted.size() / 2], late = sorted[sorted.size() * 9 / 10];
   if (late <= kScattered * median) return "";
-  return concat("note: steps scatter: one in ten took over ", to_text(late), ", the median is ",
-                to_text(median), "; other work has had the cores meanwhile",
-                threads > 1 ? concat(", and every operator waits for the last of ", threads,
+  return concat("note: step times vary: one in ten took over ", to_text(late), ", the median is ",
+                to_text(median), "; other processes were using the cores",
+                threads > 1 ? concat(", and every operator waits for the slowest of ", threads,
                                      " threads: fewer of them (threads: ", threads - 1,
-                                     "), threads that sleep where they wait "
+                                     "), threads that sleep while they wait "
                                      "(OMP_WAIT_POLICY=passive), or cores of its own (taskset, "
                                      "mpirun --bind-to core) help")
                             : ": cores of its own (taskset, mpirun --bind-to core) help",

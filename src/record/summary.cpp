@@ -23,7 +23,7 @@ constexpr std::array kEndings{Ending::kCompleted, Ending::kStopped, Ending::kDiv
 Json number_or_null(const std::optional<double>& value);
 template <class Unit>
 Json count_or_null(const std::optional<Unit>& value);
-/// Null for none.
+/// Null if empty.
 Json text_or_null(const std::string& text);
 Json rank_json(const RankSummary& rank);
 
@@ -87,7 +87,7 @@ std::optional<std::int64_t> completed_steps(const std::filesystem::path& file) {
   std::error_code none;
   if (!std::filesystem::exists(file, none)) return std::nullopt;
   const io::Node summary = io::load(file);
-  // Those of earlier versions, which wrote none of other runs, do not say it.
+  // Summaries of earlier versions, which wrote one of completed runs alone, do not have it.
   if (const auto ended = summary.find("ended")) {
     const std::string found = ended->text();
     const auto ending = std::find_if(kEndings.begin(), kEndings.end(),

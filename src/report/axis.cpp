@@ -15,9 +15,9 @@
 namespace trireme::report {
 namespace {
 
-/// Finer and larger numbers than these are written as 2e-5, with all others of their axis.
+/// Axes with numbers outside this range use scientific notation, 2e-5, for all of them.
 constexpr double kFinestFixed = 1e-4 * (1 - 1e-9), kLargestFixed = 1e7;
-/// Of ticks, which are round.
+/// Digits of ticks, which are round numbers.
 constexpr int kTickDigits = 12;
 
 struct Unit {
@@ -28,7 +28,7 @@ struct Unit {
 /// The largest unit that the largest value reaches.
 Unit unit_for(double largest, std::span<const Unit> units);
 Ticks ticks_in(const Unit& unit, const Scale& scale, int most, double least_step);
-/// In so many digits at most, without zeros at the end.
+/// At most `digits` digits, without trailing zeros.
 std::string fixed_text(double value, int digits);
 /// "3e-5", "1.5e-5".
 std::string scientific_text(double value, int digits);
@@ -112,7 +112,7 @@ Ticks ticks_in(const Unit& unit, const Scale& scale, int most, double least_step
 }
 
 std::string fixed_text(double value, int digits) {
-  // As many decimals as the digits leave; whole numbers have all of theirs.
+  // Decimals fill up the digits; whole numbers keep all of theirs.
   const int before = value == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(value)))) + 1;
   std::array<char, 352> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%.*f", std::max(0, digits - before), value);
@@ -144,8 +144,7 @@ std::vector<double> even_ticks(double from, double to, int most, double least_st
   while (count() > most) step = round_below(step * 2.5);  // 1, 2, 5, 10
   step = std::max(step, least_step);
   std::vector<double> values;
-  // A tick is a whole multiple, computed by division where the step is below 1: 3 / 10, not 3 *
-  // 0.1.
+  // Ticks are whole multiples, computed by division where the step is below 1: 3 / 10, not 3 * 0.1.
   const double divisor = std::round(1 / step);
   for (double k = std::ceil(from / step - 1e-9); k * step <= to * (1 + 1e-12); ++k)
     values.push_back(k == 0 ? 0 : step < 1 ? k / divisor : k * step);  // not -0

@@ -1,4 +1,4 @@
-// Axes: from quantities to pixels, with round ticks in a unit that suits them.
+// Axes of charts: scales from quantities to pixels, with round ticks in a suitable unit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::report {
 
-/// A range of values on a range of pixels; straight, or by logarithm.
+/// Maps a range of values to a range of pixels, linear or logarithmic.
 struct Scale {
   double from = 0, to = 1;    ///< values, from < to
   double begin = 0, end = 1;  ///< pixels
@@ -23,15 +23,15 @@ struct Tick {
   std::string text;  ///< the number alone
 };
 
-/// Ticks that share a unit, "memory (GiB)" says it once, and a notation: 0.0003 and 0.0005, or 3e-5
-/// and 5e-5.
+/// Ticks that share a unit, named once as in "memory (GiB)", and a notation: 0.0003 and 0.0005, or
+/// 3e-5 and 5e-5.
 struct Ticks {
   std::string unit;
   std::vector<Tick> ticks;
-  double factor = 1;           ///< of the unit
-  bool is_scientific = false;  ///< the notation
+  double factor = 1;           ///< size of the unit
+  bool is_scientific = false;  ///< scientific notation
 
-  /// Any value as the ticks are written, in four digits, with the unit: "22.01k".
+  /// Formats any value like the ticks, in four digits, with the unit: "22.01k".
   std::string text(double value) const;
 };
 

@@ -19,8 +19,9 @@ using Json = nlohmann::ordered_json;
 /// The processes of one step: rank r is number first + r.
 struct Group {
   int first = 0;
-  std::string prefix;  ///< of their names
-  /// Of so many groups, that stand rank by rank, the place of this one; one alone needs no order.
+  std::string prefix;  ///< prefix of their names
+  /// Number of groups, interleaved rank by rank, and the index of this one; one alone needs no
+  /// order.
   int groups = 1, place = 0;
 };
 

@@ -1,4 +1,4 @@
-// Rows of blocks: what a rank's lanes do, and a pipeline's passes.
+// Rows of blocks: the lanes of a rank, and the passes of a pipeline.
 // SPDX-License-Identifier: Apache-2.0
 #include "markup.h"
 #include "rows.h"
@@ -16,30 +16,30 @@ namespace {
 using simulate::Event;
 
 constexpr double kRow = 24, kGap = 5;
-/// Rows of more ranks than fit into this height are drawn lower.
+/// Rows shrink where all ranks would exceed this height.
 constexpr double kRoom = 640, kLeastRow = 9;
-/// A row with more blocks than this shows neighbours of a kind as one.
+/// Rows with more blocks than this merge neighbours of the same kind.
 constexpr std::size_t kCrowded = 120;
-/// Pixels between blocks that nobody sees, and the pixels that a crowded row gives its least block.
+/// Invisible gap between blocks in pixels, also the least block of a crowded row.
 constexpr double kTouching = 0.5;
-/// Pixels from which on a block has an outline: it would cover a narrower one.
+/// Least width in pixels of blocks with an outline, which would cover narrower ones.
 constexpr double kOutlined = 3;
-/// Pixels that a letter takes inside a block.
+/// Width of a letter inside a block in pixels.
 constexpr double kLetter = 6.6;
 
-/// Events of a kind, one after the other, as one.
+/// Consecutive events of a kind, drawn as one block.
 struct Block {
   Event first;
   Kind kind{};
   Seconds end;
   int least = 0, most = 0;  ///< layers
   std::size_t events = 1;
-  bool mixed = false;  ///< of several kinds or micro-batches, too short to be told apart
+  bool mixed = false;  ///< several kinds or micro-batches, too short to tell apart
 };
 
 enum class Numbers { kLayers, kMicroBatches };
 
-/// How one row is drawn.
+/// Geometry of a row.
 struct Drawn {
   Scale time;
   double y = 0, height = kRow;
@@ -49,10 +49,10 @@ struct Drawn {
 std::string row(const std::vector<Event>& events, const chain::Chain& chain, const Drawn& how,
                 const std::string& caption);
 std::vector<Block> blocks_of(std::vector<Event> events, const Drawn& how);
-/// Takes the event in if it comes right after the block, as far as pixels tell.
+/// Merges the event into the block if it follows directly, to pixel accuracy.
 bool absorbs(Block& block, const Event& event, bool crowded, const Scale& time);
 std::string drawn(const Block& block, const chain::Chain& chain, const Drawn& how);
-/// What stands in a block; "" where there is nothing to say.
+/// Text inside a block; "" for none.
 std::string inscription(const Block& block, Numbers numbers);
 std::string tip(const Block& block, const chain::Chain& chain);
 

@@ -20,11 +20,11 @@ using simulate::Value;
 
 struct Fate {
   int forwards = 0;
-  std::string held;  ///< at the pause
+  std::string held;  ///< from forward to backward
   Bytes moved;
 };
 
-/// Times of runs.
+/// Mean time of a layer's runs.
 struct Mean {
   Seconds sum;
   int runs = 0;
@@ -33,13 +33,13 @@ struct Measured {
   Mean forward, backward;
 };
 
-/// By layer from first - 1 on.
+/// By layer, from first - 1 on.
 std::vector<Fate> fates_of(const chain::Chain& chain, const program::StageProgram& program);
 void count_actions(const chain::Chain& chain, const std::vector<Action>& actions, int first,
                    std::vector<Fate>& fates);
 void note_pause(const chain::Chain& chain, const program::StageProgram& program,
                 std::vector<Fate>& fates);
-/// By layer from first - 1 on, of all runs on any rank.
+/// By layer, from first - 1 on, over all runs on all ranks.
 std::vector<Measured> measured_times(const program::StageProgram& program,
                                      const simulate::Simulation& step);
 std::string text(const Mean& mean);
@@ -57,7 +57,7 @@ std::vector<std::vector<std::string>> layer_rows(const chain::Chain& chain,
   if (measured != nullptr) add_to_head({"measured"});
   add_to_head({"backward"});
   if (measured != nullptr) add_to_head({"measured"});
-  add_to_head({"output", "tape", "held at the pause", "forwards", "recompute", "moved"});
+  add_to_head({"output", "tape", "kept until backward", "forwards", "recompute", "moved"});
   const std::vector<Fate> fates = fates_of(chain, program);
   std::vector<Measured> times;
   if (measured != nullptr) times = measured_times(program, *measured);
@@ -108,10 +108,11 @@ void note_pause(const chain::Chain& chain, const program::StageProgram& program,
   for (const Action& action : program.forward) ledger.apply(action);
   for (const Value& value : ledger.values()) {
     const bool tape = value.kind == Value::Kind::kTape;
-    // x[last] that stands by itself goes on to the next stage or into the loss.
+    // x[last] held by itself goes to the next stage or into the loss.
     if (!tape && (value.kind != Value::Kind::kOutput || value.layer == last)) continue;
     std::string& held = fates[static_cast<std::size_t>(value.layer - first + 1)].held;
-    held += concat(held.empty() ? "" : ", ", tape ? "tape" : "output", value.away ? " away" : "");
+    held +=
+        concat(held.empty() ? "" : ", ", tape ? "tape" : "output", value.away ? " offloaded" : "");
   }
 }
 
@@ -128,7 +129,7 @@ std::vector<Measured> measured_times(const program::StageProgram& program,
     if (!forward && kind != Kind::kBackward && kind != Kind::kWeights) continue;
     Mean& mean = forward ? layer.forward : layer.backward;
     mean.sum += event.end - event.begin;
-    if (kind != Kind::kWeights) ++mean.runs;  // what a backward has left over
+    if (kind != Kind::kWeights) ++mean.runs;  // the second part of a split backward
   }
   return times;
 }

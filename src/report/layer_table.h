@@ -1,4 +1,4 @@
-// What becomes of every layer of a stage.
+// Table of a stage's layers: costs, and what the program does with each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace trireme::report {
 
-/// A head and a row per layer: its costs, what of it is held at the pause, how often it runs
-/// forward, what that costs beyond once, what it moves to the offload tier; per micro-batch. With a
-/// measured step also the mean times that were measured.
+/// A header and a row per layer, per micro-batch: its costs, what it keeps until its backward,
+/// number of forwards, recompute time, bytes offloaded. With a measured step also the measured mean
+/// times.
 std::vector<std::vector<std::string>> layer_rows(const chain::Chain& chain,
                                                  const plan::StagePlan& stage,
                                                  const simulate::Simulation* measured);

@@ -15,7 +15,7 @@ namespace trireme::report {
 namespace {
 
 bool is_number(std::string_view cell);
-/// Whether a cell is empty, a dash or a zero.
+/// Whether a cell is empty, a dash, "none" or a zero.
 bool says_nothing(std::string_view cell);
 /// Whether the first cell of the column that is not empty, the head aside, is a number.
 bool has_numbers(const std::vector<std::vector<std::string>>& rows, std::size_t column);

@@ -13,13 +13,13 @@ namespace {
 
 using simulate::MemoryPoint;
 
-/// A budget more than so many times the peak would press the curve flat: it is said, not drawn.
+/// Budgets above this multiple of the peak would flatten the curve: they are named, not drawn.
 constexpr double kFarAbove = 2.5;
 constexpr std::size_t kMostTold = 8;
-/// Pixels from one line of text to the next.
+/// Line height of text in pixels.
 constexpr double kLine = 14;
 
-/// Text right of the chart, its lines from `y` down.
+/// Text to the right of the chart, starting at `y`.
 struct Note {
   double y = 0;
   std::vector<std::string> lines;
@@ -33,15 +33,15 @@ double count(Bytes size) {
 Bytes highest_peak(const Held& held);
 std::string byte_axis(const Area& area, const Scale& bytes);
 std::string curves(const Held& held, const Area& area, const Scale& bytes);
-/// The curve's steps, from the first point to the step's end.
+/// The curve as a step function, from the first point to the step's end.
 std::string outline(const HeldOverTime& held, const Area& area, const Scale& bytes);
-/// The curve as far as pixels can show it: of every half pixel the most and the last. That leaves
-/// out dips of no duration between two actions, but no spikes.
+/// The curve thinned to pixel resolution: the maximum and the last point of every half pixel. That
+/// drops dips of no duration between two actions, but no spikes.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const Scale& time);
 std::string peak_mark(const simulate::Peak& peak, std::string_view how, const Area& area,
                       const Scale& bytes);
 std::string limit_lines(Bytes peak, const Limits& limits, const Area& area, const Scale& bytes);
-/// The notes, moved apart where they would overlap.
+/// Places the notes so that they do not overlap.
 std::string placed(std::vector<Note> notes, double x, const Area& area);
 
 }  // namespace
@@ -173,7 +173,7 @@ std::string limit_lines(Bytes peak, const Limits& limits, const Area& area, cons
 std::string placed(std::vector<Note> notes, double x, const Area& area) {
   std::stable_sort(notes.begin(), notes.end(),
                    [](const Note& a, const Note& b) { return a.y < b.y; });
-  // From the top down each below the last; then from the bottom up what went too far.
+  // First downwards, each below the last; then upwards, what exceeds the bottom.
   double free = area.top;
   for (Note& note : notes) {
     note.y = std::max(note.y, free);

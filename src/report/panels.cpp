@@ -19,12 +19,12 @@ using simulate::Simulation;
 
 constexpr double kWidth = 1080, kLeft = 156, kRight = 990;
 constexpr double kTop = 10, kMemoryHeight = 170, kBetween = 16;
-/// Height of the line that names what follows, and of the axis at the end.
+/// Height of a heading line, and of the axis at the bottom.
 constexpr double kHeading = 20, kAxis = 26;
 
-/// From 0 to the end of whatever ends last.
+/// From 0 to the latest end.
 Scale time_scale(const Timelines& timelines);
-/// Lanes with a line above them that says whose they are, if there are two.
+/// Appends lanes, with a heading if predicted and measured are both shown.
 void append(Lanes& all, const Timelines& timelines, std::string_view heading, const Lanes& more);
 double after_heading(const Lanes& all, const Timelines& timelines);
 std::string heading_of(std::string_view what, const Simulation& simulation);
@@ -40,7 +40,7 @@ std::string legend(const Timelines& timelines) {
       {{Kind::kForward, "forward"},
        {Kind::kRecompute, "recompute"},
        {Kind::kBackward, "backward"},
-       {Kind::kWeights, "gradients of weights"},
+       {Kind::kWeights, "weight gradients"},
        {Kind::kCopy, "copy out or in"},
        {Kind::kMessage, "message"},
        {Kind::kWait, "waiting"},

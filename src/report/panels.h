@@ -1,4 +1,4 @@
-// The pictures of a page about one step.
+// Pictures of a step: the pipeline, and memory and lanes of a rank.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace trireme::report {
 
-/// What the colours mean.
+/// Legend of the colours.
 std::string legend(const Timelines& timelines);
 
 /// Compute of `ranks` over the step, predicted above measured.

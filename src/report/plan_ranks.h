@@ -1,4 +1,4 @@
-// What a plan says of a rank.
+// A rank's budget, static bytes and layers in a plan.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace trireme::report {
 
-/// A rank's budget (0: none) and what of it is always there.
+/// A rank's budget (0: none) and its static bytes.
 struct Limits {
   Bytes budget, always;
 };
 
 Limits limits_of(const plan::Plan& plan, int rank);
 
-/// "1..5", of a rank with several stages "1..3 7..9".
+/// "1..5"; for a rank with several stages "1..3 7..9".
 std::string layers_of(const plan::Plan& plan, int rank);
 
 }  // namespace trireme::report

@@ -1,4 +1,4 @@
-// What an event of a timeline is, and the row in which it stands: the same in pages and in traces.
+// Kind and row of a timeline event, the same in pages and in traces.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace trireme::report {
 
-/// What time goes on. A measured step also has what a simulated one takes as nothing: waits as
-/// events of their own, loads, the end of the step.
+/// Kinds of events. A measured step also has events that take no time in a simulated one: waits,
+/// loads, the end of the step.
 enum class Kind { kForward, kRecompute, kBackward, kWeights, kCopy, kMessage, kWait, kOther };
 
 Kind kind_of(const simulate::Event& event);
-/// "forward", "recompute": the class of its colour, its category in a trace.
+/// "forward", "recompute": its CSS class and its category in a trace.
 std::string_view name(Kind kind);
 
-/// A row of a rank: one of its own lanes, or its messages of one sort to or from one peer.
+/// A row of a rank: one of its lanes, or its messages of one kind to or from one peer.
 struct Row {
   simulate::Lane lane{};
-  int peer = -1;  ///< on links; -1: whichever it was
+  int peer = -1;  ///< on links; -1: unknown
   bool gradients = false, arriving = false;
 
   auto operator<=>(const Row&) const = default;

@@ -10,11 +10,11 @@
 namespace trireme::report {
 namespace {
 
-/// Why a run ended before its last step, and what is to be done.
+/// Why a run ended before its last step, and advice.
 std::string notices(const RunPage& run);
-/// What is not known of a step, why, and how to get it.
+/// Which step is missing, why, and how to get it.
 std::string gaps(const RunPage& run, const Timelines& timelines);
-/// Null for what has nothing to show.
+/// Null for a simulation without ranks.
 const simulate::Simulation* shown(const simulate::Simulation* simulation);
 std::string list_of(const std::vector<Fact>& facts);
 
@@ -54,14 +54,15 @@ std::string gaps(const RunPage& run, const Timelines& timelines) {
     const std::string predicted =
         timelines.predicted == nullptr ? "" : " What follows is the predicted step.";
     add(concat("No measured step is drawn: ",
-               run.early_end.empty() ? "none was trained since the last start."
-                                     : "ranks hand over what they recorded when a run completes.",
+               run.early_end.empty()
+                   ? "none was trained since the last start."
+                   : "ranks pass on what they recorded only when a run completes.",
                predicted));
   }
   if (timelines.predicted == nullptr)
     add("No step was predicted, because this job could be planned without measuring its layers: "
         "it has no memory budget. trireme check JOB.yaml --report plan.html predicts one; a run "
-        "with a budget (memory.device_budget) shows it here, beside the measured one.");
+        "with a budget (memory.device_budget) shows it here, next to the measured one.");
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Lines of a peak's inventory that are worth a look.
+/// Most values listed at a peak.
 constexpr std::size_t kMostContents = 6;
 
 std::string rank_table(const plan::Plan& plan, const simulate::Simulation& simulation);
@@ -26,13 +26,13 @@ Json rank_json(const plan::Plan& plan, const simulate::RankResult& result, int r
 std::string simulation_text(const plan::Plan& plan, const simulate::Simulation& simulation) {
   const Seconds ideal = ideal_step(simulation);
   std::string text =
-      concat("step      ", time_text(simulation.step), "; ideal ", time_text(ideal), " (",
-             overhead_text(simulation.step, ideal), ") without waits and with nothing run twice\n");
+      concat("step      ", time_text(simulation.step), ", ", overhead_text(simulation.step, ideal),
+             " over the ideal ", time_text(ideal), " (no waits, no recomputation)\n");
   if (plan.step > Seconds(0))
     text += concat("planned   ", time_text(plan.step), " (simulated ",
                    overhead_text(simulation.step, plan.step), ")\n");
   text += concat("bubble    ", percent_text(simulation.bubble), "\nrecompute ",
-                 time_text(simulation.recompute), " over all ranks\n\n");
+                 time_text(simulation.recompute), " summed over ranks\n\n");
   text += rank_table(plan, simulation);
   for (std::size_t rank = 0; rank < simulation.ranks.size(); ++rank)
     text += peak_text(simulation.ranks[rank].peak, static_cast<int>(rank));
@@ -93,7 +93,7 @@ std::string peak_text(const simulate::Peak& peak, int rank) {
   }
   if (peak.contents.size() > kMostContents)
     text += concat("  ", exact_text(rest), "  in ", peak.contents.size() - kMostContents,
-                   " smaller ones\n");
+                   " smaller values\n");
   return text;
 }
 

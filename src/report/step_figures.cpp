@@ -21,14 +21,14 @@ std::string card(std::string_view what, std::string_view much,
 std::string step_card(const StepFigures& step);
 std::string bubble_card(const Timelines& timelines);
 std::string recompute_card(const Timelines& timelines);
-/// The rank that is nearest to its budget, or holds most where there are none.
+/// The peak of the rank nearest to its budget, or of the largest peak without budgets.
 std::string peak_card(const StepFigures& step);
 std::string kept_card(const plan::Plan& plan);
 std::string copies_card(const Timelines& timelines);
 Seconds copies_of(const Simulation& simulation);
-/// What of the copies ran while nobody waited for them; of a step that copies.
+/// Share of the copies that overlapped with compute; for a step with copies.
 std::string overlap_text(const Simulation& simulation);
-/// A kind of bytes that move.
+/// A kind of bytes that are offloaded.
 struct MovedKind {
   std::string_view name, column;
   Bytes RankResult::*size;
@@ -39,9 +39,9 @@ constexpr std::array<MovedKind, 3> kKinds{
      {"weights, gradients", "moved: weights", &RankResult::weights_moved}}};
 Bytes moved_by(const Simulation& simulation, const MovedKind& kind);
 Bytes moved_by(const Simulation& simulation);
-/// Those that any rank moves, as predicted or as measured.
+/// The kinds that any rank moves, predicted or measured.
 std::vector<MovedKind> moved_kinds(const Timelines& timelines);
-/// What of a rank's measured step is neither compute nor waiting.
+/// Time of a rank's measured step that is neither compute nor waiting.
 Seconds other_time(const RankResult& rank);
 std::vector<std::string> rank_row(std::string_view what, const RankResult& rank, Bytes budget);
 
@@ -118,13 +118,13 @@ std::vector<std::vector<std::string>> stage_rows(const plan::Plan& plan) {
   const bool some_away =
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const plan::StagePlan& stage) { return stage.optimizer_away > Bytes(0); });
-  if (some_away) rows.front().emplace_back("optimizer away");
+  if (some_away) rows.front().emplace_back("optimizer offloaded");
   const bool some_streamed =
       std::any_of(plan.stages.begin(), plan.stages.end(),
                   [](const plan::StagePlan& stage) { return !stage.streamed.empty(); });
   if (some_streamed) rows.front().emplace_back("layers streamed");
   const bool is_split = plan::has_split_backward(plan);
-  if (is_split) rows.front().emplace_back("weights behind");
+  if (is_split) rows.front().emplace_back("weight gradients deferred");
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     const plan::StagePlan& stage = plan.stages[k];
     rows.push_back({concat(k + 1), concat(stage.rank),
@@ -161,8 +161,8 @@ std::string step_card(const StepFigures& step) {
             concat("measured ", overhead_text(main.step, predicted))};
   } else {
     const Seconds ideal = ideal_step(main);
-    more = {concat(overhead_text(main.step, ideal), " to the ideal ", time_text(ideal), ":"),
-            "no waits, nothing run twice"};
+    more = {concat(overhead_text(main.step, ideal), " over the ideal ", time_text(ideal), ":"),
+            "no waits, no recomputation"};
   }
   if (timelines.measured != nullptr && step.steps > 1) {
     more.push_back(concat("step ", step.number, " of ", step.steps));
@@ -181,7 +181,7 @@ std::string bubble_card(const Timelines& timelines) {
 std::string recompute_card(const Timelines& timelines) {
   return card("recompute", time_text(timelines.main()->recompute),
               {timelines.both() ? concat("predicted ", time_text(timelines.predicted->recompute))
-                                : "over all ranks"});
+                                : "summed over ranks"});
 }
 
 std::string peak_card(const StepFigures& step) {

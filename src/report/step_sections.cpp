@@ -15,7 +15,7 @@
 namespace trireme::report {
 namespace {
 
-/// More ranks than these would make pages that browsers are slow with.
+/// Limits on ranks shown, so that browsers stay fast.
 constexpr std::size_t kMostPanels = 16, kMostRows = 64;
 
 std::string heading(std::string_view text);
@@ -23,9 +23,9 @@ std::string remark(std::string_view text);
 std::string ranks_section(const StepFigures& step);
 std::string pipeline_section(const StepFigures& step, const chain::Chain& chain);
 std::string panels_section(const StepFigures& step, const chain::Chain& chain);
-/// Every n-th rank, so that there are at most `most`.
+/// Every n-th rank, at most `most`.
 std::vector<int> spread(int ranks, std::size_t most);
-/// Those with the largest shares of their budgets in use, in the order of their numbers.
+/// The ranks with the fullest budgets, in ascending order.
 std::vector<int> fullest(const StepFigures& step, std::size_t most);
 std::string alternatives_section(const plan::Plan& plan);
 std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chain,
@@ -115,7 +115,7 @@ std::vector<int> fullest(const StepFigures& step, std::size_t most) {
 
 std::string alternatives_section(const plan::Plan& plan) {
   if (plan.alternatives.empty()) return "";
-  return heading("Instead of this plan") + html_table(alternative_rows(plan));
+  return heading("Alternatives to this plan") + html_table(alternative_rows(plan));
 }
 
 std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chain,
@@ -135,7 +135,7 @@ std::string stage_section(const plan::StagePlan& stage, const chain::Chain& chai
                                   "\nbackward: ", actions_text(other.backward)))) +
            "\n";
   }
-  if (chain.length() < program.last_layer) return out;  // its costs are not known
+  if (chain.length() < program.last_layer) return out;  // the layers' costs are unknown
   return out + html_table(without_empty_columns(layer_rows(chain, stage, timelines.measured)));
 }
 

@@ -1,4 +1,4 @@
-// The body of a page about one step: figures, pictures, tables.
+// The part of a page about one step: figures, pictures, tables.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trireme::report {
 
-/// All that follows a page's head. What is not known is left out.
+/// All sections about the step. Unknown values are left out.
 std::string step_sections(const StepFigures& step, const chain::Chain& chain);
 
 /// "26 layers, 4 micro-batches per step, one stage, by rotor".

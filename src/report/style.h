@@ -1,4 +1,4 @@
-// How pages look: one style sheet for all.
+// The style sheet of all pages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace trireme::report {
 
-/// Classes s0..s11 are the colours of curves, the others say what something is. No '<' and no '&'
-/// in it: it stands unescaped in a page.
+/// Classes s0..s11 are curve colours, the others name what they style. Contains no '<' and no '&',
+/// since it is embedded unescaped.
 inline constexpr std::string_view kStyle = R"css(
 :root{color-scheme:light dark;--ground:#ffffff;--panel:#f6f7f9;--ink:#1b1f24;--soft:#5c6570;
 --rule:#dfe3e8;--budget:#c2410c;--held:#2f6bc0;--forward:#2f6bc0;--recompute:#eda12f;

@@ -1,4 +1,4 @@
-// A sweep as data: CSV and JSON.
+// Sweeps as CSV and JSON.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/report/sweep.h"
 

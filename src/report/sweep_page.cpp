@@ -1,5 +1,5 @@
-// The picture of a sweep. A plan for a budget also serves every larger one, so a solver's curve is
-// a staircase: it holds its time until a budget makes it faster.
+// Page of a sweep. A plan for a budget also fits every larger one, so a solver's curve is a
+// staircase: it holds its time until a budget makes it faster.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "markup.h"
@@ -17,24 +17,24 @@ namespace {
 constexpr double kWidth = 1080, kHeight = 460;
 constexpr double kLeft = 76, kRight = 900, kTop = 18, kBottom = 404;
 constexpr int kColours = 12;
-/// Times this many times apart are told apart better by logarithm.
+/// Ratio of step times above which the axis is logarithmic.
 constexpr double kFarApart = 3;
-/// The picture ends so far above the slowest of the best: one slow solver must not press the others
-/// flat.
+/// Upper end of the picture, relative to the slowest of the best steps: one slow solver must not
+/// flatten the others.
 constexpr double kHeadroom = 1.25;
 
 struct Frame {
   Scale x, y;
 };
 
-/// The slowest step that is drawn in its place.
+/// The slowest step drawn at its true height.
 double highest_shown(const Sweep& sweep);
 
 Frame frame_of(const Sweep& sweep);
 std::string grid_of(const Sweep& sweep, const Frame& frame);
 std::string curve_of(const Sweep& sweep, std::size_t solver, const Frame& frame);
 std::string tooltip(const Sweep& sweep, const SweepPoint& point);
-/// A small figure at (x, y); neighbours in the legend differ in form as well as in colour.
+/// A marker at (x, y); neighbours in the legend differ in shape as well as in colour.
 struct Look {
   std::size_t number = 0;
   bool hollow = false;
@@ -62,7 +62,7 @@ std::string sweep_page(const Sweep& sweep) {
   if (any) {
     const Frame frame = frame_of(sweep);
     std::string picture = grid_of(sweep, frame);
-    // Baselines come last: their hollow marks let what is below show.
+    // Baselines are drawn last: their hollow marks show what is below.
     for (const bool baseline : {false, true}) {
       for (std::size_t k = 0; k < sweep.solvers.size(); ++k) {
         if (is_baseline(sweep.solvers[k]) == baseline) picture += curve_of(sweep, k, frame);
@@ -205,7 +205,7 @@ std::string legend_of(const Sweep& sweep) {
                  fits ? sweep.solvers[k] : sweep.solvers[k] + " (never fits)");
   }
   out += line(kRight + 22, y, kRight + 50, y, "ideal");
-  return out + label(kRight + 58, y + 4, "", "nothing run twice");
+  return out + label(kRight + 58, y + 4, "", "no recomputation");
 }
 
 std::string table_of(const Sweep& sweep) {

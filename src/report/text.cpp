@@ -15,13 +15,13 @@ namespace {
 using program::Action;
 
 constexpr std::size_t kWidth = 100;
-constexpr const char* kIdeal = "ideal: no waits, nothing run twice";
-/// Shorter runs are as short in full.
+constexpr const char* kIdeal = "no waits, no recomputation";
+/// Least length of a folded run of actions.
 constexpr std::size_t kWorthFolding = 4;
 
-/// Actions from `begin` on that are the same op on neighbouring layers, all up or all down.
+/// Length of the run from `begin` on of the same op on neighbouring layers, all up or all down.
 std::size_t run_length(const std::vector<Action>& actions, std::size_t begin);
-/// A line; nothing where all updates are at the end of a step.
+/// A line about an overlapped optimizer step; empty where there is none.
 std::string updates_text(const plan::Plan& plan);
 std::string stage_text(const plan::StagePlan& stage, int group, const simulate::RankResult& rank);
 std::string listed(std::string_view name, std::string_view text);
@@ -96,7 +96,8 @@ Seconds ideal_step(const simulate::Simulation& simulation) {
 }
 
 std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan) {
-  std::vector<std::vector<std::string>> rows{{"instead", "step", "than this plan", "needs"}};
+  std::vector<std::vector<std::string>> rows{
+      {"alternative", "step", "vs this plan", "least budget"}};
   for (const plan::Alternative& other : plan.alternatives) {
     rows.push_back({other.policy, other.step ? time_text(*other.step) : "-",
                     other.step ? overhead_text(*other.step, plan.step) : "",
@@ -111,9 +112,9 @@ std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
   std::string text =
       concat("chain     ", chain.name, ": ", chain.length(), " layers, ", passes_text(plan), "\n");
   text += concat("solver    ", plan.solver, "\n");
-  text += concat("time      ", time_text(plan.step), " per step; ideal ", time_text(ideal), " (",
-                 overhead_text(plan.step, ideal), "); recompute ", time_text(plan.recompute), " (",
-                 kIdeal, ")\n");
+  text += concat("time      ", time_text(plan.step), " per step, ", overhead_text(plan.step, ideal),
+                 " over the ideal ", time_text(ideal), " (", kIdeal, ")\n");
+  text += concat("recompute ", time_text(plan.recompute), " per step, summed over ranks\n");
   text += updates_text(plan);
   for (const plan::StagePlan& stage : plan.stages)
     text += stage_text(stage, plan.group, simulation.ranks[static_cast<std::size_t>(stage.rank)]);
@@ -138,12 +139,12 @@ std::string updates_text(const plan::Plan& plan) {
   if (plan.updates == program::UpdatePlace::kAtEnd) return "";
   std::size_t layers = 0;
   for (const std::vector<int>& of_rank : plan::updated_layers(plan)) layers += of_rank.size();
-  std::string text = concat("updates   of ", layers, " layers ",
+  std::string text = concat("updates   of ", layers, " layers overlapped: ",
                             plan.updates == program::UpdatePlace::kInForward
                                 ? "before their first forward of the next step"
-                                : "behind their last backward");
+                                : "after their last backward");
   if (plan.update_window > Bytes(0))
-    text += concat(", ", exact_text(plan.update_window), " of their state at a time");
+    text += concat(", in a window of ", exact_text(plan.update_window), " for optimizer state");
   return text + "\n";
 }
 
@@ -155,9 +156,10 @@ std::string stage_text(const plan::StagePlan& stage, int group, const simulate::
     text += concat(
         "\nstage on rank ", stage.rank, ": layers ", program.first_layer, "..", program.last_layer,
         ", ", stage.in_flight, group > 1 ? concat(" groups of ", group) : "", " in flight",
-        stage.weights_behind ? concat(", gradients of weights ", *stage.weights_behind,
-                                      *stage.weights_behind == 1 ? " pass" : " passes", " behind")
-                             : "",
+        stage.weights_behind
+            ? concat(", split backward, weight gradients deferred by ", *stage.weights_behind,
+                     *stage.weights_behind == 1 ? " pass" : " passes")
+            : "",
         "\n");
   text += concat("peak      ", exact_text(predicted.peak));
   if (stage.budget > Bytes(0)) {
@@ -166,17 +168,18 @@ std::string stage_text(const plan::StagePlan& stage, int group, const simulate::
   }
   if (rank.peak.action) text += concat(", at ", program::to_text(*rank.peak.action));
   text += concat("\nstatic    ", exact_text(stage.static_bytes),
-                 " of parameters, gradients, optimizer");
+                 " of parameters, gradients, optimizer state");
   if (stage.budget > Bytes(0))
-    text += concat("; leaves ", exact_text(stage.budget - stage.static_bytes));
+    text += concat("; the rest of the budget is ", exact_text(stage.budget - stage.static_bytes));
   if (stage.optimizer_away > Bytes(0))
-    text += concat("\naway      ", exact_text(stage.optimizer_away),
-                   " of the optimizer's state, in the offload tier but for its update");
+    text += concat("\noffloaded ", exact_text(stage.optimizer_away),
+                   " of optimizer state, copied to the device for its update");
   if (!stage.streamed.empty())
     text += concat("\nstreamed  weights of ", stage.streamed.size(),
-                   " layers, in the offload tier but while their layer is used");
-  text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch\n");
-  text += concat("moved     ", exact_text(predicted.offloaded), " per micro-batch\n");
+                   " layers, copied to the device for each use of their layer");
+  text += concat("\nkept      ", exact_text(predicted.kept), " per micro-batch in flight\n");
+  text += concat("moved     ", exact_text(predicted.offloaded),
+                 " of activations per micro-batch, to the offload tier\n");
   text += listed("forward", actions_text(program.forward));
   text += listed("backward", actions_text(program.backward));
   for (std::size_t i = 0; i < stage.mix.others.size(); ++i) {

@@ -1,4 +1,4 @@
-// What ranks do and hold over a step, drawn above each other on one axis of time.
+// Timelines of a step: lanes and memory of ranks on a common time axis.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,31 +15,30 @@
 
 namespace trireme::report {
 
-/// One step: as predicted, as measured, or both; null is what is not known, what is there has
-/// ranks. Of replicas, which are alike, one was predicted: measured rank r belongs to predicted
-/// rank r modulo their number.
+/// One step, predicted, measured or both; null if unknown, otherwise with ranks. Replicas are
+/// alike, so one is predicted: measured rank r belongs to predicted rank r modulo their number.
 struct Timelines {
   const simulate::Simulation* predicted = nullptr;
   const simulate::Simulation* measured = nullptr;
 
   bool both() const { return predicted != nullptr && measured != nullptr; }
-  /// The measured one if there is one; null without either.
+  /// The measured step, or else the predicted one; null without either.
   const simulate::Simulation* main() const { return measured != nullptr ? measured : predicted; }
   int ranks() const { return main() == nullptr ? 0 : static_cast<int>(main()->ranks.size()); }
-  /// The predicted rank that it belongs to, itself without a prediction.
+  /// The predicted rank of a measured one; the rank itself without a prediction.
   int predicted_rank(int rank) const;
-  /// Null where nothing was predicted, or measured.
+  /// Null without a predicted, or measured, step.
   const simulate::RankResult* predicted_of(int rank) const;
   const simulate::RankResult* measured_of(int rank) const;
 };
 
-/// Where a drawing lies in its picture.
+/// Position of a drawing in its picture.
 struct Area {
   Scale time;  ///< seconds to pixels, the same for all drawings of a page
   double top = 0, bottom = 0;
 };
 
-/// Bytes held over time: one curve, or the predicted one as a line over the measured one.
+/// Curves of bytes held: one, or the predicted one as a line over the measured one.
 struct HeldOverTime {
   const simulate::RankResult* rank = nullptr;  ///< null: no curve
   Seconds step;                                ///< where the curve ends
@@ -47,22 +46,22 @@ struct HeldOverTime {
 struct Held {
   HeldOverTime predicted, measured;
 };
-/// With the budget's line and the peaks.
+/// The curves with the budget's line and the peaks.
 std::string memory_chart(const Held& held, const Limits& limits, const Area& area);
 
-/// Rows of blocks from area.top on, and where they end.
+/// Rows of blocks from area.top down, and their lower end.
 struct Lanes {
   std::string drawing;
   double bottom = 0;
 };
-/// One row per lane of the rank that does anything; numbers in blocks are layers.
+/// One row per lane of the rank that is used; numbers in blocks are layers.
 Lanes lane_rows(const simulate::Simulation& simulation, const chain::Chain& chain, int rank,
                 const Area& area);
 /// One row of compute per rank of `ranks`, a block per pass; numbers in blocks are micro-batches.
 Lanes pass_rows(const simulate::Simulation& simulation, const chain::Chain& chain,
                 const std::vector<int>& ranks, const Area& area);
 
-/// The axis below, its last number with the unit.
+/// The time axis at the bottom; its last number has the unit.
 std::string time_axis(const Scale& time, double top, double bottom);
 
 }  // namespace trireme::report

@@ -25,12 +25,12 @@ constexpr double kWidth = 1080, kLeft = 64, kRight = 950;
 constexpr double kName = 24, kBetween = 14, kAxis = 34;
 /// Pixels from one line of text to the next.
 constexpr double kLine = 14;
-/// With more steps than these single ones hide the trend: means of so many blocks are drawn too.
+/// Above kManySteps single steps hide the trend: means over kBlocks blocks are drawn too.
 constexpr std::size_t kManySteps = 200, kBlocks = 100;
 
 struct Series {
-  std::string_view name;    ///< at the curve's end; empty: none
-  std::string_view colour;  ///< class
+  std::string_view name;    ///< label at the curve's end; empty: none
+  std::string_view colour;  ///< CSS class
   const Points* points;
   bool has_dots = false;
 };
@@ -42,14 +42,14 @@ struct Chart {
   std::vector<Series> series;
 };
 
-/// What is drawn, in words.
+/// A sentence that explains the curves.
 std::string legend_of(const TrainingCurves& training);
 std::vector<Chart> charts_of(const TrainingCurves& training);
-/// Steps per block where means are drawn; 1: they are not.
+/// Steps per block of means; 1: none are drawn.
 std::size_t block_of(const Points& points);
 Scale step_scale(const std::vector<Chart>& charts);
 Scale value_scale(const Chart& chart, double top);
-/// How a chart's values are placed and written.
+/// Scale and notation of a chart's values.
 struct Values {
   Scale scale;
   Ticks ticks;
@@ -58,18 +58,18 @@ struct Values {
 };
 std::string draw(const Chart& chart, const Scale& steps, double top);
 std::string curve(const Series& series, const Scale& steps, const Values& values);
-/// Straight lines between points, with a gap where a value is no number; as far as pixels can show
-/// it: of every half pixel the least and the greatest value.
+/// Lines between points, with gaps at non-finite values; thinned to pixel resolution: the least and
+/// the greatest value of every half pixel.
 std::string outline(const Points& points, const Scale& steps, const Scale& values);
 Points thinned(const Points& points, const Scale& steps);
 /// The mean of every `block` points, at the last of them.
 Points block_means(const Points& points, std::size_t block);
 std::string dots(const Series& series, const Scale& steps, const Values& values);
-/// The values of the last step, or of the step that they name, at the right ends of the curves,
-/// moved apart where they would overlap.
+/// Labels at the right ends of the curves, with the last value and its step if earlier, moved apart
+/// where they would overlap.
 std::string end_notes(const Chart& chart, const Scale& steps, const Values& values);
 std::string step_axis(const Scale& steps, double top, double bottom);
-/// A line where the run last went on, over all charts; nothing where it did not.
+/// A vertical line over all charts where the run last resumed; empty where it did not.
 std::string resumption_mark(const TrainingCurves& training, const Scale& steps, double bottom);
 
 }  // namespace
@@ -100,8 +100,8 @@ std::string legend_of(const TrainingCurves& training) {
     text += ", and the validation loss where it was measured (dots)";
   text += ". At the right: the value of the last step alone";
   if (training.resumed_after > 0)
-    text +=
-        concat(". The upright line is where the run went on from step ", training.resumed_after);
+    text += concat(". The vertical line marks where the run resumed from step ",
+                   training.resumed_after);
   return element("p", {}, escaped(text + ".")) + "\n";
 }
 
@@ -208,7 +208,7 @@ Points thinned(const Points& points, const Scale& steps) {
     std::size_t end = i, least = i, most = i;
     for (; end < points.size() && column(points[end]) == column(points[i]); ++end) {
       if (!std::isfinite(points[end].value)) {
-        least = most = end;  // a gap is shown, whatever else stands there
+        least = most = end;  // a gap is shown, whatever else is in the column
         break;
       }
       if (points[end].value < points[least].value) least = end;
@@ -260,7 +260,7 @@ std::string end_notes(const Chart& chart, const Scale& steps, const Values& valu
   }
   std::stable_sort(notes.begin(), notes.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  // From the top down each below the last; then from the bottom up what went too far.
+  // First downwards, each below the last; then upwards, what exceeds the bottom.
   double free = -std::numeric_limits<double>::infinity();
   for (auto& note : notes) {
     note.first = std::max(note.first, free);
@@ -291,11 +291,11 @@ std::string resumption_mark(const TrainingCurves& training, const Scale& steps, 
   const double x = steps.at(step);
   return element("g", {},
                  line(x, kName, x, bottom, "budget") +
-                     title(concat("went on from step ", training.resumed_after)));
+                     title(concat("resumed from step ", training.resumed_after)));
 }
 
 std::string Values::text(double value) const {
-  return std::isfinite(value) ? ticks.text(value) : "no number";
+  return std::isfinite(value) ? ticks.text(value) : "not finite";
 }
 
 }  // namespace

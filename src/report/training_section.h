@@ -1,4 +1,4 @@
-// The part of a run's page that says how training went.
+// Training section of a run's page.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace trireme::report {
 
-/// Loss, throughput, gradient norm and learning rate over the steps, one above the other on one
-/// axis of steps; curves that are empty have no chart. Nothing where all are.
+/// Charts of loss, throughput, gradient norm and learning rate over a common step axis; empty
+/// curves have no chart. Empty where all are.
 std::string training_section(const TrainingCurves& training);
 
 }  // namespace trireme::report

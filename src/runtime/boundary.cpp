@@ -21,7 +21,7 @@ namespace {
 using program::Action;
 using program::Op;
 
-/// A shape on its way: count, then per tensor its type, number of dimensions and sizes.
+/// A shape message: number of tensors, then per tensor its type, number of dimensions and sizes.
 constexpr std::size_t kShapeWords = 1024;
 using ShapeMessage = std::array<std::int64_t, kShapeWords>;
 
@@ -29,7 +29,7 @@ ShapeMessage encode(const ValuesShape& shape);
 ValuesShape decode(const ShapeMessage& message);
 ValuesShape shape_of(const model::Values& values);
 
-/// Whether some rank has several runs of layers.
+/// Whether some rank has several separate runs of layers.
 bool shares_ranks(const std::vector<int>& rank_of_layer) {
   std::set<int> left;  // ranks whose run has ended
   for (std::size_t i = 2; i < rank_of_layer.size(); ++i) {
@@ -56,14 +56,14 @@ Boundary::Boundary(comm::Channel& channel, std::vector<int> world_rank,
 
 void Boundary::expect(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
-    if (is_receive(action.op)) lanes_[lane_of(action)].expected.push_back(action);
+    if (is_receive(action.op)) streams_[stream_of(action)].expected.push_back(action);
   }
-  for (const auto& [key, lane] : lanes_) post_next(key);
+  for (const auto& [key, stream] : streams_) post_next(key);
 }
 
 void Boundary::send(const Action& action, model::Values values) {
-  const LaneKey key = lane_of(action);
-  Lane& lane = lanes_[key];
+  const StreamKey key = stream_of(action);
+  PeerStream& stream = streams_[key];
   std::erase_if(values, [](const at::Tensor& value) { return !value.defined(); });
   for (at::Tensor& value : values) value = value.contiguous();
   const ValuesShape shape = shape_of(values);
@@ -74,7 +74,7 @@ void Boundary::send(const Action& action, model::Values values) {
       output_shapes_.emplace(action.layer, shape);
       send_shape(action, key, shape);
       first = shares_ranks_;
-      // The first gradient's receive: a peer that is ahead may send two before this rank asks.
+      // Post the first gradient's receive: a peer that is ahead may send two before this rank asks.
       post_next({key.first, comm::Stream::kGradients});
     } else if (known->second != shape) {
       throw InputError(concat(to_text(action), ": layer ", action.layer,
@@ -84,65 +84,65 @@ void Boundary::send(const Action& action, model::Values values) {
   } else {
     ensure(shape == shape_of_message(action), "a gradient has the shape of its output");
   }
-  make_room(lane);
+  make_room(stream);
   if (values.empty()) return;
   Posted posted{.values = std::move(values), .transfers = {}, .action = action, .first = first};
   for (const at::Tensor& value : posted.values) {
     posted.transfers.push_back(channel_.send(bytes_of(value), key.first, key.second));
   }
-  lane.outgoing.push_back(std::move(posted));
+  stream.outgoing.push_back(std::move(posted));
 }
 
 model::Values Boundary::receive(const Action& action) {
-  const LaneKey key = lane_of(action);
-  Lane& lane = lanes_[key];
-  if (!lane.incoming) {
-    ensure(!lane.expected.empty() && lane.expected.front() == action,
+  const StreamKey key = stream_of(action);
+  PeerStream& stream = streams_[key];
+  if (!stream.incoming) {
+    ensure(!stream.expected.empty() && stream.expected.front() == action,
            "receives happen in the announced order");
-    lane.expected.pop_front();
+    stream.expected.pop_front();
     if (!is_gradient(action.op) && !output_shapes_.contains(action.layer)) {
       output_shapes_.emplace(action.layer, receive_shape(action, key));
     }
-    lane.incoming = post(action, key);
+    stream.incoming = post(action, key);
   }
-  ensure(lane.incoming->action == action, "receives happen in the announced order");
-  wait(*lane.incoming);
-  model::Values values = std::move(lane.incoming->values);
-  lane.incoming.reset();
+  ensure(stream.incoming->action == action, "receives happen in the announced order");
+  wait(*stream.incoming);
+  model::Values values = std::move(stream.incoming->values);
+  stream.incoming.reset();
   post_next(key);
   return values;
 }
 
 void Boundary::flush() {
-  for (auto& [key, lane] : lanes_) finish(lane);
+  for (auto& [key, stream] : streams_) finish(stream);
 }
 
 void Boundary::flush_outputs(int layer) {
-  if (std::cmp_equal(layer + 1, rank_of_layer_.size())) return;  // nobody gets the loss
-  finish(lanes_[lane_of({Op::kSendOutput, layer, 0})]);
+  if (std::cmp_equal(layer + 1, rank_of_layer_.size())) return;  // the loss is not sent
+  finish(streams_[stream_of({Op::kSendOutput, layer, 0})]);
 }
 
-void Boundary::finish(Lane& lane) {
-  for (Announced& shape : lane.announced)
+void Boundary::finish(PeerStream& stream) {
+  for (Announced& shape : stream.announced)
     shape.transfer->wait(to_text(shape.action) + " (its shape)");
-  lane.announced.clear();
-  for (Posted& posted : lane.outgoing) wait(posted);
-  lane.outgoing.clear();
+  stream.announced.clear();
+  for (Posted& posted : stream.outgoing) wait(posted);
+  stream.outgoing.clear();
 }
 
-void Boundary::make_room(Lane& lane) {
+void Boundary::make_room(PeerStream& stream) {
   const auto counted = [&] {
-    return std::count_if(lane.outgoing.begin(), lane.outgoing.end(),
+    return std::count_if(stream.outgoing.begin(), stream.outgoing.end(),
                          [](const Posted& posted) { return !posted.first; });
   };
-  while (!lane.outgoing.empty() &&
-         (lane.outgoing.front().transfers.back()->done() || counted() + 1 >= kChannelCapacity)) {
-    wait(lane.outgoing.front());
-    lane.outgoing.pop_front();
+  while (!stream.outgoing.empty() &&
+         (stream.outgoing.front().transfers.back()->done() || counted() + 1 >= kChannelCapacity)) {
+    wait(stream.outgoing.front());
+    stream.outgoing.pop_front();
   }
 }
 
-Boundary::LaneKey Boundary::lane_of(const Action& action) const {
+Boundary::StreamKey Boundary::stream_of(const Action& action) const {
   const bool down = action.op == Op::kSendOutput || action.op == Op::kReceiveGradient;
   const int peer =
       rank_of_layer_.at(static_cast<std::size_t>(down ? action.layer + 1 : action.layer));
@@ -150,16 +150,16 @@ Boundary::LaneKey Boundary::lane_of(const Action& action) const {
           is_gradient(action.op) ? comm::Stream::kGradients : comm::Stream::kOutputs};
 }
 
-void Boundary::post_next(LaneKey key) {
-  Lane& lane = lanes_[key];
-  if (lane.incoming || lane.expected.empty()) return;
-  const Action next = lane.expected.front();
+void Boundary::post_next(StreamKey key) {
+  PeerStream& stream = streams_[key];
+  if (stream.incoming || stream.expected.empty()) return;
+  const Action next = stream.expected.front();
   if (!output_shapes_.contains(next.layer)) return;  // its shape comes first
-  lane.expected.pop_front();
-  lane.incoming = post(next, key);
+  stream.expected.pop_front();
+  stream.incoming = post(next, key);
 }
 
-Boundary::Posted Boundary::post(const Action& action, LaneKey key) {
+Boundary::Posted Boundary::post(const Action& action, StreamKey key) {
   const tier::TagScope tag(tier::Tag::kChannel);
   Posted posted{.values = {}, .transfers = {}, .action = action};
   for (const ValuesShape::One& one : shape_of_message(action).tensors) {
@@ -175,16 +175,16 @@ void Boundary::wait(Posted& posted) {
   for (const auto& transfer : posted.transfers) transfer->wait(to_text(posted.action));
 }
 
-ValuesShape Boundary::receive_shape(const Action& action, LaneKey key) {
+ValuesShape Boundary::receive_shape(const Action& action, StreamKey key) {
   ShapeMessage message{};
   channel_.receive(std::as_writable_bytes(std::span(message)), key.first, key.second)
       ->wait(to_text(action) + " (its shape)");
   return decode(message);
 }
 
-void Boundary::send_shape(const Action& action, LaneKey key, const ValuesShape& shape) {
+void Boundary::send_shape(const Action& action, StreamKey key, const ValuesShape& shape) {
   const ShapeMessage message = encode(shape);
-  Announced& announced = lanes_[key].announced.emplace_back();
+  Announced& announced = streams_[key].announced.emplace_back();
   announced.action = action;
   announced.message.assign(message.begin(), message.end());
   announced.transfer =

@@ -1,4 +1,5 @@
-// Buffers that are built with infinities, such as a mask of attention, beside those that become so.
+// Tells buffers that are built with infinities, such as an attention mask, from buffers whose
+// values become infinite.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,24 +14,24 @@
 
 namespace trireme::runtime {
 
-/// "nan at place 17" where a value, on whatever device, is not finite; empty where all are. With
-/// `is_constant` infinities are none.
+/// "nan at index 17" if a value, on whatever device, is not finite; empty if all are. Infinities
+/// are ignored with `is_constant`.
 std::string no_number_in(const at::Tensor& value, bool is_constant = false);
 
 class BuiltBuffers {
  public:
-  /// Of a stage that has just been built.
+  /// `stage` has just been built.
   explicit BuiltBuffers(Stage& stage);
 
-  /// Whether it has infinities, and the values that it was built with.
+  /// Whether it has infinities and still the values that it was built with.
   bool is_constant(int layer, const model::Buffer& buffer) const;
-  /// The first buffer of the stage with a value that is neither finite nor built so: its name in
-  /// the chain and no_number_in() of it; empty where there is none.
+  /// The first buffer of the stage with a value that is neither finite nor was built so: its name
+  /// in the chain and no_number_in() of it; empty if there is none.
   std::pair<std::string, std::string> first_lost(Stage& stage) const;
 
  private:
   using Key = std::pair<int, std::string>;  // layer, name
-  std::map<Key, std::string> digests_;      ///< of those with infinities
+  std::map<Key, std::string> digests_;      ///< digests of buffers built with infinities
 };
 
 }  // namespace trireme::runtime

@@ -1,4 +1,4 @@
-// Layers that other threads build, few at a time.
+// Builds layers on other threads, few at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace trireme::runtime {
 
 /// How many layers for a device are built at a time. Each takes its float32 bytes of host memory
-/// until it is moved and lowered, so that a machine of many cores does not build all at once.
+/// until it is moved and lowered, so that a machine with many cores must not build all at once.
 std::size_t built_at_once(c10::Device device);
 
 /// Layers in the order of their numbers, each built by a thread of its own, at most `at_once` of

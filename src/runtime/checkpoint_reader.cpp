@@ -37,7 +37,7 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder)
                             " to go on from the checkpoint before it"));
   }
   if (!manifest_.job.empty()) return;
-  // Earlier versions did not tell which of these were built with infinities.
+  // Earlier versions did not record which of these were built with infinities.
   for (auto& [name, entry] : manifest_.tensors)
     entry.is_constant =
         name.find(kBuffers) != std::string::npos || entry.file.ends_with(checkpoint::kFrozenEnding);
@@ -111,9 +111,10 @@ void CheckpointReader::require_nothing_left(const std::set<std::string>& taken) 
   for (const auto& [name, saved] : tensors_)
     if (name.starts_with(kParameters) && !taken.contains(name)) left.push_back(name);
   if (left.empty()) return;
-  throw InputError(concat(folder_.string(), ": has '", left.front(), "' and ", left.size() - 1,
-                          " more parameters that this job's model has not: go on with the model "
-                          "that it was saved from"));
+  throw InputError(
+      concat(folder_.string(), ": has '", left.front(), "' and ", left.size() - 1,
+             " more parameters that this job's model does not have: go on with the model "
+             "that it was saved from"));
 }
 
 }  // namespace trireme::runtime

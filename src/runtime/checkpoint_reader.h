@@ -1,4 +1,4 @@
-// Tensors of a checkpoint that is there.
+// Reads the tensors of a checkpoint.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace trireme::runtime {
 
-/// What every name of a parameter, and of a buffer of the first replica, begins with in a
-/// checkpoint; "LAYER/NAME" follows.
+/// Prefixes of the names of parameters, and of buffers of the first replica, in a checkpoint;
+/// "LAYER/NAME" follows.
 inline constexpr std::string_view kParameters = "parameters/", kBuffers = "buffers/";
 
-/// A tensor without memory of its own.
+/// A tensor that views `numbers`.
 at::Tensor view_of(const std::vector<float>& numbers);
 at::Tensor view_of(const std::vector<double>& numbers);
 
@@ -31,26 +31,25 @@ class CheckpointReader {
   explicit CheckpointReader(std::filesystem::path folder);
 
   const checkpoint::Manifest& manifest() const { return manifest_; }
-  /// By name; several ranks may have written one in parts.
+  /// Tensors by name; several ranks may have written one in parts.
   const std::map<std::string, checkpoint::Joined>& tensors() const { return tensors_; }
-  /// Into `value`, on whatever device. Throws InputError where the tensor is missing, of another
-  /// type or other sizes, or damaged.
+  /// Reads a tensor into `value`, on whatever device. Throws InputError where the tensor is
+  /// missing, of another type or other sizes, or damaged.
   void read(const std::string& name, const at::Tensor& value) const;
-  /// The same for a tensor of whatever type: `value` is its rounding.
+  /// The same for a tensor of any type, rounded to the type of `value`.
   void read_rounded(const std::string& name, const at::Tensor& value) const;
-  /// Whether the tensor `name` had the bytes of `value`, which is in host memory, when it was
-  /// written.
+  /// Whether the tensor `name` was written with the bytes of `value`, which is in host memory.
   bool has_written(const std::string& name, const at::Tensor& value) const;
-  /// All of a list of numbers.
+  /// Reads a list of numbers.
   template <class Number>
   std::vector<Number> numbers(const std::string& name) const {
     std::vector<Number> numbers(static_cast<std::size_t>(tensor(name).sizes.at(0)));
     read(name, view_of(numbers));
     return numbers;
   }
-  /// Throws InputError where the manifest says another number of steps.
+  /// Throws InputError if the manifest has another number of steps.
   void require_steps(std::size_t steps) const;
-  /// Throws InputError for a parameter that nobody took up.
+  /// Throws InputError for a parameter of the checkpoint that is not in `taken`.
   void require_nothing_left(const std::set<std::string>& taken) const;
 
  private:

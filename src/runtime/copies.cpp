@@ -94,7 +94,7 @@ Copies::Key Copies::begin_next() {
 void Copies::take_bytes(const Away& value) {
   for (const c10::Storage& storage : value.storages) {
     ensure(storage.data() == nullptr || storage.nbytes() == 0,
-           "a copy out is let go of before its copy in");
+           "a copy out is released before its copy in");
     tier::take_bytes(storage);
   }
 }
@@ -103,7 +103,7 @@ void Copies::await(Key key) {
   const auto found = away_.find(key);
   if (found == away_.end() || found->second->read == 0) return;
   in_.wait(found->second->read);
-  for (const tier::OffloadStore::Place& place : found->second->places) store_.release(place);
+  for (const tier::OffloadStore::Allocation& place : found->second->places) store_.release(place);
   away_.erase(found);
 }
 
@@ -120,7 +120,7 @@ void Copies::abandon() noexcept {
   out_.abandon();
   in_.abandon();
   for (const auto& [key, value] : away_) {
-    for (const tier::OffloadStore::Place& place : value->places) store_.release(place);
+    for (const tier::OffloadStore::Allocation& place : value->places) store_.release(place);
   }
   away_.clear();
   leaving_.clear();
@@ -129,7 +129,7 @@ void Copies::abandon() noexcept {
 
 Copies::Away& Copies::away(Key key) {
   const auto found = away_.find(key);
-  ensure(found != away_.end(), "the value is away");
+  ensure(found != away_.end(), "the value is offloaded");
   return *found->second;
 }
 

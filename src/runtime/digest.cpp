@@ -19,13 +19,13 @@ namespace trireme::runtime {
 ParametersDigest parameters_digest(comm::Channel& channel, const Position& position,
                                    const Stage& stage, Reducer& reducer, Optimizer& optimizer) {
   std::ostringstream mine;
-  mine.exceptions(std::ios::badbit);  // where memory ends
+  mine.exceptions(std::ios::badbit);  // on out of memory
   ParametersDigest result;
   Optimizer::Access state(optimizer);
   for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
     const StageParameter& parameter = stage.parameters()[i];
     if (!reducer.is_first_use(parameter)) continue;
-    at::Tensor value = state.read(i, Optimizer::Part::kValue).cpu();
+    at::Tensor value = state.read(i, Optimizer::StateTensor::kValue).cpu();
     const bool has_master = parameter.is_trained && parameter.weight.scalar_type() != at::kFloat;
     if (has_master && reducer.shards().is_divided(i)) value = reducer.shards().whole(i, value);
     if (result.lost.empty()) {

@@ -1,4 +1,4 @@
-// Masters that a stage does not keep, for who puts them elsewhere.
+// Draws masters that a stage does not keep, for the optimizer to store elsewhere.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace trireme::runtime {
 
-/// The float32 values that a stage's parameters begin with: of a stage that keeps its masters
-/// those, else those of its layers built once more, few at a time.
+/// The initial float32 values of a stage's parameters: the stage's masters if it keeps them, else
+/// those of its layers built once more, few at a time.
 class DrawnMasters {
  public:
-  /// `layers`, ascending, are all that of() is called for.
+  /// `layers`, ascending: the layers that of() is called for.
   DrawnMasters(const Stage& stage, std::vector<int> layers);
 
-  /// In the parameter's shape. Of a stage that keeps none: host memory that counts as nobody's, as
-  /// long as no later layer is asked for; no earlier one can be.
+  /// In the parameter's shape. If the stage keeps no masters: host memory that no budget counts,
+  /// valid until a later layer is asked for; earlier ones cannot be.
   at::Tensor of(const StageParameter& parameter);
 
  private:

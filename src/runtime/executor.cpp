@@ -21,9 +21,9 @@ namespace {
 using program::Action;
 using program::Op;
 
-/// Undoes what a repeated forward does to a layer's buffers, so that statistics move once. Writes
-/// past the version counter: another micro-batch's tape may have saved the buffer without using its
-/// values.
+/// Undoes the changes of a recomputed forward to a layer's buffers, so that statistics are updated
+/// once. Writes past the version counter: another micro-batch's tape may have saved the buffer
+/// without using its values.
 class BufferGuard {
  public:
   BufferGuard(const model::Layer& layer, bool repeated) {
@@ -35,7 +35,7 @@ class BufferGuard {
     const at::NoGradGuard no_grad;
     try {
       for (const auto& [buffer, before] : saved_) buffer.variable_data().copy_(before);
-    } catch (const std::exception&) {  // the device is lost, which the forward has said
+    } catch (const std::exception&) {  // the device is lost; the forward has reported it
     }
   }
   BufferGuard(const BufferGuard&) = delete;
@@ -110,7 +110,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
              (parts_.copies != nullptr && points_ != nullptr && points_->size() == actions.size()),
          "a program that moves values has lanes to move them on, and places to free them");
   parts_.boundary.expect(actions);
-  parts_.optimizer.take_moved();  // what moved between two runs is of no interest
+  parts_.optimizer.take_moved();  // traffic between two runs is not counted
   clock_.begin();
   if (recorder_ != nullptr) recorder_->begin(clock_.marks());
   weights_.begin(actions, recorder_);
@@ -124,7 +124,7 @@ RunResult Executor::run(const std::vector<Action>& actions) {
     await_weights(i);
     perform(actions[i], i);
     weights_.note_norm(i);
-    // What the next action has no place for goes before the weights come that it needs.
+    // Release what the next action has no room for, before the weights that it needs are copied in.
     release_copies(i + 1);
     end_weights(i);
   }
@@ -226,7 +226,7 @@ void Executor::perform(const Action& action, std::size_t index) {
 
 void Executor::update(const Action& action) {
   const bool is_behind = updates_.place == program::UpdatePlace::kInBackward;
-  // There is nothing to do before the first step, or where finish_updates() has done it.
+  // Nothing to do before the first step, or if finish_updates() has done it.
   if (!is_behind && !parts_.optimizer.pending().contains(action.layer)) return;
   const Stopwatch watch(clock_, result_.times.step);
   const int parts = updates_.parts(action.layer);
@@ -245,7 +245,7 @@ void Executor::share(int layer) {
 }
 
 void Executor::offload(const Action& action) {
-  // A message on its way still reads what would lose its bytes.
+  // A message being sent still reads the bytes that would be freed.
   if (parts_.stage.ends_run(action.layer)) {
     const Stopwatch watch(clock_, result_.times.wait);
     parts_.boundary.flush_outputs(action.layer);
@@ -302,7 +302,7 @@ void Executor::taped(const Action& action) {
       parts_.stage.layer(action.layer), input_of(action), context_of(action), options_.precision,
       parts_.stage.input_gradient(action.layer),
       moving_tapes_.contains(key) ? model::TapeUse::kMayMove : model::TapeUse::kStays);
-  values_.drop_output(key);  // the tape's own output takes its place
+  values_.drop_output(key);  // replaced by the tape's own output
   values_.put_tape(key, std::move(tape));
 }
 

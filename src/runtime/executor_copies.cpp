@@ -1,4 +1,4 @@
-// What the executor has copied to the offload tier and back, beside its actions.
+// The executor's copies to and from the offload tier, which run while actions do.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/needs.h"
 #include "trireme/runtime/executor.h"
@@ -76,7 +76,7 @@ void Executor::finish_copies() {
     totals.moved = parts_.copies->take_moved();
     totals.offloaded.values = parts_.copies->offload_peak();
   }
-  // A run ends once nothing comes or goes.
+  // A run ends when all copies have ended.
   times.copy_wait += times.update_wait + since(asked);
   if (recorder_ == nullptr) return;
   totals.offloaded.state = parts_.optimizer.away_bytes();

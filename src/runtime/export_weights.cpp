@@ -25,14 +25,14 @@ namespace {
 
 using Tensors = std::map<std::string, checkpoint::Joined>;
 
-/// A tensor of a checkpoint and what it is there.
+/// A tensor of a checkpoint and its form in the exported file.
 struct Exported {
   std::string name;  ///< in the checkpoint
   bool is_transposed = false;
   checkpoint::Spec spec;
 };
 
-/// Whose a tensor of a checkpoint is in the chain.
+/// Layer and name in it of a checkpoint's parameter or buffer.
 struct Owner {
   std::string layer, name;
 };
@@ -53,11 +53,11 @@ at::ScalarType type_after(at::ScalarType before, at::ScalarType wanted) {
   return at::isFloatingType(before) ? wanted : before;
 }
 
-/// A tensor of the checkpoint as it goes to `place`.
+/// A tensor of the checkpoint as it is exported to `place`.
 Exported exported(const std::string& name, const checkpoint::Joined& saved,
                   const config::WeightPlace& place, at::ScalarType type) {
   const at::Tensor like =
-      at::empty({0}, type_after(type_named(saved.type, name), type));  // for its type alone
+      at::empty({0}, type_after(type_named(saved.type, name), type));  // for its type only
   std::vector<std::int64_t> sizes = saved.sizes;
   if (place.is_transposed) std::swap(sizes.at(0), sizes.at(1));
   std::int64_t bytes = static_cast<std::int64_t>(like.element_size());
@@ -98,7 +98,7 @@ std::vector<Exported> adapters_in(const Tensors& tensors, const config::ModelSpe
     const std::string place = names.place_of(owner->layer, owner->name);
     if (config::matches_one(place, trained))
       throw InputError(concat("the run has trained ", place,
-                              " beside its adapters, which a file of adapters has no place for: "
+                              " in addition to its adapters, which an adapter file cannot hold: "
                               "export the whole model"));
   }
   return all;
@@ -109,7 +109,7 @@ double adapter_scale(const config::ModelSpec& model) {
   return adapters ? adapters->alpha / adapters->rank : 0.0;
 }
 
-/// Adds to a weight what the adapter beside it, if there is one, has learned.
+/// Adds to a weight the product of its adapter, if it has one.
 void add_adapter(const CheckpointReader& source, const std::string& name, double scale,
                  at::Tensor& weight) {
   constexpr std::string_view kWeight = "weight";
@@ -151,7 +151,7 @@ Bytes write(const CheckpointReader& source, const std::vector<Exported>& tensors
       out.append(bytes_of(value));
     } catch (const checkpoint::NoNumberError& error) {
       throw InputError(concat(name, ": has ", error.found.text(), " once it is ", spec.type,
-                              ", which has no numbers so large: export it as another type, "
+                              ", whose range is too small: export it as another type, "
                               "--type float32"));
     }
   }

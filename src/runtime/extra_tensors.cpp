@@ -19,9 +19,9 @@
 namespace trireme::runtime {
 namespace {
 
-/// As many elements are compared at a time.
+/// Elements that are compared at a time.
 constexpr std::int64_t kPiece = 1 << 16;
-/// GPT-2's own: exp of it is 0 in float32.
+/// GPT-2's value: its exp is 0 in float32.
 constexpr double kMaskedScore = -1e4;
 
 class ExtraTensors {
@@ -74,7 +74,7 @@ void ExtraTensors::require(config::Extra extra, const std::string& name) const {
       if (!are_angles(name))
         refuse(name,
                "has other values than config.json gives (rope_theta, head width): the model "
-               "here would turn by other angles");
+               "here would rotate by other angles");
       return;
   }
 }
@@ -125,7 +125,7 @@ bool ExtraTensors::are_angles(const std::string& name) const {
   if (llama == nullptr) return false;
   const at::Tensor there = read(name);
   const int width = llama->width / llama->heads;
-  // Files have them in the type of the weights, and before their scaling: it is config.json's.
+  // Files have angles in the type of the weights, and before scaling, which config.json has.
   const at::Tensor pairs = at::arange(0, width, 2, at::kDouble) / static_cast<double>(width);
   const at::Tensor here = at::exp(pairs * -std::log(llama->rope_base));
   if (there.sizes() != here.sizes()) return false;

@@ -1,4 +1,4 @@
-// Tensors that files of weights hold beside a model's parameters.
+// Checks tensors in weight files that are not parameters of the model.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace trireme::runtime {
 
-/// Throws InputError with the tensor's name where one that the model does not take up would change
-/// it: a causal mask that is none, a score of masked pairs that lets them through, other rotary
+/// Throws InputError with the tensor's name if one that the model does not take would change it: a
+/// causal mask that is not causal, a masked score that lets masked pairs through, other rotary
 /// angles than those of `model`, a tied head with other values than the embedding. `place` is the
 /// file or folder in messages.
 void require_nothing_new(const checkpoint::TensorSet& set, const config::ModelSpec& model,

@@ -53,7 +53,7 @@ void Feeds::load_ahead(std::int64_t step) {
   try {
     for (const Key& what : firsts_) ahead_[what] = from_data(step, what);
   } catch (const std::exception&) {
-    // Told when it is needed: this step's numbers and checkpoint come first.
+    // Reported when it is needed: this step's numbers and checkpoint come first.
   }
 }
 

@@ -1,4 +1,4 @@
-// What the steps of a run take from the data set.
+// Loads the micro-batches of a run's steps, ahead on a device that is not the host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,12 +13,13 @@
 
 namespace trireme::runtime {
 
-/// A step begins with loading a micro-batch, for which a device with nothing else to do would wait
-/// while the host puts it together. Where the device is not the host that is done ahead: while the
-/// device still works on the step before.
+/// A step begins with loading a micro-batch, for which an idle device would wait while the host
+/// prepares it. Unless the device is the host, that is done ahead, while the device still works on
+/// the step before.
 class Feeds {
  public:
-  /// Of a rank with this program, whose micro-batch 0 is number `first` of all replicas.
+  /// For a rank with this program, whose micro-batch 0 has number `first` among those of all
+  /// replicas.
   Feeds(const DataSource& data, const std::vector<program::Action>& actions, int first,
         std::int64_t steps, bool loads_ahead);
 

@@ -1,4 +1,4 @@
-// Frozen weights of which a checkpoint has lost the bytes: they are what the run began with.
+// Frozen weights whose bytes in a checkpoint are damaged: read again from what the run began with.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace trireme::runtime {
 
-/// Fills `value` with what a parameter of the stage begins with by the job's `model.weights`.
-/// False where there are none, or they are not what the checkpoint had under the name `saved`;
-/// `value` is untouched then.
+/// Fills `value` with the initial value of a parameter of the stage from the job's `model.weights`.
+/// Returns false, with `value` untouched, if there are none or they are not what the checkpoint had
+/// under the name `saved`.
 bool read_as_begun(const config::JobSpec& job, const Stage& stage, const StageParameter& parameter,
                    const CheckpointReader& source, const std::string& saved,
                    const at::Tensor& value);

@@ -1,4 +1,4 @@
-// What all ranks together have read.
+// Gathers the names of tensors that all ranks have read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace trireme::runtime {
 
-/// Every rank: the names of all, of which this rank has `mine`, a line each.
+/// Collective: the names of all ranks; `mine` are those of this rank, one a line.
 inline std::set<std::string> gathered_names(comm::Channel& channel, const std::string& mine,
                                             std::string_view what) {
   std::set<std::string> all;

@@ -17,8 +17,8 @@
 namespace trireme::runtime {
 namespace {
 
-/// Numbers whose squares are summed up as one, for every number of threads and owners. On CPU no
-/// more than fit into a cache; elsewhere many, for each has an entry in the lists of a kernel.
+/// Numbers whose squares are summed to one value, whatever the number of threads and owners. On CPU
+/// no more than fit into a cache; elsewhere many, since each unit is an entry in a kernel's lists.
 constexpr std::int64_t kUnitOnCpu = 1 << 14, kUnitElsewhere = 1 << 20;
 
 double sum_of_squares(const float* data, std::int64_t count) {
@@ -36,8 +36,8 @@ double sum_of_squares(const float* data, std::int64_t count) {
   return sum;
 }
 
-/// Zeros. On CPU they are the runtime's own numbers, a few for each parameter, which no tensor
-/// counts: those of streamed layers are there from their backwards on, when bytes may be short.
+/// Zeros. On CPU they are in memory that no budget counts (a few numbers per parameter): those of
+/// streamed layers are held from their backwards on, when memory may be short.
 at::Tensor uncounted_zeros(std::int64_t count, c10::Device device) {
   const auto options = at::TensorOptions(at::kDouble).device(device);
   if (!device.is_cpu()) return at::zeros({count}, options);
@@ -72,13 +72,13 @@ GradientNorm::Squares GradientNorm::squares(int group) {
   found.units = shards_.units(group, counts_, on_cpu ? kUnitOnCpu : kUnitElsewhere);
   found.values = uncounted_zeros(std::ssize(found.units), stage_.device());
   shards_.complete(group, found.units);
-  const comm::Part mine = shards_.owned(group, found.units)[shards_.me()];
+  const comm::BufferRange mine = shards_.owned(group, found.units)[shards_.me()];
   if (mine.size > 0) on_cpu ? sum_on_cpu(found, mine) : sum_on_device(found, mine);
   shards_.gather(group, found.units, found.values);
   return found;
 }
 
-void GradientNorm::sum_on_cpu(const Squares& into, const comm::Part& mine) const {
+void GradientNorm::sum_on_cpu(const Squares& into, const comm::BufferRange& mine) const {
   double* const values = into.values.mutable_data_ptr<double>();
   const auto begin = static_cast<std::int64_t>(mine.begin);
   at::parallel_for(begin, begin + static_cast<std::int64_t>(mine.size), 1,
@@ -92,7 +92,7 @@ void GradientNorm::sum_on_cpu(const Squares& into, const comm::Part& mine) const
                    });
 }
 
-void GradientNorm::sum_on_device(const Squares& into, const comm::Part& mine) const {
+void GradientNorm::sum_on_device(const Squares& into, const comm::BufferRange& mine) const {
   std::vector<at::Tensor> rows;
   for (std::size_t u = mine.begin; u < mine.begin + mine.size; ++u) {
     const auto& [parameter, row] = into.units[u];
@@ -109,7 +109,7 @@ GradientNorm::Squares GradientNorm::of_rank() {
   if (noted_.empty()) return stay;
   Squares all;
   std::vector<at::Tensor> values;
-  std::map<int, std::int64_t> next;  // unit of a group
+  std::map<int, std::int64_t> next;  // by group: its next unit
   for (std::size_t i = 0; i < stage_.parameters().size(); ++i) {
     const StageParameter& parameter = stage_.parameters()[i];
     if (!counts_[i]) continue;
@@ -128,14 +128,14 @@ GradientNorm::Squares GradientNorm::of_rank() {
 
 double GradientNorm::value() {
   const Squares mine = of_rank();
-  std::vector<Part> parameters;  // the units of one are added up before it counts
+  std::vector<PlacedSquares> parameters;  // a sum per parameter over its units
   for (std::size_t u = 0; u < mine.units.size(); ++u) {
     const std::size_t i = mine.units[u].parameter;
     if (u == 0 || mine.units[u - 1].parameter != i) parameters.push_back(place_of(i));
     parameters.back().squares += numbers_of(mine.values)[u];
   }
   double total = 0;
-  for (const Part& part : of_chain(parameters)) total += part.squares;
+  for (const PlacedSquares& part : of_chain(parameters)) total += part.squares;
   return std::sqrt(total);
 }
 
@@ -144,27 +144,28 @@ at::Tensor GradientNorm::value_on_device() {
   const Squares mine = of_rank();
   if (position_.stages == 1) return mine.values.sum().sqrt_();
   const at::Tensor on_host = mine.values.cpu();
-  std::vector<Part> parts;
+  std::vector<PlacedSquares> parts;
   for (std::size_t u = 0; u < mine.units.size(); ++u) {
     parts.push_back(place_of(mine.units[u].parameter));
     parts.back().squares = numbers_of(on_host)[u];
   }
   std::vector<double> squares;
-  for (const Part& part : of_chain(parts)) squares.push_back(part.squares);
+  for (const PlacedSquares& part : of_chain(parts)) squares.push_back(part.squares);
   return at::tensor(squares, at::TensorOptions(at::kDouble)).to(stage_.device()).sum().sqrt_();
 }
 
-GradientNorm::Part GradientNorm::place_of(std::size_t parameter) const {
+GradientNorm::PlacedSquares GradientNorm::place_of(std::size_t parameter) const {
   const StageParameter& one = stage_.parameters()[parameter];
   return {.layer = one.layer, .index = one.index, .squares = 0};
 }
 
-std::vector<GradientNorm::Part> GradientNorm::of_chain(const std::vector<Part>& mine) {
-  std::vector<Part> parts;
+std::vector<GradientNorm::PlacedSquares> GradientNorm::of_chain(
+    const std::vector<PlacedSquares>& mine) {
+  std::vector<PlacedSquares> parts;
   for (const auto& of_rank :
        comm::all_gather(channel_, position_.pipeline_group(), mine, "norm of the gradients"))
     parts.insert(parts.end(), of_rank.begin(), of_rank.end());
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+  std::stable_sort(parts.begin(), parts.end(), [](const PlacedSquares& a, const PlacedSquares& b) {
     return std::tie(a.layer, a.index) < std::tie(b.layer, b.index);
   });
   return parts;

@@ -5,7 +5,7 @@
 #include "gathered_names.h"
 #include "weights_reader.h"
 
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/config/adapters.h"
 #include "trireme/core/text.h"
 #include "trireme/model/kinds.h"
@@ -20,15 +20,14 @@
 namespace trireme::runtime {
 namespace {
 
-/// What a job's chain begins with.
+/// Sources of the initial values of a job's chain.
 class Sources {
  public:
   explicit Sources(const config::JobSpec& job) : weights_(job.weights, job.model) {
     if (!job.adapters.empty()) adapters_ = WeightsReader::of_adapters(job.adapters, job.model);
   }
 
-  /// Where a parameter or a buffer of this name comes from; null for adapters that begin as ones
-  /// that change nothing.
+  /// Source of a parameter or buffer of this name; null for adapters that begin without effect.
   const WeightsReader* of(const std::string& name) const {
     if (!config::is_adapter(name)) return &weights_;
     return adapters_ ? &*adapters_ : nullptr;
@@ -46,11 +45,11 @@ class Sources {
   std::optional<WeightsReader> adapters_;
 };
 
-/// A tensor of the chain that may begin with other values.
+/// A tensor of the chain that may get other initial values.
 struct Wanted {
   std::string layer, name;
-  at::Tensor value;           ///< of a buffer
-  std::size_t parameter = 0;  ///< of Stage::parameters(), where it is none
+  at::Tensor value;           ///< the buffer; undefined for a parameter
+  std::size_t parameter = 0;  ///< else the index in Stage::parameters()
 };
 
 std::vector<Wanted> wanted_by(Stage& stage) {
@@ -92,17 +91,17 @@ void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimiz
     if (one.value.defined()) {
       read(one.value);
     } else {
-      state.change(one.parameter, Optimizer::Part::kValue, read);
+      state.change(one.parameter, Optimizer::StateTensor::kValue, read);
     }
     return true;
   };
-  comm::work_in_rounds(channel, piece, "reading of weights");
+  comm::run_pieces_with_heartbeat(channel, piece, "reading of weights");
 
   sources->require_nothing_left(gathered_names(channel, taken, "tensors of weights"));
   const auto look = [&] {
     if (channel.rank() == 0) sources->require_nothing_new(job.model);
   };
-  comm::work_beside_rounds(channel, look, "look at tensors beside the weights");
+  comm::run_with_heartbeat(channel, look, "check of tensors besides the weights");
 }
 
 void require_weights(const model::ChainModel& model, const config::JobSpec& job) {

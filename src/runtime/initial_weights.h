@@ -1,4 +1,4 @@
-// A run that begins with weights from elsewhere, not with drawn ones.
+// Initial weights that are loaded from files instead of drawn.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::runtime {
 
-/// Every rank: fills what is trained of parameters and buffers of its stage from
+/// Collective: fills the values of its stage's parameters, and its buffers, from
 /// `job.weights`. Throws InputError on every rank when something is missing, of other sizes, or
 /// left over.
 void begin_with_weights(comm::Channel& channel, Stage& stage, Optimizer& optimizer,

@@ -21,9 +21,9 @@
 namespace trireme::runtime {
 namespace {
 
-/// Of a context, what a text that has outgrown it loses at a time.
+/// The fraction 1/n of the context that is dropped at a time from a text that has outgrown it.
 constexpr std::int64_t kDroppedPart = 4;
-/// Tokens that pass the layers together: a long prompt's activations stay small.
+/// Tokens that pass the layers together (chunked prefill): a long prompt's activations stay small.
 constexpr std::int64_t kMostAtOnce = 512;
 
 const model::Context kInference{.generator = {}, .training = false, .target = {}};
@@ -40,7 +40,7 @@ void for_each_parameter(const std::vector<std::unique_ptr<model::Layer>>& layers
 
 LanguageModel::LanguageModel(const model::ChainModel& model) : context_(model.input_size) {
   if (model.input != model::InputKind::kTokens)
-    throw InputError(concat(model.name, " is no model of tokens: there is no text to go on with"));
+    throw InputError(concat(model.name, " is not a language model: there is no text to continue"));
   if (!model.gives_logits) throw InputError(concat(model.name, ": ", model::kNoLogits));
   for (int number = 1; number <= model.length(); ++number) {
     const model::LayerRecipe& recipe = model.layers[static_cast<std::size_t>(number - 1)];
@@ -165,7 +165,7 @@ at::Tensor GrowingText::pass(std::span<const std::int64_t> piece) {
 
 std::int64_t draw(const at::Tensor& logits_V, const Sampling& sampling, at::Generator& generator) {
   if (sampling.temperature == 0) return at::argmax(logits_V).item<std::int64_t>();
-  // The largest becomes 0, which no temperature makes infinite.
+  // The largest logit becomes 0, which no temperature makes infinite.
   at::Tensor logits = logits_V.to(at::kDouble);
   logits = (logits - logits.max()) / sampling.temperature;
   if (sampling.top_k > 0 && sampling.top_k < logits.size(0)) {

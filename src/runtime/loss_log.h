@@ -1,5 +1,5 @@
-// Losses on their way to everyone: the ranks of the last layer collect them, every report interval
-// all ranks learn them.
+// Exchange of losses: the ranks of the last layer collect them, and all ranks receive them every
+// report interval.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,23 +15,24 @@ class LossLog {
  public:
   explicit LossLog(comm::Channel& channel) : channel_(channel) {}
 
-  /// Losses of one step's micro-batches on this rank (none where the last layer is not).
+  /// Adds the losses of one step's micro-batches on this rank (none if it does not have the last
+  /// layer).
   void add(const std::vector<float>& losses);
 
-  /// Every rank: the mean loss of each step since the last call, summed in the order of replicas
+  /// Collective: the mean loss of each step since the last call, summed in the order of replicas
   /// and micro-batches.
   std::vector<double> exchange();
 
-  /// Over all losses that were exchanged, micro-batch by micro-batch.
+  /// Digest of all losses that were exchanged, by micro-batch.
   std::string digest() const;
 
-  /// Every loss and every step's mean so far, for a run that goes on.
+  /// Every loss and every step's mean so far, to resume from.
   struct History {
     std::vector<float> losses;
     std::vector<double> means;
   };
   const History& history() const { return all_; }
-  /// Goes on behind these.
+  /// Continues after these.
   void resume_after(History history) { all_ = std::move(history); }
 
  private:

@@ -28,19 +28,19 @@ double learning_rate(const config::TrainSpec& spec, std::int64_t step) {
   return full * (least + (1 - least) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
 
-/// Puts masters where they are to be, in the order of parameters, so that a stage that keeps none
-/// draws each layer once and never holds the masters of all.
+/// Fills in masters in the order of parameters, so that a stage that keeps none draws each layer
+/// once and never holds the masters of all.
 class Optimizer::Filling {
  public:
   explicit Filling(Optimizer& optimizer)
       : optimizer_(optimizer), drawn_(optimizer.stage_, layers_of(optimizer)) {}
 
-  /// `into` becomes the slice's numbers. Slices come in the order of their parameters.
+  /// Fills `into` with the slice's masters. Slices come in the order of their parameters.
   void fill(const StateSlice& slice, const at::Tensor& into) {
     fill_held(slice.parameter + 1);
     copy(slice.parameter, {slice.begin, slice.count}, into);
   }
-  /// What is left.
+  /// Fills in what is left.
   void end() { fill_held(optimizer_.held_of_.size()); }
 
  private:
@@ -54,7 +54,7 @@ class Optimizer::Filling {
     }
     return layers;
   }
-  /// Of parameters before `end`, what stays on the device.
+  /// Fills in what stays on the device of parameters before `end`.
   void fill_held(std::size_t end) {
     if (optimizer_.stage_.masters() == Stage::Masters::kDevice) return;
     for (; next_ < end; ++next_) {
@@ -74,7 +74,7 @@ class Optimizer::Filling {
 
   Optimizer& optimizer_;
   DrawnMasters drawn_;
-  std::size_t next_ = 0;  ///< of parameters, the first whose master is not there
+  std::size_t next_ = 0;  ///< the first parameter whose master is not filled in
 };
 
 Optimizer::Optimizer(const config::OptimizerSpec& spec, Stage& stage)
@@ -116,12 +116,12 @@ void Optimizer::hold(std::size_t i) {
   const at::Tensor weight = of_row(parameter.weight.detach());
   at::Tensor master = weight;
   if (has_master(i)) {
-    // A part's master has bytes of its own, so that the whole one can go; those that the stage does
-    // not keep are filled in later.
+    // The master of a part of a parameter has its own bytes, so that the whole one can be freed;
+    // masters that the stage does not keep are filled in later.
     const bool is_kept = parameter.value.defined();
     master = is_kept && is_whole ? parameter.value : at::empty_like(weight, at::kFloat);
     if (is_kept && !is_whole) master.copy_(of_row(parameter.value));
-    // What is away of it is not there yet.
+    // Offloaded state is not there yet.
     if (layout_.away[i].count == 0) stage_.put_master(i, is_whole ? master : at::Tensor());
   }
   if (row.count == 0) return;
@@ -141,37 +141,37 @@ void Optimizer::send_away(const StatePart& part, Filling& filling) {
   for (const StateSlice& slice : part.slices) {
     const StageParameter& parameter = stage_.parameters()[slice.parameter];
     const StateKinds kinds = state_kinds(spec_, parameter);
-    const auto of_part = [&](bool is_there, Part kind) {
-      return is_there ? here.narrow(0, offset(slice, kind), slice.count) : at::Tensor();
+    const auto of_part = [&](bool is_there, StateTensor which) {
+      return is_there ? here.narrow(0, offset(slice, which), slice.count) : at::Tensor();
     };
     const auto of_row = [&](const at::Tensor& whole) {
       return whole.view(-1).narrow(0, slice.begin, slice.count);
     };
     const at::Tensor weight = of_row(parameter.weight.detach());
-    const at::Tensor master = kinds.master ? of_part(true, Part::kValue) : weight;
+    const at::Tensor master = kinds.master ? of_part(true, StateTensor::kValue) : weight;
     if (kinds.master) filling.fill(slice, master);
     add(groups, slice.parameter,
         {.master = master,
          .weight = weight,
          .gradient = of_row(parameter.gradient),
-         .first = of_part(kinds.first, Part::kFirst),
-         .second = of_part(kinds.second, Part::kSecond)});
+         .first = of_part(kinds.first, StateTensor::kFirst),
+         .second = of_part(kinds.second, StateTensor::kSecond)});
     const bool is_last = slice.begin + slice.count == layout_.rows[slice.parameter].end();
     if (kinds.master && is_last) stage_.put_master(slice.parameter, {});
   }
 }
 
-std::int64_t Optimizer::offset(const StateSlice& slice, Part part) const {
+std::int64_t Optimizer::offset(const StateSlice& slice, StateTensor which) const {
   const StateKinds kinds = state_kinds(spec_, stage_.parameters()[slice.parameter]);
-  switch (part) {
-    case Part::kValue:
+  switch (which) {
+    case StateTensor::kValue:
       return slice.offset;
-    case Part::kFirst:
+    case StateTensor::kFirst:
       return slice.offset + slice.count * int{kinds.master};
-    case Part::kSecond:
+    case StateTensor::kSecond:
       return slice.offset + slice.count * (int{kinds.master} + int{kinds.first});
   }
-  throw LogicError("a part that there is not");
+  throw LogicError("an unknown state tensor");
 }
 
 void Optimizer::add(Groups& groups, std::size_t i, const model::Updated& updated) const {
@@ -219,27 +219,27 @@ void Optimizer::update(int layer, int part, int parts, const Waits& waits) {
   if (moved_ && layer == own_.layers.back().layer) moved_->end(waits);
 }
 
-void Optimizer::step(double rate, const at::Tensor& divisor, const Way& way) {
+void Optimizer::step(double rate, const at::Tensor& divisor, const StepHooks& hooks) {
   ensure(pending_.empty(), "the update before this one is complete");
   if (own_.place != program::UpdatePlace::kInBackward) ++steps_;
   rate_ = rate;
   divisor_ = divisor;
   std::set<int> own;
   for (const auto& [layer, parts] : own_.layers) own.insert(layer);
-  for_each(own, way, [&](Groups& groups) { update(groups); });
+  for_each(own, hooks, [&](Groups& groups) { update(groups); });
   if (own_.place == program::UpdatePlace::kInForward)
     pending_ = std::move(own);
   else
     divisor_.reset();
 }
 
-void Optimizer::for_each(const std::set<int>& but, const Way& way,
+void Optimizer::for_each(const std::set<int>& but, const StepHooks& hooks,
                          const std::function<void(Groups&)>& use) {
   use(held_);
   auto next = streamed_.begin();
   std::optional<int> reached;
   const auto leave = [&] {
-    if (reached && way.updated) way.updated(*reached);
+    if (reached && hooks.updated) hooks.updated(*reached);
     reached.reset();
   };
   const auto reach_all = [&](int last) {
@@ -247,7 +247,7 @@ void Optimizer::for_each(const std::set<int>& but, const Way& way,
       if (but.contains(next->first)) continue;
       leave();
       reached = next->first;
-      if (way.reach) way.reach(*reached);
+      if (hooks.reach) hooks.reach(*reached);
       use(next->second);
     }
   };
@@ -258,10 +258,10 @@ void Optimizer::for_each(const std::set<int>& but, const Way& way,
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < layout_.parts.size(); ++i)
     if (!but.contains(layout_.parts[i].streamed_layer)) parts.push_back(i);
-  if (moved_) moved_->for_each(parts, use_part, way.waits);
+  if (moved_) moved_->for_each(parts, use_part, hooks.waits);
   reach_all(std::numeric_limits<int>::max());
   leave();
-  if (way.updated) way.updated(0);
+  if (hooks.updated) hooks.updated(0);
 }
 
 void Optimizer::update(Groups& groups) {
@@ -272,7 +272,7 @@ void Optimizer::update(Groups& groups) {
 void Optimizer::resume_after(std::int64_t steps) {
   const at::NoGradGuard no_grad;
   steps_ = steps;
-  // A layer's weights are here until the next layer's are.
+  // A layer's weights are on the device until the next layer's are.
   const auto reach = [&](int layer) {
     if (has_masters(layer)) stage_.weights()->change(layer, [] {});
   };

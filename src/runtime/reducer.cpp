@@ -36,7 +36,7 @@ std::vector<bool> Reducer::first_uses() const {
 std::map<std::string, std::vector<Reducer::Use>> Reducer::learn_ties() const {
   std::map<std::string, std::vector<Use>> ties;
   std::ostringstream mine;
-  mine.exceptions(std::ios::badbit);  // where memory ends
+  mine.exceptions(std::ios::badbit);  // on out of memory
   for (const StageParameter& parameter : stage_.parameters()) {
     if (!parameter.tie.empty())
       mine << parameter.layer << ' ' << parameter.index << ' ' << parameter.begins << ' '
@@ -44,7 +44,7 @@ std::map<std::string, std::vector<Reducer::Use>> Reducer::learn_ties() const {
   }
   const std::vector<int> group = position_.pipeline_group();
   const auto all = comm::all_gather(channel_, group, mine.str(), "exchange of tied weights");
-  std::map<std::string, std::pair<std::string, int>> first_values;  // digest, and whose it is
+  std::map<std::string, std::pair<std::string, int>> first_values;  // digest, and its layer
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::istringstream lines(all[r]);
     lines.exceptions(std::ios::badbit);

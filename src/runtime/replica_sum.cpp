@@ -19,24 +19,25 @@ namespace {
 
 using comm::Stream;
 
-/// 16 MiB of floats keep a link busy for longer than a message's beginning and end take.
+/// 16 MiB of floats keep a link busy for longer than the overhead of a message takes.
 constexpr std::int64_t kLargestBlock = std::int64_t{1} << 22;
 constexpr std::int64_t kSmallestBlock = std::int64_t{1} << 10;
 constexpr std::int64_t kBlocks = 64;
 
-/// Where the member is among the others.
+/// Index of the member in the group.
 std::int64_t place_in(std::span<const int> group, int rank) {
   const auto place = std::find(group.begin(), group.end(), rank) - group.begin();
   ensure(std::cmp_less(place, group.size()), "a member of the group takes part");
   return place;
 }
 
-/// One member's part. Block b goes through raise(b), then, as far down as it is needed, lower(b).
+/// The chain sum of one member. Block b goes through raise(b), then lower(b), as far down as it is
+/// needed.
 class Member {
  public:
-  /// `parts` as in sum_for_owners(); without any, all members need all sums.
+  /// `parts` as in sum_for_owners(); empty: all members need all sums.
   Member(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
-         std::span<const comm::Part> parts, std::string_view what);
+         std::span<const comm::BufferRange> parts, std::string_view what);
 
   void sum();
 
@@ -54,26 +55,26 @@ class Member {
   std::int64_t lowest(std::int64_t b) const;
   /// Starts the receive of a block's partial sum.
   void expect_partial(std::int64_t b);
-  /// The partial sum comes from below, gets this member's part, and goes on.
+  /// Receives the partial sum from below, adds this member's numbers and passes it up.
   void raise(std::int64_t b);
-  /// The whole sum comes from above and goes on.
+  /// Receives the whole sum from above and passes it down.
   void lower(std::int64_t b);
 
   comm::Channel& channel_;
   at::Tensor values_;
-  std::span<const comm::Part> parts_;
+  std::span<const comm::BufferRange> parts_;
   std::string_view what_;
   std::int64_t members_, place_;
   int below_ = -1, above_ = -1;  ///< ranks
   std::int64_t block_, blocks_;
 
-  std::array<at::Tensor, 2> partial_;  ///< of blocks in turns
+  std::array<at::Tensor, 2> partial_;  ///< for even and odd blocks
   std::array<std::unique_ptr<comm::Transfer>, 2> coming_;
   std::deque<std::unique_ptr<comm::Transfer>> rising_, falling_;
 };
 
 Member::Member(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
-               std::span<const comm::Part> parts, std::string_view what)
+               std::span<const comm::BufferRange> parts, std::string_view what)
     : channel_(channel),
       values_(values),
       parts_(parts),
@@ -93,7 +94,7 @@ void Member::sum() {
       expect_partial(b);
     }
   }
-  // A block is back from the last member, one step each way, when so many more have gone up.
+  // A block returns from the last member, one step each way, after `away` more blocks have gone up.
   const std::int64_t away = 2 * (members_ - 1 - place_);
   for (std::int64_t step = 0; step < blocks_ + away; ++step) {
     if (step < blocks_) raise(step);
@@ -135,21 +136,21 @@ void Member::lower(std::int64_t b) {
   const std::int64_t last = lowest(b);
   if (place_ < last) return;
   if (!is_last()) {
-    rising_.front()->wait(what_);  // what was sent is about to be written over
+    rising_.front()->wait(what_);  // its bytes are about to be overwritten
     rising_.pop_front();
     channel_.receive(writable_bytes_of(sum), above_, Stream::kControl)->wait(what_);
   }
   if (place_ > last) falling_.push_back(send(sum, below_));
 }
 
-/// What a member has goes to its neighbours, and what comes from one of them on to the other: every
-/// number passes every link once, one way.
+/// All-gather in a chain: a member sends its part to its neighbours and passes on what comes from
+/// one to the other. Every number passes every link once, one way.
 void gather_in_chain(comm::Channel& channel, std::span<const int> group, const at::Tensor& bytes,
-                     std::span<const comm::Part> parts, std::string_view what) {
+                     std::span<const comm::BufferRange> parts, std::string_view what) {
   const auto members = static_cast<std::int64_t>(group.size());
   const std::int64_t place = place_in(group, channel.rank());
   const auto of = [&](std::int64_t member) {
-    const comm::Part& part = parts[static_cast<std::size_t>(member)];
+    const comm::BufferRange& part = parts[static_cast<std::size_t>(member)];
     return bytes.narrow(0, static_cast<std::int64_t>(part.begin),
                         static_cast<std::int64_t>(part.size));
   };
@@ -198,7 +199,7 @@ void sum_in_chain(comm::Channel& channel, std::span<const int> group, const at::
 }
 
 void sum_for_owners(comm::Channel& channel, std::span<const int> group, const at::Tensor& values,
-                    std::span<const comm::Part> parts, std::string_view what) {
+                    std::span<const comm::BufferRange> parts, std::string_view what) {
   if (group.size() == 1 || values.numel() == 0) return;
   if (values.is_cpu())
     return comm::reduce_scatter_sum(channel, group, floats_of(values), parts, what);
@@ -207,7 +208,7 @@ void sum_for_owners(comm::Channel& channel, std::span<const int> group, const at
 }
 
 void gather_from_owners(comm::Channel& channel, std::span<const int> group, const at::Tensor& bytes,
-                        std::span<const comm::Part> parts, std::string_view what) {
+                        std::span<const comm::BufferRange> parts, std::string_view what) {
   if (group.size() == 1) return;
   if (bytes.is_cpu())
     return comm::all_gather_parts(channel, group, writable_bytes_of(bytes), parts, what);

@@ -1,11 +1,11 @@
-// A checkpoint's state, taken up by the ranks of another run.
+// Restores a checkpoint's state on the ranks of another run.
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_reader.h"
 #include "frozen_weights.h"
 #include "gathered_names.h"
 #include "saved_state.h"
 
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 
@@ -28,7 +28,7 @@ std::vector<SavedState::Named> SavedState::wanted(const checkpoint::Manifest& ma
     for (const model::Buffer& buffer : parts_.stage.layer(number).buffers()) {
       const std::string name = concat(kBuffers, parts_.stage.layer_name(number), '/', buffer.name);
       const std::string own = of_replica(parts_.position.replica, name);
-      // A replica that was not there begins with the first one's.
+      // A replica that the checkpoint does not have begins with the first one's buffers.
       tensors.push_back(
           {.name = manifest.tensors.contains(own) ? own : name, .value = buffer.value});
     }
@@ -68,12 +68,12 @@ SavedState::Restored SavedState::restore(const std::filesystem::path& checkpoint
     if (one.value.defined()) {
       read(one.value);
     } else {
-      state.change(one.parameter, one.part, read);
+      state.change(one.parameter, one.which, read);
     }
     taken += one.name + '\n';
     return true;
   };
-  comm::work_in_rounds(parts_.channel, piece, "reading of a checkpoint");
+  comm::run_pieces_with_heartbeat(parts_.channel, piece, "reading of a checkpoint");
 
   source->require_nothing_left(gathered_names(parts_.channel, taken, "tensors of a checkpoint"));
   parts_.losses.resume_after(std::move(history));
@@ -81,7 +81,7 @@ SavedState::Restored SavedState::restore(const std::filesystem::path& checkpoint
   Restored restored{
       .steps = source->manifest().step,
       .as_begun = gathered_names(parts_.channel, as_begun, "frozen weights read again")};
-  restored.as_begun.erase("");  // behind the last line end
+  restored.as_begun.erase("");  // after the last line end
   return restored;
 }
 

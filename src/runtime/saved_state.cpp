@@ -9,7 +9,7 @@
 #include "trireme/checkpoint/numbers.h"
 #include "trireme/checkpoint/store.h"
 #include "trireme/checkpoint/tensor_file.h"
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/io/file.h"
@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-/// Writes this rank's files; frozen ones at once, the others there or `later`.
+/// Writes this rank's files: frozen ones at once, the others at once or to `later`.
 class SavedState::Writer {
  public:
   Writer(SavedState& saved, std::filesystem::path folder, checkpoint::TensorSink* later)
@@ -45,9 +45,9 @@ class SavedState::Writer {
         files_(saved.mine()),
         state_(saved.parts_.optimizer) {}
 
-  /// At most one tensor; says whether there is more.
+  /// Writes at most one tensor; returns whether there is more.
   bool write_piece();
-  /// What is where, as far as that is known by now.
+  /// Where the tensors are, as far as that is known by now.
   const checkpoint::Manifest& written() const { return written_; }
 
  private:
@@ -63,8 +63,8 @@ class SavedState::Writer {
   const std::vector<RankFile> files_;
   Optimizer::Access state_;
   checkpoint::TensorFiles at_once_;
-  checkpoint::TensorSink* sink_ = nullptr;  ///< of the file that is open
-  std::size_t of_file_ = 0, next_ = 0;      ///< the file's place, and its next tensor's
+  checkpoint::TensorSink* sink_ = nullptr;  ///< receives the file that is open
+  std::size_t of_file_ = 0, next_ = 0;      ///< index of the file, and of its next tensor
   checkpoint::Manifest written_;
 };
 
@@ -102,7 +102,7 @@ SavedCheckpoint SavedState::finish_save(const std::function<void()>& settle) {
       if (!mine.is_beside) return;
       or_diverged([&] { checkpoint::merge(mine.tensors, later_.finish()); });
     };
-    comm::work_beside_rounds(parts_.channel, await, "writing of a checkpoint");
+    comm::run_with_heartbeat(parts_.channel, await, "writing of a checkpoint");
     checkpoint::Manifest manifest = gather(mine.tensors);
     manifest.step = mine.step;
     manifest.data = into_.data;
@@ -153,7 +153,7 @@ void SavedState::on_rank_0(const std::function<void()>& work, std::string_view w
   const auto mine = [&] {
     if (parts_.channel.rank() == 0) work();
   };
-  comm::work_beside_rounds(parts_.channel, mine, what);
+  comm::run_with_heartbeat(parts_.channel, mine, what);
 }
 
 checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const {
@@ -168,7 +168,7 @@ checkpoint::Manifest SavedState::gather(const checkpoint::Manifest& part) const 
 checkpoint::Manifest SavedState::write(const std::filesystem::path& folder,
                                        checkpoint::BackgroundFiles* later) {
   Writer writer(*this, folder, later);
-  comm::work_in_rounds(
+  comm::run_pieces_with_heartbeat(
       parts_.channel,
       [&] {
         bool has_more = false;
@@ -220,7 +220,7 @@ void SavedState::Writer::open(const RankFile& file) {
 
 void SavedState::Writer::append(const Named& tensor) {
   const at::Tensor value =
-      tensor.value.defined() ? tensor.value : state_.read(tensor.parameter, tensor.part);
+      tensor.value.defined() ? tensor.value : state_.read(tensor.parameter, tensor.which);
   const at::Tensor bytes = value.detach().cpu().contiguous();
   sink_->append(bytes_of(bytes));
 }
@@ -251,14 +251,14 @@ bool SavedState::link_frozen(const std::filesystem::path& file) const {
 
 void SavedState::name_parts(std::size_t parameter, const std::string& name,
                             std::vector<Named>& tensors) const {
-  using Part = Optimizer::Part;
+  using StateTensor = Optimizer::StateTensor;
   const Optimizer::Access state(parts_.optimizer);
-  for (const auto& [part, prefix] : {std::pair{Part::kValue, kParameters},
-                                     {Part::kFirst, std::string_view(kFirst)},
-                                     {Part::kSecond, std::string_view(kSecond)}}) {
-    if (!state.has(parameter, part)) continue;
+  for (const auto& [which, prefix] : {std::pair{StateTensor::kValue, kParameters},
+                                      {StateTensor::kFirst, std::string_view(kFirst)},
+                                      {StateTensor::kSecond, std::string_view(kSecond)}}) {
+    if (!state.has(parameter, which)) continue;
     tensors.push_back(
-        {.name = concat(prefix, name), .value = {}, .parameter = parameter, .part = part});
+        {.name = concat(prefix, name), .value = {}, .parameter = parameter, .which = which});
   }
 }
 
@@ -271,9 +271,9 @@ std::vector<SavedState::Named> SavedState::saved_here(std::size_t parameter) con
   const bool is_divided = parts_.reducer.shards().is_divided(parameter);
   const bool has_master = one.weight.scalar_type() != at::kFloat;
   for (Named& tensor : all) {
-    const Row row = state.row(parameter, tensor.part);
+    const Row row = state.row(parameter, tensor.which);
     if (row.count < one.weight.numel()) tensor.row = row;
-    const bool is_state = tensor.part != Optimizer::Part::kValue || has_master;
+    const bool is_state = tensor.which != Optimizer::StateTensor::kValue || has_master;
     if (is_divided && is_state ? row.count > 0 : parts_.position.replica == 0)
       mine.push_back(std::move(tensor));
   }
@@ -294,9 +294,9 @@ checkpoint::Spec SavedState::spec_of(const Named& tensor) const {
         .is_constant = tensor.is_constant || is_frozen(tensor)};
   };
   if (tensor.value.defined()) return spec(tensor.value, tensor.value.scalar_type());
-  // Moments and masters are float32; what has no master is as its weight is.
+  // Moments and masters are float32; a tensor without a master has the type of its weight.
   const StageParameter& parameter = parts_.stage.parameters().at(tensor.parameter);
-  const bool is_state = tensor.part != Optimizer::Part::kValue || parameter.is_trained;
+  const bool is_state = tensor.which != Optimizer::StateTensor::kValue || parameter.is_trained;
   checkpoint::Spec whole =
       spec(parameter.weight, is_state ? at::kFloat : parameter.weight.scalar_type());
   if (!tensor.row) return whole;

@@ -13,13 +13,13 @@
 namespace trireme::runtime {
 namespace {
 
-constexpr std::size_t kLine = 64;  ///< what is packed begins on cache lines
+constexpr std::size_t kLine = 64;  ///< packed weights begin on cache lines
 
 bool is_updated(const StageParameter& parameter) {
   return parameter.is_trained && !parameter.shares_value;
 }
 
-comm::Part scaled(const comm::Part& part, std::size_t by) {
+comm::BufferRange scaled(const comm::BufferRange& part, std::size_t by) {
   return {.begin = part.begin * by, .size = part.size * by};
 }
 
@@ -60,7 +60,7 @@ void Shards::cut(Group& group) {
     divided.push_back(i);
     total += all[i].weight.numel();
   }
-  std::vector<std::int64_t> ends;  // of members' parts of the flat buffer
+  std::vector<std::int64_t> ends;  // of the members' parts of the flat buffer
   const auto members = std::ssize(members_);
   const auto next_cut = [&] { return total * (std::ssize(ends) + 1) / members; };
   for (const std::size_t i : divided) {
@@ -92,8 +92,8 @@ std::int64_t Shards::offset(std::size_t parameter) const {
 }
 
 std::size_t Shards::owner(const Group& group, std::int64_t number) const {
-  const auto after =
-      std::partition_point(group.parts.begin(), group.parts.end(), [&](const comm::Part& part) {
+  const auto after = std::partition_point(
+      group.parts.begin(), group.parts.end(), [&](const comm::BufferRange& part) {
         return static_cast<std::int64_t>(part.begin + part.size) <= number;
       });
   return static_cast<std::size_t>(after - group.parts.begin());
@@ -123,10 +123,10 @@ void Shards::complete(int number, const std::vector<Unit>& units) {
 }
 
 void Shards::complete(const Group& group, std::int64_t begin, std::int64_t end,
-                      const comm::Part& among) {
-  std::vector<comm::Part> parts;
+                      const comm::BufferRange& among) {
+  std::vector<comm::BufferRange> parts;
   for (std::size_t member = among.begin; member < among.begin + among.size; ++member) {
-    const comm::Part& whole = group.parts[member];
+    const comm::BufferRange& whole = group.parts[member];
     const auto first = std::max<std::int64_t>(begin, static_cast<std::int64_t>(whole.begin));
     const auto last =
         std::min<std::int64_t>(end, static_cast<std::int64_t>(whole.begin + whole.size));
@@ -161,10 +161,10 @@ void Shards::share(int number) {
   if (!are_several()) return;
   const at::NoGradGuard no_grad;
   const Group& group = groups_.at(number);
-  std::vector<at::Tensor> weights, gathered;  // of the others
-  std::vector<comm::Part> parts;
+  std::vector<at::Tensor> weights, gathered;  // those of the other members
+  std::vector<comm::BufferRange> parts;
   for (std::size_t member = 0; member < members_.size(); ++member) {
-    comm::Part& part = parts.emplace_back(scaled(group.parts[member], sizeof(float)));
+    comm::BufferRange& part = parts.emplace_back(scaled(group.parts[member], sizeof(float)));
     const std::vector<Move> moves = packed(group, member);
     part.size = 0;
     for (const Move& move : moves) {
@@ -195,9 +195,9 @@ std::vector<Shards::Unit> Shards::units(int number, const std::vector<bool>& cou
   return units;
 }
 
-std::vector<comm::Part> Shards::owned(int number, const std::vector<Unit>& units) const {
+std::vector<comm::BufferRange> Shards::owned(int number, const std::vector<Unit>& units) const {
   const Group& group = groups_.at(number);
-  std::vector<comm::Part> parts(members_.size());
+  std::vector<comm::BufferRange> parts(members_.size());
   for (const Unit& unit : units)
     ++parts[owner(group, offset(unit.parameter) + unit.row.begin)].size;
   for (std::size_t member = 1; member < parts.size(); ++member)
@@ -207,8 +207,8 @@ std::vector<comm::Part> Shards::owned(int number, const std::vector<Unit>& units
 
 void Shards::gather(int number, const std::vector<Unit>& units, const at::Tensor& values) {
   if (!are_several()) return;
-  std::vector<comm::Part> parts;
-  for (const comm::Part& part : owned(number, units))
+  std::vector<comm::BufferRange> parts;
+  for (const comm::BufferRange& part : owned(number, units))
     parts.push_back(scaled(part, values.element_size()));
   gather_from_owners(channel_, members_, values.view(at::kByte), parts, "norm of the gradients");
 }
@@ -218,7 +218,7 @@ at::Tensor Shards::whole(std::size_t parameter, const at::Tensor& row) {
   ensure(mine.numel() == rows_[me_][parameter].count, "a member gives what is its own");
   const at::Tensor all = at::empty({stage_.parameters()[parameter].weight.numel()}, mine.options());
   const std::size_t size = all.element_size();
-  std::vector<comm::Part> parts;
+  std::vector<comm::BufferRange> parts;
   for (const std::vector<Row>& rows : rows_) {
     const Row& of_member = rows[parameter];
     parts.push_back({static_cast<std::size_t>(of_member.begin) * size,

@@ -16,7 +16,7 @@
 namespace trireme::runtime {
 namespace {
 
-/// What another thread made: this one's memory holds it.
+/// Copies a tensor that another thread made, so that it counts as this thread's memory.
 void counted_here(at::Tensor value) {
   const at::NoGradGuard no_grad;
   value.set_data(value.variable_data().clone());
@@ -26,10 +26,10 @@ void counted_here(at::Tensor value) {
 
 InputError unlike_uses(const std::string& tie, const std::string& first,
                        const std::string& second) {
-  return InputError(concat("the tied weight '", tie, "' begins with other values in ", second,
+  return InputError(concat("the tied weight '", tie, "' has other initial values in ", second,
                            " than in ", first,
-                           ", so that its values would depend on the cut: give all its uses one "
-                           "shape, and draw them from Seeds::of_tie"));
+                           ", so that its values would depend on the cut: give all its uses "
+                           "the same shape, and draw them from Seeds::of_tie"));
 }
 
 Stage::Stage(const model::ChainModel& model, std::vector<int> layers, std::int64_t seed,
@@ -70,8 +70,8 @@ std::unique_ptr<model::Layer> Stage::draw(int number) const {
   return recipes_.at(number).build(model::Seeds(seed_, number));
 }
 
-// On CPU memory counts for the thread that takes it: layers that have frozen weights, or masters
-// that the stage does not keep, take more of it while they are built than ever again.
+// On CPU, memory counts for the thread that allocates it: layers with frozen weights, or with
+// masters that the stage does not keep, take more of it while they are built than ever after.
 bool Stage::is_built_apart(int number) const {
   return !device_.is_cpu() || recipes_.at(number).has_frozen || masters_ == Masters::kDrawnAgain;
 }
@@ -96,7 +96,7 @@ void Stage::add_layer(int number, std::unique_ptr<model::Layer> built, model::Pr
 void Stage::take_over(int number, model::Layer& layer) {
   for (const model::Parameter& parameter : layer.parameters()) {
     if (shares_frozen(number, parameter) || !device_.is_cpu()) continue;
-    // What leaves at once need not be counted.
+    // Weights that are offloaded at once need not be counted.
     if (!is_streamed(number, layer, parameter)) counted_here(parameter.value);
   }
   for (const model::Buffer& buffer : layer.buffers())
@@ -157,7 +157,7 @@ void Stage::add_parameters(int number, const std::vector<at::Tensor>& masters) {
   }
 }
 
-// As chain::LayerCost::may_leave() has it.
+// Must agree with chain::LayerCost::may_leave().
 bool Stage::is_streamed(int number, const model::Layer& layer,
                         const model::Parameter& parameter) const {
   if (!streams(number) || !parameter.tie.empty()) return false;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kNumber = sizeof(float);
 
-/// Bytes of state that each number of a parameter has; none where it may not leave.
+/// Bytes of state per number, by parameter; 0 if it must stay on the device.
 std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
                                   const std::vector<StageParameter>& parameters) {
   std::vector<std::int64_t> bytes;
@@ -26,8 +26,8 @@ std::vector<std::int64_t> movable(const config::OptimizerSpec& spec,
   return bytes;
 }
 
-/// Ends of rows that have so many bytes together: whole rows, large ones first, as long as they are
-/// not too much, and then the end of the smallest that covers the rest.
+/// Row ends with together `bytes` bytes (`each` per number): whole rows, large ones first, as long
+/// as they fit, and then the end of the smallest that covers the rest.
 std::vector<Row> ends(const std::vector<Row>& rows, const std::vector<std::int64_t>& each,
                       std::int64_t bytes) {
   const auto size = [&](std::size_t i) { return rows[i].count * each[i]; };

@@ -15,8 +15,8 @@
 namespace trireme::runtime {
 namespace {
 
-/// Between what is lost and what to do.
-constexpr std::string_view kDiverged = " is no number: the run has diverged";
+/// In the message, between what is not finite and what to do.
+constexpr std::string_view kDiverged = " is not finite: the run has diverged";
 
 }  // namespace
 
@@ -59,7 +59,7 @@ std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
 std::optional<std::string> first_lost(const std::vector<StepRecord>& steps) {
   for (const StepRecord& one : steps) {
     if (!std::isfinite(one.loss)) return concat("the loss of step ", one.step);
-    // The loss was there before the update that this gradient has spoilt.
+    // The loss was computed before the update that this gradient has spoilt.
     if (!std::isfinite(one.gradient_norm.value_or(0)))
       return concat("the gradient of step ", one.step);
   }
@@ -69,7 +69,7 @@ std::optional<std::string> first_lost(const std::vector<StepRecord>& steps) {
 void refuse_to_go_on(const std::string& lost) {
   throw Error(concat(lost, kDiverged,
                      ", and no later checkpoint is written; go "
-                     "on from an earlier one, or begin anew, with a smaller "
+                     "on from an earlier one, or start again, with a smaller "
                      "train.optimizer.learning_rate, more train.schedule.warmup_steps or a smaller "
                      "train.clip_norm (0 clips nothing)"));
 }
@@ -78,7 +78,7 @@ std::optional<Divergence> divergence_in(std::string_view words) {
   const std::size_t end = words.find(kDiverged);
   if (end == std::string_view::npos) return std::nullopt;
   std::string_view lost = words.substr(0, end);
-  // Of what another rank has told: "rank 1 failed: ".
+  // The prefix of another rank's report: "rank 1 failed: ".
   if (const std::size_t told = lost.rfind(": "); told != std::string_view::npos)
     lost.remove_prefix(told + 2);
   Divergence found{.what = std::string(lost)};
@@ -100,7 +100,7 @@ std::string lost_value(const std::string& tensor, std::int64_t step, const std::
 
 void refuse_lost_values(comm::Channel& channel, const std::string& mine) {
   for (const std::string& lost :
-       comm::all_gather(channel, comm::everyone(channel), mine, "values that are no numbers"))
+       comm::all_gather(channel, comm::everyone(channel), mine, "values that are not finite"))
     if (!lost.empty()) refuse_to_go_on(lost);
 }
 

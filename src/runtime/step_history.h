@@ -1,4 +1,4 @@
-// What the steps of a run come to.
+// Statistics of the steps of a run, and the check that its numbers are finite.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace trireme::runtime {
 
-/// A mean, and of how many values it is.
+/// A mean, and the number of its values.
 struct Mean {
   double value = 0;
   std::int64_t count = 0;
@@ -22,32 +22,32 @@ struct Mean {
 /// The mean of the last `count` values, of all where there are fewer; 0 where there is none.
 Mean mean_of_last(const std::vector<double>& values, int count);
 
-/// 1 - what the ranks compute / (ranks x step), at least 0; 0 where no step was made.
+/// 1 - compute of all ranks / (ranks x step), at least 0; 0 if no step was made.
 double bubble_of(const std::vector<RankFigures>& ranks, Seconds step);
 
-/// Places of steps among those of a run.
+/// Indices of steps among those of a run.
 struct TypicalSteps {
   std::size_t median = 0;    ///< took the median time
-  std::size_t recorded = 0;  ///< that of the recorded steps whose time is nearest to it
+  std::size_t recorded = 0;  ///< the recorded step whose time is nearest to it
 };
 
-/// Every rank, with the places of the `recorded` steps, at least one where a step was made: the
+/// Collective, with the indices of the `recorded` steps, at least one if a step was made: the
 /// typical steps by the times of rank 0, the same on all ranks, so that a step's parts add up on
-/// each; nothing where no step was made.
+/// each; nothing if no step was made.
 std::optional<TypicalSteps> typical_steps(comm::Channel& channel,
                                           const std::vector<double>& seconds,
                                           const std::vector<std::size_t>& recorded);
 
-/// The first loss, or gradient before clipping, that is no number: "the loss of step 4"; nothing
-/// where all are.
+/// The first loss, or gradient norm before clipping, that is not finite: "the loss of step 4";
+/// nothing if all are finite.
 std::optional<std::string> first_lost(const std::vector<StepRecord>& steps);
 
-/// Throws Error: that of a run in which `lost` is no number any more.
+/// Throws the Error of a run in which `lost` is no longer finite.
 [[noreturn]] void refuse_to_go_on(const std::string& lost);
 
-/// "a value of parameters/head/weight after step 3 (nan at place 17)".
+/// "a value of parameters/head/weight after step 3 (nan at index 17)".
 std::string lost_value(const std::string& tensor, std::int64_t step, const std::string& found);
-/// Every rank: the same where a rank has a lost_value(), or whatever is lost; empty: it has none.
+/// Collective: throws that Error if some rank has a lost value, `mine` on this rank; empty: none.
 void refuse_lost_values(comm::Channel& channel, const std::string& mine);
 
 }  // namespace trireme::runtime

@@ -1,4 +1,4 @@
-// Recordings of a few steps of a run, of which one is drawn at its end.
+// Samples recordings of steps, one of which is reported at the end of a run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,17 +10,17 @@
 
 namespace trireme::runtime {
 
-/// At most kMost recordings, spread evenly over all steps added so far but the first, which is slow
-/// and kept only while it is alone. Which steps are kept depends on their number alone, so every
-/// rank keeps the same ones without a message.
+/// At most kMost recordings, spread evenly over all steps so far except the first, which is slow
+/// and kept only while it is the only one. Which steps are kept depends on their number alone, so
+/// every rank keeps the same ones without communication.
 class StepSamples {
  public:
   static constexpr std::size_t kMost = 8;
 
-  /// The recording of the next step.
+  /// Adds the recording of the next step.
   void add(Recording recording);
 
-  /// Places of the kept steps among those added, from 0, ascending.
+  /// Indices of the kept steps among those added, from 0, ascending.
   std::vector<std::size_t> places() const;
 
   /// One of places().

@@ -16,7 +16,8 @@ Bytes size_of(const std::vector<c10::Storage>& storages) {
 }
 
 c10::Storage own_storage(const at::Tensor& tensor) {
-  ensure(tensor.storage().nbytes() == tensor.nbytes(), "what leaves has a storage of its own");
+  ensure(tensor.storage().nbytes() == tensor.nbytes(),
+         "what is offloaded has a storage of its own");
   return tensor.storage();
 }
 
@@ -100,7 +101,7 @@ void StreamedWeights::make(const program::WeightsMove& move) {
     case program::WeightsMove::Kind::kLetGo:
       return copies_->let_go(moved);
     case program::WeightsMove::Kind::kOut:
-      // More than one leaves at a time only where a run ends early.
+      // More than one is copied out at a time only if a run ends early.
       release();
       copies_->write_back(moved);
       is_leaving_ = true;

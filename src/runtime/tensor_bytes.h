@@ -1,4 +1,4 @@
-// A tensor as the transport sees it.
+// Bytes and digests of tensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace trireme::runtime {
 
-/// The bytes of a contiguous tensor, as long as it lives.
+/// The bytes of a contiguous tensor, valid while it lives.
 inline comm::ConstBytes bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
@@ -21,7 +21,7 @@ inline comm::MutableBytes writable_bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-/// Of sizes and values, wherever they are.
+/// Digest of sizes and values, on whatever device they are.
 inline std::string digest_of(const at::Tensor& tensor) {
   const at::Tensor host = tensor.detach().cpu().contiguous();
   return digest(concat(host.sizes(), digest(host.const_data_ptr(), host.nbytes())));

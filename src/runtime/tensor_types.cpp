@@ -32,7 +32,7 @@ at::ScalarType type_named(const std::string& name, const std::string& tensor) {
 
 bool may_overflow(at::ScalarType from, at::ScalarType to) {
   if (from == to || !at::isFloatingType(from)) return false;
-  if (from == at::kHalf || to == at::kDouble) return false;  // the least and the greatest range
+  if (from == at::kHalf || to == at::kDouble) return false;  // the smallest and the largest range
   return from != at::kBFloat16 || to == at::kHalf;
 }
 

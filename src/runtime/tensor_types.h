@@ -1,4 +1,4 @@
-// Types of tensors as safetensors names them.
+// Tensor types by their safetensors names.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +12,11 @@ namespace trireme::runtime {
 
 /// "F32". Throws Error for a type that has no name.
 std::string type_name(at::ScalarType type);
-/// Throws InputError for a name of none of LibTorch's types, which says what `tensor` has it.
+/// Throws InputError for a name that is not one of LibTorch's types; `tensor` says in the message
+/// what has it.
 at::ScalarType type_named(const std::string& name, const std::string& tensor);
 
-/// Whether a finite value may be infinite once it is rounded to the other type.
+/// Whether a finite value may become infinite when rounded to the other type.
 bool may_overflow(at::ScalarType from, at::ScalarType to);
 
 /// "F32 [2, 3]"; without a type "[2, 3]".

@@ -5,7 +5,7 @@
 #include "step_history.h"
 #include "trainer_impl.h"
 
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
 #include "trireme/program/generate.h"
@@ -49,7 +49,7 @@ ExecutorOptions executor_options(const TrainSetup& setup, const Position& positi
 
 Trainer::Impl::Impl(const TrainSetup& given)
     : setup(given),
-      program(plan::compile(given.plan)),
+      program(given.program),
       position(Position::of(given.channel.rank(), given.job.pipeline.replicas.value(),
                             static_cast<int>(program.ranks.size()))),
       weights(open_weights()),
@@ -121,7 +121,7 @@ std::int64_t Trainer::step() const {
 
 void Trainer::Impl::train(Observer* observer) {
   const config::TrainSpec& spec = setup.job.train;
-  // Its last step was saved and told, its summary was not.
+  // Its last step was saved and reported, its summary was not.
   if (steps_done == spec.steps && evaluation) validate(nullptr);
   while (steps_done < spec.steps) {
     train_step(steps_done++);
@@ -136,7 +136,7 @@ void Trainer::Impl::train(Observer* observer) {
     if (saves || stops) save(observer, stops);
     if (stops)
       throw Interrupted(concat("stopped on request after step ", steps_done,
-                               ", which was saved: the same command goes on from there"));
+                               ", which was saved: the same command resumes from there"));
   }
   boundary.flush();
 }
@@ -161,7 +161,7 @@ std::unique_ptr<StreamedWeights> Trainer::Impl::open_weights() const {
                                 .has_replicas = position.replicas > 1},
         setup.make_weight_copies());
   };
-  comm::work_beside_rounds(setup.channel, open, "opening of the offload tier for weights");
+  comm::run_with_heartbeat(setup.channel, open, "opening of the offload tier for weights");
   return opened;
 }
 
@@ -181,7 +181,7 @@ void Trainer::Impl::open_offload_tier() {
       of_optimizer = setup.make_optimizer_copies(layout.room());
     }
   };
-  comm::work_beside_rounds(setup.channel, open, "opening of the offload tier");
+  comm::run_with_heartbeat(setup.channel, open, "opening of the offload tier");
   optimizer.emplace(spec, stage, std::move(layout), std::move(of_optimizer));
 }
 
@@ -245,7 +245,8 @@ void Trainer::Impl::tell_rest(Observer* observer) noexcept {
   try {
     report(observer);
   } catch (const std::exception&) {
-    // What has ended the run counts; of numbers that were lost, the observer has been told.
+    // The error that ended the run matters more; the observer has been told of values that are not
+    // finite.
   }
 }
 

@@ -1,4 +1,4 @@
-// What a trainer is made of.
+// The parts of a trainer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -33,37 +33,36 @@ struct Trainer::Impl {
   const std::vector<program::Action>& my_actions() const { return program.ranks[index_of_rank()]; }
   std::size_t index_of_rank() const { return static_cast<std::size_t>(position.pipeline_rank); }
 
-  /// Of the optimizer's state of this rank, what the plan has in the offload tier.
+  /// Optimizer state of this rank that the plan offloads.
   Bytes my_away() const;
-  /// Whether replicas divide the optimizer's state.
+  /// Whether the optimizer is sharded over replicas.
   bool has_shards() const { return setup.plan.optimizer_shards > 1; }
-  /// Every rank; null on those that stream none.
+  /// Collective; null on ranks that stream no weights.
   std::unique_ptr<StreamedWeights> open_weights() const;
-  /// Makes the optimizer, and copies where there are some. A large offload tier takes its time to
-  /// be pinned.
+  /// Creates the optimizer, and copies if there are some. Pinning a large offload tier takes time.
   void open_offload_tier();
-  /// Every rank: what the device holds while none takes or frees anything, for several ranks may
-  /// share one.
+  /// Collective: device bytes while no rank allocates or frees anything, since several ranks may
+  /// share a device.
   Bytes live_between_rounds() const;
-  /// Where values are not those that were drawn.
+  /// Restores a checkpoint or loads weights, if values are not the drawn ones.
   void begin();
-  /// Every rank.
+  /// Collective.
   ParameterCount counted() const;
   void train(Observer* observer);
   void train_step(std::int64_t step);
   void report(Observer* observer);
-  /// Of steps that an error has left untold, those whose losses this rank alone has.
+  /// After an error: tells of the remaining steps if this rank alone has their losses.
   void tell_rest(Observer* observer) noexcept;
   void validate(Observer* observer);
-  /// Also what an earlier save left unfinished.
+  /// Also finishes an earlier save.
   void save(Observer* observer, bool stops);
-  /// A checkpoint that was begun, where there is one: waits for it.
+  /// Waits for a checkpoint that was begun, if there is one.
   void finish_save(Observer* observer);
-  /// The same, if it needs no waiting.
+  /// The same, if all ranks have written it already.
   void publish_written(Observer* observer);
-  /// Every rank: whether one was.
+  /// Collective: whether some rank was asked to.
   bool is_asked_to_stop();
-  /// Whether this is the last step, or one of every so many.
+  /// Whether this is the last step, or one of every `every`.
   bool is_due(int every) const {
     return steps_done == setup.job.train.steps || (every > 0 && steps_done % every == 0);
   }
@@ -71,7 +70,7 @@ struct Trainer::Impl {
   std::vector<RankFigures> gather_figures(const Times& of_median_step);
 
   TrainSetup setup;
-  program::Program program;
+  const program::Program& program;
   std::optional<program::Program> evaluation;
   Position position;
   std::unique_ptr<StreamedWeights> weights;
@@ -79,8 +78,8 @@ struct Trainer::Impl {
   Reducer reducer;
   std::optional<Optimizer> optimizer;
   std::unique_ptr<tier::ValueCopies> copies;
-  /// Gone before what is above: pinned memory goes when the device has nothing to do, and after an
-  /// error it may have a message that nobody takes.
+  /// Destroyed before what is above: pinned memory is freed when the device is idle, and after an
+  /// error it may have a message that is never received.
   Boundary boundary;
   std::optional<Executor> executor;
   LossLog losses;
@@ -90,11 +89,11 @@ struct Trainer::Impl {
   StepSamples samples;
   Bytes static_bytes;
 
-  std::vector<Times> times;  ///< of every step
+  std::vector<Times> times;  ///< by step
   std::vector<StepRecord> unreported;
   std::vector<double> step_seconds;
-  std::int64_t tokens = 0;      ///< of these steps
-  std::int64_t steps_done = 0;  ///< or begun
+  std::int64_t tokens = 0;      ///< tokens of these steps
+  std::int64_t steps_done = 0;  ///< including the one that was begun
   ParameterCount count;
   std::set<std::string> as_begun;  ///< as in SavedState::Restored
   std::optional<double> validation_loss;

@@ -1,4 +1,4 @@
-// What a run comes to, told by all ranks.
+// The outcome of a run, gathered from all ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "step_history.h"
 #include "trainer_impl.h"
@@ -38,7 +38,8 @@ Outcome Trainer::Impl::outcome() {
             "machine");
   };
   require_same(comm::everyone(setup.channel), parameters.whole);
-  // What shards make up is the same by its making; what each replica computes with is its own.
+  // The whole of the shards is the same by construction; the weights that each replica computes
+  // with are its own.
   if (has_shards()) require_same(position.replica_group(), weights_digest(stage));
   const std::optional<TypicalSteps> typical =
       typical_steps(setup.channel, step_seconds, samples.places());

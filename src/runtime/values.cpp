@@ -18,7 +18,7 @@ Held take(std::map<ValueStore::Key, Held>& from, ValueStore::Key key, const char
   return std::move(node.mapped());
 }
 
-/// Of an output that was made again or comes back; layers of a user's may break it.
+/// For an output that was recomputed or copied back; user-defined layers may break this.
 void require_as_before(bool is_alike, int layer) {
   if (is_alike) return;
   throw InputError(concat(
@@ -35,7 +35,7 @@ bool stands_on_another(const c10::Storage& view) {
   return view.data_ptr().get_deleter() == &free_owner;
 }
 
-/// Makes `view` stand on the bytes of `owner`, which lives at least as long.
+/// Makes `view` use the bytes of `owner` and keep them alive.
 void stand_on(const c10::Storage& view, const c10::Storage& owner) {
   ensure(view.nbytes() == owner.nbytes(), "an output that comes back has the size that it had");
   auto* const held = new c10::Storage(owner);
@@ -100,7 +100,7 @@ std::vector<c10::Storage> ValueStore::storages(const program::ValueKey& value) c
 void ValueStore::left(const program::ValueKey& value) {
   const Key key{value.layer, value.micro_batch};
   disconnect(key, value.tape ? tapes_.at(key).outputs : outputs_.at(key));
-  // While its tape left, x[i] may have been made again.
+  // While its tape was offloaded, x[i] may have been recomputed.
   if (value.tape && outputs_.contains(key)) connect(key, outputs_.at(key));
 }
 
@@ -109,7 +109,7 @@ void ValueStore::returned(const program::ValueKey& value) {
   connect(key, value.tape ? tapes_.at(key).outputs : outputs_.at(key));
 }
 
-/// x[i] is there: the tape of i + 1, if one waits without its input, works on it from now on.
+/// x[i] is available: the tape of i + 1, if one waits without its input, uses it from now on.
 void ValueStore::connect(Key key, const model::Values& output) {
   const auto above = tapes_.find({key.layer + 1, key.micro_batch});
   if (above == tapes_.end()) return;
@@ -128,7 +128,7 @@ void ValueStore::connect(Key key, const model::Values& output) {
   }
 }
 
-/// x[i] goes: the tape of i + 1, if there is one, must not hold its bytes.
+/// x[i] is freed: the tape of i + 1, if there is one, must not hold its bytes.
 void ValueStore::disconnect(Key key, const model::Values& output) {
   const auto above = tapes_.find({key.layer + 1, key.micro_batch});
   if (above == tapes_.end()) return;

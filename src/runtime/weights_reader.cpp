@@ -30,8 +30,8 @@ WeightsReader::WeightsReader(const std::filesystem::path& place, const config::M
     if (whole != name) in_file_[whole] = name;
     if (!set_.tensors.emplace(whole, std::move(entry)).second)
       throw InputError(concat(place_, ": has tensor '", whole,
-                              "' twice, with and without what its name begins with: take one of "
-                              "them out"));
+                              "' twice, with and without its prefix: remove one of "
+                              "them"));
   }
 }
 
@@ -67,8 +67,9 @@ WeightsReader::Found WeightsReader::find(const std::string& layer, const std::st
   const std::string tensor = concat(place_, ": tensor '", place.name, "'");
   const at::ScalarType type = type_named(entry.type, tensor);
   if (!at::isFloatingType(type))
-    throw InputError(concat(tensor, " is of whole numbers (", entry.type,
-                            "), must be of a floating type: quantized weights are not taken"));
+    throw InputError(
+        concat(tensor, " is of an integer type (", entry.type,
+               "), must be of a floating-point type: quantized weights are not supported"));
   return {.place = place, .entry = &entry, .type = type};
 }
 
@@ -108,7 +109,7 @@ void WeightsReader::require_nothing_left(const std::set<std::string>& taken) con
   const std::string& first = in_file == in_file_.end() ? left.front() : in_file->second;
   throw InputError(concat(place_, ": has '", first, "'",
                           left.size() > 1 ? concat(" and ", left.size() - 1, " more tensors") : "",
-                          " that this job's model has not: name weights of this model"));
+                          " that this job's model does not have: name weights of this model"));
 }
 
 void WeightsReader::require_nothing_new(const config::ModelSpec& model) const {

@@ -1,4 +1,4 @@
-// Weights that somebody else has written, in their names and types.
+// Reads weights of other programs, in their names and types.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,23 +18,23 @@ class WeightsReader {
  public:
   /// Finds the tensors of a file or folder. Throws InputError.
   WeightsReader(const std::filesystem::path& place, const config::ModelSpec& model);
-  /// Those of a folder of adapters (config::kAdaptersValues).
+  /// Finds those of a folder of adapters (config::kAdaptersValues).
   static WeightsReader of_adapters(const std::filesystem::path& folder,
                                    const config::ModelSpec& model);
 
-  /// Of tensor `name` in layer `layer`, which has these sizes: its name there. Throws InputError
-  /// where it is missing or of other sizes.
+  /// Name in the file of tensor `name` of layer `layer`, which has these sizes. Throws InputError
+  /// if it is missing or of other sizes.
   std::string name_of(const std::string& layer, const std::string& name,
                       at::IntArrayRef sizes) const;
-  /// Tensor `name` of layer `layer` into `value`, on whatever device, whatever floating type it has
-  /// there; returns its name there. Throws InputError where it is missing, of other sizes, or holds
-  /// what is no number; infinities may be in a constant (checkpoint::Entry).
+  /// Reads tensor `name` of layer `layer` into `value`, on whatever device, from whatever floating
+  /// type it has in the file; returns its name there. Throws InputError if it is missing, of other
+  /// sizes, or has values that are not finite; a constant (checkpoint::Entry) may have infinities.
   std::string read(const std::string& layer, const std::string& name, const at::Tensor& value,
                    bool is_constant = false) const;
-  /// Throws InputError for a tensor that nobody took up.
+  /// Throws InputError for a tensor of the file that is not in `taken`.
   void require_nothing_left(const std::set<std::string>& taken) const;
-  /// Reads the tensors beside the parameters. Throws InputError for one that would change `model`,
-  /// e.g. a tied head with values of its own (extra_tensors.h).
+  /// Reads the tensors that are not parameters. Throws InputError for one that would change
+  /// `model`, e.g. a tied head with values of its own (extra_tensors.h).
   void require_nothing_new(const config::ModelSpec& model) const;
 
  private:
@@ -52,7 +52,7 @@ class WeightsReader {
   bool are_adapters_;
   std::string place_;
   checkpoint::TensorSet set_;
-  std::map<std::string, std::string> in_file_;  ///< names in the file where they are other ones
+  std::map<std::string, std::string> in_file_;  ///< names in the file where they differ
 };
 
 }  // namespace trireme::runtime

@@ -10,7 +10,7 @@ namespace trireme::runtime {
 void WeightsRun::begin(const std::vector<program::Action>& actions, Recorder* recorder) {
   StreamedWeights* const weights = stage_.weights();
   if (weights == nullptr) return;
-  weights->settle();  // what came between two runs is of no interest
+  weights->settle();  // copies between two runs are not counted
   weights->take_moved();
   recorder_ = recorder;
   uses_ = weights->uses(actions, stage_.layers().back());

@@ -1,4 +1,4 @@
-// Rows of marks by micro-batch.
+// Marks of held values, one row per micro-batch in flight.
 // SPDX-License-Identifier: Apache-2.0
 #include "cells.h"
 

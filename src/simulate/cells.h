@@ -15,24 +15,24 @@ enum class Mark : std::uint8_t {
   kTape = 4,        ///< tape i, x[i] inside, on the device
   kTapeAway = 8,    ///< tape i in the offload tier
   kGradient = 16,   ///< the gradient of x[i]
-  kTarget = 32,     ///< what the loss compares with
+  kTarget = 32,     ///< the target of the loss
   kBareTape = 64,   ///< tape i on the device, x[i] not inside
-  kPending = 128,   ///< what the gradients of the weights of i need
+  kPending = 128,   ///< what the weight gradients of layer i need
 };
 inline constexpr Mark kMarks[] = {Mark::kOutput,   Mark::kOutputAway, Mark::kTape,
                                   Mark::kTapeAway, Mark::kGradient,   Mark::kTarget,
                                   Mark::kBareTape, Mark::kPending};
 
-/// A table of marks. Keeps rows only for micro-batches that hold something, so that a rank of a
-/// long step costs what is in flight.
+/// A table of marks. Keeps rows only for micro-batches that hold something, so that its size grows
+/// with what is in flight, not with the step.
 class Cells {
  public:
   /// Layers first..last.
   Cells(int first, int last);
 
-  /// Chooses the micro-batch that the functions below speak of.
+  /// Chooses the micro-batch that the functions below refer to.
   void open(int micro_batch);
-  /// Gives the open row back if it is empty.
+  /// Frees the open row if it is empty.
   void close();
 
   bool has(int layer, Mark mark) const {

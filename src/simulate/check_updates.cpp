@@ -1,4 +1,4 @@
-// Whether layers are updated where their weights and gradients allow it.
+// Checks that layers are updated where their weights and gradients allow it.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape.h"
 
@@ -28,7 +28,7 @@ Runs runs_of(const std::vector<Action>& actions) {
   return runs;
 }
 
-/// Nothing of an update that is neither before all that runs its layer nor behind it.
+/// Nothing for an update that is neither before nor after all actions that run its layer.
 std::optional<UpdatePlace> place_of(std::size_t update, int layer, const Runs& runs) {
   const auto run = runs.find(layer);
   if (run == runs.end()) return std::nullopt;
@@ -48,24 +48,24 @@ class UpdatesCheck {
       return "a program that updates layers ends with a step";
     const auto place = static_cast<std::size_t>(layer);
     if (place >= setting_.streamed.size() || !setting_.streamed[place].is_trained)
-      return "only layers whose trained weights come and go have an update of their own";
+      return "only layers with streamed trained weights have an update of their own";
     const int part = parts_[layer]++;
     if (actions[update].micro_batch != part)
       return concat("is part ", actions[update].micro_batch, " of an update, expected ", part);
     const auto here = place_of(update, layer, runs);
     if (!here)
-      return "an update stands before all forwards of its layer or after all its backwards";
+      return "an update must be before all forwards of its layer or after all its backwards";
     if (here == UpdatePlace::kInBackward && setting_.replicas > 1)
-      return "replicas add their gradients up at the end: no layer is updated before";
+      return "replicas sum their gradients at the end of the step: no layer is updated before";
     if (place_.value_or(*here) != *here)
-      return "all updates stand before forwards, or all after backwards";
+      return "all updates must be before forwards, or all after backwards";
     place_ = here;
     return std::nullopt;
   }
 
  private:
   const Setting& setting_;
-  std::map<int, int> parts_;  ///< of its update, by layer
+  std::map<int, int> parts_;  ///< parts of its update seen so far, by layer
   std::optional<UpdatePlace> place_;
 };
 

@@ -1,3 +1,4 @@
+// Copies of optimizer state in parts.
 // SPDX-License-Identifier: Apache-2.0
 #include "coming_state.h"
 
@@ -24,13 +25,13 @@ int ComingState::count(int layer) const {
 
 void ComingState::bring(Lanes& lanes) {
   while (passing_.begin_next()) {
-    Part& part = parts_[passing_.begun() - 1];
+    StatePart& part = parts_[passing_.begun() - 1];
     part.arrival = lanes.occupy_in(part.size);
   }
 }
 
 Seconds ComingState::leave(Lanes& lanes) {
-  Part& part = parts_[passing_.used()];
+  StatePart& part = parts_[passing_.used()];
   part.left = lanes.occupy_out(part.size);
   return passing_.use_next() ? parts_[passing_.gone() - 1].left : Seconds(0);
 }

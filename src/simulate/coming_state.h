@@ -1,4 +1,4 @@
-// Optimizer state of layers that are updated among passes, on its way to the device and back.
+// Copies of offloaded optimizer state to the device and back, for overlapped updates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,36 +14,36 @@
 
 namespace trireme::simulate {
 
-/// Comes in parts, in the order of the updates, as the runtime has them: while one is updated,
-/// others leave, into whose places others begin to come.
+/// State is copied in parts, in the order of the updates, as in the runtime: while one part is
+/// updated, earlier ones are copied out and later ones are copied into the freed places.
 class ComingState {
  public:
   ComingState() = default;
-  /// Of layers in the order of their updates, what each has away.
+  /// Layers in the order of their updates, each with its offloaded bytes.
   ComingState(const std::vector<std::pair<int, Bytes>>& layers, chain::StateParts parts);
 
-  /// Parts begin to come, as many as there is room for: in the beginning, and after leave().
+  /// Begins to copy in as many parts as there is room for: in the beginning, and after leave().
   void bring(Lanes& lanes);
   /// How many parts the layer's state has.
   int count(int layer) const;
   Bytes next_size() const { return parts_[passing_.used()].size; }
   Seconds next_arrival() const { return parts_[passing_.used()].arrival; }
-  /// It was updated and leaves; when what compute waits for has left: where more leave than may at
-  /// a time, the first of them.
+  /// Begins to copy out the next part, which was updated. Returns until when compute waits: where
+  /// more parts are being copied out than may be at a time, until the first of them has ended.
   Seconds leave(Lanes& lanes);
 
-  /// When all that was updated so far has left.
+  /// When all parts that were updated so far are copied out.
   Seconds left() const {
     return passing_.used() == 0 ? Seconds(0) : parts_[passing_.used() - 1].left;
   }
 
  private:
-  struct Part {
+  struct StatePart {
     Bytes size;
     Seconds arrival, left;
   };
-  std::vector<Part> parts_;
-  std::map<int, int> counts_;  ///< of parts, by layer
+  std::vector<StatePart> parts_;
+  std::map<int, int> counts_;  ///< number of parts, by layer
   program::PassingParts passing_;
 };
 

@@ -1,3 +1,4 @@
+// Copy points of a rank, by a walk through its actions along the simulated timeline.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/copy_points.h"
 
@@ -17,11 +18,11 @@ namespace {
 using program::Action;
 using program::ValueKey;
 
-/// A copy that was named and has not ended, or not begun.
+/// A copy out that has not ended, or a copy in that has not begun.
 struct Pending {
   ValueKey key;
   Bytes size;
-  Seconds time;  ///< simulated: end of a copy out, begin of a copy in
+  Seconds time;  ///< simulated end of a copy out or begin of a copy in
 };
 
 /// One rank's events of a lane, in their order.
@@ -44,7 +45,7 @@ class LaneEvents {
   std::size_t next_ = 0;
 };
 
-/// Walks through a rank's actions with the bytes that are there, as the runtime will.
+/// Walks through a rank's actions and counts the bytes on the device, as the runtime will.
 class Walk {
  public:
   Walk(const program::Program& program, const Setting& setting, const Simulation& timeline,
@@ -59,10 +60,10 @@ class Walk {
         out_(timeline, rank, Lane::kOut),
         in_(timeline, rank, Lane::kIn) {}
 
-  /// Of the rank's action number `index`.
+  /// The copy point of the rank's action number `index`.
   CopyPoint step(const Action& action, std::size_t index);
   Bytes peak() const { return peak_; }
-  /// Without a value of any pass: at the end, or while the update uses streamed weights.
+  /// Bytes without values of passes: at the end, or while the update uses streamed weights.
   Bytes idle() const { return base_ - idle_unused_; }
 
  private:
@@ -85,10 +86,10 @@ class Walk {
   LaneEvents compute_, out_, in_;
   std::deque<Pending> leaving_, coming_;
   Bytes leaving_bytes_, coming_bytes_;
-  Bytes during_;  ///< of the action at hand, for which every copy is instant; base inside
+  Bytes during_;  ///< bytes while the current action runs if every copy is instant; base included
   Seconds now_;
   Bytes peak_;
-  Bytes idle_unused_;  ///< of the window for streamed weights, while the last action ran
+  Bytes idle_unused_;  ///< free bytes of the window for streamed weights while the last action ran
 };
 
 CopyPoint Walk::step(const Action& action, std::size_t index) {
@@ -97,7 +98,7 @@ CopyPoint Walk::step(const Action& action, std::size_t index) {
   const Ledger::Outcome outcome = ledger_.apply(action);
   ensure(!outcome.fault, outcome.fault ? *outcome.fault : "");
   const auto [during, after] = outcome.effect;
-  // A copy in counts as it begins, not as it is named.
+  // A copy in counts from when it begins, not from its action on.
   const Bytes least_unused = weights_.after(index);
   const Bytes window_unused = updates_.has_state(index) ? Bytes(0) : update_window_;
   during_ = base_ - least_unused - window_unused + (program::is_copy_in(action.op) ? held : during);
@@ -151,7 +152,8 @@ void Walk::begin_needed(const Action& action, CopyPoint& point) {
 }
 
 void Walk::release(CopyPoint& point) {
-  // Releases of one point come before its begins: one that must wait for a begin has no place.
+  // Releases of one point come before its begins: a release that waits for a begin cannot be
+  // expressed.
   leaving_bytes_ -= leaving_.front().size;
   leaving_.pop_front();
   ++point.releases;

@@ -8,13 +8,13 @@
 
 namespace trireme::simulate {
 
-/// One bit per micro-batch and layer, as far as they have come up.
+/// One bit per micro-batch and layer; grows on demand.
 class Coverage {
  public:
   Coverage(int first_layer, int last_layer)
       : first_(first_layer), width_(static_cast<std::size_t>(last_layer - first_layer + 1)) {}
 
-  /// Marks the pair; whether that is the first time.
+  /// Marks the pair; returns whether that is the first time.
   bool first_time(int layer, int micro_batch) {
     const std::size_t place = at(layer, micro_batch);
     if (place >= seen_.size()) seen_.resize((static_cast<std::size_t>(micro_batch) + 1) * width_);

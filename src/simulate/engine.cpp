@@ -1,4 +1,4 @@
-// Ranks run against one another over bounded streams.
+// Ranks that run together over bounded message streams.
 // SPDX-License-Identifier: Apache-2.0
 #include "engine.h"
 
@@ -17,7 +17,7 @@ using program::Program;
 
 namespace {
 
-/// An action of the stream with the outputs of a layer.
+/// An action that stands for the stream with the outputs of a layer.
 Action outputs_of(int layer);
 /// "output x[3] of micro-batch 1" as the message of a send or receive.
 std::string message_name(const Action& action);
@@ -146,7 +146,7 @@ std::optional<std::string> Engine::receive(int rank, const Action& action, Turn&
   if (message.sent.layer != action.layer || message.sent.micro_batch != action.micro_batch)
     return concat("the next message from rank ", stream.from, " is the ",
                   message_name(message.sent), " (its action ", message.index, ")");
-  // The bytes are taken when the receive is posted, not when the message has come.
+  // The bytes are taken when the receive is posted, not when the message has arrived.
   if (auto reason = state.execution.run(action, state.next)) return reason;
   wait(state, message.arrival);
   streams_.pop(stream, state.execution.now());
@@ -165,8 +165,8 @@ bool Engine::goes_on(RankState& state, Stream& stream, bool may, Turn& turn) {
   return true;
 }
 
-// A stage's output is sent from where its tape keeps it. Of the messages that are under way, the
-// one that the receiver has asked for is gone from here. What another rank has, the ledger refuses.
+// A stage's output is sent straight from its tape. A message in transit no longer reads it once the
+// receiver has posted its receive. The ledger refuses values of other ranks.
 bool Engine::takes_from_messages(int rank, const Action& action) const {
   if (action.op != Op::kOffload && action.op != Op::kOffloadTape) return false;
   const auto layer = static_cast<std::size_t>(action.layer);
@@ -202,7 +202,8 @@ std::optional<ProgramFault> Engine::stuck() const {
   int rank = 0;
   while (rank < static_cast<int>(ranks_.size()) && ended(rank)) ++rank;
   if (rank == static_cast<int>(ranks_.size())) return std::nullopt;
-  // Everybody who waits waits for one rank: walking on ends at one that has ended or in a circle.
+  // Every waiting rank waits for one other rank: following them leads to a rank that has ended or
+  // in a circle.
   std::vector<int> path;
   while (!ended(rank) && std::find(path.begin(), path.end(), rank) == path.end()) {
     path.push_back(rank);

@@ -1,4 +1,5 @@
-// All ranks of a program, run one against the other: what validator and simulator share.
+// Runs all ranks of a program together over their message streams: what validator and simulator
+// share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,32 +16,32 @@
 
 namespace trireme::simulate {
 
-/// A rank on its way through its actions.
+/// How far a rank has run its actions.
 struct RankState {
   RankState(const chain::Chain& chain, const Execution::Setup& setup) : execution(chain, setup) {}
 
   Execution execution;
   std::size_t next = 0;
-  Seconds waited;             ///< for other ranks
+  Seconds waited;             ///< time waited for other ranks
   std::vector<Event> events;  ///< with Detail::kTimeline
 };
 
-/// What a caller adds to the rules that every run has to obey.
+/// Checks that a caller adds to the rules of every run.
 class Watch {
  public:
   virtual ~Watch() = default;
-  /// After `rank` has run its action number state.next. A text is a fault there.
+  /// Called after `rank` has run its action number state.next. A returned text is a fault there.
   virtual std::optional<std::string> ran(int rank, const RankState& state) = 0;
 };
 
 /// Every rank runs until it has to wait for another one; then another one runs. Since a rank waits
-/// for named messages only, neither times nor outcome depend on whose turn it is (a Kahn network
+/// for specific messages only, neither times nor outcome depend on whose turn it is (a Kahn network
 /// with bounded channels). The program's shape must have been checked.
 class Engine {
  public:
   Engine(const program::Program& program, const Setting& setting, Detail detail);
 
-  /// The first action that cannot run, a circle of waiting ranks, or a message that nobody takes.
+  /// The first action that cannot run, a deadlock, or a message that no rank receives.
   std::optional<ProgramFault> run(Watch* watch);
 
   const std::vector<std::unique_ptr<RankState>>& ranks() const { return ranks_; }
@@ -61,11 +62,11 @@ class Engine {
   std::optional<std::string> take_turn(int rank, Turn& turn);
   std::optional<std::string> send(int rank, const program::Action& action, Turn& turn);
   std::optional<std::string> receive(int rank, const program::Action& action, Turn& turn);
-  /// Goes on when the stream has room if it may; else waits for the receiver, and answers false.
+  /// If `may`, continues once the stream has room; else waits for the receiver and returns false.
   bool goes_on(RankState& state, Stream& stream, bool may, Turn& turn);
-  /// Outputs that may still read bytes which this action takes away.
+  /// Whether messages of outputs may still read bytes that this action copies out.
   bool takes_from_messages(int rank, const program::Action& action) const;
-  /// That a waiting action waits for.
+  /// The stream that a waiting action waits for.
   const Stream& stream_of(int rank, const program::Action& action) const;
   void wait(RankState& state, Seconds until);
   void record(int rank, const program::Action& action);

@@ -1,4 +1,4 @@
-// Ledger and lanes put together.
+// Execution of actions on ledger and lanes together.
 // SPDX-License-Identifier: Apache-2.0
 #include "execution.h"
 
@@ -84,8 +84,8 @@ Seconds Execution::backward_time(const Action& action) const {
   return action.op == Op::kBackwardInput ? layer.backward - of_weights : layer.backward;
 }
 
-// What is away comes, is updated and leaves in parts, all three at a time. Of layers whose weights
-// come for it, use_within() counts.
+// Offloaded state is copied in, updated and copied out in parts, all three overlapped. Layers with
+// streamed weights are counted in use_within(), layers with updates of their own in update().
 void Execution::take_update_time() {
   Seconds update = setup_.update;
   Bytes state = setup_.optimizer, away = setup_.optimizer_away;
@@ -118,7 +118,8 @@ ComingState Execution::state_of_updates() const {
   return {layers, chain::state_parts(chain_, setup_.update_window)};
 }
 
-// The actions of an update have equal shares of the parts that come; the last one has what stays.
+// The actions of an update have equal shares of the offloaded parts; the last one also updates the
+// state that stays on the device.
 void Execution::update(const Action& action, Bytes held) {
   const int actions = setup_.updates.parts(action.layer);
   const program::Share share =
@@ -220,7 +221,7 @@ void Execution::wait_for_weights(Seconds time) {
   lanes_.wait_until(time);
 }
 
-// What left at the end of the use before has to have left before anything comes.
+// Copies out begun at the end of the use before must end before anything is copied in.
 void Execution::copy_weights(const std::vector<program::WeightsMove>& moves) {
   using Kind = program::WeightsMove::Kind;
   wait_for_weights(weights_left_);
@@ -233,7 +234,7 @@ void Execution::copy_weights(const std::vector<program::WeightsMove>& moves) {
   }
 }
 
-// A step ends once nothing comes or goes.
+// A step ends once no weights are being copied.
 void Execution::settle_weights() {
   wait_for_weights(weights_left_);
   for (const auto& [what, time] : arrivals_) wait_for_weights(time);

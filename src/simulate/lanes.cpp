@@ -1,5 +1,5 @@
-// Time on the lanes of one rank. Between two actions of the compute lane only two things happen: a
-// copy out ends, a copy in begins. They are taken in the order of time.
+// Time on the lanes of one rank. Between two actions of the compute lane there are two kinds of
+// events: a copy out ends, a copy in begins. They are handled in the order of time.
 // SPDX-License-Identifier: Apache-2.0
 #include "lanes.h"
 
@@ -31,7 +31,7 @@ void Lanes::run(Bytes during, Bytes after, Seconds duration) {
   waited_ += now_ - asked;
   set_level(during);
   const Seconds end = now_ + duration;
-  // What happens at the very end finds this action's bytes gone.
+  // Events at exactly the end come after this action's bytes are freed.
   for (Seconds next = next_event(); next < end; next = next_event()) happen(next);
   now_ = end;
   applied();
@@ -67,7 +67,7 @@ void Lanes::await(const CopyKey& key) {
   const auto is_key = [&](const Copy& copy) { return copy.key == key; };
   const Seconds asked = now_;
   while (std::any_of(coming_.begin(), coming_.end(), is_key)) {
-    // Compute waits for it, so nobody makes room any more once all copies out have ended.
+    // Compute waits for it, so nothing frees memory any more once all copies out have ended.
     if (no_room_ && leaving_.empty()) {
       now_ = std::max({now_, coming_.front().begin, in_free_});
       begin_copy_in(Room::kAtAnyPrice);

@@ -1,4 +1,4 @@
-// The lanes of one rank in time: compute, copies out, copies in, and the bytes on the device.
+// Timing of one rank: its compute lane, its copy lanes out and in, and the bytes on its device.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,7 +18,7 @@ using CopyKey = program::ValueKey;
 struct Copy {
   CopyKey key;
   Bytes size;
-  Seconds begin;  ///< of a copy that waits in the in lane: not before
+  Seconds begin;  ///< for a copy that waits in the in lane: the earliest begin
   Seconds end;
 };
 
@@ -47,13 +47,13 @@ struct LanesPeak {
   Bytes size{-1};
   Seconds time;
   std::size_t index = 0;              ///< action that ran or was about to run
-  std::size_t applied = 0;            ///< actions whose effects are in full
-  std::vector<Copy> leaving, coming;  ///< copies out under way; copies in named but not begun
+  std::size_t applied = 0;            ///< number of actions fully applied
+  std::vector<Copy> leaving, coming;  ///< copies out in progress; copies in requested but not begun
 };
 
-/// A clock that follows one rank through its actions. The caller says what the ledger, for which
-/// every copy is instant, holds; the lanes add what is still leaving and take away what has not yet
-/// come.
+/// A clock that follows one rank through its actions. The caller passes the bytes that the ledger,
+/// for which every copy is instant, holds; the lanes add what is still being copied out and
+/// subtract what has not yet been copied in.
 class Lanes {
  public:
   /// Where to write copies and the memory curve; each may be null.
@@ -70,28 +70,29 @@ class Lanes {
   Seconds now() const { return now_; }
   const LanesPeak& peak() const { return peak_; }
   Bytes moved() const { return moved_; }
-  Seconds waited() const { return waited_; }  ///< of compute, for copies
+  Seconds waited() const { return waited_; }  ///< time that compute waited for copies
   Seconds busy_out() const { return busy_out_; }
   Seconds busy_in() const { return busy_in_; }
-  /// Whether a value may be on its way in.
+  /// Whether a value may still be being copied in.
   bool copies_in() const { return !coming_.empty() || !arriving_.empty(); }
 
   /// The action that the next calls belong to.
   void at(std::size_t index);
-  /// Its effects are in full.
+  /// Its effects are complete.
   void applied() { applied_ = index_ + 1; }
-  /// Takes the compute lane for `duration` with `during` bytes, which then are `after`.
+  /// Occupies the compute lane for `duration`; the bytes held are `during`, then `after`.
   void run(Bytes during, Bytes after, Seconds duration);
   void offload(const CopyKey& key, Bytes size);
   void prefetch(const CopyKey& key, Bytes size);
-  /// Waits until the value is there, if it is on its way in.
+  /// Waits until the copy of the value has ended, if it is being copied in.
   void await(const CopyKey& key);
-  /// Begins the copy in of a layer's weights, which have their room on the device already, once the
-  /// lane is free; answers when it ends.
+  /// Copies a layer's weights in once the lane is free; their device bytes are already counted.
+  /// Returns the time at which the copy ends.
   Seconds fetch(int layer, Bytes size);
-  /// Begins the copy out of such, whose room on the device is free once it has ended; likewise.
+  /// Copies a layer's weights out; the caller frees their device bytes once it has ended. Returns
+  /// the time at which it ends.
   Seconds leave(int layer, Bytes size);
-  /// Copies of something else that takes no room that is counted here; when they end.
+  /// Other copies, whose device bytes are not counted here. Return the time at which the copy ends.
   Seconds occupy_in(Bytes size);
   Seconds occupy_out(Bytes size);
   /// Lets time pass.
@@ -101,7 +102,7 @@ class Lanes {
   Seconds next_event() const;
   void happen(Seconds time);
   void advance(Seconds time);
-  /// With kAtAnyPrice also without room.
+  /// kAtAnyPrice: also without room.
   enum class Room { kNeeded, kAtAnyPrice };
   void begin_copy_in(Room room);
   void set_level(Bytes level);

@@ -1,4 +1,4 @@
-// A ledger's face: scope, names, lists of what is held. The rules are in rules.cpp.
+// Interface of a ledger: scope, names, lists of what is held. The rules are in rules.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/ledger.h"
 
@@ -32,7 +32,7 @@ std::string name(const Value& value) {
     case Value::Kind::kTarget:
       return "target";
     case Value::Kind::kPending:
-      return concat("operands of the weights' gradients of ", value.layer);
+      return concat("operands of the weight gradients of layer ", value.layer);
   }
   throw LogicError("a value without a name");
 }
@@ -68,7 +68,7 @@ Ledger::Outcome Ledger::apply(const Action& action) {
   }
   const int lowest = runs_layer ? scope.first_layer : scope.first_layer - 1;
   if (action.layer < lowest || action.layer > scope.last_layer)
-    return refuse(concat(runs_layer ? "layer " : "output ", action.layer, " is not of ", lowest,
+    return refuse(concat(runs_layer ? "layer " : "output ", action.layer, " is not in ", lowest,
                          "..", scope.last_layer));
   if (action.micro_batch < 0) return refuse(concat("micro-batch ", action.micro_batch));
   state_->cells.open(action.micro_batch);

@@ -1,4 +1,4 @@
-// What is inside a ledger: the cells, the sums, one function per operation.
+// State of a ledger: marks of held values, byte sums, one function per operation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -44,18 +44,18 @@ struct Ledger::State {
   bool has(int i, Mark mark) const { return cells.has(i, mark); }
   bool output_available(int i) const { return has(i, Mark::kOutput) || has(i, Mark::kTape); }
   bool has_tape(int i) const { return has(i, Mark::kTape) || has(i, Mark::kBareTape); }
-  /// x[i], if it stands by itself, else nothing.
+  /// Bytes of x[i] if it is held by itself, else 0.
   Bytes standalone(int i) const { return has(i, Mark::kOutput) ? chain.output(i) : Bytes(0); }
 
   /// Why x[i] cannot be read.
   Outcome refuse_missing(int i) const;
   /// Why layer i cannot run backward.
   std::optional<Outcome> refuse_backward(int i) const;
-  /// What a backward frees goes and what it gives comes; held bytes afterwards.
+  /// Applies what a backward frees and makes; returns the bytes held afterwards.
   Bytes pass_backward(int i);
   /// Why layer i cannot run forward, be it taped or not.
   std::optional<Outcome> refuse_forward(int i) const;
-  /// Why x[i] cannot be made or taken in.
+  /// Why x[i] cannot be made or received.
   std::optional<Outcome> refuse_second(int i) const;
   Outcome settle(Bytes during, Bytes after);
 };

@@ -1,3 +1,4 @@
+// Copies of streamed weights at the uses of a rank's layers.
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_weights.h"
 
@@ -24,7 +25,7 @@ RankWeights::RankWeights(const Setting& setting, const program::Program& program
   uses_ = program::weight_uses(actions, kinds, setting.weights_at_once, setting.replicas > 1);
   window_ = chain::weights_window(sizes_, setting.weights_at_once);
   hold(uses_.first);
-  // What is there in the beginning may have been changed by the step before.
+  // Which weights are on the device at first may depend on the updates of the step before.
   if (!program::layer_updates(actions).layers.empty())
     for (std::size_t i = 0; i < uses_.points.size(); ++i) after(i);
 }

@@ -1,4 +1,4 @@
-// The streamed weights of one rank's layers, action by action: what its device holds of them.
+// Streamed weights of one rank's layers: what the device holds of them, action by action.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,28 +16,29 @@ class RankWeights {
  public:
   using Use = program::WeightUses::Use;
 
-  /// Of a rank that streams none.
+  /// A rank without streamed weights.
   RankWeights() = default;
   RankWeights(const Setting& setting, const program::Program& program, int rank);
 
   bool has_points() const { return !uses_.points.empty(); }
   const program::WeightUses::Point& point(std::size_t action) const { return uses_.points[action]; }
 
-  /// The use has ended: what moves. What left at the end of the one before has left.
+  /// Ends a use and returns the copies to begin. Copies out begun at the end of the use before have
+  /// ended.
   std::vector<program::WeightsMove> end(const Use& use);
-  /// All uses that end with the action, or within it, have. The least that was unused since it
+  /// Ends all uses that end with the action or within it. Returns the least unused() since it
   /// began.
   Bytes after(std::size_t action);
 
-  /// Of what moves.
+  /// Bytes that a move copies or frees.
   Bytes size(const program::WeightsMove& move) const;
-  /// Of the window, which is among the static bytes, what is free now.
+  /// Bytes of the window, which is among the static bytes, that are free now.
   Bytes unused() const { return window_ - held_ - leaving_; }
 
  private:
   std::vector<program::WeightsMove> hold(const program::HeldWeights& held);
 
-  std::vector<chain::OffloadWeights> sizes_;  ///< by layer; of other ranks' layers none
+  std::vector<chain::OffloadWeights> sizes_;  ///< by layer; 0 for layers of other ranks
   program::WeightUses uses_;
   program::WeightsHere here_;
   Bytes window_, held_, leaving_;

@@ -1,4 +1,4 @@
-// One micro-batch through one stage.
+// Replay of one micro-batch through one stage.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/replay.h"
 
@@ -15,18 +15,18 @@ using program::StageProgram;
 
 namespace {
 
-/// Whether an operation may stand in a stage's program; the others are placed by lowering.
+/// Whether an operation may be in a stage's program; the others are added by lowering.
 bool is_of_stage(Op op);
 
-/// Runs one list. In the forward one, x[last] goes on once it was made: to the next stage or into
-/// the loss, which leaves its gradient.
+/// Runs one list. In the forward list, x[last] is passed on once it was made: to the next stage or
+/// to the loss, which leaves its gradient.
 std::optional<Fault> run_list(Execution& execution, const StageProgram& program, bool in_backward,
                               Op goes_on);
 
-/// A fault of what a list leaves undone.
+/// The fault of a list that leaves something undone.
 Fault unfinished(const StageProgram& program, bool in_backward, std::string reason);
 
-/// What is left beside the gradient of x[first-1].
+/// What is left other than the gradient of x[first-1].
 std::optional<std::string> left_over(const Ledger& ledger, const StageProgram& program);
 
 const Action& action_at(const StageProgram& program, std::size_t index);
@@ -60,7 +60,7 @@ Replay replay(const chain::Chain& chain, const StageProgram& program, const Copy
   result.forward = execution.now();
   result.kept = execution.ledger().held();
   if (with_loss) {
-    result.kept -= chain.output(last);  // the gradient, which is there already
+    result.kept -= chain.output(last);  // the gradient, which is held already
   } else {
     must(Op::kReceiveGradient, last, program.forward.size());
   }
@@ -122,7 +122,8 @@ std::optional<Fault> run_list(Execution& execution, const StageProgram& program,
       return Fault{in_backward, i, action, false,
                    concat(program::name(action.op), " is placed by lowering, not by a stage")};
     if (action.micro_batch != 0)
-      return Fault{in_backward, i, action, false, "a stage's program speaks of micro-batch 0 only"};
+      return Fault{in_backward, i, action, false,
+                   "a stage's program has actions of micro-batch 0 only"};
     std::optional<std::string> reason = execution.run(action, offset + i);
     if (!reason && i == made) reason = execution.run({goes_on, program.last_layer, 0}, offset + i);
     if (reason) return Fault{in_backward, i, action, false, std::move(*reason)};

@@ -98,7 +98,8 @@ Ledger::Outcome Ledger::State::forward(int i, bool drops_input) {
 
 Ledger::Outcome Ledger::State::forward_tape(int i) {
   if (auto fault = refuse_forward(i)) return *fault;
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away: prefetch it instead"));
+  if (has(i, Mark::kTapeAway))
+    return refuse(concat("tape ", i, " is offloaded: prefetch it instead"));
   const Bytes made = held + chain.layer(i).tape;
   cells.set(i, Mark::kTape);
   return settle(made + chain.layer(i).tape_transient, made);
@@ -106,7 +107,8 @@ Ledger::Outcome Ledger::State::forward_tape(int i) {
 
 Ledger::Outcome Ledger::State::retape(int i) {
   if (auto fault = refuse_forward(i)) return *fault;
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away: prefetch it instead"));
+  if (has(i, Mark::kTapeAway))
+    return refuse(concat("tape ", i, " is offloaded: prefetch it instead"));
   const chain::Retape retape = chain.layer(i).again();
   const Bytes made = held + retape.tape;
   cells.set(i, Mark::kBareTape);
@@ -126,9 +128,9 @@ Ledger::Outcome Ledger::State::backward(int i) {
 Ledger::Outcome Ledger::State::backward_input(int i) {
   if (auto fault = refuse_backward(i)) return *fault;
   if (has(i, Mark::kPending))
-    return refuse(concat("the weights' gradients of ", i, " wait already"));
+    return refuse(concat("the weight gradients of layer ", i, " are pending already"));
   const chain::SplitBackward parts = chain.layer(i).in_parts();
-  // A tape without x[i] makes the same difference as to a whole backward.
+  // A tape without x[i] changes the transient by as much as that of a whole backward.
   const chain::LayerCost& layer = chain.layer(i);
   const Bytes more = has(i, Mark::kBareTape)
                          ? layer.again().backward_transient - layer.backward_transient
@@ -140,7 +142,8 @@ Ledger::Outcome Ledger::State::backward_input(int i) {
 }
 
 Ledger::Outcome Ledger::State::backward_weights(int i) {
-  if (!has(i, Mark::kPending)) return refuse(concat("no gradients of weights of ", i, " wait"));
+  if (!has(i, Mark::kPending))
+    return refuse(concat("no weight gradients of layer ", i, " are pending"));
   const chain::SplitBackward parts = chain.layer(i).in_parts();
   cells.clear(i, Mark::kPending);
   return settle(held + parts.weights_transient, held - parts.pending);
@@ -148,7 +151,7 @@ Ledger::Outcome Ledger::State::backward_weights(int i) {
 
 Ledger::Outcome Ledger::State::drop(int i) {
   if (!has(i, Mark::kOutput)) {
-    if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] stands inside tape ", i));
+    if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is part of tape ", i));
     return refuse_missing(i);
   }
   cells.clear(i, Mark::kOutput);
@@ -158,7 +161,7 @@ Ledger::Outcome Ledger::State::drop(int i) {
 Ledger::Outcome Ledger::State::offload(int i) {
   if (!has(i, Mark::kOutput)) {
     if (has(i, Mark::kTape))
-      return refuse(concat("x[", i, "] stands inside tape ", i, ": offload_tape moves it"));
+      return refuse(concat("x[", i, "] is part of tape ", i, ": offload_tape moves it"));
     return refuse_missing(i);
   }
   cells.clear(i, Mark::kOutput);
@@ -168,7 +171,7 @@ Ledger::Outcome Ledger::State::offload(int i) {
 }
 
 Ledger::Outcome Ledger::State::prefetch(int i) {
-  if (!has(i, Mark::kOutputAway)) return refuse(concat("x[", i, "] is not away"));
+  if (!has(i, Mark::kOutputAway)) return refuse(concat("x[", i, "] is not offloaded"));
   if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is held already, inside tape ", i));
   cells.clear(i, Mark::kOutputAway);
   cells.set(i, Mark::kOutput);
@@ -177,14 +180,13 @@ Ledger::Outcome Ledger::State::prefetch(int i) {
 }
 
 Ledger::Outcome Ledger::State::offload_tape(int i) {
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away already"));
+  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is offloaded already"));
   if (has(i, Mark::kBareTape))
-    return refuse(concat("tape ", i, " was made again for its backward: it does not move"));
+    return refuse(concat("tape ", i, " was recomputed for its backward and cannot be offloaded"));
   if (!has(i, Mark::kTape)) return refuse(concat("tape ", i, " is not held"));
   if (i < scope.last_layer && has(i + 1, Mark::kPending))
     return refuse(concat("x[", i, "] in tape ", i,
-                         " may be an operand of the weights' gradients of ", i + 1,
-                         ", which wait"));
+                         " may be an operand of the pending weight gradients of layer ", i + 1));
   const Bytes size = chain.layer(i).tape;
   cells.clear(i, Mark::kTape);
   cells.set(i, Mark::kTapeAway);
@@ -193,7 +195,7 @@ Ledger::Outcome Ledger::State::offload_tape(int i) {
 }
 
 Ledger::Outcome Ledger::State::prefetch_tape(int i) {
-  if (!has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is not away"));
+  if (!has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is not offloaded"));
   if (has(i, Mark::kOutput))
     return refuse(concat("x[", i, "] is held by itself: with tape ", i, " it would be held twice"));
   const Bytes size = chain.layer(i).tape;
@@ -217,13 +219,13 @@ Ledger::Outcome Ledger::State::give_output(int i) {
 }
 
 Ledger::Outcome Ledger::State::take_gradient(int i) {
-  if (has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is there already"));
+  if (has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is held already"));
   cells.set(i, Mark::kGradient);
   return settle(held + chain.output(i), held + chain.output(i));
 }
 
 Ledger::Outcome Ledger::State::give_gradient(int i) {
-  if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not there"));
+  if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not held"));
   cells.clear(i, Mark::kGradient);
   return settle(held, held - chain.output(i));
 }
@@ -252,21 +254,21 @@ Ledger::Outcome Ledger::State::read_loss(int i) {
 }
 
 Ledger::Outcome Ledger::State::refuse_missing(int i) const {
-  if (has(i, Mark::kOutputAway)) return refuse(output_name(i) + " is away");
+  if (has(i, Mark::kOutputAway)) return refuse(output_name(i) + " is offloaded");
   if (has(i, Mark::kTapeAway))
-    return refuse(concat("x[", i, "] is not held: tape ", i, " is away"));
+    return refuse(concat("x[", i, "] is not held: tape ", i, " is offloaded"));
   if (has(i, Mark::kBareTape))
-    return refuse(concat("x[", i, "] is not held: tape ", i, " was made again without it"));
+    return refuse(concat("x[", i, "] is not held: tape ", i, " was recomputed without it"));
   return refuse(output_name(i) + " is not held");
 }
 
 std::optional<Ledger::Outcome> Ledger::State::refuse_backward(int i) const {
-  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is away"));
+  if (has(i, Mark::kTapeAway)) return refuse(concat("tape ", i, " is offloaded"));
   if (!has_tape(i)) return refuse(concat("tape ", i, " is not held"));
-  if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not there"));
+  if (!has(i, Mark::kGradient)) return refuse(concat("the gradient of x[", i, "] is not held"));
   if (!output_available(i - 1)) return refuse_missing(i - 1);
   if (has(i - 1, Mark::kGradient))
-    return refuse(concat("the gradient of x[", i - 1, "] is there already"));
+    return refuse(concat("the gradient of x[", i - 1, "] is held already"));
   return std::nullopt;
 }
 
@@ -296,7 +298,8 @@ std::optional<Ledger::Outcome> Ledger::State::refuse_second(int i) const {
   if (has(i, Mark::kOutput)) return refuse(output_name(i) + " is held already");
   if (has(i, Mark::kTape)) return refuse(concat("x[", i, "] is held already, inside tape ", i));
   if (has(i, Mark::kBareTape)) return refuse(concat("tape ", i, " is held already"));
-  if (has(i, Mark::kOutputAway)) return refuse(output_name(i) + " is away: prefetch it instead");
+  if (has(i, Mark::kOutputAway))
+    return refuse(output_name(i) + " is offloaded: prefetch it instead");
   return std::nullopt;
 }
 

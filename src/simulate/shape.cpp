@@ -20,7 +20,7 @@ namespace {
 
 std::optional<std::string> head_problem(const Program& program, const Setting& setting);
 
-/// Why an action may not stand in the list of `rank`; nothing if it may.
+/// Why an action may not be in the list of `rank`; nothing if it may.
 std::optional<std::string> problem(const Program& program, int rank, const Action& action);
 
 std::optional<std::string> not_here(const Program& program, int rank, int layer);
@@ -55,7 +55,7 @@ std::optional<std::string> too_large(const chain::Chain& chain, const chain::Pla
   if (most < kMost) return std::nullopt;
   return concat("chain '", chain.name, "' with ", micro_batches, " micro-batches and ",
                 trireme::to_text(platform.channel_buffers), " channel buffers: may hold ",
-                trireme::to_text(most / 0x1p60), " EiB, must be less than 2 to count with");
+                trireme::to_text(most / 0x1p60), " EiB, must be less than 2");
 }
 
 std::string to_text(const ProgramFault& fault) {
@@ -119,7 +119,7 @@ Ledger::Scope scope_of(const Setting& setting, const Program& program, int rank,
   scope.first_layer = std::max(scope.first_layer, 1);  // a rank without layers has no values either
   const program::LayerUpdates updates =
       program::layer_updates(program.ranks[static_cast<std::size_t>(rank)]);
-  // Parts that come among passes have their window in a step, too.
+  // State parts of overlapped updates use their window in a step, too.
   if (update_window(setting, updates, rank) == Bytes(0))
     scope.step = chain::step_room(*setting.chain, optimizer_away(setting, rank));
   return scope;
@@ -218,7 +218,7 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
   const int last = program.layers;
   const auto must_be = [&](int layer) -> std::optional<std::string> {
     if (i == layer) return std::nullopt;
-    return concat(name(action.op), " is of layer ", layer, " alone");
+    return concat(name(action.op), " must be of layer ", layer);
   };
   if (action.micro_batch < 0 || action.micro_batch >= program.micro_batches)
     return concat("there is no micro-batch ", action.micro_batch, " of ", program.micro_batches);
@@ -237,7 +237,7 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kDrop:
     case Op::kOffload:
     case Op::kPrefetch:
-      if (i >= 0 && i <= last) return std::nullopt;  // whether x[i] is here, the ledger knows
+      if (i >= 0 && i <= last) return std::nullopt;  // the ledger checks whether x[i] is here
       return concat("there is no output ", i, " of 0..", last);
     case Op::kLoadInput:
       if (auto reason = must_be(0)) return reason;
@@ -255,7 +255,7 @@ std::optional<std::string> problem(const Program& program, int rank, const Actio
     case Op::kReduceGradients:
     case Op::kClip:
     case Op::kStep:
-      if (action.micro_batch != 0) return "the end of a step is of micro-batch 0";
+      if (action.micro_batch != 0) return "an action that ends a step must be of micro-batch 0";
       return must_be(0);
   }
   return "an operation without a rule";

@@ -1,4 +1,4 @@
-// Runs all ranks and reports times, bytes and where they peak.
+// Simulation of all ranks: times, bytes and memory peaks.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/simulate.h"
 
@@ -23,7 +23,7 @@ namespace {
 RankResult summary_of(const RankState& state);
 
 Peak peak_of(const Program& program, int rank, const LanesPeak& peak);
-/// What is there at that peak.
+/// What is held at that peak.
 std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
                                                        const Setting& setting, int rank,
                                                        const LanesPeak& peak);
@@ -81,7 +81,7 @@ RankResult summary_of(const RankState& state) {
   return result;
 }
 
-/// Values of all micro-batches by what they are.
+/// Values of all micro-batches, grouped by kind and layer.
 class Inventory {
  public:
   void add(const Value& value) {
@@ -148,7 +148,7 @@ std::vector<std::pair<std::string, Bytes>> contents_of(const Program& program,
   for (const Copy& copy : peak.leaving) {
     const Value::Kind kind = copy.key.tape ? Value::Kind::kTape : Value::Kind::kOutput;
     const Value value{kind, copy.key.layer, copy.key.micro_batch, copy.size};
-    contents.emplace_back(to_text(value) + ", leaving", copy.size);
+    contents.emplace_back(to_text(value) + ", being offloaded", copy.size);
   }
   const Bytes fixed = setting.static_bytes.empty()
                           ? Bytes(0)

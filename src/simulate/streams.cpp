@@ -1,4 +1,4 @@
-// Streams between ranks.
+// Message streams between ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "streams.h"
 

@@ -1,4 +1,4 @@
-// Messages under way between ranks, first in, first out, with bounded room.
+// Message streams between ranks: first in, first out, of bounded capacity.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,7 +17,7 @@ namespace trireme::simulate {
 
 struct Message {
   program::Action sent;   ///< the sender's action
-  std::size_t index = 0;  ///< its place in the sender's list
+  std::size_t index = 0;  ///< its index in the sender's list
   Seconds arrival;
 };
 
@@ -30,7 +30,7 @@ struct Stream {
   std::size_t sent_count = 0, received_count = 0;
   Seconds lane_free;  ///< when the link can take the next message
   bool sender_waits = false, receiver_waits = false;
-  std::set<int> known;  ///< layers of which the receiver has had a message
+  std::set<int> known;  ///< layers of which the receiver has received a message
 };
 
 /// All streams of a program, found by the action that uses them.
@@ -38,14 +38,14 @@ class Streams {
  public:
   Streams(const program::Program& program, const Setting& setting);
 
-  /// Of a send or receive; its layer must be a cut between two ranks.
+  /// The stream of a send or receive; its layer must be a cut between two ranks.
   Stream& of(const program::Action& action) { return streams_[number(action)]; }
   const Stream& of(const program::Action& action) const { return streams_[number(action)]; }
   bool full(const Stream& stream) const {
     return stream.sent_count - stream.received_count >= capacity_;
   }
-  /// Whether the receiver has asked for all that is under way: of layers that it knows it asks for
-  /// the next message ahead.
+  /// Whether the receiver has posted a receive for all that is in transit: for layers that it knows
+  /// it posts the next receive ahead.
   bool all_asked_for(const Stream& stream) const;
   /// When the next message may be sent: once an earlier one has made room.
   Seconds room(const Stream& stream) const;

@@ -1,4 +1,4 @@
-// The proof: shape, then a run of all ranks, then what must be left.
+// Validation: static checks, then a run of all ranks, then what must be left.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/validate.h"
 
@@ -18,7 +18,7 @@ using program::Program;
 
 namespace {
 
-/// Budgets and what must happen exactly once.
+/// Checks budgets and what must happen exactly once.
 class Proof : public Watch {
  public:
   Proof(const Program& program, const Setting& setting);

@@ -1,4 +1,4 @@
-// The table of solvers, and the one entrance to them.
+// The table of solvers, and solve(), which picks one by name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/solve.h"
@@ -15,7 +15,7 @@
 namespace trireme::solve {
 namespace {
 
-/// A row of the table of solvers. To add one: declare its function in a header of its room.
+/// A row of the table of solvers. To add one: declare its function in a header of its directory.
 struct Solver {
   std::string_view name;
   Traits traits;
@@ -24,7 +24,7 @@ struct Solver {
   Result (*solve)(const Problem& problem, std::string_view argument);
 };
 
-// Beyond, a table costs much and tells nothing that 500 slots do not.
+// More slots cost much and gain nothing over 500.
 constexpr int kMostSlots = 20'000;
 
 const std::vector<Solver>& solvers();

@@ -81,7 +81,7 @@ void BlockCache::release_all() {
 void* BlockCache::resized(std::size_t size) {
   const std::size_t limit = most_live_ + slack(most_live_);
   while (live_bytes_ + kept_bytes_ > limit) {
-    // The smallest that is enough alone; where none is, the largest, and one more.
+    // The smallest block that suffices alone; if none does, the largest, then another one.
     const auto enough = kept_.lower_bound(live_bytes_ + kept_bytes_ - limit);
     if (enough == kept_.end()) {
       release(std::prev(enough));

@@ -1,4 +1,4 @@
-// Large blocks of memory, straight from the system.
+// Cache of large memory blocks that are mapped directly from the system.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace trireme::tier {
 
-/// Keeps freed blocks for whoever asks next, because fresh pages cost a fault and a clearing each;
-/// but live and kept blocks together never take more than slack() above the most that was live so
-/// far. So a process holds about what its program needed at its peak, in whatever sizes that comes,
-/// where malloc would keep the gaps between them as well. Thread-safe.
+/// Keeps freed blocks for later requests, because each fresh page costs a page fault and zeroing;
+/// but live and kept blocks together never exceed the peak of live bytes by more than slack(). So a
+/// process holds about what its program needed at its peak, in whatever block sizes, where malloc
+/// would keep the gaps between them as well. Thread-safe.
 class BlockCache {
  public:
-  /// From this size on a block is worth a mapping of its own.
+  /// Blocks of at least this size get a mapping of their own.
   static constexpr std::size_t kLeast = std::size_t{256} << 10;
-  /// Beyond so much that was live: an eighth of it, 32 MiB at least. With less, steps that repeat
-  /// still release what they ask for again; one large block more or less is most of what a small
-  /// program moves.
+  /// Allowance above a peak of `live` bytes: an eighth of it, at least 32 MiB. With less, repeated
+  /// steps still release blocks that they request again; in a small program one large block is most
+  /// of what changes.
   static constexpr std::size_t slack(std::size_t live) {
     return std::max(live / 8, std::size_t{32} << 20);
   }
@@ -29,10 +29,10 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// At least `size` bytes at the begin of a page, their content undefined; nullptr if the system
-  /// has none left.
+  /// At least `size` bytes, page-aligned, with undefined content; nullptr if the system has none
+  /// left.
   void* take(std::size_t size);
-  /// `size` as it was asked for.
+  /// `size` as it was requested.
   void give_back(void* block, std::size_t size) noexcept;
 
   /// Bytes mapped: live and kept, whole pages.
@@ -44,8 +44,8 @@ class BlockCache {
   void* take_kept(Kept::iterator block);
   void release(Kept::iterator block);
   void release_all();
-  /// Releases what is over the limit, but resizes the last block of it to `size` if there is one:
-  /// its pages need not be cleared again.
+  /// Releases kept blocks over the limit, but resizes the last of them to `size` and returns it, if
+  /// there is one: its pages need not be zeroed again.
   void* resized(std::size_t size);
 
   mutable std::mutex mutex_;

@@ -1,5 +1,5 @@
-// A header of 64 bytes stands before every block: size, account, tag. The data pointer is its own
-// context, so that LibTorch's raw_allocate and copy-on-write keep working.
+// The counting CPU allocator. A header of 64 bytes precedes every block: size, account, tag. The
+// data pointer is its own context, so that LibTorch's raw_allocate and copy-on-write keep working.
 // SPDX-License-Identifier: Apache-2.0
 #include "block_cache.h"
 
@@ -34,7 +34,7 @@ BlockCache& large_blocks() {
   return *blocks;
 }
 
-/// For a header and `size` bytes; nullptr if the system has none left.
+/// Allocates a header and `size` bytes; nullptr if the system has none left.
 void* block_for(std::size_t size) {
   size += kAlignment;
   if (size >= BlockCache::kLeast) return large_blocks().take(size);
@@ -81,7 +81,7 @@ class CountingAllocator final : public c10::Allocator {
 void install_cpu_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // A training step frees and takes the same blocks again and again: those too small for a
+    // A training step frees and allocates the same blocks again and again: those too small for a
     // mapping of their own stay in malloc's heap.
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -90,18 +90,18 @@ void install_cpu_allocator() {
   });
 }
 
-AccountScope::AccountScope(MemoryAccount& account) : offload_(current_account) {
+AccountScope::AccountScope(MemoryAccount& account) : enclosing_(current_account) {
   current_account = &account;
 }
 AccountScope::~AccountScope() {
-  current_account = offload_;
+  current_account = enclosing_;
 }
 
-TagScope::TagScope(Tag tag) : offload_(current_tag) {
+TagScope::TagScope(Tag tag) : enclosing_(current_tag) {
   current_tag = tag;
 }
 TagScope::~TagScope() {
-  current_tag = offload_;
+  current_tag = enclosing_;
 }
 
 }  // namespace trireme::tier

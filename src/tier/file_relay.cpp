@@ -6,7 +6,7 @@
 namespace trireme::tier {
 namespace {
 
-/// The parts in pieces that a buffer holds.
+/// Splits the parts into pieces that fit a buffer.
 std::vector<FilePart> pieces_of(std::span<const FilePart> parts, const EngineBuffers& engine) {
   const auto most = static_cast<std::int64_t>(engine.buffers()[0].size());
   std::vector<FilePart> pieces;
@@ -32,7 +32,7 @@ void relay_out(const std::vector<FilePart>& pieces, OffloadStore& store, EngineB
   };
   begin(0);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    begin(i + 1);  // into the buffer that was written before
+    begin(i + 1);  // into the buffer that was written to the store before
     engine.wait(i % 2);
     store.write_part(pieces[i].offset, bytes_in(i % 2, pieces[i], engine));
   }

@@ -15,7 +15,7 @@
 namespace trireme::tier {
 namespace {
 
-/// Fowler, Noll and Vo's hash, eight bytes at a time: notices what a broken file would do.
+/// Fowler, Noll and Vo's hash, eight bytes at a time: detects corruption of the stored bytes.
 std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   std::uint64_t sum = 0xcbf29ce484222325ULL;
   std::size_t at = 0;
@@ -54,8 +54,8 @@ OffloadStore::OffloadStore(const OffloadStoreOptions& options)
                                              : options.disk_path;
     if (failure)
       throw Error(
-          concat("the offload tier has no folder, for that of temporary files (TMPDIR) is "
-                 "none: ",
+          concat("the offload tier has no folder: that of temporary files (TMPDIR) cannot be "
+                 "used: ",
                  failure.message(), "; memory.disk_path names another one"));
     file_ = std::make_unique<StoreFile>(folder, disk_size_, options.file_rate);
   }
@@ -63,38 +63,38 @@ OffloadStore::OffloadStore(const OffloadStoreOptions& options)
 
 OffloadStore::~OffloadStore() = default;
 
-OffloadStore::Place OffloadStore::reserve(Bytes size) {
+OffloadStore::Allocation OffloadStore::reserve(Bytes size) {
   const auto pieces = places_.take(size);
   if (!pieces) {
     throw Error(concat("the offload tier is full: asked for ", to_text(size), " with ",
                        to_text(capacity() - used()), " free of ", to_text(capacity()),
                        "; memory.host_budget and memory.disk_budget say how much there is"));
   }
-  Place place;
+  Allocation allocation;
   for (const Places::Piece& piece : *pieces) {
-    // No piece is partly memory and partly file.
+    // Split at the border between memory and file.
     const std::int64_t in_host = std::clamp<std::int64_t>(host_size_ - piece.offset, 0, piece.size);
-    if (in_host > 0) place.pieces.push_back({piece.offset, in_host});
+    if (in_host > 0) allocation.pieces.push_back({piece.offset, in_host});
     if (in_host < piece.size)
-      place.pieces.push_back({piece.offset + in_host, piece.size - in_host});
+      allocation.pieces.push_back({piece.offset + in_host, piece.size - in_host});
   }
-  return place;
+  return allocation;
 }
 
-void OffloadStore::release(const Place& place) {
-  places_.give_back(place.pieces);
+void OffloadStore::release(const Allocation& allocation) {
+  places_.give_back(allocation.pieces);
 }
 
-void OffloadStore::write(const Place& place, std::span<const std::byte> bytes) {
-  for (const Places::Piece& piece : place.pieces) {
+void OffloadStore::write(const Allocation& allocation, std::span<const std::byte> bytes) {
+  for (const Places::Piece& piece : allocation.pieces) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
     write_part(piece.offset, part);
     bytes = bytes.subspan(part.size());
   }
 }
 
-void OffloadStore::read(const Place& place, std::span<std::byte> bytes) {
-  for (const Places::Piece& piece : place.pieces) {
+void OffloadStore::read(const Allocation& allocation, std::span<std::byte> bytes) {
+  for (const Places::Piece& piece : allocation.pieces) {
     const auto part = bytes.first(std::min(bytes.size(), static_cast<std::size_t>(piece.size)));
     read_part(piece.offset, part);
     bytes = bytes.subspan(part.size());
@@ -124,9 +124,9 @@ void OffloadStore::read_part(std::int64_t offset, std::span<std::byte> bytes) {
   const std::uint64_t sum = checksum_of(bytes);
   const std::lock_guard lock(sums_mutex_);
   if (sums_.at(offset) != sum) {
-    throw Error(concat("the offload tier gave back other bytes than it was given (", bytes.size(),
+    throw Error(concat("the offload tier returned other bytes than were written (", bytes.size(),
                        " B at offset ", offset,
-                       "): the disk or the memory is broken, or somebody wrote to the file"));
+                       "): the disk or the memory is faulty, or the file was written to"));
   }
 }
 

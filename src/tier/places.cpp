@@ -67,7 +67,7 @@ void Places::give_back(std::span<const Piece> pieces) {
 void Places::give_back(const Piece& piece) {
   used_ -= Bytes(piece.size);
   const auto [at, added] = free_.emplace(piece.offset, piece.size);
-  ensure(added, "a place is given back once");
+  ensure(added, "a piece is given back once");
   if (const auto next = std::next(at);
       next != free_.end() && next->first == at->first + at->second) {
     at->second += next->second;

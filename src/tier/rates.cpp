@@ -27,10 +27,10 @@ Seconds time_of(const auto& work) {
   return to_seconds(std::chrono::steady_clock::now() - begin);
 }
 
-/// Whether what is written comes from the system's memory when it is read, or the disk.
+/// Whether written bytes are read from the page cache or from the disk.
 enum class Through { kCaches, kDisk };
 
-/// What was written is on the disk, and there alone.
+/// Flushes what was written to the disk and drops it from the page cache.
 void leave_caches(const OffloadStore& store) {
   if (::fdatasync(store.descriptor()) != 0)
     throw Error(concat("the file of the offload tier: ", std::strerror(errno)));
@@ -43,16 +43,16 @@ TierRates rates_of(const OffloadStoreOptions& options, Through through) {
                                std::byte{1});
   const Bytes piece(static_cast<std::int64_t>(bytes.size()));
   const auto pieces = static_cast<std::size_t>(store.capacity() / piece);
-  std::vector<OffloadStore::Place> places;
-  for (std::size_t i = 0; i < pieces; ++i) places.push_back(store.reserve(piece));
+  std::vector<OffloadStore::Allocation> allocations;
+  for (std::size_t i = 0; i < pieces; ++i) allocations.push_back(store.reserve(piece));
   std::vector<double> out, in;
   for (int round = 0; round < kRounds; ++round) {
     const Seconds written = time_of([&] {
-      for (OffloadStore::Place& place : places) store.write(place, bytes);
+      for (const OffloadStore::Allocation& one : allocations) store.write(one, bytes);
       if (through == Through::kDisk) leave_caches(store);
     });
     const Seconds read = time_of([&] {
-      for (const OffloadStore::Place& place : places) store.read(place, bytes);
+      for (const OffloadStore::Allocation& one : allocations) store.read(one, bytes);
     });
     const double all = static_cast<double>(piece.count()) * static_cast<double>(pieces);
     out.push_back(all / written.count());

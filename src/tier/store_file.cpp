@@ -17,7 +17,7 @@
 namespace trireme::tier {
 namespace {
 
-/// Opens a file that has no name, or loses it at once where the file system cannot do the former.
+/// Opens a nameless file, or unlinks it at once where the file system cannot do the former.
 int open_nameless(const std::filesystem::path& folder) {
   const int nameless = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (nameless >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return nameless;
@@ -39,7 +39,7 @@ StoreFile::StoreFile(std::filesystem::path folder, std::int64_t size, BytesPerSe
     throw Error(concat("the offload tier cannot make a file in ", folder_.string(), ": ",
                        reason(errno), "; memory.disk_path names another folder"));
   }
-  // Not fallocate alone: a file system without it must still take the blocks now, not later.
+  // Not fallocate alone: a file system without it must still allocate the blocks now, not later.
   if (const int error = ::posix_fallocate(descriptor_, 0, size); error != 0) {
     ::close(descriptor_);
     throw Error(
@@ -79,7 +79,7 @@ void StoreFile::read(std::int64_t offset, std::span<std::byte> bytes) const {
       throw Error(concat("the offload tier's file in ", folder_.string(), " did not give ",
                          bytes.size() - done, " B at offset ",
                          offset + static_cast<std::int64_t>(done), ": ",
-                         count == 0 ? "it ends before; somebody has cut it" : reason(errno)));
+                         count == 0 ? "it ends before; it was truncated" : reason(errno)));
     }
     done += static_cast<std::size_t>(count);
   }

@@ -1,4 +1,4 @@
-// A file without a name, of a fixed size.
+// A nameless file of fixed size, for the offload tier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace trireme::tier {
 
-/// Positions may be read and written from several threads.
+/// Different positions may be read and written by several threads.
 class StoreFile {
  public:
-  /// Takes `size` bytes on the disk of `folder` at once. Throws Error.
+  /// Reserves `size` bytes on the disk of `folder`; a `rate` above 0 slows it down. Throws Error.
   StoreFile(std::filesystem::path folder, std::int64_t size, BytesPerSecond rate);
   ~StoreFile();
   StoreFile(const StoreFile&) = delete;

@@ -23,18 +23,18 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-/// Segments that grow, by the smallest pages that LibTorch 2.11 has, in MiB. With its standard
-/// pages of 20 MiB, jobs of some hundred MiB do not find room for a block between others that their
-/// plans count on; with segments that do not grow, gaps take a tenth of the budget.
+/// Expandable segments, with the smallest pages that LibTorch 2.11 has, in MiB. With its standard
+/// pages of 20 MiB, jobs of some hundred MiB do not find room for blocks that their plans count on;
+/// without expandable segments, fragmentation takes a tenth of the budget.
 constexpr const char* kGrowingSegments = "expandable_segments:True,large_segment_size_mb:12";
 
-/// What the allocator's segments may hold beside live bytes: begun pages, of which the last is not
-/// begun if it could lead over the budget, and gaps between blocks. An estimate by runs on emulated
-/// GPUs, to be compared with what real ones show.
+/// What the allocator's segments may hold in addition to live bytes: partly used pages, of which
+/// the last is not mapped if it could exceed the budget, and gaps between blocks. An estimate from
+/// runs on emulated GPUs, to be compared with real ones.
 constexpr Bytes kPages(std::int64_t{40} << 20);
 constexpr std::int64_t kShareOfGaps = 32;
 
-/// Whom the allocator's word is for.
+/// Objects that the out-of-memory observer calls, by device.
 struct Watchers {
   std::mutex mutex;
   std::map<c10::DeviceIndex, const CudaMemory*> by_device;
@@ -127,18 +127,18 @@ void CudaMemory::set_budget(Bytes budget) {
         name_, ": the memory budget of ", to_text(budget), " is more than the ", to_text(total_),
         " that GPU ", static_cast<int>(device_), " has: memory.device_budget says how much"));
   }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
   if (!is_set("PYTORCH_ALLOC_CONF") && !is_set("PYTORCH_CUDA_ALLOC_CONF"))
     c10::CachingAllocator::setAllocatorSettings(kGrowingSegments);
-  allocator::emptyCache();  // segments that were taken before count, too
-  // The allocator compares what it is asked for, then takes whole pages.
+  allocator::emptyCache();  // segments that were reserved before count, too
+  // The allocator compares the requested size with its limit, then maps whole pages.
   using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
   const Bytes last_page(Config::use_expandable_segments()
                             ? static_cast<std::int64_t>(Config::large_segment_size())
                             : 0);
   limit_ = std::max(Bytes(0), budget - last_page);
-  // The allocator multiplies again and cuts: half a byte more makes it arrive at the same number.
+  // The allocator multiplies again and truncates: half a byte more yields the same number.
   const double fraction =
       (static_cast<double>(limit_.count()) + 0.5) / static_cast<double>(total_.count());
   allocator::setMemoryFraction(std::min(fraction, 1.0), device_);
@@ -150,7 +150,7 @@ void CudaMemory::watch_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
     // Called without the allocator's lock when all retries have failed, right before it throws: our
-    // error takes the place of its own.
+    // error replaces its own.
     allocator::attachOutOfMemoryObserver([](std::int64_t device, std::size_t asked,
                                             std::size_t /*allowed*/, std::size_t device_free) {
       const std::unique_lock lock(watchers().mutex);

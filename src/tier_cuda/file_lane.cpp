@@ -13,7 +13,7 @@
 namespace trireme::tier {
 namespace {
 
-/// Of one buffer. A disk takes some milliseconds for it, an engine less than one.
+/// Size of one buffer. A disk takes some milliseconds for it, a copy engine less than one.
 constexpr std::size_t kBuffer = std::size_t{8} << 20;
 constexpr std::size_t kPage = 4096;
 
@@ -32,8 +32,8 @@ void StreamBuffers::Free::operator()(std::byte* memory) const {
 StreamBuffers::StreamBuffers(c10::DeviceIndex device)
     : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device)),
       memory_(take_pages(2 * kBuffer)),
-      pinned_({memory_.get(), 2 * kBuffer}, "the way to the offload tier's file",
-              "memory.disk_budget: 0 does without") {}
+      pinned_({memory_.get(), 2 * kBuffer}, "staging for the offload tier's file",
+              "memory.disk_budget: 0 avoids it") {}
 
 std::array<std::span<std::byte>, 2> StreamBuffers::buffers() const {
   return {std::span(memory_.get(), kBuffer), std::span(memory_.get() + kBuffer, kBuffer)};

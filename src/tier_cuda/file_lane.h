@@ -26,7 +26,7 @@ class StreamBuffers final : public EngineBuffers {
   void begin_out(std::size_t buffer, const std::byte* from, std::size_t size) override;
   void begin_in(std::size_t buffer, std::byte* to, std::size_t size) override;
   void wait(std::size_t buffer) override;
-  /// Until nothing is copied any more.
+  /// Blocks until no copy is under way.
   void settle();
 
  private:
@@ -43,13 +43,13 @@ class FileLane {
  public:
   FileLane(c10::DeviceIndex device, OffloadStore& store, CopyDirection direction);
 
-  /// Copies the parts once `ready` has happened and all that was posted before has ended.
+  /// Copies the parts once `ready` has happened and all earlier posts have ended.
   CopyLane::Ticket post(std::vector<FilePart> parts,
                         std::shared_ptr<const c10::cuda::CUDAEvent> ready);
-  /// The host waits. Throws what went wrong.
+  /// Blocks the host. Throws the error of a copy.
   void wait(CopyLane::Ticket ticket) { lane_.wait(ticket); }
   void drain() { lane_.drain(); }
-  /// Of what was posted since the last call, waiting for `ready` included.
+  /// Times of the copies posted since the last call, including the wait for `ready`.
   std::deque<CopyLane::Span> take_spans() { return lane_.take_spans(); }
   void abandon() noexcept;
 

@@ -14,7 +14,7 @@
 namespace trireme::tier {
 namespace {
 
-/// Pinned blocks that nobody uses, by size.
+/// Free pinned blocks, by size.
 class Blocks : public std::enable_shared_from_this<Blocks> {
  public:
   Blocks() = default;

@@ -22,7 +22,7 @@ Bytes size_of(const c10::Storage& storage) {
   return Bytes(static_cast<std::int64_t>(storage.nbytes()));
 }
 
-/// What `waits` does from here on comes after all that `goes_first` was given so far.
+/// Orders later work of `waits` after all work queued on `goes_first` so far.
 void order(const c10::cuda::CUDAStream& goes_first, const c10::cuda::CUDAStream& waits) {
   c10::cuda::CUDAEvent event;
   event.record(goes_first);
@@ -35,8 +35,8 @@ StreamCopies::StreamCopies(c10::DeviceIndex device, const OffloadStoreOptions& s
     : device_(device),
       store_(store),
       pinned_(store_.host(), "the offload tier", "memory.host_budget asks for it"),
-      out_(way(CopyDirection::kOut)),
-      in_(way(CopyDirection::kIn)) {
+      out_(make_queue(CopyDirection::kOut)),
+      in_(make_queue(CopyDirection::kIn)) {
   set_origin();
 }
 
@@ -49,7 +49,7 @@ void StreamCopies::offload(Key key, std::vector<c10::Storage> storages) {
   ensure(added, "a value leaves once");
   Away& value = at->second;
   for (const c10::Storage& storage : value.storages)
-    value.places.push_back(store_.reserve(size_of(storage)));
+    value.allocations.push_back(store_.reserve(size_of(storage)));
   send(key, value);
 }
 
@@ -80,7 +80,7 @@ StreamCopies::Key StreamCopies::begin_next() {
   const Key key = coming_.front();
   coming_.pop_front();
   Away& value = away(key);
-  ensure(value.is_released, "a copy out is let go of before its copy in");
+  ensure(value.is_released, "a copy out is released before its copy in");
   const c10::cuda::CUDAGuard on_device(device_);
   for (const c10::Storage& storage : value.storages) take_bytes(storage);
   value.in = copy(value, in_);
@@ -91,7 +91,7 @@ void StreamCopies::await(Key key) {
   const auto found = away_.find(key);
   if (found == away_.end() || !found->second.in) return;
   let_compute_wait(*found->second.in, in_);
-  for (const OffloadStore::Place& place : found->second.places) store_.release(place);
+  for (const OffloadStore::Allocation& one : found->second.allocations) store_.release(one);
   away_.erase(found);
 }
 
@@ -111,24 +111,24 @@ void StreamCopies::write_back(Key key) {
 
 void StreamCopies::take(Key key) {
   Away& value = away(key);
-  ensure(value.is_released, "a copy out is let go of before its place is taken again");
+  ensure(value.is_released, "a copy out is released before device bytes are taken again");
   const c10::cuda::CUDAGuard on_device(device_);
   for (const c10::Storage& storage : value.storages) take_bytes(storage);
 }
 
 void StreamCopies::abandon() noexcept {
-  for (Way* const way : {&out_, &in_}) {
-    if (way->file) way->file->abandon();
-    way->copies.clear();
+  for (CopyQueue* const queue : {&out_, &in_}) {
+    if (queue->file) queue->file->abandon();
+    queue->copies.clear();
   }
   try {
     drain();
   } catch (const std::exception& error) {
-    // The device is lost; so are the copies, and the error that matters is on its way already.
+    // The device is lost, and so are the copies; the error that matters is reported already.
     std::fprintf(stderr, "trireme: copies were given up: %s\n", visible(error.what()).c_str());
   }
   for (const auto& [key, value] : away_) {
-    for (const OffloadStore::Place& place : value.places) store_.release(place);
+    for (const OffloadStore::Allocation& one : value.allocations) store_.release(one);
   }
   away_.clear();
   leaving_.clear();
@@ -140,10 +140,10 @@ void StreamCopies::drain() {
   drain(in_);
 }
 
-void StreamCopies::drain(Way& way) {
-  if (way.file) way.file->drain();
-  check(cudaStreamSynchronize(way.stream),
-        way.direction == CopyDirection::kOut ? "the end of copies out" : "the end of copies in");
+void StreamCopies::drain(CopyQueue& queue) {
+  if (queue.file) queue.file->drain();
+  check(cudaStreamSynchronize(queue.stream),
+        queue.direction == CopyDirection::kOut ? "the end of copies out" : "the end of copies in");
 }
 
 StreamCopies::Spans StreamCopies::take_spans() {
@@ -156,7 +156,7 @@ Bytes StreamCopies::take_moved() {
   return std::exchange(moved_, Bytes(0));
 }
 
-StreamCopies::Way StreamCopies::way(CopyDirection direction) {
+StreamCopies::CopyQueue StreamCopies::make_queue(CopyDirection direction) {
   return {.direction = direction,
           .stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_),
           .file = store_.descriptor() < 0 ? nullptr
@@ -166,48 +166,48 @@ StreamCopies::Way StreamCopies::way(CopyDirection direction) {
 
 StreamCopies::Away& StreamCopies::away(Key key) {
   const auto found = away_.find(key);
-  ensure(found != away_.end(), "the value is away");
+  ensure(found != away_.end(), "the value is offloaded");
   return found->second;
 }
 
-std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, Way& way) {
+std::shared_ptr<StreamCopies::Timed> StreamCopies::copy(const Away& value, CopyQueue& queue) {
   const c10::cuda::CUDAGuard on_device(device_);
-  const bool goes_out = way.direction == CopyDirection::kOut;
-  order(c10::cuda::getCurrentCUDAStream(device_), way.stream);
+  const bool goes_out = queue.direction == CopyDirection::kOut;
+  order(c10::cuda::getCurrentCUDAStream(device_), queue.stream);
   auto timed = std::make_shared<Timed>();
-  timed->begun.record(way.stream);
+  timed->begun.record(queue.stream);
   std::vector<FilePart> in_file;
   for (std::size_t i = 0; i < value.storages.size(); ++i) {
     auto* device = static_cast<std::byte*>(value.storages[i].mutable_data());
     std::int64_t left = size_of(value.storages[i]).count();
-    for (const Places::Piece& piece : value.places[i].pieces) {
+    for (const Places::Piece& piece : value.allocations[i].pieces) {
       const std::int64_t size = std::min(piece.size, left);
       if (store_.is_in_file(piece)) {
         in_file.push_back({.offset = piece.offset, .size = size, .device = device});
       } else {
         std::byte* const host = store_.host().data() + piece.offset;
-        check(
-            cudaMemcpyAsync(goes_out ? host : device, goes_out ? device : host,
-                            static_cast<std::size_t>(size),
-                            goes_out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, way.stream),
-            goes_out ? "a copy out" : "a copy in");
+        check(cudaMemcpyAsync(goes_out ? host : device, goes_out ? device : host,
+                              static_cast<std::size_t>(size),
+                              goes_out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
+                              queue.stream),
+              goes_out ? "a copy out" : "a copy in");
       }
       device += size;
       left -= size;
     }
   }
-  timed->ended.record(way.stream);
+  timed->ended.record(queue.stream);
   if (!in_file.empty()) {
-    timed->ticket = way.file->post(
+    timed->ticket = queue.file->post(
         std::move(in_file), std::shared_ptr<const c10::cuda::CUDAEvent>(timed, &timed->begun));
   }
-  way.copies.push_back(timed);
+  queue.copies.push_back(timed);
   return timed;
 }
 
-void StreamCopies::let_compute_wait(Timed& copies, Way& way) {
+void StreamCopies::let_compute_wait(Timed& copies, CopyQueue& queue) {
   copies.ended.block(c10::cuda::getCurrentCUDAStream(device_));
-  if (copies.ticket != 0) way.file->wait(copies.ticket);
+  if (copies.ticket != 0) queue.file->wait(copies.ticket);
 }
 
 void StreamCopies::set_origin() {
@@ -216,14 +216,14 @@ void StreamCopies::set_origin() {
   origin_time_ = CopyLane::Clock::now();
 }
 
-std::deque<CopyLane::Span> StreamCopies::spans_of(Way& way) const {
+std::deque<CopyLane::Span> StreamCopies::spans_of(CopyQueue& queue) const {
   const auto time_of = [this](const c10::cuda::CUDAEvent& event) {
     const std::chrono::duration<double, std::milli> since_origin(origin_.elapsed_time(event));
     return origin_time_ + std::chrono::duration_cast<CopyLane::Clock::duration>(since_origin);
   };
   std::deque<CopyLane::Span> spans, in_file;
-  if (way.file) in_file = way.file->take_spans();  // in the order of those that have a ticket
-  for (const auto& timed : way.copies) {
+  if (queue.file) in_file = queue.file->take_spans();  // one for each copy that has a ticket
+  for (const auto& timed : queue.copies) {
     CopyLane::Span span{time_of(timed->begun), time_of(timed->ended)};
     if (timed->ticket != 0) {
       span.end = std::max(span.end, in_file.front().end);
@@ -231,7 +231,7 @@ std::deque<CopyLane::Span> StreamCopies::spans_of(Way& way) const {
     }
     spans.push_back(span);
   }
-  way.copies.clear();
+  queue.copies.clear();
   return spans;
 }
 

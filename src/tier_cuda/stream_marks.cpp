@@ -8,9 +8,9 @@
 namespace trireme::tier {
 namespace {
 
-/// A launch takes several times as long.
+/// Marks closer than this are one mark: a launch takes several times as long.
 constexpr std::chrono::nanoseconds kSameMark{1500};
-/// Between two looks at what has been reached; so few marks are left for the end.
+/// Polling interval of settle(), and how many marks it leaves for the end.
 constexpr std::chrono::microseconds kBetweenLooks{200};
 constexpr std::size_t kLastMarks = 8;
 
@@ -35,7 +35,7 @@ StreamMarks::Mark StreamMarks::set() {
   return static_cast<Mark>(used_) - 1;
 }
 
-/// The driver takes microseconds for every mark's time: they are read while the device works on.
+/// The driver takes microseconds to read each mark's time: read while the device works on.
 void StreamMarks::settle() {
   for (read_reached(); since_origin_.size() + kLastMarks < used_; read_reached())
     std::this_thread::sleep_for(kBetweenLooks);
@@ -49,7 +49,7 @@ void StreamMarks::read_reached() {
     const cudaError_t status =
         cudaEventElapsedTime(&milliseconds, origin_, events_[since_origin_.size()]);
     if (status == cudaErrorNotReady) {
-      cudaGetLastError();  // it would show up in a later call
+      cudaGetLastError();  // a later call would report it
       return;
     }
     check(status, "the time of a mark");

@@ -1,4 +1,4 @@
-// `auto` for stages, replicas and the size of micro-batches, as a user meets it.
+// `auto` for stages, replicas and the micro-batch size, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
 
@@ -21,7 +21,7 @@ json summary_of(const TemporaryFolder& folder) {
   return json::parse(text_of(small_run(folder) / "summary.json"));
 }
 
-/// The job as the run's folder has it.
+/// The job as stored in the run's folder.
 config::JobSpec resolved(const TemporaryFolder& folder) {
   return config::load_job(small_run(folder) / "job.yaml", {});
 }

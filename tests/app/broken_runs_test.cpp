@@ -1,4 +1,4 @@
-// What crashes, hands and disks leave of a run, as a user meets it.
+// Runs whose folders were damaged by crashes, users or disks, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "resuming.h"
 
@@ -19,7 +19,7 @@ const std::string kTrireme = TRIREME_BINARY;
 
 class BrokenRun : public Resuming {
  protected:
-  /// The last bit of a file becomes another one, under all of its names.
+  /// Flips the last bit of a file, under all of its names.
   static void flip(const std::filesystem::path& file) {
     std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
     bytes.seekg(-1, std::ios::end);
@@ -41,7 +41,7 @@ TEST_F(BrokenRun, ACheckpointUnderTheNameOfAnotherStepIsRefused) {
   EXPECT_THAT(run.errors, HasSubstr("remove " + renamed.string()));
 }
 
-// As where the folder around it is somebody else's.
+// As if the folder around it belonged to somebody else.
 TEST_F(BrokenRun, AFolderIsLockedFromWithinWhereNothingCanBeWrittenBesideIt) {
   std::filesystem::create_directories(run_.parent_path() / ".small.lock");
   std::filesystem::create_directories(run_);
@@ -94,7 +94,7 @@ TEST_F(BrokenRun, AnEndThatCouldNotBeDrawnIsMadeGoodWithoutTraining) {
   EXPECT_EQ(first.exit_code, 1);
   EXPECT_THAT(first.errors, HasSubstr("/dev/full: cannot be written"));
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.out, HasSubstr("goes on from"));
+  EXPECT_THAT(second.out, HasSubstr("resumes from"));
   EXPECT_EQ(last.exit_code, 0) << last.errors;
   EXPECT_EQ(summary_of(run_)["resumed_after_steps"], 3);
   EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1"));
@@ -112,7 +112,7 @@ TEST_F(BrokenRun, WhatAKilledRunHasLeftIsRemovedBeforeItsEndIsMadeGood) {
   const CommandResult run = train(settings);
 
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.out, HasSubstr("goes on from"));
+  EXPECT_THAT(run.out, HasSubstr("resumes from"));
   EXPECT_FALSE(std::filesystem::exists(draft));
   EXPECT_FALSE(std::filesystem::exists(run_ / "checkpoints" / "step-2"));
   EXPECT_TRUE(std::filesystem::exists(run_ / "checkpoints" / "step-4"));
@@ -133,7 +133,7 @@ TEST_F(BrokenRun, HalfOfAFirstCheckpointIsNotMovedAlong) {
   EXPECT_FALSE(std::filesystem::exists(run_.string() + ".1/checkpoints/step-3.draft"));
 }
 
-// Of processes that are gone, on this machine.
+// Leftovers of processes that are gone, on this machine.
 TEST_F(BrokenRun, DraftsOfExportsThatWereKilledAreRemovedByTheNext) {
   train("--set checkpoint.every=3");
   std::string host = run_command("uname -n").out;
@@ -180,7 +180,7 @@ TEST_F(BrokenRun, AFolderWithinAnotherRunsIsRefused) {
   EXPECT_THAT(run.errors, HasSubstr("lies in the folder of a run, " + run_.string()));
 }
 
-/// Adapters beside weights that the plain run has handed on.
+/// Adapters for weights that the plain run has exported.
 class BrokenTuning : public BrokenRun {
  protected:
   BrokenTuning() {

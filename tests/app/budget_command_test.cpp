@@ -1,4 +1,4 @@
-// `train` and `check` inside budgets, as a user meets them.
+// `train` and `check` within budgets, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 
@@ -69,7 +69,7 @@ TEST(Budget, OneByteLessEndsWith3AndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(small_run(folder)));
 }
 
-/// The settings that a refusal tells its reader to give.
+/// The settings that a refusal advises.
 std::string given(const CommandResult& refused, const std::string& key) {
   const std::string name = "memory." + key, before = name + ": ";
   const std::size_t begin = refused.errors.find(before, refused.errors.find(". Give "));
@@ -81,8 +81,8 @@ std::string given(const CommandResult& refused, const std::string& key) {
   return " --set '" + name + "=" + refused.errors.substr(value, end - value) + "'";
 }
 
-// From the command line, from the file, as a share, of a solver that is named, of each rank its
-// own.
+// Budgets from the command line, from the file, as a share, with a named solver, and one for each
+// rank.
 TEST(Budget, ThatIsTooSmallIsToldWithItsPlaceAndWithWhatFits) {
   struct Case {
     std::string file, settings, place;
@@ -149,7 +149,7 @@ TEST(Budget, ValuesMayGoToDiskAndLeaveNothingThere) {
   EXPECT_TRUE(std::filesystem::is_empty(disk));
 }
 
-/// Of the optimizer's state of all ranks.
+/// Offloaded optimizer state of all ranks.
 std::int64_t away(const json& summary) {
   std::int64_t sum = 0;
   for (const json& rank : summary["ranks"]) sum += rank["optimizer_away_bytes"].get<std::int64_t>();
@@ -174,7 +174,7 @@ TEST(Budget, OptimizerStateInTheOffloadTierTrainsWhereNothingElseDoes) {
     EXPECT_THAT(run.out, HasSubstr("of optimizer state in the offload tier, updates take"));
     const std::string page = text_of(small_run(folder) / "report.html");
     EXPECT_THAT(page, HasSubstr(" of optimizer state</div>"));
-    EXPECT_THAT(page, HasSubstr(">optimizer away</th>"));
+    EXPECT_THAT(page, HasSubstr(">optimizer offloaded</th>"));
     const json planned = summary_of(folder);
     EXPECT_EQ(planned["parameters_digest"], digest);
     EXPECT_GT(away(planned), 0);
@@ -182,8 +182,7 @@ TEST(Budget, OptimizerStateInTheOffloadTierTrainsWhereNothingElseDoes) {
     const double peak = planned["ranks"][0]["peak_bytes"];
     EXPECT_NEAR(planned["ranks"][0]["predicted_peak_bytes"], peak, 0.02 * peak);
   }
-  // Its plan is one that another run takes, and its checkpoint one that a run elsewhere goes on
-  // from.
+  // Another run takes its plan, and a run elsewhere resumes from its checkpoint.
   const std::string plan = folder.file("plan.json", text_of(small_run(folder) / "plan.json"));
   const CommandResult again = run_command(kTrireme + " train " + job + offload + budget(least) +
                                           " --set checkpoint.resume=never --set plan.file=" + plan);
@@ -219,16 +218,16 @@ TEST(Budget, OfReplicasThatDivideTheOptimizerIsLess) {
   const CommandResult run =
       run_command(kTrireme + " train " + job + budget(least) + " --set checkpoint.resume=never");
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.out, HasSubstr("optimizer state divided among 2 replicas"));
+  EXPECT_THAT(run.out, HasSubstr("optimizer state sharded over 2 replicas (ZeRO-1)"));
   const json planned = summary_of(folder);
   EXPECT_EQ(planned["parameters_digest"], digest);
   for (const json& rank : planned["ranks"]) {
     const double peak = rank["peak_bytes"];
     EXPECT_LE(peak, least);
-    // Of a layer the planner counts 2 KiB for rounding, or all of its state where that is less.
+    // For a layer the planner counts 2 KiB for rounding, or all of its state where that is less.
     EXPECT_NEAR(rank["predicted_peak_bytes"], peak, 0.02 * peak + 5 * 2048);
   }
-  // What it has written is what others read.
+  // Other commands read what it has written.
   const std::filesystem::path& run_folder = small_run(folder);
   const std::string chain = (run_folder / "chain.yaml").string();
   const std::string plan = folder.file("plan.json", text_of(run_folder / "plan.json"));
@@ -239,7 +238,7 @@ TEST(Budget, OfReplicasThatDivideTheOptimizerIsLess) {
                                            " --set pipeline.replicas=1 --set train.micro_batch=2" +
                                            " --set plan.file=" + plan);
   EXPECT_EQ(others.exit_code, 2);
-  EXPECT_THAT(others.errors, HasSubstr("divides the optimizer's state among 2 replicas, but the "
+  EXPECT_THAT(others.errors, HasSubstr("shards the optimizer state over 2 replicas, but the "
                                        "job has 1"));
   const CommandResult elsewhere =
       run_command(kTrireme + " train " + job + whole +

@@ -1,4 +1,4 @@
-// Small jobs and their budgets, as a user meets them.
+// Small jobs and their budgets, for end-to-end tests.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ inline nlohmann::json summary_of(const TemporaryFolder& folder) {
   return nlohmann::json::parse(text_of(small_run(folder) / "summary.json"));
 }
 
-/// What `trireme check` says of a budget that nothing fits in.
+/// Output of `trireme check` for a budget that nothing fits in.
 inline std::int64_t least_budget(const std::string& job, const std::string& settings = "") {
   const CommandResult run =
       run_command(kTrireme + " check --json " + job + " --set memory.device_budget=1 " + settings);

@@ -1,4 +1,4 @@
-// `trireme check` as a user meets it: what is good, what is broken, and that nothing changes.
+// `trireme check` end to end: good jobs, broken ones, and that nothing changes.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 
@@ -23,7 +23,7 @@ TEST(CheckCommand, ForecastsAGoodPlanAndWritesNothing) {
   const CommandResult result = check(plan + " --chain " + files.chain);
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_THAT(result.errors, HasSubstr("is a good plan"));
+  EXPECT_THAT(result.errors, HasSubstr("is a valid plan"));
   EXPECT_THAT(result.out, HasSubstr("step      29.0 s"));
   EXPECT_EQ(files.files(), before);
 }
@@ -140,7 +140,7 @@ TEST(CheckCommand, WritesAJobOutInFull) {
   EXPECT_EQ(json::parse(as_json.out)["micro_batches"], 16);
 }
 
-// It is read once for its kind and once for what is in it.
+// The file is read once for its kind and once for its content.
 TEST(CheckCommand, RefusesWhatCanBeReadOnlyOnce) {
   const CommandResult piped = check("/dev/stdin --resolved < /dev/null");
 

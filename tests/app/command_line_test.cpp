@@ -1,4 +1,4 @@
-// What all commands have in common as a user types them.
+// Command-line errors that all commands have in common.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A script's variable that is not set, or a word that is nearly a command.
+// A script's variable that is not set, or a misspelled command.
 TEST(CommandLine, IsNotTakenForSomethingElse) {
   const PlanFolder files;
   const std::string plan = kTrireme + " plan --chain " + files.chain;
@@ -35,7 +35,7 @@ TEST(CommandLine, IsNotTakenForSomethingElse) {
   EXPECT_THAT(version.out, testing::StartsWith("trireme 0."));
 }
 
-// A chain is a file that people hand on: its words must not act on the terminal of who looks at it.
+// Chain files are passed around: their text must not control the terminal of a reader.
 TEST(CommandLine, ShowsNoControlCharactersOfFilesAndArguments) {
   const PlanFolder files;
   std::string chain = text_of(files.chain);

@@ -1,5 +1,5 @@
-// A bit that changes in a run's folder, wherever: whoever reads the run says so, or gives the bits
-// that it gave before. Commands run in this process, for thousands of them start.
+// A flipped bit anywhere in a run's folder: commands that read the run report it, or give the same
+// bits as before. Commands run in this process, because thousands of them start.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/temporary_folder.h"
 
@@ -31,7 +31,7 @@ struct Result {
   std::string out, errors;
 };
 
-/// What a stream is given, as long as it lives.
+/// Captures a stream's output while it lives.
 class Caught {
  public:
   explicit Caught(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}
@@ -55,7 +55,7 @@ Result trireme(std::vector<std::string> words) {
   return {.code = code, .out = out.text(), .errors = errors.text()};
 }
 
-/// A run that went on beside a frozen model and was killed behind step 2 of 4.
+/// A run with a frozen model, killed after step 2 of 4.
 class ARun : public testing::Test {
  protected:
   void SetUp() override {
@@ -87,7 +87,7 @@ class ARun : public testing::Test {
     return summary["parameters_digest"].get<std::string>() +
            summary["losses_digest"].get<std::string>();
   }
-  /// All that an export writes, or why there is none.
+  /// Everything that an export writes, or its error.
   std::string exported() {
     fs::remove_all(out_);
     const Result result = trireme({"export", run_.string(), "-o", out_.string()});
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ABitOfARun,
                            return name;
                          });
 
-// Which says where the run ended, and nothing of its numbers.
+// The summary says where the run ended, but none of its numbers.
 TEST_F(ARun, WhoseSummaryIsDamagedIsExportedAsBeforeOrNot) {
   const std::string summary = io::read_file(folder_ / "summary.json");
   for (std::size_t place = 0; place < summary.size(); place += 17) {

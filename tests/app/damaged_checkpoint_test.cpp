@@ -1,5 +1,4 @@
-// Checkpoints that were changed, of earlier versions, or of runs that diverge, as a user meets
-// them.
+// Checkpoints that were changed, of earlier versions, or of runs that diverge, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "resuming.h"
 
@@ -35,14 +34,14 @@ class DamagedCheckpoint : public Resuming {
     return run_command(kTrireme + " export " + run_.string() + " -o " +
                        (folder_.path() / "model").string());
   }
-  /// Puts `value` in the place of a key's.
+  /// Replaces a key's value by `value`.
   void change(const std::string& key, const std::string& value) {
     const std::size_t begin = saved_.find(key + ": ") + key.size() + 2;
     std::string changed = saved_;
     changed.replace(begin, changed.find('\n', begin) - begin, value);
     io::write_file(file_, changed);
   }
-  /// As versions wrote it that knew no digest of the job.
+  /// As written by versions without a digest of the job.
   void make_earlier() {
     checkpoint::Manifest manifest = checkpoint::load_manifest(folder());
     manifest.job.clear();
@@ -93,7 +92,7 @@ TEST_F(DamagedCheckpoint, OfAnEarlierVersionIsTakenUpAsFarAsItsJobIsOne) {
   EXPECT_EQ(summary_of(run_)["resumed_after_steps"], 3);
 }
 
-/// Rates at which the last update is beyond all numbers, and no loss before it.
+/// Learning rates at which the last update overflows, and no loss before it.
 class DivergingRun : public Resuming {
  protected:
   CommandResult diverge(const std::string& settings, const std::string& before = "") {
@@ -106,7 +105,7 @@ class DivergingRun : public Resuming {
   }
   static void expect_diverged(const CommandResult& run) {
     EXPECT_EQ(run.exit_code, 1) << run.out;
-    EXPECT_THAT(run.errors, HasSubstr("is no number: the run has diverged"));
+    EXPECT_THAT(run.errors, HasSubstr("is not finite: the run has diverged"));
     EXPECT_THAT(run.out, Not(HasSubstr("parameters digest")));
   }
 };
@@ -122,13 +121,13 @@ TEST_F(DivergingRun, LeavesACheckpointToGoOnFrom) {
     const CommandResult run = train(
         "--set train.steps=40 --set checkpoint.resume=must --set "
         "'train.optimizer={kind: sgd, learning_rate: 0.001}'");
-    EXPECT_THAT(run.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-").string()));
+    EXPECT_THAT(run.out, HasSubstr("resumes from " + (run_ / "checkpoints" / "step-").string()));
     EXPECT_THAT(run.errors, Not(HasSubstr("holds ")));
   }
 }
 
 TEST_F(DivergingRun, EndsWithoutSuccessAlsoWhereNothingIsSaved) {
-  std::int64_t last = 0;  // the first step whose update is beyond all numbers
+  std::int64_t last = 0;  // the first step whose update overflows
   for (int steps = 1; last == 0 && steps < 40; ++steps) {
     const CommandResult run = diverge("--set train.steps=" + std::to_string(steps));
     if (run.exit_code == 0) continue;
@@ -140,7 +139,7 @@ TEST_F(DivergingRun, EndsWithoutSuccessAlsoWhereNothingIsSaved) {
   EXPECT_EQ(summary_of(run_).at("ended_in_step"), last);
 }
 
-// Of one that was refused nothing is left, not even the folder around its own.
+// A refused run leaves nothing, not even a parent folder.
 TEST_F(Resuming, ARefusedRunLeavesNoLock) {
   const CommandResult refused = train("--set checkpoint.resume=must");
   EXPECT_EQ(refused.exit_code, 2);

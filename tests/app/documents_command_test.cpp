@@ -1,4 +1,4 @@
-// Training on documents with a loss mask, as a user meets it.
+// Training on documents with a loss mask, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 #include "support/document_file.h"
@@ -54,8 +54,8 @@ class Documents : public testing::Test {
           small_run(folder_).string() + "}\n");
 };
 
-/// Means over the targets of each micro-batch, averaged, would weigh short answers more the fewer
-/// share a micro-batch: the losses would be off in the first digits.
+/// The mean loss is over all targets. Averaging the means of micro-batches would weigh short
+/// answers more if few share a micro-batch: the first digits of the losses would be wrong.
 TEST_F(Documents, HaveTheSameLossesHoweverAStepIsCut) {
   const json whole = train("--set train.micro_batch=8 --set train.validation_batches=1");
   for (const std::string settings :

@@ -1,4 +1,4 @@
-// What a run does with files that others have made, and where its own ones are lost.
+// Runs whose files were made by others, or whose own files disappear.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
 
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Files, SlowDisk,
 TEST(RunFolder, ThatIsDeletedEndsTheRunAtTheNextCheckpoint) {
   const TemporaryFolder folder;
   const std::string job = small_job(folder), run = small_run(folder).string();
-  // Once the first checkpoint is told, the folder goes, at whatever moment of the run that is.
+  // Once the first checkpoint is reported, the folder is removed, at whatever moment of the run.
   const CommandResult result = run_command(
       concat("bash -c '", kTrireme, " train ", job,
              " --set train.steps=1000000 --set checkpoint.every=50 --set report.log_every=1 | "
@@ -65,7 +65,7 @@ TEST(RunFolder, ThatIsDeletedEndsTheRunAtTheNextCheckpoint) {
 TEST(RunFolder, HasNoLinkThroughWhichARunWrites) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_command(train(folder, "--set checkpoint.every=2")).exit_code, 0);
-  fs::remove(small_run(folder) / "summary.json");  // goes on
+  fs::remove(small_run(folder) / "summary.json");  // so that it resumes
   std::vector<fs::path> links;
   for (const char* const name : {"job.yaml", "plan.json", "metrics.jsonl", "report.html"}) {
     const fs::path user = folder.path() / concat("user-", name);

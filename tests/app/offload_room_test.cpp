@@ -1,5 +1,5 @@
-// Jobs of all kinds with every split of the offload tier between host memory and disk: what a plan
-// needs is what is opened, so a job that is not refused runs to its end.
+// Jobs of all kinds with every split of the offload tier between host memory and disk: exactly what
+// a plan needs is reserved, so a job that is not refused runs to its end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 
@@ -36,7 +36,7 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-/// Odd widths: state whose parts end amid a cache line.
+/// Odd widths: optimizer state whose parts end in the middle of a cache line.
 const Choices kModels{
     "{kind: gpt, blocks: 2, width: 18, heads: 2, context: 9, vocabulary: 37, dropout: 0}",
     "{kind: gpt, blocks: 3, width: 32, heads: 2, context: 16, vocabulary: 64, dropout: 0.1, "
@@ -56,11 +56,11 @@ const Choices kMemory{"memory.optimizer=auto",
                       "plan.solver=offload",
                       "plan.solver=offload --set memory.optimizer=offload",
                       "plan.solver=keep_all --set memory.optimizer=offload"};
-/// Refused where frozen weights could be streamed.
+/// A setting that is refused where frozen weights could be streamed.
 const std::string kUpdatesInForward = " --set memory.updates=in_forward";
 
 unsigned trials() {
-  const char* const text = std::getenv("TRIREME_OUTER_ROOM_TRIALS");
+  const char* const text = std::getenv("TRIREME_OFFLOAD_ROOM_TRIALS");
   return text == nullptr ? 10 : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
 
@@ -69,7 +69,7 @@ std::string sizes(Draws& draws, int split, std::int64_t room) {
   return concat(" --set memory.host_budget=", host, " --set memory.disk_budget=", room - host);
 }
 
-/// A job's command line without budgets, and what it says of the offload tier.
+/// A job's command line without budgets, and its offload tier.
 struct Job {
   std::string words, memory;
 };

@@ -1,4 +1,4 @@
-// Packing images, as a user meets it.
+// `trireme pack-images` end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 

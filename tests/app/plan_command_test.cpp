@@ -1,4 +1,4 @@
-// `trireme plan` as a user meets it.
+// `trireme plan` end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 
@@ -39,7 +39,8 @@ TEST(PlanCommand, PrintsTimeBytesAndProgram) {
   const CommandResult result = files.plan("--memory 14 --solver rotor");
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_THAT(result.out, HasSubstr("29.0 s per step; ideal 26.0 s (+11.5 %); recompute 3.00 s"));
+  EXPECT_THAT(result.out, HasSubstr("29.0 s per step, +11.5 % over the ideal 26.0 s (no waits, no "
+                                    "recomputation)\nrecompute 3.00 s per step, summed over ranks"));
   EXPECT_THAT(result.out, HasSubstr("peak      14 B of 14 B"));
   EXPECT_THAT(result.out, HasSubstr("kept      10 B"));
   EXPECT_THAT(result.out, HasSubstr("forward   forward_keep 1, forward_tape 2, forward_keep 3, "
@@ -48,7 +49,7 @@ TEST(PlanCommand, PrintsTimeBytesAndProgram) {
                                     "backward 2, forward_tape 1, backward 1\n"));
 }
 
-// One stage has one cut.
+// A single stage has only one cut.
 TEST(PlanCommand, ShowsEveryPolicyOfOneStageOnce) {
   const PlanFolder files;
 
@@ -103,7 +104,8 @@ TEST(PlanCommand, PredictsWhatTheSimulatorSays) {
 TEST(PlanCommand, TakesTheFastestWhenNobodyIsNamed) {
   const PlanFolder files;
 
-  // With inputs of tapes free to leave, 28 s is the optimum over all programs (exhaustive search).
+  // If the inputs that tapes hold may be offloaded, 28 s is the optimum over all programs
+  // (exhaustive search).
   EXPECT_EQ(files.step_of("--memory 14"), 28);
 }
 
@@ -142,7 +144,7 @@ TEST(PlanCommand, ComparesAllSolvers) {
   EXPECT_THAT(result.out, testing::ContainsRegex("keep_all +- .* 18 B\n"));
 }
 
-// One stage waits for nobody, whatever is asked for.
+// A single stage has no bubble to fill, whatever is asked for.
 TEST(PlanCommand, HoldsOneMicroBatchAtATimeOnOneStage) {
   const PlanFolder files;
   for (const std::string solver : {"auto", "joint", "adapipe"}) {

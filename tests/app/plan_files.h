@@ -1,4 +1,4 @@
-// Files for the commands that plan.
+// Chain and plan files for tests of the commands that plan.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,7 @@ inline const std::string kTrireme = TRIREME_BINARY;
 /// Four layers with f = 2, 3, 1, 4 and b = 3, 5, 2, 6, outputs of 2, 1, 2, 1 bytes after an input
 /// of one, tapes of 4, 3, 5, 2; the loss is a layer of its own, without time, tape or output. For
 /// this chain the code that Beaumont et al. published with RR-9302 (2019), in the form in which its
-/// authors offered it to PyTorch, was run at every budget; the times in the tests are what it
-/// found.
+/// authors offered it to PyTorch, was run at every budget: the times in the tests are its results.
 inline std::string chain_a_text() {
   return "format: trireme-chain/1\n"
          "name: chain A\n"
@@ -35,7 +34,7 @@ inline std::string chain_a_text() {
          " backward_transient_bytes: 1}\n";
 }
 
-/// The text with one part of it put in the place of another.
+/// The text with one part of it replaced by another.
 inline std::string replaced(std::string text, const std::string& part, const std::string& by) {
   const std::size_t at = text.find(part);
   return at == std::string::npos ? "there is no " + part : text.replace(at, part.size(), by);

@@ -1,4 +1,4 @@
-// `trireme plan --stages` as a user meets it.
+// `trireme plan --stages` end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 
@@ -74,10 +74,11 @@ TEST(PlanStages, SaysWhatAPlanRestsOn) {
   // ZB-H1 of equal thirds takes 2 x (3 x 4 + 3) s, 1F1B with whole backwards 2 x 3 x (4 + 3) s.
   EXPECT_THAT(result.out, ContainsRegex("\nsplit backward +used +whole backwards: 42.0 s +"
                                         "[+]40.0 % +0.2 % "));
-  EXPECT_THAT(result.out, ContainsRegex("\noptimizer state in the offload tier +not open +any "));
+  EXPECT_THAT(result.out,
+              ContainsRegex("\noptimizer state in the offload tier +not searched +any "));
   // Split backwards of the five neighbouring cuts: one of their ranks has three of the eight
   // layers, 36 s of work.
-  EXPECT_THAT(result.out, ContainsRegex("\n[0-9]+ decisions were judged, 5 passed over"));
+  EXPECT_THAT(result.out, ContainsRegex("\n[0-9]+ decisions simulated; 5 skipped"));
   EXPECT_THAT(result.out, ContainsRegex("\n[a-z]+, split backward +30.0 s"));
   EXPECT_EQ(all.exit_code, 0) << all.errors;
   EXPECT_THAT(files.plan(options + " --json").exit_code, 2);
@@ -101,7 +102,8 @@ TEST(PlanStages, HasGradientsOfWeightsBehindWhereThatIsFaster) {
   const CommandResult result = files.plan(options + "-o " + files.path("p.json"));
 
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_THAT(result.out, HasSubstr("1 in flight, gradients of weights 3 passes behind"));
+  EXPECT_THAT(result.out,
+              HasSubstr("1 in flight, split backward, weight gradients deferred by 3 passes"));
   EXPECT_THAT(result.out, HasSubstr("whole backwards"));
   // ZB-H1 of equal stages whose forwards and both parts of whose backwards take 2 seconds:
   // 4 x 6 + 3 x 2; with whole backwards (4 + 3) x 6.
@@ -189,7 +191,7 @@ TEST(PlanStages, ExitsWith3AndSaysWhatIsLacking) {
   const int least = why["least_budget_bytes"];
   EXPECT_EQ(why["available_bytes"], 5);
   EXPECT_EQ(why["needed_bytes"], least);
-  EXPECT_THAT(result.errors, HasSubstr("least is lacking on rank "));
+  EXPECT_THAT(result.errors, HasSubstr("the tightest stage, layers "));
   EXPECT_EQ(files.plan(stages + std::to_string(least)).exit_code, 0);
   EXPECT_EQ(files.plan(stages + std::to_string(least - 1)).exit_code, 3);
 }

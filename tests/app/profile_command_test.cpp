@@ -1,4 +1,4 @@
-// The command as a user meets it: real processes, real files.
+// `trireme profile` end to end: real processes, real files.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
 
@@ -79,7 +79,7 @@ TEST(ProfileCommand, AnswersWhereNothingCanBeKept) {
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.out, HasSubstr("all 6"));
   EXPECT_THAT(run.out, testing::Not(HasSubstr("stored in")));
-  EXPECT_THAT(run.errors, HasSubstr("note: measured, but not kept for the next time: "));
+  EXPECT_THAT(run.errors, HasSubstr("note: measured, but not stored for the next time: "));
   EXPECT_EQ(run_command(kTrireme + " check " + chain).exit_code, 0);
   const CommandResult json = run_command(kTrireme + " profile --json " + job);
   EXPECT_EQ(nlohmann::json::parse(json.out)["file"], "");

@@ -1,4 +1,4 @@
-// Runs that end too early and go on, as a user meets them: real processes, killed.
+// Runs that end too early and are resumed, end to end: real processes, killed.
 // SPDX-License-Identifier: Apache-2.0
 #include "resuming.h"
 
@@ -27,7 +27,7 @@ TEST_P(Killed, AgainAndAgainItGivesTheRunThatWasNeverStopped) {
 
   int kills = 0;
   CommandResult last;
-  // Longer and longer, so that it ends on any machine.
+  // Waits longer each time, so that it ends on any machine.
   for (double seconds = 0.4;
        (last = train(settings, "timeout -s KILL " + std::to_string(seconds))).exit_code != 0 &&
        kills < 60;
@@ -40,7 +40,7 @@ TEST_P(Killed, AgainAndAgainItGivesTheRunThatWasNeverStopped) {
   for (const char* same :
        {"steps", "parameters_digest", "losses_digest", "train_loss", "validation_loss"})
     EXPECT_EQ(resumed[same], plain[same]) << same;
-  // Every step once, and the same losses.
+  // Every step is there once, with the same losses.
   std::istringstream a(text_of(run_ / "metrics.jsonl")), b(plain_metrics);
   for (std::string mine, theirs; std::getline(b, theirs);) {
     ASSERT_TRUE(std::getline(a, mine));
@@ -65,7 +65,7 @@ TEST_F(Resuming, GoesOnWithOtherRanks) {
       train("--set checkpoint.every=3 --set train.steps=6 --set pipeline.stages=3");
 
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-3").string()));
+  EXPECT_THAT(run.out, HasSubstr("resumes from " + (run_ / "checkpoints" / "step-3").string()));
   EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
   EXPECT_EQ(summary_of(run_)["losses_digest"], plain["losses_digest"]);
   EXPECT_EQ(summary_of(run_)["steps"], 6);
@@ -111,7 +111,7 @@ TEST_F(Resuming, ACrashBehindTheLastCheckpointIsMadeGood) {
     const CommandResult run = train(settings);
 
     EXPECT_EQ(run.exit_code, 0) << run.errors;
-    EXPECT_THAT(run.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-6").string()));
+    EXPECT_THAT(run.out, HasSubstr("resumes from " + (run_ / "checkpoints" / "step-6").string()));
     EXPECT_THAT(run.out, HasSubstr("6, all of them before this start"));
     for (const char* same :
          {"steps", "parameters_digest", "losses_digest", "train_loss", "validation_loss"})
@@ -135,7 +135,7 @@ TEST_F(Resuming, ADamagedCheckpointSaysWhatToRemove) {
 
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_THAT(run.errors, HasSubstr((newest / file).string()));
-    EXPECT_THAT(run.errors, HasSubstr("remove " + newest.string() + " to go on from the one"));
+    EXPECT_THAT(run.errors, HasSubstr("remove " + newest.string() + " to resume from the one"));
     EXPECT_EQ(without.exit_code, 0) << without.errors;
     EXPECT_EQ(summary_of(run_)["resumed_after_steps"], 6);
   }
@@ -177,7 +177,7 @@ TEST_F(Resuming, ARunThatHasEndedIsKeptAndBegunAnew) {
   const CommandResult run = train("--set checkpoint.every=2");
 
   EXPECT_EQ(run.exit_code, 0) << run.errors;
-  EXPECT_THAT(run.out, Not(HasSubstr("goes on")));
+  EXPECT_THAT(run.out, Not(HasSubstr("resumes from")));
   EXPECT_TRUE(std::filesystem::exists(folder_.path() / "runs" / "small.1" / "summary.json"));
 }
 
@@ -189,7 +189,7 @@ TEST_F(Resuming, MustGoesOnWithMoreStepsAndSaysWhereThereIsNothing) {
   train("--set checkpoint.every=2");
   const CommandResult ended = train("--set checkpoint.resume=must");
   EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_THAT(ended.errors, HasSubstr("has 3 steps behind it: nothing is left to train"));
+  EXPECT_THAT(ended.errors, HasSubstr("is after 3 steps: nothing is left to train"));
 
   const CommandResult more = train("--set checkpoint.resume=must --set train.steps=5");
   EXPECT_EQ(more.exit_code, 0) << more.errors;
@@ -209,8 +209,8 @@ TEST_F(Resuming, Usr1SavesAndStopsAlsoWithoutCheckpointsBeingAskedFor) {
   const CommandResult resumed = train(settings);
 
   EXPECT_EQ(stopped.exit_code, 130);
-  EXPECT_THAT(stopped.errors, HasSubstr("which was saved: the same command goes on from there"));
-  EXPECT_THAT(resumed.out, HasSubstr("goes on from"));
+  EXPECT_THAT(stopped.errors, HasSubstr("which was saved: the same command resumes from there"));
+  EXPECT_THAT(resumed.out, HasSubstr("resumes from"));
   EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
   EXPECT_EQ(summary_of(run_)["losses_digest"], plain["losses_digest"]);
 }
@@ -233,8 +233,8 @@ TEST_F(Resuming, SaysForHowLongStepsWereHeldUpByASaveInTheBackground) {
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.out, HasSubstr("step 3/8  checkpoint of "));
   EXPECT_THAT(run.out, HasSubstr("step 6/8  checkpoint of "));
-  EXPECT_THAT(run.out, HasSubstr(", steps went on but for "));
-  EXPECT_THAT(resumed.out, HasSubstr("goes on from " + (run_ / "checkpoints" / "step-6").string()));
+  EXPECT_THAT(run.out, HasSubstr(", steps held up for "));
+  EXPECT_THAT(resumed.out, HasSubstr("resumes from " + (run_ / "checkpoints" / "step-6").string()));
   EXPECT_EQ(summary_of(run_)["parameters_digest"], plain["parameters_digest"]);
 }
 
@@ -258,7 +258,7 @@ TEST_F(Resuming, TakesTheSizeOfMicroBatchesThatTheStepsHad) {
   EXPECT_THAT(run.out, HasSubstr("micro-batches of 2"));
 }
 
-// They could not be checked when the job was read.
+// Replicas could not be checked when the job was read.
 TEST_F(Resuming, RefusesReplicasThatDoNotGoWithTheSizeThatTheStepsHad) {
   const std::string both = "--set checkpoint.every=3 --set train.steps=6 --set train.batch=12 ";
   train(both + "--set train.micro_batch=4");
@@ -310,7 +310,7 @@ TEST_F(Resuming, NotesAnotherNumberOfReplicas) {
   EXPECT_THAT(same.out, Not(HasSubstr("not as in the checkpoint")));
 }
 
-// LibTorch takes most of a second to load, in which nobody watches signals yet.
+// LibTorch takes most of a second to load, during which no thread watches signals.
 TEST_F(Resuming, Usr1IsHeardFromTheFirstMomentOn) {
   const CommandResult stopped = run_command(
       kTrireme + " train " + job_ + " --set train.steps=3000 & pid=$!; for i in $(seq 3000); do " +
@@ -318,7 +318,7 @@ TEST_F(Resuming, Usr1IsHeardFromTheFirstMomentOn) {
       "kill -USR1 $pid; wait $pid");
 
   EXPECT_EQ(stopped.exit_code, 130);
-  EXPECT_THAT(stopped.errors, HasSubstr("which was saved: the same command goes on from there"));
+  EXPECT_THAT(stopped.errors, HasSubstr("which was saved: the same command resumes from there"));
 }
 
 TEST_F(Resuming, NeverKeepsCheckpointsThatLieInTheFolderAlone) {
@@ -336,7 +336,7 @@ TEST_F(Resuming, NeverKeepsCheckpointsThatLieInTheFolderAlone) {
   EXPECT_FALSE(std::filesystem::exists(run_ / "checkpoints" / "step-3"));
 }
 
-// Where a run died before it had written its first files.
+// A run that died before it had written its first files.
 TEST_F(Resuming, TakesAFolderThatARunHadHardlyBegun) {
   for (const std::string job : {"", "job.yaml"}) {
     std::filesystem::remove_all(run_);

@@ -1,4 +1,4 @@
-// A small job that ends too early and goes on.
+// Fixture: a small job that ends too early and is resumed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ inline nlohmann::json summary_of(const std::filesystem::path& run) {
   return nlohmann::json::parse(text_of(run / "summary.json"));
 }
 
-/// A small job that is told to save.
+/// A small job that saves checkpoints.
 class Resuming : public testing::Test {
  protected:
   CommandResult train(const std::string& settings, const std::string& before = "") {

@@ -1,4 +1,4 @@
-// `trireme simulate` as a user meets it.
+// `trireme simulate` end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 
@@ -55,7 +55,7 @@ TEST(SimulateCommand, AgreesWithTheClosedFormOf1F1B) {
 }
 
 // The weights of layers 1, 2 and 4 are streamed, 2 at once: stage 3 adds nothing to what stage 1
-// keeps on their rank, whether the plan says so or leaves it out.
+// keeps on their rank, whether the plan states it or leaves it out.
 TEST(SimulateCommand, CountsTheWeightsOfARanksStagesTogether) {
   const TemporaryFolder folder;
   const std::string frozen = ", parameter_bytes: 1000, frozen_bytes: 1000";

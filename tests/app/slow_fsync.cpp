@@ -1,5 +1,5 @@
-// Stands before fsync() and fdatasync() of the C library (LD_PRELOAD): files whose path has
-// SLOW_FSYNC in it take SLOW_SECONDS, as on a disk that is busy.
+// Replaces fsync() and fdatasync() of the C library (LD_PRELOAD): files whose path contains
+// SLOW_FSYNC take SLOW_SECONDS, as on a busy disk.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/syscall.h>
 #include <unistd.h>

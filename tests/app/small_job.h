@@ -1,4 +1,4 @@
-// A job of a second.
+// A job that takes a second.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Jobs whose backwards have two parts, as a user meets them.
+// Jobs with split backwards, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 
@@ -19,7 +19,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// By stage of the run's plan; -1: its backwards are whole.
+/// By stage of the run's plan: the deferral of weight gradients; -1: whole backwards.
 std::vector<int> weights_behind(const TemporaryFolder& folder) {
   const json plan = json::parse(text_of(small_run(folder) / "plan.json"));
   std::vector<int> behind;
@@ -50,10 +50,10 @@ TEST(SplitBackward, GivesTheBitsOfWholeOnes) {
       train + "pipeline.stages=3 --set pipeline.split_backward=never --set plan.file=" + plan);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.errors, HasSubstr("pipeline.split_backward is never, but " + plan +
-                                        " has backwards in two parts: must be auto"));
+                                        " has a split backward: must be auto"));
 }
 
-// Who runs everything again does so for the memory.
+// Jobs that recompute everything do so for the memory.
 TEST(SplitBackward, IsNotOfAPolicyThatSparesMemory) {
   const TemporaryFolder folder;
   const CommandResult run = run_command(kTrireme + " train " + small_job(folder) +
@@ -86,7 +86,7 @@ TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
       EXPECT_LE(peak, static_cast<double>(bytes));
       EXPECT_NEAR(predicted, peak, 0.02 * peak);
     }
-    // Ranks measure different layers; all their times are there.
+    // Ranks measure different layers; the times of all are merged.
     for (const chain::LayerCost& layer :
          chain::load_chain(small_run(folder) / "chain.yaml").layers) {
       EXPECT_EQ(layer.split.has_value(), layer.name.starts_with("block")) << layer.name;
@@ -95,7 +95,7 @@ TEST(SplitBackward, KeepsToBudgetsWithPeaksAsPredicted) {
     const std::vector<int> behind = weights_behind(folder);
     some += *std::max_element(behind.begin(), behind.end()) >= 0 ? 1 : 0;
     if (bytes == most) {
-      EXPECT_THAT(run.out, HasSubstr("gradients of weights behind their passes"));
+      EXPECT_THAT(run.out, HasSubstr("split backward (zero bubble), weight gradients deferred"));
     }
   }
   EXPECT_GE(some, 1);

@@ -1,4 +1,4 @@
-// How jobs of several ranks end that a person, a batch system or a fault ends: with one exit code,
+// Jobs of several ranks that a person, a batch system or a fault ends: they end with one exit code,
 // whichever rank notices what first.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
@@ -22,7 +22,7 @@ const std::string kTrireme = TRIREME_BINARY;
 
 class StoppedJob : public testing::Test {
  protected:
-  /// Starts `command`, sends `signal` to `whom` once it has printed so many lines, and waits for
+  /// Starts `command`, sends `signal` to `whom` once it has printed that many lines, and waits for
   /// its end. The shell knows the command's process as $pid, and a rank of mpirun's as $(rank N).
   CommandResult stopped(const std::string& command, int lines, const std::string& signal,
                         const std::string& whom = "$pid") {
@@ -52,7 +52,7 @@ TEST_F(StoppedJob, OfThreadsEndsAsStoppedAtWhateverMoment) {
     const int lines = 2 + static_cast<int>(random() % 40);
     const std::string signal = std::array{"INT", "TERM", "HUP"}[trial % 3];
 
-    // Whoever runs the tests may ignore SIGHUP, as nohup does.
+    // The process that runs the tests may ignore SIGHUP, as nohup does.
     const CommandResult run =
         stopped("exec env --default-signal=HUP " + train(settings), lines, signal);
 
@@ -73,9 +73,9 @@ TEST_F(StoppedJob, IsOneFromTheFirstMomentOn) {
   }
 }
 
-// Of 8 stages with 96 blocks: a minute of planning, which looks at no flag.
+// Planning 8 stages with 96 blocks takes a minute and checks no flag.
 TEST_F(StoppedJob, ThatPlansEndsAtOnceAndGivesItsFolderBack) {
-  // The line that planning begins: the second run finds the layers measured.
+  // Waits for the line that announces planning: the second run finds the layers measured.
   for (const auto& [signal, line] : {std::pair{"INT", 3}, {"TERM", 2}}) {
     const CommandResult run =
         stopped("exec " + train("--set model.blocks=96 --set pipeline.stages=8 --set "

@@ -1,4 +1,4 @@
-// `trireme plan --sweep` as a user meets it.
+// `trireme plan --sweep` end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/plan_files.h"
 

@@ -1,4 +1,4 @@
-// The command as a user meets it: real processes, real files.
+// `trireme train` end to end: real processes, real files.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
 
@@ -51,7 +51,7 @@ TEST(TrainCommand, ASavedJobGivesTheSameRun) {
   EXPECT_EQ(summary_of(folder)["parameters_digest"], digest);
 }
 
-/// The costs that both plans rest on were measured on one machine.
+/// Both plans rest on costs that were measured on one machine.
 TEST(TrainCommand, AFasterRankGetsMoreOfTheLayersAndTheBitsStay) {
   const TemporaryFolder folder;
   const std::string train = kTrireme + " train " + small_job(folder) +
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"CutPastTheEnd", "--set pipeline.stages=2 --set pipeline.cut=[6]",
                "cuts after layer 6"},
         BadJob{"NoSuchPlan", "--set plan.file=/no/such/plan.json",
-               "--set plan.file is /no/such/plan.json, which is not there"},
+               "--set plan.file is /no/such/plan.json, which does not exist"},
         BadJob{"NoSuchSolver", "--set plan.solver=rotr", "did you mean 'rotor'?"}),
     [](const auto& test) { return test.param.name; });
 
@@ -252,7 +252,7 @@ TEST(TrainCommand, NeedsAFolderForTemporaryFilesOnlyForAnOffloadTierOnDisk) {
   EXPECT_EQ(without.exit_code, 0) << without.errors;
   EXPECT_EQ(with.exit_code, 2);
   EXPECT_THAT(with.errors, HasSubstr("memory.disk_path is not given, and the folder for temporary "
-                                     "files (TMPDIR) is none"));
+                                     "files (TMPDIR) cannot be used"));
 }
 
 TEST(TrainCommand, SaysWhatIsMissingForCuda) {
@@ -278,7 +278,7 @@ TEST(TrainCommand, IsNotDoneByEachOfManyProcessesThatDoNotKnowTheOthers) {
                                         " --set pipeline.transport=local");
 
   EXPECT_EQ(first.exit_code, 2);
-  EXPECT_THAT(first.errors, HasSubstr("srun started 4 processes, and none of them knows"));
+  EXPECT_THAT(first.errors, HasSubstr("srun started 4 processes that are not connected"));
   EXPECT_THAT(first.errors, HasSubstr("srun --mpi=pmix"));
   EXPECT_EQ(second.exit_code, 2);
   EXPECT_EQ(second.errors, "");

@@ -1,4 +1,4 @@
-// `train` with weights, gradients and state in the offload tier, as a user meets it.
+// `trireme train` with weights, gradients and optimizer state in the offload tier, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "budgets.h"
 

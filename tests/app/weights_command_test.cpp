@@ -1,4 +1,4 @@
-// A model that leaves a run and begins another one, as a user meets it.
+// A model that is exported from one run and starts another one, end to end.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_job.h"
 
@@ -63,7 +63,7 @@ TEST_F(SavedRun, IsExportedAndBegunWithAgain) {
                                   (own_.path() / "tuned").string() + "}\n");
   const CommandResult tuned = trireme("train " + job + " --set pipeline.stages=2");
   ASSERT_EQ(tuned.exit_code, 0) << tuned.errors;
-  EXPECT_THAT(tuned.out, HasSubstr("begins with the weights in " + out_));
+  EXPECT_THAT(tuned.out, HasSubstr("starts with the weights in " + out_));
   EXPECT_EQ(digest_of(own_.path() / "tuned"), digest_of(run()));
 }
 
@@ -129,9 +129,9 @@ TEST_F(SavedRun, HandsItsAdaptersOnAndARunBeginsWithThem) {
       trireme("train " + job("begun", "adapters: " + adapters, 0) + " --set pipeline.stages=2");
   ASSERT_EQ(begun.exit_code, 0) << begun.errors;
   EXPECT_THAT(begun.out,
-              HasSubstr("begins with the weights in " + out_ + " and the adapters in " + adapters));
+              HasSubstr("starts with the weights in " + out_ + " and the adapters in " + adapters));
   EXPECT_EQ(digest_of(own_.path() / "begun"), digest_of(tuned));
-  // What a run has saved needs neither weights nor adapters.
+  // A run's folder needs neither the weights nor the adapters that it began with.
   std::filesystem::remove_all(adapters);
   const CommandResult generated =
       trireme("generate " + (own_.path() / "begun").string() + " --prompt-tokens 1 2 3 --tokens 2");
@@ -206,7 +206,7 @@ TEST_F(SavedRun, IsNotExportedOverWhatIsThere) {
   own_.file("model", "mine");
   const CommandResult exported = trireme("export " + run() + " -o " + out_);
   EXPECT_EQ(exported.exit_code, 2);
-  EXPECT_THAT(exported.errors, HasSubstr(out_ + ": is there already"));
+  EXPECT_THAT(exported.errors, HasSubstr(out_ + ": exists already"));
   EXPECT_EQ(text_of(out_), "mine");
 }
 
@@ -272,7 +272,7 @@ TEST_F(SavedRun, OfNoTextTakesNoText) {
   EXPECT_THAT(text.errors, HasSubstr("give their numbers with --prompt-tokens"));
   const CommandResult unknown = trireme("generate " + run() + " --prompt-tokens 1,64");
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.errors, HasSubstr("64 is none of the model's tokens, 0 to 63"));
+  EXPECT_THAT(unknown.errors, HasSubstr("64 is not one of the model's tokens, 0 to 63"));
 }
 
 TEST_F(SavedRun, TakesTokensInDecimalDigitsAlone) {
@@ -282,9 +282,9 @@ TEST_F(SavedRun, TakesTokensInDecimalDigitsAlone) {
     return result.errors;
   };
   for (const char* const wrong : {"", "1,,2", "1,"})
-    EXPECT_THAT(errors(wrong), HasSubstr("--prompt-tokens: an empty text is no token")) << wrong;
+    EXPECT_THAT(errors(wrong), HasSubstr("--prompt-tokens: an empty text is not a token")) << wrong;
   for (const std::string wrong : {"0x10", "010", "1.5", "a", "99999999999999999999"})
-    EXPECT_THAT(errors("1," + wrong), HasSubstr("--prompt-tokens: " + wrong + " is no token"));
+    EXPECT_THAT(errors("1," + wrong), HasSubstr("--prompt-tokens: " + wrong + " is not a token"));
   EXPECT_THAT(trireme("generate " + run() + " --prompt-tokens '1, 0,2' --tokens 1").out,
               StartsWith("1,0,2,"));
 }
@@ -293,7 +293,7 @@ TEST_F(SavedRun, WhoseTrainingDivergedSaysSo) {
   ASSERT_EQ(trireme("export " + run() + " -o " + out_).exit_code, 0);
   const std::string file = out_ + "/model.safetensors";
   std::string bytes = text_of(file);
-  // What says where the values are stands before them.
+  // The header, which says where the values are, comes before them.
   const auto fill = [&, begin = bytes.rfind('}') + 1](char byte) {
     std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.end(), byte);
     own_.file("model/model.safetensors", bytes);
@@ -309,7 +309,7 @@ TEST_F(SavedRun, WhoseTrainingDivergedSaysSo) {
   const CommandResult refused = trireme("generate " + out_ + " --prompt-tokens 1");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.errors, HasSubstr("model.safetensors: tensor '"));
-  EXPECT_THAT(refused.errors, HasSubstr("' holds nan at place "));
+  EXPECT_THAT(refused.errors, HasSubstr("' holds nan at index "));
   const CommandResult said = trireme("generate " + run() + " --prompt-tokens 1 --temperature nan");
   EXPECT_EQ(said.exit_code, 2);
   EXPECT_THAT(said.errors, HasSubstr("--temperature: is nan, must be a number from 0 to 1000"));

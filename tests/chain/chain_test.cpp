@@ -251,9 +251,9 @@ TEST(ReadChain, RefusesABrokenLayerByNumberAndName) {
        "layer 2 (b).output_bytes is 5EiB, must be a size such as 2GiB or 4096 (bytes)"},
       {"  - {name: b, forward_s: 1, backward_s: 1, output_bytes: 3, tape_bytes: 4, tape_bytes: "
        "5}\n",
-       "layers[1].tape_bytes stands twice (first in line 6)"},
+       "layers[1].tape_bytes appears twice (first in line 6)"},
       {"  - {name: b, forward_s: 1, backward_s: 1, output_bytes: 2PiB, tape_bytes: 4094PiB}\n",
-       "layers[1] brings the sum of all sizes to more than 4 EiB, must be less to count with"}};
+       "layers[1] brings the sum of all sizes to more than 4 EiB, must be less"}};
   for (const auto& [layer, message] : table)
     EXPECT_EQ(refusal(kHead + kLayer + layer), "c.yaml:6: " + message);
 }

@@ -1,4 +1,4 @@
-// The chains and platforms under configs/: that they are read, and that they are what they say.
+// The chains and platforms under configs/: that they can be read, and have the published sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"
@@ -101,11 +101,11 @@ TEST(ExampleChains, HaveAdaptersBesideTheirFrozenGpt) {
     all += layer.parameters;
   }
   EXPECT_EQ(frozen, Bytes(2 * (gpt_parameters(blocks, width, 2048) + 50257 * width)));
-  // Of products from w to 3w, w to w, w to 4w and 4w to w.
+  // Products from w to 3w, w to w, w to 4w and 4w to w.
   EXPECT_EQ(parameters(chain, 2), blocks * rank * 16 * width);
   EXPECT_EQ(all - frozen, Bytes(2 * parameters(chain, 2)));
-  // Beside input, output and q, k, v: the two products' inputs and what adapters make of them, the
-  // norm's statistics and the log-sum-exp.
+  // In addition to input, output and q, k, v: the two products' inputs and what adapters make of
+  // them, the norm's statistics and the log-sum-exp.
   const std::int64_t rows = 2048;
   EXPECT_EQ(chain.layer(4).tape,
             Bytes(2 * rows * (6 * width + 2 * rank) + rows * (2 * 4 + 40 * 4)));

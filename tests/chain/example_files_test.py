@@ -54,7 +54,7 @@ class MultiplyAdds(unittest.TestCase):
 
 
 class Tapes(unittest.TestCase):
-    """In float32, as LibTorch 2.11 leaves them behind on its CPU allocator, the same layers written
+    """In float32, as LibTorch 2.11 leaves them on its CPU allocator, the same layers written
     with its operators; and backward peaks where the CPU kernels use no workspace of their own."""
 
     def layer(self, *shape, is_constant=False):
@@ -115,7 +115,7 @@ class BackwardsInTwoParts(unittest.TestCase):
     layer = Tapes.layer
 
     def assert_parts(self, layer, pending, weights, first=None):
-        """`first`: peak of the first part. A chain holds the output to its end, trireme lets go."""
+        """`first`: peak of the first part. Chains hold the output to its end, trireme frees it."""
         fields = layer.fields()
         self.assertEqual(fields["pending_bytes"], pending)
         self.assertEqual(fields["backward_weights_transient_bytes"], weights)
@@ -163,7 +163,7 @@ class BackwardsInTwoParts(unittest.TestCase):
         self.assert_parts(classifier, pending=27008, weights=8800)
 
     def test_take_as_long_as_the_products_of_weights(self):
-        # Of every weight 2 FLOP per row, input and output: in w x 3w and w x w, w x 4w and 4w x w.
+        # 2 FLOP per row, input and output of every weight: in w x 3w and w x w, w x 4w and 4w x w.
         shapes = {"gpt2-124m": (768, 8 * 1024), "gpt2-1.5b": (1600, 8 * 1024),
                   "gpt-1.3b": (2048, 2048), "gpt-7b": (4096, 2048), "gpt-13b": (5140, 2048),
                   "gpt-175b": (12288, 2048)}

@@ -1,4 +1,4 @@
-// Weights that may lie in the offload tier: what a chain file says of them, and what a rank holds.
+// Streamed weights: what a chain file says of them, and what a rank holds.
 // SPDX-License-Identifier: Apache-2.0
 #include "chain/reading.h"
 
@@ -39,8 +39,8 @@ TEST(ReadChain, RefusesWhatMayLeaveAndIsNotThere) {
       {"trained_bytes: 6", "layer 1 (a).trained_bytes is 6, must be at most parameter_bytes, 5"},
       {"trained_bytes: 5, trained_gradient_bytes: 11",
        "layer 1 (a).trained_gradient_bytes is 11, must be at most gradient_bytes, 10"},
-      {"trained_gradient_bytes: 1", "trained_gradient_bytes needs trained_bytes above 0 beside it"},
-      {"trained_bytes: 1, frozen_bytes: 1", "trained_bytes stands beside frozen_bytes"}};
+      {"trained_gradient_bytes: 1", "trained_gradient_bytes needs trained_bytes above 0, too"},
+      {"trained_bytes: 1, frozen_bytes: 1", "trained_bytes is given together with frozen_bytes"}};
   for (const auto& [text, message] : table)
     EXPECT_THAT(refusal(kHead + layer + text + "}\n"), testing::HasSubstr(message));
 }

@@ -1,5 +1,4 @@
-// What a chain file may say of a layer beside a forward and a backward: tapes made again, backwards
-// in two parts.
+// Optional costs of a layer in a chain file: early-stop recomputation and split backwards.
 // SPDX-License-Identifier: Apache-2.0
 #include "chain/reading.h"
 
@@ -50,7 +49,7 @@ TEST(ReadChain, RefusesARetapeThatIsMoreThanAForward) {
        "layer 1 (a).retape_backward_transient_bytes is 3, must be at most backward_transient_bytes "
        "+ "
        "tape_bytes - retape_bytes, 2"},
-      {costs + ", retape_bytes: 8}\n", "layer 1 (a).retape_bytes needs retape_s beside it"}};
+      {costs + ", retape_bytes: 8}\n", "layer 1 (a).retape_bytes needs retape_s, too"}};
   for (const auto& [text, message] : table)
     EXPECT_THAT(refusal(kHead + text), testing::HasSubstr(message));
 }
@@ -95,7 +94,7 @@ TEST(ReadChain, RefusesASecondPartThatIsMoreThanABackward) {
               testing::HasSubstr("layer 1 (a).backward_weights_s is 4, must be at most "
                                  "backward_s, 3: it is a part of a backward"));
   EXPECT_THAT(refusal(kHead + costs + ", pending_bytes: 4}\n"),
-              testing::HasSubstr("layer 1 (a).pending_bytes needs backward_weights_s beside it"));
+              testing::HasSubstr("layer 1 (a).pending_bytes needs backward_weights_s, too"));
   EXPECT_THAT(refusal(kHead + costs + ", backward_weights_s: 1, pending_bytes: 4096PiB}\n"),
               testing::HasSubstr("brings the sum of all sizes to more than 4 EiB"));
 }

@@ -164,7 +164,7 @@ TEST(ReadPlatform, RefusesWhatIsBroken) {
        "3: ranks[0].in_bytes_per_s is 1e9PB/s, must be at most 1e+18 bytes a second"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, host_bytes: 4096PiB, "
        "disk_bytes: 1}\n",
-       "3: ranks[0] has more than 4 EiB of host memory and disk, must have less to count with"},
+       "3: ranks[0] has more than 4 EiB of host memory and disk, must have less"},
       {"format: trireme-platform/1\nranks:\n- {memory_bytes: 1, disc_bytes: 1}\n",
        "3: ranks[0].disc_bytes is not a key here (did you mean 'disk_bytes'?)"},
       {kTwoRanks + "channel_buffers: -1\n",

@@ -1,4 +1,4 @@
-// Chains as files have them.
+// Chain files for the tests.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trireme::chain {
 
-/// Of a chain, what stands before its layers: four lines.
+/// The head of a chain file, before its layers: four lines.
 inline const std::string kHead = "format: trireme-chain/1\nname: c\ninput_bytes: 8\nlayers:\n";
 
 inline Chain read(const std::string& text) {

@@ -52,7 +52,7 @@ TEST(BackgroundFiles, TakeNoValueThatIsNoNumber) {
   EXPECT_THROW(files.finish(), NoNumberError);
 }
 
-// Losses of further steps make it a little longer.
+// The losses of further steps make the files a little longer.
 TEST(BackgroundFiles, KeepTheirMemoryForALittleMore) {
   const TemporaryFolder folder;
   BackgroundFiles files;

@@ -57,7 +57,7 @@ Entry part(const std::string& whole, std::int64_t begin, std::int64_t count) {
 
 TEST(Manifest, JoinsTheParts) {
   Manifest manifest = sample();
-  // By their first numbers, not by their names.
+  // Ordered by their first numbers, not by their names.
   manifest.tensors["m/w[8:12]"] = part("m/w", 8, 4);
   manifest.tensors["m/w[0:8]"] = part("m/w", 0, 8);
   EXPECT_EQ(read_manifest(io::parse(to_json(manifest), "manifest")), manifest);
@@ -111,11 +111,11 @@ TEST(Manifest, RefusesWhatItDoesNotMean) {
 
 TEST(Manifest, ThatWasChangedIsRefusedUnlessItHasNoDigest) {
   Manifest earlier = sample();
-  earlier.job.clear();  // which came after the digest of all
+  earlier.job.clear();  // added later than the digest of all
   std::string text = to_json(earlier);
   text.replace(text.find("300"), 3, "301");
   EXPECT_THAT(input_error([&] { read_manifest(io::parse(text, "manifest")); }),
-              HasSubstr("digest is not that of what stands before it: the file was changed"));
+              HasSubstr("digest does not match what is before it: the file was changed"));
   const std::size_t digest = text.rfind(",\n \"digest\"");
   text.erase(digest, text.rfind('}') - digest);
   EXPECT_EQ(read_manifest(io::parse(text, "manifest")).step, 301);
@@ -126,7 +126,7 @@ TEST(Manifest, ThatWasChangedIsRefusedUnlessItHasNoDigest) {
               HasSubstr("digest is missing"));
 }
 
-// By any bit: spaces between its values may change, as nobody reads these.
+// Any changed bit is found, except spaces between values, which have no meaning.
 TEST(Manifest, WithAChangedBitIsRefusedOrTheSame) {
   const Manifest manifest = sample();
   const std::string text = to_json(manifest);

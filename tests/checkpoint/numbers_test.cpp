@@ -1,4 +1,4 @@
-// Which values of tensors are no numbers, beside what IEEE 754 says of their bits.
+// Which values of tensors are NaN or infinite, compared with what IEEE 754 says of their bits.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/checkpoint/numbers.h"
 
@@ -77,7 +77,7 @@ TEST(NoNumber, IsWhatTheLanguageCallsSoOfFloatsAndDoubles) {
   EXPECT_GT(lost, 90'000);
 }
 
-// Also where it is the last of values that are no whole number of what is looked at together.
+// Also if it is the last value and their number is not a multiple of the block size.
 TEST(NoNumber, IsFoundAtEveryPlace) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const std::size_t size : {1U, 2U, 1023U, 1024U, 1025U, 3000U}) {
@@ -100,7 +100,7 @@ TEST(NoNumber, IsANanBeforeAnInfinity) {
   EXPECT_EQ(found_in("F64", values), (NoNumber{.place = 4000, .value = "-inf"}));
   values[4999] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(found_in("F64", values), (NoNumber{.place = 4999, .value = "nan"}));
-  EXPECT_EQ(found_in("F64", values)->text(), "nan at place 4999");
+  EXPECT_EQ(found_in("F64", values)->text(), "nan at index 4999");
 }
 
 TEST(NoNumber, IsNoneOfWholeNumbersOrOfNothing) {

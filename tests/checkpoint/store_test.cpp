@@ -121,7 +121,7 @@ TEST(Store, KeepsTheNewest) {
   EXPECT_THAT(steps_in(store), ElementsAre(15, 100));
 }
 
-// Of a run that was in the folder before, or copied there.
+// Later checkpoints of a run that was in the folder before, or that were copied there.
 TEST(Store, NeverRemovesTheStepJustPublishedForOthersThatComeLater) {
   const TemporaryFolder folder;
   const Store store(folder.path());
@@ -131,7 +131,7 @@ TEST(Store, NeverRemovesTheStepJustPublishedForOthersThatComeLater) {
   EXPECT_THAT(steps_in(store), ElementsAre(2, 3, 50, 60));
 }
 
-// A disk that fails is not one without checkpoints, beside which a run may begin anew.
+// A failing disk must not look like one without checkpoints, where a new run may begin.
 TEST(Store, SaysWhyAFolderCannotBeLookedInto) {
   const TemporaryFolder folder;
   io::write_file(folder / "checkpoints", "");
@@ -143,7 +143,7 @@ TEST(Store, SaysWhichCheckpointCannotBeLookedAt) {
   const TemporaryFolder folder;
   const Store store(folder.path());
   save(store, 1);
-  std::filesystem::create_symlink("step-2", folder / "step-2");  // on its way to itself
+  std::filesystem::create_symlink("step-2", folder / "step-2");  // a link to itself
   EXPECT_THAT(input_error([&] { store.complete(); }),
               HasSubstr((folder / "step-2").string() + ": cannot be read: "));
 }

@@ -84,7 +84,7 @@ TEST(TensorFile, MayBeLargerThanWhatIsFlushedAtOnce) {
   EXPECT_TRUE(read == many);
 }
 
-// Else all of them wait for the last flush, and other ranks with them.
+// Else all of them, and other ranks, wait for the last flush.
 TEST(TensorFile, FlushesManySmallTensorsAsOneLargeOne) {
   const TemporaryFolder folder;
   constexpr std::int64_t kMiB = 1 << 20, kSize = 24 * kMiB;
@@ -157,7 +157,7 @@ TEST(TensorFile, TakesNoValueThatIsNoNumber) {
   }
 }
 
-// A mask of attention. Whether there are any is told to whoever reads it.
+// As in an attention mask. The entry tells readers whether there are any.
 TEST(TensorFile, TakesInfinitiesThatAModelIsBuiltWith) {
   const TemporaryFolder folder;
   std::vector<float> values(3);
@@ -170,7 +170,7 @@ TEST(TensorFile, TakesInfinitiesThatAModelIsBuiltWith) {
   EXPECT_THAT(input_error([&] {
                 read_tensor(folder.path(), "w", entry, std::as_writable_bytes(std::span(values)));
               }),
-              HasSubstr("a: tensor 'w' holds -inf at place 2: the run had diverged"));
+              HasSubstr("a: tensor 'w' holds -inf at index 2: the run had diverged"));
   EXPECT_FALSE(write_value(folder / "a", 3, true).tensors.at("w").is_constant);
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 using Weight = Cause::Weight;
 
-/// What rank 2 fails with, and how that ends a job.
+/// An error of rank 2, and how it ends a job.
 struct RootError {
   std::function<void()> fail;
   Ending ending;
@@ -53,7 +53,7 @@ Cause reported(int rank, const std::function<void()>& fail) {
   return {};
 }
 
-/// What three other ranks may meet because rank 2 gives up with `root`.
+/// Consequences that three other ranks may see because rank 2 gives up with `root`.
 std::vector<Cause> consequences_of(const Cause& root) {
   std::vector<Cause> all{
       reported(0, [] { throw GivenUpError("an earlier transfer was given up"); }),
@@ -120,7 +120,8 @@ TEST(RankFailed, EndsAJobAsItsCauseDoes) {
   }
 }
 
-/// Rank 2 fails amid a transfer, which its unwinding withdraws before anybody hears why.
+/// Rank 2 fails in the middle of a transfer, which its unwinding withdraws before any rank hears
+/// why.
 TEST(RunLocal, EndsWithTheCauseThoughAConsequenceIsReportedFirst) {
   const std::vector<int> two_and_three{2, 3};
   for (const RootError& error : root_errors()) {
@@ -153,7 +154,7 @@ TEST(RunLocal, EndsWithTheCauseThoughAConsequenceIsReportedFirst) {
   }
 }
 
-/// Pages and summaries are written by ranks on their way out, which must know why.
+/// Failing ranks write pages and summaries, which must name the cause.
 TEST(RunLocal, TellsARankWhoseTransferWasWithdrawnWhy) {
   for (const RootError& error : root_errors()) {
     Ending heard = Ending::kFailed;
@@ -181,7 +182,7 @@ TEST(RunLocal, TellsARankWhoseTransferWasWithdrawnWhy) {
   }
 }
 
-/// As hands and batch systems stop runs: at any moment of transfers in a ring and collectives.
+/// As users and batch systems stop runs: at any moment of transfers in a ring and collectives.
 TEST(RunLocal, StoppedAtAnyMomentEndsAsStopped) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 300; ++trial) {

@@ -1,4 +1,4 @@
-// What collectives must give over every transport; see conformance.h for what a backend is.
+// What collectives must return over every transport; see conformance.h for what a backend is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace trireme::comm {
 
-/// Values of so different sizes that the order of adding shows in the sum.
+/// Values of such different magnitudes that the order of adding shows in the sum.
 inline std::vector<float> addends(int rank, std::size_t size) {
   std::vector<float> values(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -45,7 +45,7 @@ inline std::vector<std::uint32_t> bits(std::span<const float> values) {
   return words;
 }
 
-/// The members of a group add up; others stay out.
+/// The members of a group sum; other ranks do not take part.
 inline void expect_serial_sum(Channel& channel, const std::vector<int>& group, std::size_t size) {
   if (std::find(group.begin(), group.end(), channel.rank()) == group.end()) return;
   std::vector<float> values = addends(channel.rank(), size);

@@ -1,4 +1,4 @@
-// What every transport must do: one suite, instantiated per backend. A backend is a type with
+// Conformance suite for every transport, instantiated per backend. A backend is a type with
 //   static void run(const ChannelOptions&, const std::function<void(Channel&)>& body);
 // which calls `body` on every rank of one or more transports, all ranks of a transport at once.
 // Bodies use EXPECT only, and leave no transfer and no message behind.
@@ -22,7 +22,7 @@
 
 namespace trireme::comm {
 
-/// Every rank sends one message of each size to the next one and gets the previous one's.
+/// Every rank sends one message of each size to the next rank and receives the previous one's.
 inline void pass_round(Channel& channel, const std::vector<std::size_t>& sizes, Stream stream) {
   std::vector<Buffer> sent;
   std::vector<Buffer> received;
@@ -59,8 +59,8 @@ TYPED_TEST_P(Conformance, OrderHoldsBetweenSmallAndLargeMessages) {
   });
 }
 
-// Transports that cut messages into pieces (of 100 kB, in one run of this suite) get a small last
-// one, which may overtake the others.
+// Transports that split messages into pieces (of 100 kB, in one run of this suite) get a small last
+// piece, which may overtake the others.
 TYPED_TEST_P(Conformance, MessagesALittleLargerThanPiecesArriveWhole) {
   TypeParam::run(patient(), [](Channel& channel) {
     pass_round(channel, {100'001, 101'000, 200'000, 200'001, 204'000, 1'000'100}, Stream::kOutputs);
@@ -174,10 +174,10 @@ TYPED_TEST_P(Conformance, AWaitThatTimesOutNamesBothRanksTheActionAndTheSeconds)
       EXPECT_THAT(error_of_wait<CommError>(*receive, "3:receive_input 4"),
                   testing::AllOf(
                       testing::StartsWith("rank 0: waited 0.3 s for rank 1: 3:receive_input 4 ("),
-                      testing::HasSubstr("rank 1 waits for nobody")));
+                      testing::HasSubstr("rank 1 waits for no other rank")));
       EXPECT_FALSE(receive->done());
       spin_until_done(*channel.send(buffer, 1, Stream::kControl));
-      // It is still under way, and what comes late arrives.
+      // It is still in progress, and data that comes late arrives.
       spin_until_done(*receive);
       receive->wait("again");
       EXPECT_TRUE(same_bytes(buffer, pattern(1 << 16, 7)));
@@ -196,16 +196,15 @@ TYPED_TEST_P(Conformance, AWaitThatTimesOutSaysWhatThePeerItselfWaitsFor) {
     if (channel.rank() > 2 || channel.size() < 3) return;
     Buffer token(8);
     if (channel.rank() == 0) {
-      // Rank 1 may be looked at between two of its waits; one of many looks is enough.
+      // A timeout may fall between two waits of rank 1; one of many is enough.
       const auto receive = channel.receive(token, 1, Stream::kOutputs);
       std::string text;
       for (int look = 0; look < 20 && text.find("itself") == std::string::npos; ++look)
         text = error_of_wait<CommError>(*receive, "3:receive_input 4");
-      EXPECT_EQ(
-          text,
-          "rank 0: waited 0.3 s for rank 1: 3:receive_input 4 (rank 1 itself waits for rank "
-          "2: 3:receive_input 8; rank 2 waits for nobody: it computes, or is stuck in its own "
-          "work)");
+      EXPECT_EQ(text,
+                "rank 0: waited 0.3 s for rank 1: 3:receive_input 4 (rank 1 itself waits for rank "
+                "2: 3:receive_input 8; rank 2 waits for no other rank: it computes, or is stuck in "
+                "its own work)");
       spin_until_done(*channel.send(token, 2, Stream::kControl));
       spin_until_done(*receive);
     }

@@ -26,7 +26,7 @@ RankThreads automatic(const std::vector<RankCores>& ranks) {
 }
 
 TEST(ThreadsOfRanks, DivideTheCoresThatRanksShare) {
-  // A machine of eight, or the part of it that a container, taskset or mpirun leaves them.
+  // A machine with eight cores, or the subset that a container, taskset or mpirun leaves.
   EXPECT_EQ(automatic({on("a", cores(0, 8))}), (RankThreads{8, "8 cores"}));
   EXPECT_EQ(automatic(std::vector(3, on("a", cores(0, 8)))),
             (RankThreads{2, "8 cores by 3 ranks"}));
@@ -93,7 +93,7 @@ TEST(IsCrowded, CountsThreadsOnTheCoresThatRanksShare) {
   EXPECT_TRUE(is_crowded(std::vector{half}, 0, 1));
 }
 
-/// Values as getenv() has them.
+/// Environment variables as getenv() returns them.
 std::optional<WantedThreads> wanted(const std::map<std::string, std::string>& variables) {
   return wanted_threads([&](const char* name) -> const char* {
     const auto found = variables.find(name);
@@ -119,7 +119,7 @@ std::vector<CpuQuota> quotas(const std::string& groups, const std::string& mount
   });
 }
 
-// The files' forms: cgroups(7), proc(5), the kernel's admin-guide/cgroup-v2.rst.
+// File formats: cgroups(7), proc(5), the kernel's admin-guide/cgroup-v2.rst.
 TEST(CpuQuotas, OfVersionTwoAreThoseOfAGroupAndAllAboveIt) {
   const std::string mounts =
       "24 1 0:22 / /proc rw - proc proc rw\n"

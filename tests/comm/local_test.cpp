@@ -109,7 +109,7 @@ TEST(RunLocal, WaitingForARankThatHasEndedFailsAtOnce) {
     channel.receive(buffer, 1, Stream::kOutputs)->wait("3:receive_input 4");
   });
 
-  EXPECT_EQ(text, "rank 0: rank 1 has ended, nobody answers any more: 3:receive_input 4");
+  EXPECT_EQ(text, "rank 0: rank 1 has ended and answers no more: 3:receive_input 4");
 }
 
 TEST(RunLocal, ClosingWithoutAllRanksIsAnError) {

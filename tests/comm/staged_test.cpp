@@ -1,5 +1,5 @@
-// Messages through host memory, with a device that is slow: its copies to the host take place only
-// when they are waited for, or looked at often enough.
+// Messages staged through host memory, with a slow device: its copies to the host happen only when
+// they are waited for, or polled often enough.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/comm/staged.h"
 
@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kLooks = 3;
 
-/// Takes all memory for a device's. What is copied out is what is there when the copy takes place.
+/// Treats all memory as device memory. A copy to the host reads the bytes at the time when it
+/// happens.
 class SlowCopies final : public HostCopies {
  public:
   class Out final : public Copy {
@@ -71,7 +72,7 @@ struct StagedBackend {
 INSTANTIATE_TYPED_TEST_SUITE_P(Staged, Conformance, StagedBackend);
 INSTANTIATE_TYPED_TEST_SUITE_P(Staged, Collectives, StagedBackend);
 
-/// Counts what is handed to the transport below.
+/// Counts what is passed to the transport below.
 class Watched final : public Channel {
  public:
   explicit Watched(Channel& inner) : inner_(inner) {}
@@ -101,8 +102,8 @@ TEST(StagedChannel, ASendReturnsBeforeItsBytesAreThereAndIsHandedOnBeforeAnyWait
     Buffer sent = pattern(1 << 20, 1), received(sent.size());
     const auto out = channel->send(sent, other, Stream::kOutputs);
     EXPECT_EQ(watched.sends, 0);
-    // Both wait for a gradient that the other one sends after this wait's end only if the output
-    // has come.
+    // Each waits for a gradient that the other sends after this wait, which ends only if the output
+    // was sent.
     channel->receive(received, other, Stream::kOutputs)->wait("the other's output");
     EXPECT_EQ(watched.sends, 1);
     out->wait("output sent");

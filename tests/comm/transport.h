@@ -1,4 +1,4 @@
-// What tests of all transports share: limits, recognisable bytes, ways to wait.
+// Helpers for the tests of all transports: timeouts, recognisable bytes, ways to wait.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,8 @@ namespace trireme::comm {
 
 using Buffer = std::vector<std::byte>;
 
-/// A whole test may take long on a loaded machine; what is meant to time out uses its own limit.
+/// A long timeout, as a whole test may take long on a loaded machine; tests that expect a timeout
+/// set their own.
 inline ChannelOptions patient() {
   return {Seconds(30), {}};
 }
@@ -27,7 +28,7 @@ inline ChannelOptions impatient() {
   return {Seconds(0.3), {}};
 }
 
-/// Bytes that tell apart sizes, seeds and places.
+/// Bytes that differ by size, seed and position.
 inline Buffer pattern(std::size_t size, std::uint64_t seed) {
   std::vector<std::uint64_t> words(size / sizeof(std::uint64_t) + 1);
   std::uint64_t word = mix(seed, size);
@@ -38,7 +39,7 @@ inline Buffer pattern(std::size_t size, std::uint64_t seed) {
   return buffer;
 }
 
-/// Says where, not with all bytes, if they differ.
+/// Equality that reports where bytes differ, not all of them.
 inline testing::AssertionResult same_bytes(const Buffer& found, const Buffer& expected) {
   if (found.size() != expected.size())
     return testing::AssertionFailure() << found.size() << " B, not " << expected.size();
@@ -60,12 +61,12 @@ inline std::uint64_t seed_of(int rank, int n) {
   return static_cast<std::uint64_t>(rank) * 1000 + static_cast<std::uint64_t>(n);
 }
 
-/// Until a transfer ended, without waiting in the transport.
+/// Spins until a transfer ends, without waiting in the transport.
 inline void spin_until_done(Transfer& transfer) {
   while (!transfer.done()) std::this_thread::yield();
 }
 
-/// The text of the error that waiting ends with, empty if it ends well.
+/// The text of the error that waiting throws, empty if it succeeds.
 template <class Expected>
 std::string error_of_wait(Transfer& transfer, std::string_view what) {
   try {

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = RankState::Kind;
 
-/// What rank 0 is told about waiting for rank 1, when the ranks are in these states.
+/// The explanation of rank 0's wait for rank 1 when the ranks are in these states.
 std::string explained(const std::map<int, RankState>& states) {
   return explain_wait(0, 1, [&](int rank) { return states.at(rank); });
 }
@@ -38,7 +38,7 @@ TEST(ExplainWait, EndsInACycleThatDoesNotHoldTheAskingRank) {
 
 TEST(ExplainWait, TellsARankThatComputesFromOneThatHasEnded) {
   EXPECT_EQ(explained({{1, {Kind::kBusy, 0, ""}}}),
-            "rank 1 waits for nobody: it computes, or is stuck in its own work");
+            "rank 1 waits for no other rank: it computes, or is stuck in its own work");
   EXPECT_EQ(explained({{1, {Kind::kEnded, 0, ""}}}), "rank 1 has finished its part");
 }
 

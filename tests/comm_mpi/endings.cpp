@@ -31,13 +31,13 @@ void receive_one(Channel& channel, int from, std::string_view what) {
   channel.receive(buffer, from, Stream::kOutputs)->wait(what);
 }
 
-/// The proof that the job came up; all ranks leave it together.
+/// Prints that the job has started; all ranks return together.
 void start(Channel& channel) {
   if (channel.rank() == 0) std::fprintf(stderr, "%d ranks have started\n", channel.size());
   barrier(channel, everyone(channel), "start");
 }
 
-/// Ranks 0 and 1 wait for what rank 2 does to itself.
+/// Ranks 0 and 1 wait while rank 2 runs `ending`.
 void wait_for_rank_two(Channel& channel, const std::function<void()>& ending) {
   start(channel);
   if (channel.rank() == 2) ending();
@@ -48,7 +48,7 @@ void be_killed(Channel& channel) {
   wait_for_rank_two(channel, [] { raise(SIGKILL); });
 }
 
-/// When the job is ended, the stopped process is continued for a moment.
+/// When the job is ended, the stopped process is resumed for a moment.
 void stop_for_good() {
   raise(SIGSTOP);
   while (true) std::this_thread::yield();
@@ -58,12 +58,12 @@ void be_stopped(Channel& channel) {
   wait_for_rank_two(channel, stop_for_good);
 }
 
-/// Rank 1 has handed MPI a send that rank 2 asked for and does not take.
+/// Rank 1 has passed MPI a send that rank 2 asked for and does not receive.
 void be_stopped_in_a_transfer(Channel& channel) {
   Buffer buffer(std::size_t{64} << 20);
   std::unique_ptr<trireme::comm::Transfer> transfer;
   if (channel.rank() == 2) transfer = channel.receive(buffer, 1, Stream::kGradients);
-  start(channel);  // after it rank 1 has heard of the receive
+  start(channel);  // afterwards rank 1 knows of the receive
   if (channel.rank() == 2) stop_for_good();
   if (channel.rank() == 1) transfer = channel.send(buffer, 2, Stream::kGradients);
   try {
@@ -80,11 +80,11 @@ void give_up(Channel& channel) {
   wait_for_rank_two(channel, [] { throw trireme::DeviceError("out of memory: asked for 5 GiB"); });
 }
 
-/// Others wait for rank 2 alone, or for nobody: who hears of what first is chance.
+/// Others wait for rank 2 alone, or for no rank: which rank hears what first is chance.
 void fail_with(Channel& channel, const std::function<void()>& fail) {
   start(channel);
   if (channel.rank() == 2) {
-    // Withdrawn on the way out, before the others hear why.
+    // Withdrawn during unwinding, before the others hear why.
     Buffer buffer(1 << 16);
     const auto transfer = channel.send(buffer, 1, Stream::kGradients);
     fail();
@@ -102,7 +102,7 @@ void be_interrupted(Channel& channel) {
   fail_with(channel, [] { throw trireme::Interrupted("stopped on request"); });
 }
 
-/// Rank 2 says why when others have waited in vain.
+/// Rank 2 reports its error after the waits of others have timed out.
 void say_it_late(Channel& channel) {
   start(channel);
   try {
@@ -130,7 +130,7 @@ void close_without_rank_two(Channel& channel) {
   channel.close();
 }
 
-/// Leaves the world without close() and without a word.
+/// Destroys the world without close() or abandon().
 void leave(Channel& channel) {
   wait_for_rank_two(channel, [] { throw std::string("no word to the others"); });
 }

@@ -1,5 +1,5 @@
-// Transfers that go wrong or are withdrawn. Each gives up its stream between two ranks for good, so
-// every test has a pair of ranks and a stream of its own; four ranks.
+// Transfers that fail or are withdrawn. Each gives up its stream between two ranks for good, so
+// every test uses its own pair of ranks and stream; four ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm_mpi/mpi_world.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLarge = std::size_t{1} << 20;
 
-/// One message of `sent` bytes where `expected` bytes are; what the two waits say.
+/// Sends `sent` bytes to a receive of `expected` bytes and checks what the two waits throw.
 void expect_mismatch(int sender, int receiver, std::size_t sent, std::size_t expected) {
   MpiBackend::run(patient(), [&](Channel& channel) {
     if (channel.rank() == receiver) {
@@ -28,7 +28,7 @@ void expect_mismatch(int sender, int receiver, std::size_t sent, std::size_t exp
     if (channel.rank() == sender) {
       const Buffer buffer(sent);
       const auto send = channel.send(buffer, receiver, Stream::kOutputs);
-      // A small message has left before the sender can know.
+      // A small message is sent before the sender can know.
       const std::string text = error_of_wait<CommError>(*send, "0:send_output 3");
       EXPECT_EQ(text, sent < kLarge
                           ? ""
@@ -115,7 +115,7 @@ TEST(Withdrawal, OfReceivesThatAreBeingFilledEndsThem) {
       for (Buffer& buffer : buffers)
         receives.push_back(channel.receive(buffer, 0, Stream::kGradients));
       receives.front()->wait("the first of many");
-      // The others are anywhere between not begun and done.
+      // The other receives may be in any state between not begun and done.
       receives.clear();
       for (Buffer& buffer : buffers) buffer.assign(kLarge, std::byte{0xAA});
       barrier(channel, everyone(channel), "withdrawn");

@@ -15,7 +15,7 @@
 namespace trireme::comm {
 namespace {
 
-/// Failures of a rank that is otherwise silent.
+/// Prints failures of a rank that is otherwise silent.
 class FailurePrinter : public testing::EmptyTestEventListener {
  public:
   explicit FailurePrinter(int rank) : rank_(rank) {}

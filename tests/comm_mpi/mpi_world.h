@@ -11,7 +11,7 @@
 
 namespace trireme::comm {
 
-/// Started by the program's main before the tests.
+/// Started by main() before the tests.
 inline std::optional<MpiWorld>& world() {
   static std::optional<MpiWorld> the_world;
   return the_world;

@@ -84,12 +84,11 @@ TEST(Adapters, OfWhichThereAreOtherKindsAreRefused) {
   EXPECT_THAT(refusal(R"("peft_type": "LORA", "target_modules": ["q_proj"])"),
               HasSubstr("r is missing"));
   EXPECT_THAT(refusal(kUsual), HasSubstr("target_modules is missing"));
-  EXPECT_THAT(
-      refusal(kUsual + R"(, "target_modules": ["q_proj", "lm_head"])"),
-      HasSubstr("target_modules[1] is lm_head, but adapters here stand beside self_attn.q_proj"));
+  EXPECT_THAT(refusal(kUsual + R"(, "target_modules": ["q_proj", "lm_head"])"),
+              HasSubstr("target_modules[1] is lm_head, but only self_attn.q_proj"));
   EXPECT_THAT(refusal(kUsual + R"(, "target_modules": "(?<x>q_proj")"),
               HasSubstr("a pattern that is not understood"));
-  // What would need a matcher that backtracks.
+  // A pattern that needs backtracking.
   EXPECT_THAT(refusal(kUsual + R"(, "target_modules": ".*(q|v)_proj\\1")"),
               HasSubstr("a pattern that is not understood"));
 }
@@ -112,7 +111,7 @@ TEST(Adapters, StandBesideTheModulesThatPeftChooses) {
               ElementsAre("q", "v"));
   // A matcher that backtracks does not end here: one that fails tries every way to split a name.
   EXPECT_THAT(targets(R"("target_modules": "(a*|.*)*(.*)*(.*)*q_proj")", llama), ElementsAre("q"));
-  std::string groups;  // of which nobody wants to know what they match
+  std::string groups;  // whose matches are not needed
   for (int i = 0; i < 400; ++i) groups += "()";
   EXPECT_THAT(targets(concat(R"("target_modules": ")", groups, R"((.*){0,900}q_proj")"), llama),
               ElementsAre("q"));
@@ -139,14 +138,14 @@ TEST(Adapters, OfSomeBlocksAloneAreRefused) {
     return input_error([&] { read_adapters(described(kUsual + ", " + keys), llama); });
   };
   EXPECT_THAT(refusal(R"("target_modules": ["model.layers.1.self_attn.q_proj"])"),
-              HasSubstr("target_modules mean self_attn.q_proj in block 1, but not in block 0"));
+              HasSubstr("target_modules match self_attn.q_proj in block 1, but not in block 0"));
   EXPECT_THAT(refusal(R"("target_modules": ["q_proj"], "layers_to_transform": 0)"),
-              HasSubstr("mean self_attn.q_proj in block 0, but not in block 1"));
+              HasSubstr("match self_attn.q_proj in block 0, but not in block 1"));
   EXPECT_THAT(refusal(R"("target_modules": ["model.layers.2.self_attn.q_proj"])"),
               HasSubstr("target_modules[0] is model.layers.2.self_attn.q_proj"));
   EXPECT_THAT(refusal(R"("target_modules": ".*(q_proj|lm_head)$")"),
               HasSubstr("mean lm_head, too"));
-  EXPECT_THAT(refusal(R"("target_modules": "nothing")"), HasSubstr("mean none of the modules"));
+  EXPECT_THAT(refusal(R"("target_modules": "nothing")"), HasSubstr("match none of the modules"));
   EXPECT_THAT(refusal(R"("target_modules": ["q_proj"], "layers_to_transform": [0, 1],
                          "layers_pattern": ["blocks"])"),
               HasSubstr("layers_pattern[0] is blocks, must be layers"));
@@ -231,7 +230,7 @@ TEST_F(JobWithAdapters, IsRefusedWhereItSaysOtherwise) {
               HasSubstr("have qkv: leave it"));
   EXPECT_THAT(
       input_error([&] { read("model: {kind: gpt, adapters: x}\ndata: {kind: synthetic}\n"); }),
-      HasSubstr("model.adapters stand beside weights"));
+      HasSubstr("model.adapters need the weights"));
   EXPECT_THAT(input_error([&] {
                 read("model: {kind: vit, weights: w, adapters: x}\ndata: {kind: synthetic}\n");
               }),

@@ -220,11 +220,11 @@ TEST(CheckJob, ABudgetIsMoreThanNothing) {
 TEST(CheckJob, LayersAreUpdatedBehindBackwardsWhereNothingNeedsAllGradients) {
   const std::string behind = "memory: {updates: in_backward}\n";
   EXPECT_EQ(refusal(kGpt + behind),
-            "a.yaml:3: memory.updates is in_backward, but train.clip_norm is 1, for which the "
-            "gradients of all layers have to be there: use in_forward, or set clip_norm to 0");
+            "a.yaml:3: memory.updates is in_backward, but train.clip_norm is 1, which needs "
+            "the gradients of all layers at once: use in_forward, or set clip_norm to 0");
   EXPECT_EQ(refusal(kGpt + "train: {clip_norm: 0}\npipeline: {replicas: 2}\n" + behind),
-            "a.yaml:5: memory.updates is in_backward, but gradients of replicas are added up when "
-            "all are there: use in_forward, or set pipeline.replicas to 1");
+            "a.yaml:5: memory.updates is in_backward, but replicas reduce their gradients "
+            "after the last backward: use in_forward, or set pipeline.replicas to 1");
   EXPECT_EQ(refusal(kGpt + "train: {clip_norm: 0}\n" + behind), kNone);
   EXPECT_EQ(refusal(kGpt + "memory: {updates: in_forward}\n"), kNone);
 }

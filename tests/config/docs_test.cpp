@@ -1,4 +1,4 @@
-// The tables of keys in docs/, beside the keys that a job has.
+// The tables of keys in docs/, compared with the keys that a job has.
 // SPDX-License-Identifier: Apache-2.0
 #include "config/read.h"
 
@@ -38,7 +38,7 @@ Tables tables_of(const std::string& page) {
   return tables;
 }
 
-/// Keys whose default is said in words: it is another one in every job.
+/// Keys whose default is described in words: it differs from job to job.
 const std::set<std::string> kInWords{"name", "data.kind", "data.files", "memory.disk_path",
                                      "report.directory"};
 

@@ -125,7 +125,7 @@ TEST(HuggingFace, KnowsWhichLayersOfAQwen2HaveAWindow) {
       std::nullopt);
 }
 
-// Of LlamaConfig, MistralConfig, and Qwen2Config of transformers 5.
+// LlamaConfig, MistralConfig, and Qwen2Config of transformers 5.
 TEST(HuggingFace, TakesTheDefaultsOfItsKind) {
   const auto of = [](const std::string& kind, const std::string& more = "") {
     return spec_of<LlamaSpec>(R"({"model_type": ")" + kind + "\"" + more + "}");
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"kind", R"({"model_type": "qwen3"})", "model_type is qwen3, must be one of gpt2"},
         Refused{"no_kind", R"({"architectures": []})", "model_type is missing"},
         Refused{"activation", R"({"model_type": "gpt2", "activation_function": "relu"})",
-                "activation_function is relu, but the model here is of gelu_new"},
+                "activation_function is relu, but only gelu_new"},
         Refused{"inner", R"({"model_type": "gpt2", "n_embd": 64, "n_inner": 128})",
                 "n_inner is 128, must be 256"},
         Refused{"scaled", R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "num_attention_heads is 8, but n_head, which means the same, is 4"},
         Refused{"quantized",
                 R"({"model_type": "llama", "quantization_config": {"quant_method": "fp8"}})",
-                "quantization_config is set, but quantized weights are not taken"},
+                "quantization_config is set, but quantized weights are not supported"},
         Refused{"pruned", R"({"model_type": "gpt2", "pruned_heads": {"0": [1]}})",
                 "pruned_heads is set"},
         Refused{"cross", R"({"model_type": "gpt2", "add_cross_attention": true})",
@@ -262,7 +262,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{
             "two_ropes",
             R"({"model_type": "llama", "rope_parameters": {}, "rope_scaling": {"type": "linear"}})",
-            "rope_scaling stands beside rope_parameters"},
+            "rope_scaling differs from rope_parameters"},
         Refused{"no_factor", R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})",
                 "rope_scaling.factor is missing"},
         Refused{

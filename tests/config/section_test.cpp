@@ -184,7 +184,7 @@ TEST(Job, RefusesBrokenTraining) {
         "train.schedule.kind is constant: leave it out"}});
 }
 
-/// The key or word that a user of another program is told of.
+/// The key or word that the error suggests to a user of another program.
 std::string meant_by(const std::string& lines) {
   const std::string error =
       input_error([&] { read_job(io::parse("model: {kind: gpt}\n" + lines, "a.yaml"), {}); });
@@ -283,7 +283,7 @@ TEST(Job, RefusesABrokenRest) {
         "report.dir is not a key here (known: directory, log_every, tensorboard, html)"}});
 }
 
-// Whatever takes them, and wherever else they would only have been a strange name.
+// Every key that takes a path.
 TEST(Job, RefusesPathsThatAShellWouldHaveExpanded) {
   const std::string gpt = "model: {kind: gpt}\n", text = "data: {files: [x]}\n";
   const std::vector<std::pair<std::string, std::string>> jobs{

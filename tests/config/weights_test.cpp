@@ -1,4 +1,4 @@
-// `model.weights`: what a job begins with decides what the model is.
+// `model.weights`: the weights that a job begins with determine the model.
 // SPDX-License-Identifier: Apache-2.0
 #include "read.h"
 #include "support/input_error.h"
@@ -67,8 +67,8 @@ TEST_F(Weights, OfKeysThatNobodyKnowsAreNoted) {
                      "embedding_multiplier": 12.0, "use_mrope": false, "other": null,
                      "sees_both_ways": true})");
   EXPECT_THAT(weights_notes(job_with("")),
-              testing::ElementsAre(HasSubstr(
-                  "config.json: embedding_multiplier, sees_both_ways are not looked at")));
+              testing::ElementsAre(
+                  HasSubstr("config.json: embedding_multiplier, sees_both_ways are ignored")));
 }
 
 TEST_F(Weights, WithoutScaledPositionsRefuseAJobsOwn) {
@@ -132,8 +132,8 @@ TEST(WeightsWithoutConfig, ThatAreNotThereAreNamed) {
       read(kLeast, {.settings = {concat("model={weights: \"", weights, "\"}")}, .own_models = {}});
     });
   };
-  EXPECT_THAT(refusal("no/such"), HasSubstr("--set model.weights is \"no/such\", which is not "
-                                            "there: name a folder of weights with their "
+  EXPECT_THAT(refusal("no/such"), HasSubstr("--set model.weights is \"no/such\", which does not "
+                                            "exist: name a folder of weights with their "
                                             "config.json"));
   const TemporaryFolder empty;
   EXPECT_THAT(refusal(empty.path().string()), HasSubstr("a folder without the config.json"));

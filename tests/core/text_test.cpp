@@ -201,7 +201,7 @@ TEST(Table, HasALineForEveryRowWhateverIsInItsCells) {
   EXPECT_EQ(table({{"name"}, {"a\nb\x1b"}}), "name\n----------\na\\nb\\u001b\n");
 }
 
-/// Lets its thread have no memory but in small pieces.
+/// While it lives, large allocations of its thread fail.
 class NoMemory {
  public:
   NoMemory() { is_on() = true; }

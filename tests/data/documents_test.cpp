@@ -51,7 +51,7 @@ TEST(Documents, AreLearnedWhereTheyAreMarked) {
               testing::ElementsAre(Row({1, 2, 3, 4, 0, 0}, {kM, 3, 4, kM, kM, kM}),
                                    Row({5, 6, 7, 8, 9, 0}, {6, kM, 8, kM, kM, kM}),
                                    Row({10, 11, 12, 13, 14, 15}, {kM, kM, kM, kM, kM, 16})));
-  EXPECT_EQ(dataset->train_tokens(0, 3), 4 + 5 + 6) << "without the rows' empty ends";
+  EXPECT_EQ(dataset->train_tokens(0, 3), 4 + 5 + 6) << "without padding";
   EXPECT_THAT(dataset->describe(),
               HasSubstr("documents, 2 files: 3 to train on, none for validation; rows 76 % full"));
 }
@@ -60,7 +60,7 @@ TEST(Documents, AreCutToTheContextAndLeftOutWhereNothingOfThemIsLearned) {
   const TemporaryFolder folder;
   io::write_file(folder / "a",
                  document_file({{1, 2, 3, 4, 5, learned(6), learned(7), learned(8)},
-                                {11, 12, 13, 14, 15, 16, 17, learned(18)},  // beyond the context
+                                {11, 12, 13, 14, 15, 16, 17, learned(18)},  // past the context
                                 {21, 22},                                   // nothing marked
                                 {learned(31)}}));  // a first token follows nothing
   const auto dataset = open_dataset(documents(folder / "a"), kShape, 1);
@@ -87,7 +87,7 @@ TEST(Documents, StandWholeBehindEachOtherWherePacked) {
     for (std::size_t i = 0; i < 6; ++i) {
       if (row.second[i] == kM) continue;
       targets.insert(row.second[i]);
-      EXPECT_EQ(row.second[i], row.first[i] + 1) << "the token behind its own";
+      EXPECT_EQ(row.second[i], row.first[i] + 1) << "the token after its own";
     }
     inputs.insert(row.first.begin(), row.first.end());
   }
@@ -98,7 +98,7 @@ TEST(Documents, StandWholeBehindEachOtherWherePacked) {
   EXPECT_NE(dataset->digest(), open_dataset(documents(folder / "a"), kShape, 1)->digest());
 }
 
-/// Documents whose learned tokens are as many as their number, 1 to 6.
+/// Documents with as many learned tokens as their number, 1 to 6.
 std::string of_rising_length() {
   std::vector<std::vector<std::uint32_t>> all;
   for (std::uint32_t count = 1; count <= 6; ++count) {
@@ -170,20 +170,20 @@ TEST(Documents, ThatCannotBeReadAreRefusedWithTheReason) {
   EXPECT_THAT(refusal(whole.substr(0, whole.size() - 4)),
               HasSubstr("has 96 bytes, which is not what 2 documents of 5 tokens take"));
   EXPECT_THAT(refusal(document_file({2, 2, 5}, {1, 2, 3, 4, 5})),
-              HasSubstr("document 1 ends at token 2, must end behind the one before it, at 2"));
+              HasSubstr("document 1 ends at token 2, must end after the one before it, at 2"));
   EXPECT_THAT(refusal(document_file({2, 4}, {1, 2, 3, 4, 5})),
               HasSubstr("its documents end at token 4, must end with its 5 tokens"));
   EXPECT_THAT(
       refusal(document_file({{1, 2}, {3, learned(100)}})),
       HasSubstr("a token of document 1 is 100, must be below the model's vocabulary = 100"));
   EXPECT_THAT(refusal(document_file({{1, 2}, {3, 4}})),
-              HasSubstr("of 2 documents none has a token to be learned among its first 7"));
+              HasSubstr("none of 2 documents has a token to be learned among its first 7"));
   io::write_file(folder / "a", whole);
   EXPECT_THAT(input_error([&] { open_dataset(documents(folder / "a", false, 0.4), kShape, 1); }),
               HasSubstr("(data.validation_fraction = 0.4, 0 for none) has none of 2 documents"));
   ExampleShape without_masks = kShape;
   without_masks.takes_masks = false;
-  EXPECT_THAT(refusal(whole, without_masks), HasSubstr("does not heed which targets count"));
+  EXPECT_THAT(refusal(whole, without_masks), HasSubstr("does not support masked targets"));
   std::string huge = whole;
   huge.replace(16, 16, std::string(16, '\xff'));
   EXPECT_THAT(refusal(huge), HasSubstr("is it truncated?"));

@@ -1,4 +1,4 @@
-// Image files written by the libraries that define them.
+// Encodes image files with libpng and libjpeg.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-// Needs size_t and FILE.
+// jpeglib.h needs size_t and FILE.
 #include <jpeglib.h>
 
 namespace trireme::data {
@@ -31,7 +31,7 @@ inline std::string encoded_png(const std::string& pixels, int width, int height,
   return file;
 }
 
-/// Of 1, 3 or 4 channels (gray, RGB, inks), at the best quality.
+/// JPEG with 1, 3 or 4 channels (gray, RGB, CMYK), at the best quality.
 inline std::string encoded_jpeg(const std::string& pixels, int width, int height, int channels) {
   jpeg_compress_struct image{};
   jpeg_error_mgr errors{};

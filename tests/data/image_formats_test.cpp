@@ -1,4 +1,4 @@
-// PNG and JPEG, written by the libraries that define them.
+// PNG and JPEG decoding, of files written by libpng and libjpeg.
 // SPDX-License-Identifier: Apache-2.0
 #include "encoded.h"
 #include "pictures.h"
@@ -38,7 +38,7 @@ std::string jpeg_of(const std::string& pixels, int channels) {
   return encoded_jpeg(pixels, kSide, kSide, channels);
 }
 
-/// The largest difference of the file's image to the gradient, channel by channel up to its mean.
+/// The largest difference between the file's image and the gradient, up to each channel's mean.
 double distance_to_gradient(const std::string& file, int channels) {
   const TemporaryFolder folder;
   io::write_file(folder / "a" / "image", file);
@@ -57,7 +57,8 @@ TEST(Png, IsReadExactly) {
   EXPECT_LT(distance_to_gradient(png_of(gradient(1), PNG_FORMAT_GRAY), 3), 1e-3);
 }
 
-/// Of 16 bits per value, v of the gradient as v / 255 of them, without a word on what they mean.
+/// PNG with 16 bits per value, v / 255 of the maximum for a gradient value v, without colour space
+/// information.
 std::string png_of_16_bits() {
   const auto append = [](png_structp png, png_bytep bytes, size_t count) {
     static_cast<std::string*>(png_get_io_ptr(png))
@@ -96,7 +97,7 @@ TEST(Jpeg, OfInksIsReadAsColours) {
 
 TEST(Png, IsComposedOnWhite) {
   std::string pixels;
-  for (int i = 0; i < kSide * kSide; ++i)  // black: half of it opaque, half of it not there
+  for (int i = 0; i < kSide * kSide; ++i)  // black: half opaque, half transparent
     pixels += std::string("\0\0\0", 3) + (i % kSide < kSide / 2 ? '\xff' : '\0');
   const TemporaryFolder folder;
   io::write_file(folder / "a" / "image", png_of(pixels, PNG_FORMAT_RGBA));

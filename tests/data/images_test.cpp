@@ -1,4 +1,4 @@
-// Folders of images, as PNM so that no library is needed.
+// Image folders, in PNM so that no library is needed.
 // SPDX-License-Identifier: Apache-2.0
 #include "pictures.h"
 #include "rows.h"
@@ -189,7 +189,7 @@ TEST(Images, AreInterpolatedWhenTheyGrow) {
 
 TEST(Images, AreCroppedAtTheCentre) {
   const TemporaryFolder folder;
-  // A wide image: black borders, in the middle 2 x 2 that are white on the right.
+  // A wide image: black borders, and in the middle 2 x 2 pixels that are white on the right.
   std::string text("P5 6 2 255\n");
   for (int row = 0; row < 2; ++row) text += std::string("\x00\x00\x00\xff\x00\x00", 6);
   io::write_file(folder / "a" / "wide", text);

@@ -1,4 +1,4 @@
-// A packed file has the pixels and classes that a data set has of the image files themselves.
+// A packed file gives the same pixels and classes as the image files themselves.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/data/pack_images.h"
 
@@ -36,7 +36,7 @@ PackedCounts pack(const fs::path& pattern, std::int64_t channels, std::int64_t s
   return pack_images({pattern.string()}, channels, side, output, goes_on);
 }
 
-/// What stands in a packed file of such classes.
+/// Contents of a packed file with these pixels and classes.
 std::string packed(std::int64_t channels, std::int64_t side, const std::string& pixels,
                    const std::vector<std::uint64_t>& classes) {
   std::string text = "trireme-images/1" + little_endian(classes.size(), 8);
@@ -54,7 +54,7 @@ std::string noise(std::size_t bytes, unsigned seed) {
   return values;
 }
 
-/// Images of all kinds, of that size.
+/// Images in all formats, of that size.
 std::vector<std::string> kinds(int width, int height) {
   const auto values = [&](int channels) {
     return noise(static_cast<std::size_t>(width * height * channels),
@@ -105,8 +105,8 @@ TEST(PackImages, GivesThePixelsAndClassesOfTheFiles) {
 
 TEST(PackImages, WritesWhatThePageSays) {
   const TemporaryFolder folder;
-  // Folders in the order of their names, whatever the order of the files; those without a file are
-  // no classes.
+  // Classes are ordered by folder name, whatever the order of files; folders without a file are not
+  // classes.
   io::write_file(folder / "b" / "1", "P5 2 2 255\nabcd");
   io::write_file(folder / "b" / "2", "P5 2 2 255\nefgh");
   io::write_file(folder / "Z" / "9", "P5 2 2 255\nijkl");

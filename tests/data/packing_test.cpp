@@ -24,7 +24,7 @@ std::vector<Numbers> packed(const Numbers& lengths, std::int64_t capacity) {
 }
 
 TEST(PackedRows, TakeTheLongestFirstEachWhereItLeavesTheLeastRoom) {
-  // 6 and 5 begin rows; 4 fits the first exactly, 3 the second, 2 what 3 has left.
+  // 6 and 5 start rows; 4 fits the first exactly, 3 the second, 2 the rest of the second.
   EXPECT_THAT(packed({2, 5, 4, 6, 3}, 10), testing::ElementsAre(Numbers{2, 3}, Numbers{0, 1, 4}));
   EXPECT_THAT(packed({10, 10}, 10), testing::ElementsAre(Numbers{0}, Numbers{1}));
   EXPECT_THAT(packed({}, 10), testing::IsEmpty());
@@ -36,7 +36,7 @@ TEST(PackedRows, HoldEveryGivenDocumentOnceInItsOrder) {
   EXPECT_THAT(rows[0], testing::ElementsAre(7, 2, 5));
 }
 
-/// As few rows as an exhaustive search needs, times 11/9 and two thirds of one (Dosa 2007).
+/// At most 11/9 times the rows of an exhaustive search, plus two thirds (Dosa 2007).
 TEST(PackedRows, AreNearlyAsFewAsCanBe) {
   std::mt19937 random(1);
   constexpr std::int64_t kCapacity = 20;
@@ -44,7 +44,7 @@ TEST(PackedRows, AreNearlyAsFewAsCanBe) {
     Numbers lengths(8);
     for (std::int64_t& length : lengths)
       length = std::uniform_int_distribution<std::int64_t>(2, kCapacity)(random);
-    // Any order of documents, each into the current row or the next one, reaches the fewest.
+    // Trying all orders of documents, each put into the current row or the next, finds the minimum.
     Numbers order = lengths;
     std::sort(order.begin(), order.end());
     std::int64_t fewest = 8;

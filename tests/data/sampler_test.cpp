@@ -74,7 +74,7 @@ TEST(Permutation, ScattersNeighbours) {
   for (std::size_t i = 1; i < order.size(); ++i)
     distance += std::abs(static_cast<double>(order[i]) - static_cast<double>(order[i - 1]));
 
-  // Two random places are a third of the size apart; the mean of so many varies by 0.00075.
+  // Two random places are a third of the size apart; the mean over this many varies by 0.00075.
   EXPECT_NEAR(distance / kSize / kSize, 1.0 / 3, 5 * 0.00075);
 }
 

@@ -104,8 +104,8 @@ TEST(SyntheticImages, AreStandardisedAndUseEveryClass) {
   EXPECT_EQ(all.input.sizes(), (at::IntArrayRef{600, 3, 12, 16}));
   EXPECT_EQ(all.input.scalar_type(), at::kFloat);
   EXPECT_EQ(all.target.sizes(), (at::IntArrayRef{600}));
-  // The patterns have 5 x 3 x 16 values: their mean and variance vary by 1/15 and sqrt(2)/15, of
-  // which sqrt(1/10) and 1/10 are left beside the noise.
+  // The patterns have 5 x 3 x 16 values: their mean and variance vary by 1/15 and sqrt(2)/15,
+  // scaled by sqrt(1/10) and 1/10 under the noise.
   EXPECT_NEAR(all.input.mean().item<double>(), 0, 5 * 0.021);
   EXPECT_NEAR(all.input.var().item<double>(), 1, 5 * 0.01);
   for (const std::int64_t count : values(at::bincount(all.target)))

@@ -17,7 +17,7 @@ namespace {
 
 using support::TemporaryFolder;
 
-/// Text in which every window of 8 bytes occurs once.
+/// Text in which every window of 8 bytes is unique.
 std::string random_text(std::size_t size) {
   std::mt19937 random(11);
   std::string text;

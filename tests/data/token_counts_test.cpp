@@ -9,7 +9,7 @@
 namespace trireme::data {
 namespace {
 
-/// Tokens 0, 0, 0, ... then 1, 1, 1, ...: half of each. Notes which were asked for.
+/// Tokens 0, 0, 0, ... then 1, 1, 1, ...: half of each. Records which were asked for.
 class Halves final : public TokenSource {
  public:
   explicit Halves(std::int64_t size) : size_(size) {}

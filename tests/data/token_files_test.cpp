@@ -49,7 +49,7 @@ TEST(TokenFiles, AreReadInBothWidths) {
 
 TEST(TokenFiles, AreOneRowThatWindowsCross) {
   const TemporaryFolder folder;
-  // 3 + 1 + 2 + 40 tokens: the windows at the front cross up to three borders.
+  // 3 + 1 + 2 + 40 tokens: the first windows cross up to three file borders.
   io::write_file(folder / "a.bin", rising(0, 3, 2));
   io::write_file(folder / "b.bin", rising(3, 1, 2));
   io::write_file(folder / "c.bin", rising(4, 2, 2));

@@ -1,4 +1,4 @@
-// What a user without a GPU, without its libraries or without the build is told.
+// Messages to a user without a GPU, without its libraries or without the CUDA part of the build.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/device/cuda_library.h"
 

@@ -1,5 +1,6 @@
-// Functions of the CUDA runtime that LibTorch and Trireme call, on the emulated devices. They take
-// the place of libcudart's by LD_PRELOAD; what is absent here fails there, for want of a driver.
+// Functions of the CUDA runtime that LibTorch and Trireme call, on the emulated devices. They
+// replace libcudart's by LD_PRELOAD; functions that are missing here fail there for lack of a
+// driver.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 #include "kernel_names.h"
@@ -24,7 +25,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t result(cudaError_t error) {
   if (error == cudaSuccess && Machine::get().has_fault()) error = cudaErrorIllegalAddress;
-  // Not an error that is kept: it is an answer.
+  // cudaErrorNotReady is not kept: it is an answer, not an error.
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
   return error;
 }
@@ -44,7 +45,8 @@ MemoryKind kind_of(const void* memory) {
   return block ? block->kind : MemoryKind::kPageable;
 }
 
-/// Pages of nobody else. They hold what makes every float a NaN: nobody reads them by chance.
+/// Freshly mapped pages, filled so that every float is a NaN: a read of uninitialized memory is
+/// noticed.
 void* take_pages(std::size_t size) {
   void* const pages = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -53,7 +55,7 @@ void* take_pages(std::size_t size) {
   return pages;
 }
 
-/// One side of a copy: what it was when it was given, it must still be when it is done.
+/// One side of a copy: its memory must be of the same kind when it is done as when it was queued.
 struct Side {
   const void* memory;
   MemoryKind kind;
@@ -88,7 +90,7 @@ cudaError_t copy(void* to, const void* from, std::size_t size, Stream& stream, b
   return result(cudaSuccess);
 }
 
-/// LibTorch's operators on these devices. Loaded late: whoever asks for devices has loaded
+/// LibTorch's operators on these devices. Loaded late: a program that asks for devices has loaded
 /// LibTorch.
 void load_kernels() {
   static std::once_flag once;
@@ -247,7 +249,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  // A side that is said to be the device's and is not.
+  // A side that is declared as device memory and is not.
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   if (size > 0 && ((from_device && emulated::kind_of(from) != MemoryKind::kDevice) ||

@@ -11,13 +11,13 @@ namespace emulated {
 namespace {
 
 std::size_t setting(const char* name, std::size_t standard) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   const char* const text = std::getenv(name);
   return text == nullptr ? standard : static_cast<std::size_t>(std::atoll(text));
 }
 
-/// It runs operators, no GPU's instructions: it has those that our own kernels are for as well,
-/// unless the environment says that they are not wanted.
+/// An emulated GPU runs operators, not GPU code: it also has those of Trireme's own kernels, unless
+/// the environment turns them off.
 [[gnu::constructor]] void have_no_kernels() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before there is any thread
   ::setenv("TRIREME_OWN_KERNELS", "emulated", /*overwrite=*/0);
@@ -78,7 +78,7 @@ Machine::Machine() : memory_(setting("TRIREME_EMULATED_GPU_MEMORY", 4096) << 20)
 }
 
 Stream& Machine::make_stream(int device) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   const char* const mode = std::getenv("TRIREME_EMULATED_GPU");
   const bool is_early = mode != nullptr && std::string_view(mode) == "late_compute";
   return make_stream(device, is_early ? Stream::Pace::kEarly : Stream::Pace::kLate);

@@ -1,4 +1,4 @@
-// What an emulated GPU has: memory that is the host's, and a stream of its own.
+// An emulated GPU: host memory that counts as its own, and a default stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace emulated {
 
-/// A host pointer's memory, as CUDA tells them apart; what nobody registered is pageable.
+/// Kinds of memory of a host pointer, as CUDA distinguishes them; unregistered memory is pageable.
 enum class MemoryKind { kPageable, kPinned, kDevice };
 
-/// What is allocated now. A copy to or from anything else is a fault, as on a GPU.
+/// Current allocations. A copy to or from anything else is a fault, as on a GPU.
 class MemoryMap {
  public:
   struct Block {
@@ -26,11 +26,11 @@ class MemoryMap {
   };
 
   void add(const void* begin, const Block& block);
-  /// What began there; nothing if nothing did.
+  /// The block that begins there, if any.
   std::optional<Block> remove(const void* begin);
-  /// The block that has this byte.
+  /// The block that contains this byte.
   std::optional<Block> find(const void* byte) const;
-  /// Whether all of these bytes are of that kind. Pieces that lie side by side count as one.
+  /// Whether all of these bytes are of that kind. Adjacent blocks count as one.
   bool is_all(const void* begin, std::size_t size, MemoryKind kind) const;
 
  private:
@@ -50,21 +50,21 @@ class Machine {
   int devices() const { return static_cast<int>(standard_.size()); }
   /// Bytes of each: TRIREME_EMULATED_GPU_MEMORY in MiB, 4096 if unset.
   std::size_t memory_of_device() const { return memory_; }
-  /// What cudaStream_t 0 stands for.
+  /// The stream that cudaStream_t 0 stands for.
   Stream& standard_stream(int device) { return *standard_.at(static_cast<std::size_t>(device)); }
   Stream& make_stream(int device);
-  /// The host waits for all streams of one device, of every device.
+  /// Blocks the host until all streams of one device, or of every device, are done.
   void finish(int device);
   void finish_all();
 
-  /// False if the device has not as much left.
+  /// False if the device does not have that much left.
   bool take(int device, std::size_t size);
   void give_back(int device, std::size_t size);
   std::size_t left(int device);
 
   MemoryMap& map() { return map_; }
 
-  /// Of all devices, until the process ends, as after a fault of a real one.
+  /// A fault of all devices, until the process ends, as after a fault of a real one.
   void fault(const std::string& what);
   bool has_fault();
 

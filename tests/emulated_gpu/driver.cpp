@@ -1,4 +1,4 @@
-// Functions of the CUDA driver: virtual memory for LibTorch's segments that grow.
+// Functions of the CUDA driver: virtual memory for LibTorch's expandable segments.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 #include "timed.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kGranularity = std::size_t{2} << 20;
 
-/// What cuMemCreate gave: bytes of a device, which have no address yet.
+/// Memory from cuMemCreate: bytes of a device without an address yet.
 struct Physical {
   std::size_t size;
   int device;

@@ -1,6 +1,6 @@
-// Functions of the CUDA driver that LibTorch's libraries must find to be loaded, and that nothing
-// calls here. Without cuda.h, whose types they do not need. The library goes by the driver's name,
-// libcuda.so.1, for one of them asks for that.
+// Functions of the CUDA driver that LibTorch's libraries must find to be loaded, and that are never
+// called here. Without cuda.h, whose types are not needed. The library has the driver's name,
+// libcuda.so.1, because one of LibTorch's libraries loads it by that name.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// The emulated devices themselves: what a test on them can rely on.
+// Tests of the emulated devices themselves: the behaviour that other tests rely on.
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class EmulatedGpu : public testing::Test {
     cudaStreamDestroy(stream_);
   }
 
-  /// To the device, from pinned memory that holds `value`.
+  /// Copies to the device from pinned memory that holds `value`.
   cudaError_t copy_in(int value) {
     std::memset(pinned_.get(), value, kSize);
     return cudaMemcpyAsync(device_.get(), pinned_.get(), kSize, cudaMemcpyHostToDevice, stream_);
@@ -146,7 +146,7 @@ bool gives_zeros(std::size_t numbers) {
          std::all_of(host.begin(), host.end(), [](float one) { return one == 0; });
 }
 
-// In a process of its own: the mode holds for all of one.
+// In its own process, because the mode holds for the whole process.
 TEST(TimedGpuDeathTest, GivesNumbersToWhoReadsWhatItDidNotMove) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
@@ -157,7 +157,7 @@ TEST(TimedGpuDeathTest, GivesNumbersToWhoReadsWhatItDidNotMove) {
       testing::ExitedWithCode(0), "");
 }
 
-/// The last one: a device with a fault keeps it.
+/// Runs last: a device with a fault keeps it.
 TEST_F(EmulatedGpu, ACopyBeyondTheMemoryIsAFault) {
   auto registered = std::make_unique<std::byte[]>(kSize);
   ASSERT_EQ(cudaHostRegister(registered.get(), kSize, cudaHostRegisterDefault), cudaSuccess);

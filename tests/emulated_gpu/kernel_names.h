@@ -9,10 +9,11 @@
 
 namespace emulated {
 
-/// By the address of the host function that launches it; written while libraries are loaded.
+/// Names by the address of the host function that launches the kernel; written while libraries are
+/// loaded.
 std::unordered_map<const void*, std::string>& kernel_names();
 
-/// Says which kernel was launched, once for each.
+/// Reports which kernel was launched, once for each.
 cudaError_t refuse_kernel(const void* host_function);
 
 }  // namespace emulated

@@ -1,7 +1,7 @@
-// LibTorch's operators on an emulated GPU: each waits for what its stream was given before, and
-// runs its CPU kernel on the same bytes, for they are the host's. What it writes it gives to the
-// stream, which puts it where it belongs as late as it may; room for results comes from the
-// allocator for CUDA, as always. Operators that launch nothing stay LibTorch's own.
+// LibTorch's operators on an emulated GPU: each waits for the work queued on its stream before, and
+// runs its CPU kernel on the same bytes, which are host memory. Its results are queued on the
+// stream, which stores them as late as it may; room for results comes from the CUDA allocator, as
+// always. Operators that launch nothing stay LibTorch's own.
 // SPDX-License-Identifier: Apache-2.0
 #include "own_operators.h"
 #include "schema.h"
@@ -32,7 +32,7 @@ namespace {
 
 using torch::jit::Stack;
 
-/// They allocate, or look at a tensor in another way, or read one number by cudaMemcpyAsync.
+/// Operators that allocate, view a tensor differently, or read one number by cudaMemcpyAsync.
 const std::unordered_set<std::string>& native_operators() {
   static const std::unordered_set<std::string> names{"_local_scalar_dense",
                                                      "_pin_memory",
@@ -56,7 +56,7 @@ void wait_for_stream(c10::Device device) {
   c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
 }
 
-/// The same bytes, seen as a CPU's.
+/// The same bytes as a CPU tensor.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda()) return tensor;
   const at::TensorOptions options = tensor.options().device(at::kCPU);
@@ -64,7 +64,7 @@ at::Tensor on_host(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), options);
 }
 
-/// `values`, of the host, will be what `target`, of a device, holds.
+/// Queues that `target`, on a device, will hold `values`, of the host.
 void write_late(const at::Tensor& target, const at::Tensor& values) {
   if (values.numel() == 0) return;
   struct Write {
@@ -96,7 +96,7 @@ struct AtWork {
   AtWork& operator=(const AtWork&) = delete;
 };
 
-/// Products of bfloat16 matrices are computed in float32: most CPUs take very long for them else.
+/// Products of bfloat16 matrices are computed in float32, because they are very slow on most CPUs.
 bool is_matrix_product(const c10::OperatorName& name) {
   static const std::unordered_set<std::string> names{"aten::addmm", "aten::baddbmm", "aten::bmm",
                                                      "aten::mm"};
@@ -107,7 +107,7 @@ bool is_log_softmax(const c10::OperatorName& name) {
   return name.name == "aten::_log_softmax" && name.overload_name.empty();
 }
 
-/// A call's arguments, translated; what is written to is translated to a copy.
+/// A call's arguments, translated to the CPU; those written to become copies.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, const Stack& arguments) : op_(op), arguments_(arguments) {
@@ -123,7 +123,7 @@ class Call {
   }
 
   void run() {
-    // What LibTorch's CUDA kernel says (host_softmax in SoftMax.cu).
+    // The result of LibTorch's CUDA kernel (host_softmax in SoftMax.cu).
     TORCH_CHECK(!is_log_softmax(op_.operator_name()) || !stack_[2].toBool() ||
                     stack_[0].toTensor().scalar_type() == at::kHalf,
                 "conversion is supported for Half type only");
@@ -131,10 +131,10 @@ class Call {
     op_.callBoxed(&stack_);
   }
 
-  /// What the caller of the operator gets.
+  /// The results for the operator's caller.
   Stack results() const {
     for (const auto& [target, values] : written_) {
-      // One that came empty may have been given its size.
+      // An argument that was empty may have been resized.
       if (target.numel() == 0 && values.numel() > 0) target.resize_(values.sizes());
       write_late(target, values);
     }
@@ -153,7 +153,7 @@ class Call {
     return {c10::DeviceType::CUDA, c10::cuda::current_device()};
   }
 
-  /// A kernel takes no tensor of the host but a number, as on a GPU.
+  /// A kernel takes no host tensor except a number, as on a GPU.
   void find_device(const at::Tensor& tensor) {
     if (!tensor.defined()) return;
     TORCH_CHECK(tensor.is_cuda() || tensor.dim() == 0, op_.operator_name(), ": a tensor on ",
@@ -180,7 +180,7 @@ class Call {
       TORCH_CHECK(value.toGenerator().device().is_cuda(), op_.operator_name(),
                   ": a generator of the host for an emulated GPU");
       generator_ = value.toGenerator();
-      return c10::IValue();  // the standard one stands for it
+      return c10::IValue();  // the default one stands for it
     }
     if (value.isTensorList()) {
       c10::List<at::Tensor> list;
@@ -206,7 +206,7 @@ class Call {
     return list;
   }
 
-  /// The CPU's generator draws, from where the device's one stands.
+  /// The CPU's generator draws, from the state of the device's one.
   void run_with_generator() {
     static std::mutex mutex;
     const at::Generator& generator =
@@ -223,7 +223,7 @@ class Call {
   const c10::OperatorHandle& op_;
   const Stack arguments_;
   Stack stack_;  ///< the translated arguments, then the results
-  std::vector<std::pair<at::Tensor, at::Tensor>> written_;  ///< and with what
+  std::vector<std::pair<at::Tensor, at::Tensor>> written_;  ///< arguments written to, and values
   bool widens_ = false;
   bool is_written_ = false;  ///< the argument that is being translated
   std::optional<c10::Device> device_;
@@ -255,7 +255,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
     if (self.is_cuda() && source.is_cuda()) return self;
     if (!non_blocking) {
       stream.synchronize();
-    } else {  // pinned memory that is let go of before the copy is done is kept until then
+    } else {  // pinned memory that is released before the copy is done is kept until then
       const at::Tensor& host = self.is_cuda() ? source : self;
       at::getHostAllocator(at::kCUDA)->record_event(
           host.mutable_data_ptr(), host.storage().data_ptr().get_context(), stream.unwrap());
@@ -268,7 +268,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
     const at::AutoDispatchBelowADInplaceOrView below;
     return self.is_cuda() ? self : self.zero_();
   }
-  if (!self.is_cuda()) wait_for_stream(device);  // the host does
+  if (!self.is_cuda()) wait_for_stream(device);  // blocks the host
   const AtWork at_work;
   const at::AutoDispatchBelowADInplaceOrView below;
   wait_for_stream(device);
@@ -298,7 +298,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& dy, const
           on_device(dw.to(weight->scalar_type()), device)};
 }
 
-/// Every CUDA kernel of LibTorch's gives way, where the CPU has one for the operator.
+/// Replaces every CUDA kernel of LibTorch for whose operator the CPU has one.
 class Operators {
  public:
   Operators()
@@ -328,7 +328,7 @@ class Operators {
                                   ? torch::CppFunction::makeFromBoxedFunction<&run_timed>()
                                   : torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
     if (!is_timed()) library_.impl("_fused_rms_norm_backward", TORCH_FN(rms_norm_backward));
-    // What has no CPU kernel must not be chosen.
+    // Variants without a CPU kernel must not be chosen.
     at::Context& context = at::globalContext();
     context.setSDPUseFlash(is_timed());
     context.setSDPUseMemEfficient(false);

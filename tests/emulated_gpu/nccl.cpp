@@ -1,6 +1,7 @@
-// Functions of NCCL that Trireme calls: communicators of one rank, which talks to itself, or of
+// Functions of NCCL that Trireme calls: communicators of one rank, which sends to itself, or of
 // two, of which the first sends. Ranks are threads or processes of one machine; their messages go
-// over a socket. A send ends when its receive has ended, as NCCL's may: nobody can count on less.
+// over a socket. A send ends when its receive has ended, as NCCL's may: callers cannot count on
+// less.
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 #include "timed.h"
@@ -24,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-/// NCCL's name for what its users hold by pointer.
+/// NCCL's name of the type that its users hold by pointer.
 struct ncclComm {
   int ranks = 0, rank = 0, device = 0;
   std::string address;  ///< of the socket, in the abstract namespace
@@ -64,7 +65,7 @@ namespace {
 
 using Comm = std::shared_ptr<ncclComm>;
 
-/// Users hold bare pointers, streams that still have work hold these.
+/// Users hold raw pointers; streams that still have work hold these.
 struct Comms {
   std::mutex mutex;
   std::vector<Comm> all;
@@ -101,7 +102,7 @@ bool read_all(int socket, void* data, std::size_t size) {
   return true;
 }
 
-/// Of the second rank's, or of the socket on which the first one listens.
+/// Opens the second rank's socket, or the one on which the first rank listens; -1 if it fails.
 int open_socket(const Comm& comm, bool listens) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -135,13 +136,13 @@ int met(const Comm& comm) {
   return socket;
 }
 
-/// Where a rank is, as NCCL sees it: who sets NCCL_HOSTID can be on a machine of any name.
+/// The machine that a rank is on, as NCCL sees it: NCCL_HOSTID can give it any name.
 struct Seat {
   std::uint64_t host = 0, device = 0;
   bool operator==(const Seat&) const = default;
 };
 Seat seat_of(const Comm& comm) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   const char* const host = std::getenv("NCCL_HOSTID");
   return {.host = std::hash<std::string>()(host == nullptr ? "" : host),
           .device = static_cast<std::uint64_t>(comm->device)};
@@ -167,7 +168,7 @@ void connect(const Comm& comm) {
   comm->settle(ncclSuccess);
 }
 
-/// As a kernel that waits for a rank that will not come: until somebody aborts.
+/// Like a kernel that waits for a rank that will not come: until it is aborted.
 void hang(const Comm& comm, const std::string& why) {
   std::unique_lock lock(comm->mutex);
   if (comm->state == ncclSuccess) {
@@ -177,7 +178,7 @@ void hang(const Comm& comm, const std::string& why) {
   comm->changed.wait(lock, [&] { return comm->is_aborted; });
 }
 
-/// One half of a message: what a stream does.
+/// One half of a message, as work of a stream.
 struct Half {
   Comm comm;
   bool sends;
@@ -331,7 +332,7 @@ ncclResult_t ncclGroupEnd() {
   if (--emulated::group_depth > 0) return ncclSuccess;
   const auto halves = std::exchange(emulated::group, {});
   if (halves.empty()) return ncclSuccess;
-  // All that is grouped here: a message of a rank to itself.
+  // Everything grouped here: messages of a rank to itself.
   if (halves.size() != 2 || !halves[0].first.sends || halves[1].first.sends ||
       halves[0].first.size != halves[1].first.size)
     return ncclInvalidUsage;

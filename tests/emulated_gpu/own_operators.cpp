@@ -30,7 +30,7 @@ at::Tensor wide(const at::Tensor& value) {
   return value.to(at::kDouble);
 }
 
-/// Of rows, as one part.
+/// Partial sums over rows, in a single part.
 at::Tensor parts_of(const at::Tensor& wide_rows) {
   return wide_rows.flatten(0, -2).sum(0, /*keepdim=*/true).to(at::kFloat);
 }
@@ -56,7 +56,8 @@ Two side_by_side(const at::Tensor& x0, const at::Tensor& x1, const at::Tensor& x
   return {y, parts_of(wide(y))};
 }
 
-/// Means and scales are rounded before they are used: so a backward makes the same result again.
+/// Means and scales are rounded before they are used, so that a backward recomputes the same
+/// result.
 Three layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                  double epsilon) {
   const at::Tensor exact = wide(x).mean(-1, true), off = wide(x) - exact;
@@ -71,7 +72,7 @@ Two rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   return {(wide(x) * wide(scale) * wide(weight)).to(x.scalar_type()), scale};
 }
 
-/// Of both.
+/// The backward of both norms.
 Two norm_backward(const at::Tensor& dy, const at::Tensor& x, const std::optional<at::Tensor>& means,
                   const at::Tensor& scales, const at::Tensor& weight,
                   const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& more,
@@ -132,7 +133,7 @@ void add_product(at::Tensor& sum, const at::Tensor& dy, const at::Tensor& x, boo
   accumulate(sum, at::mm(wide(dy).t(), wide(x)).to(at::kFloat), is_first);
 }
 
-/// Value by value in double, rounded once.
+/// Computed per value in double and rounded once.
 void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first,
            at::TensorList second, at::TensorList weights, double rate, double decay, double beta1,
            double beta2, double epsilon, std::int64_t step,
@@ -155,7 +156,7 @@ void adamw(at::TensorList values, at::TensorList gradients, at::TensorList first
 }  // namespace
 
 bool wants_own_operators() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   const char* const asked = std::getenv("TRIREME_OWN_KERNELS");
   return asked == nullptr || std::string_view(asked) != "0";
 }

@@ -1,4 +1,4 @@
-// The operators of src/kernels_cuda on an emulated GPU.
+// The fused operators of src/kernels_cuda on an emulated GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace emulated {
 
-/// Unless TRIREME_OWN_KERNELS=0.
+/// Whether they are used: unless TRIREME_OWN_KERNELS=0.
 bool wants_own_operators();
 
-/// Makes them known, with implementations for the CPU and for tensors without values: their names.
-/// These compute in double and round once: they have other bits than what LibTorch's operators
-/// would give, so that a program that takes them here and not there is found out.
+/// Registers them, with implementations for the CPU and for tensors without values; returns their
+/// names. These compute in double and round once: their bits differ from LibTorch's operators, so
+/// that a program that uses them in one place and not in another is found out.
 std::vector<std::string> define_own_operators();
 
 }  // namespace emulated

@@ -1,4 +1,4 @@
-// What an operator's schema says of its results.
+// What an operator's schema says about its results.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace emulated {
 
-/// The argument that a result is: one that is written to, or seen in another way.
+/// The argument that a result aliases: one that is written to, or viewed.
 inline std::optional<std::size_t> argument_of(const c10::FunctionSchema& schema,
                                               const c10::Argument& result) {
   if (result.alias_info() == nullptr) return std::nullopt;

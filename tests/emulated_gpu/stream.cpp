@@ -14,9 +14,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long nothing must have been given, and how long a piece of work waits for that.
+/// Time without new work after which the process counts as quiet, and how long an item of work
+/// waits for that.
 constexpr Clock::duration kQuiet = 3ms, kLatest = 30ms;
-/// How long an early stream may take before its giver goes on.
+/// How long an early stream may take before its caller goes on.
 constexpr Clock::duration kHeadStart = 1ms;
 
 std::atomic<Clock::time_point> last_given{Clock::time_point{}};
@@ -41,7 +42,8 @@ std::uint64_t Stream::give(std::function<void()> work, Clock::duration time, Lin
   if (!std::exchange(has_thread_, true)) std::thread([this] { this->work(); }).detach();
   changed_.notify_all();
   const std::uint64_t number = ++given_;
-  // The thread is late itself: what it can do now shall be done before the giver goes on.
+  // The stream's thread may be late itself: work that can be done now is done before the caller
+  // goes on.
   if (pace_ == Pace::kEarly) changed_.wait_for(lock, kHeadStart, [&] { return done_ >= number; });
   return number;
 }

@@ -1,4 +1,4 @@
-// Streams of an emulated GPU: queues of work that a thread each does as late as it may.
+// Streams of an emulated GPU: queues of work that a thread for each does as late as it may.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,13 +16,13 @@ class Link;
 
 using Clock = std::chrono::steady_clock;
 
-/// What is given to a stream is done in order, and late: not before somebody waits for it, or the
-/// process has given nothing to any stream for a while. Whoever takes a result without having
-/// waited for it finds what was there before, every time and not only now and then.
+/// Work queued on a stream is done in order, and late: not before somebody waits for it, or the
+/// process has queued nothing on any stream for a while. Code that uses a result without having
+/// waited for it finds the old content, every time and not only now and then.
 ///
 /// With TRIREME_EMULATED_GPU=late_compute, only the streams that kernels run on by default are
-/// late, all others as early as they may: whoever copies or sends what is not there yet is found
-/// out, too.
+/// late, all others as early as they may: code that copies or sends results that are not computed
+/// yet is found out, too.
 ///
 /// Lives until the process ends.
 class Stream {
@@ -36,21 +36,22 @@ class Stream {
   int device() const { return device_; }
   Pace pace() const { return pace_; }
 
-  /// Counts from 1. `time` is what it takes where GPUs are timed, on `link` if there is one.
+  /// Queues work; returns its number, from 1. `time` is what it takes where GPUs are timed, on
+  /// `link` if there is one.
   std::uint64_t give(std::function<void()> work, Clock::duration time = {}, Link* link = nullptr);
-  /// Blocks until the work of that number, or all that was given so far, is done, and hastens it.
+  /// Blocks until the work of that number, or all queued so far, is done, and hastens it.
   void finish(std::uint64_t number);
   void finish();
-  /// The host does so; finish() beside that.
+  /// As finish(), and counts as a wait of the host.
   void finish_for_host();
   /// Blocks until it is done, without haste.
   void await(std::uint64_t number);
   bool is_done(std::uint64_t number);
   bool is_done();
 
-  /// Where GPUs are timed: when all is done that was given so far.
+  /// Where GPUs are timed: when all work queued so far is done.
   Clock::time_point end();
-  /// What is given from here on begins no earlier.
+  /// Work queued from here on begins no earlier.
   void hold_until(Clock::time_point time);
 
  private:
@@ -75,12 +76,12 @@ class Stream {
 class Event {
  public:
   void record(Stream& stream);
-  /// Work given to `stream` from here on comes after the place.
+  /// Work queued on `stream` from here on runs after the place.
   void block(Stream& stream);
   void finish_for_host();
   bool is_reached();
   bool is_recorded() const { return place_ != nullptr; }
-  /// Once it is reached.
+  /// Blocks until it is reached.
   Clock::time_point time() const { return place_->time; }
 
  private:
@@ -95,10 +96,10 @@ class Event {
 }  // namespace emulated
 
 extern "C" {
-/// For the library of kernels: one begins or ends. Meanwhile, nothing counts as quiet, and waits
-/// are not the host's.
+/// For the library of kernels: a kernel begins or ends. Meanwhile the process does not count as
+/// quiet, and waits are not counted as the host's.
 void emulated_gpu_kernel(bool begins);
-/// For the library of kernels: one that takes that long is given to a cudaStream_t.
+/// For the library of kernels: queues a kernel that takes that long on a cudaStream_t.
 void emulated_gpu_busy(void* stream, double seconds);
 /// For tests: how often the host has waited for a device so far. Found by dlsym.
 std::int64_t emulated_gpu_host_waits();

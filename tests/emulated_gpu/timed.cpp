@@ -12,7 +12,7 @@ namespace {
 
 Rates read_rates() {
   Rates rates;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   const char* const text = std::getenv("TRIREME_EMULATED_GPU_RATES");
   if (text == nullptr) return rates;
   std::istringstream numbers(text);
@@ -24,7 +24,7 @@ Rates read_rates() {
 
 bool is_timed() {
   static const bool timed = [] {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
     const char* const mode = std::getenv("TRIREME_EMULATED_GPU");
     return mode != nullptr && std::string_view(mode) == "timed";
   }();

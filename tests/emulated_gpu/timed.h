@@ -1,5 +1,5 @@
-// A GPU that computes nothing and takes the time that a model of its work gives: the planner,
-// runtime and allocator at a real job's sizes, on any machine.
+// A timed GPU, which computes nothing and takes the time that a model of its work gives: for the
+// planner, runtime and allocator at a real job's sizes, on any machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,15 +10,14 @@
 
 namespace emulated {
 
-/// TRIREME_EMULATED_GPU=timed. What is given to a stream is done at once, and passes for done as
-/// late as its time and the order of the streams say. Copies of more than kMovedBytes move nothing,
-/// and give zeros to the host's pageable memory, where somebody reads them; memory is zero and
-/// costs none of the host's.
+/// TRIREME_EMULATED_GPU=timed. Queued work is done at once, but counts as done only after its time,
+/// in the order of the streams. Copies of more than kMovedBytes move nothing, and give zeros to the
+/// host's pageable memory, where they are read; memory is zero and costs none of the host's.
 bool is_timed();
 
 inline constexpr std::size_t kMovedBytes = std::size_t{64} << 10;
 
-/// Of an H200, roughly; TRIREME_EMULATED_GPU_RATES has others: five numbers, in this order.
+/// Rates of an H200, roughly; TRIREME_EMULATED_GPU_RATES has others: five numbers, in this order.
 struct Rates {
   double products = 700e12;   ///< FLOP/s of matrix products
   double attention = 350e12;  ///< FLOP/s of fused attention
@@ -28,8 +27,8 @@ struct Rates {
 };
 const Rates& rates();
 
-/// What the copies of all streams in one direction share: one at a time, each as early as there is
-/// a gap for all of it, whoever gave it first.
+/// The link that the copies of all streams in one direction share: one at a time, each in the first
+/// gap that is long enough, whoever queued it first.
 class Link {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -41,10 +40,10 @@ class Link {
   std::mutex mutex_;
   std::map<Time, Time> taken_;  ///< ends by begins, none over another
 };
-/// Between the host and a device.
+/// The links between the host and a device.
 Link& link_of(int device, bool to_device);
 
-/// That of a copy between memories of one device, or to or from the host.
+/// Time of a copy: within one device, or to or from the host.
 std::chrono::nanoseconds time_of_copy(std::size_t size, bool is_within_device);
 
 }  // namespace emulated

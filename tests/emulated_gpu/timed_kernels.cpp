@@ -27,7 +27,7 @@ namespace {
 
 using torch::jit::Stack;
 
-/// What one operator did so far.
+/// Work of one operator so far.
 struct Tally {
   std::int64_t calls = 0;
   double bytes = 0, flop = 0, seconds = 0;
@@ -50,7 +50,7 @@ class Tallies {
   }
 
  private:
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   Tallies() : file_(std::getenv("TRIREME_EMULATED_GPU_COUNT")) {
     if (file_ != nullptr) std::atexit([] { get().write(); });
   }
@@ -74,7 +74,7 @@ void take_time(const std::string& name, double bytes, double flop, double rate) 
   Tallies::get().add(name, bytes, flop, seconds);
 }
 
-/// Those of values that lie in memory once, however often a view shows them.
+/// Bytes of values in memory, each counted once however often a view shows it.
 double bytes_of(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda()) return 0;
   double count = 1;
@@ -94,7 +94,7 @@ double bytes_of(const c10::IValue& value) {
   return bytes;
 }
 
-/// Of a product of the last two dimensions.
+/// FLOP of a product of the last two dimensions.
 double product_flop(const at::Tensor& a, const at::Tensor& b) {
   return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(-1));
 }
@@ -108,7 +108,7 @@ double attention_flop(const at::Tensor& q, const at::Tensor& k, bool is_causal) 
 at::Tensor like(const at::Tensor& tensor) {
   return tensor.defined() ? at::empty_like(tensor) : tensor;
 }
-/// [B, H, T, D] as the kernels lay it out.
+/// [B, H, T, D] with the memory layout of the kernels.
 at::Tensor like_heads(const at::Tensor& tensor) {
   return at::empty(tensor.transpose(1, 2).sizes(), tensor.options()).transpose(1, 2);
 }
@@ -136,7 +136,7 @@ Stack attention(const Stack& in) {
 
 Stack attention_backward(const Stack& in) {
   const at::Tensor q = in[1].toTensor();
-  const at::Tensor sums = floats(q.sizes(), q);  // which the kernel takes for a moment
+  const at::Tensor sums = floats(q.sizes(), q);  // scratch memory of the kernel
   return {like_heads(q), like_heads(in[2].toTensor()), like_heads(in[3].toTensor())};
 }
 
@@ -185,13 +185,13 @@ const std::unordered_map<std::string, Rule>& rules() {
   return all;
 }
 
-/// They read as many values of their first tensor as they give, or write, not all.
+/// Operators that read as many values of their first tensor as they return or write, not all.
 bool picks(const std::string& name) {
   static const std::unordered_set<std::string> names{"aten::index_select", "aten::gather",
                                                      "aten::scatter_"};
   return names.contains(name);
 }
-/// They do not read what they write over.
+/// Operators that do not read what they overwrite.
 bool fills(const std::string& name) {
   static const std::unordered_set<std::string> names{"aten::zero_",   "aten::fill_",
                                                      "aten::normal_", "aten::_foreach_copy_",
@@ -203,7 +203,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-/// A call's arguments and what becomes of them.
+/// A call's arguments and results.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, Stack arguments)
@@ -262,7 +262,7 @@ class Call {
       const auto at = source(result);
       if (!at) return false;
       const c10::IValue& value = arguments_[*at];
-      if (value.isTensor() && value.toTensor().numel() == 0) return false;  // to be given a size
+      if (value.isTensor() && value.toTensor().numel() == 0) return false;  // to be resized
     }
     return true;
   }

@@ -1,5 +1,5 @@
-// LibTorch's operators on a GPU that computes nothing: results of the right sizes after the right
-// time.
+// LibTorch's operators on a timed GPU, which computes nothing: results of the right sizes after the
+// right time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
-// The same bits within the same budgets as on CPU, by deterministic kernels. The allocator's
-// segments are larger than these models' budgets: peaks are compared with them, not held to them.
+// Training within budgets on a GPU: the same bits as on CPU, by deterministic kernels. The
+// allocator's segments are larger than these models' budgets: peaks are compared with them, not
+// limited by them.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu.h"
 #include "runtime/budget_cases.h"
@@ -63,7 +64,7 @@ TEST_P(GpuBudget, KeepsTheBitsAndThePeak) {
 INSTANTIATE_TEST_SUITE_P(AllSolvers, GpuBudget, testing::ValuesIn(runtime::BudgetCases::chains()),
                          [](const auto& test) { return test.param; });
 
-/// Also under late kernels and late copies (tests/emulated_gpu), which would tell a missing wait.
+/// Also with late kernels and late copies (tests/emulated_gpu), which reveal a missing wait.
 class GpuRandomPrograms : public GpuBudget {};
 
 TEST_P(GpuRandomPrograms, GiveTheBitsOfKeepAllAtThePredictedPeak) {

@@ -1,4 +1,4 @@
-// Values that leave the GPU and come back while others take their bytes at once: without the right
+// Values are offloaded and copied back while others reuse their bytes at once: without the right
 // waits between the streams, kernels and copies of these tests overtake each other.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu.h"
@@ -24,10 +24,10 @@ tier::OffloadStoreOptions memory(std::int64_t size) {
   return {.host = Bytes(size), .disk = Bytes(0)};
 }
 
-/// By compute-sanitizer (tests/gpu/races), which sees a race by its order and not by its outcome,
-/// and takes a hundred times as long for a kernel.
+/// Under compute-sanitizer (tests/gpu/races), which finds races by order and not by outcome, and
+/// runs kernels a hundred times slower.
 bool is_watched() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
   return std::getenv("TRIREME_RACES") != nullptr;
 }
 
@@ -35,21 +35,21 @@ class GpuCopies : public Gpu {
  protected:
   at::TensorOptions floats() const { return at::TensorOptions(at::kFloat).device(on_gpu()); }
 
-  /// Keeps compute's stream busy for some milliseconds; the host goes on at once.
+  /// Keeps the compute stream busy for some milliseconds; does not block the host.
   void compute_for_long() const {
-    // Copies are late by themselves there, and a race is seen whatever comes first here.
+    // Copies are late anyway there, and a race is found whatever comes first here.
     if (is_emulated() || is_watched()) return;
     at::Tensor x = at::full({4096, 4096}, 1e-3, floats());
     for (int i = 0; i < 8; ++i) x = at::matmul(x, x).mul_(0.1);
   }
 };
 
-/// Value `i`'s content, told apart from every other's.
+/// Content of value `i`, different from every other's.
 at::Tensor content(std::int64_t i, std::int64_t size, const at::TensorOptions& options) {
   return at::arange(size, options).mul_(static_cast<double>(i + 1)).add_(static_cast<double>(i));
 }
 
-/// How much of the offload tier is a file.
+/// Which share of the offload tier is a file.
 class GpuCopiesTo : public GpuCopies, public testing::WithParamInterface<double> {
  protected:
   static tier::OffloadStoreOptions store_of(Bytes room) {
@@ -61,10 +61,10 @@ class GpuCopiesTo : public GpuCopies, public testing::WithParamInterface<double>
 
 TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
   const std::int64_t elements =
-      (is_emulated() || is_watched() ? kMiB : 4 * kMiB) + 3;  // some MiB, and a little
+      (is_emulated() || is_watched() ? kMiB : 4 * kMiB) + 3;  // some MiB, not a round number
   const int rounds = is_watched() ? 8 : 40;
   constexpr int kAway = 3;
-  // Room for one more than what is away: every place is soon used again.
+  // Room for one value more than is offloaded at a time: allocations are soon reused.
   const Bytes room = Bytes(elements * 4) * (kAway + 1);
   const auto copies = cuda().make_copies(store_of(room));
   std::deque<std::pair<Key, at::Tensor>> away;
@@ -73,7 +73,7 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
     const auto [key, value] = away.front();
     away.pop_front();
     copies->prefetch(key);
-    // What lies in the bytes that the copy in is about to take is still being written.
+    // The bytes that the copy in is about to take are still being written.
     at::full({elements}, -1.0, floats());
     EXPECT_EQ(copies->begin_next(), key);
     compute_for_long();
@@ -82,19 +82,19 @@ TEST_P(GpuCopiesTo, ValuesComeBackEqualWhenTheirBytesAreUsedAgainAtOnce) {
   };
   for (int i = 0; i < rounds; ++i) {
     compute_for_long();
-    const at::Tensor value = content(i, elements, floats());  // not there yet when it is offloaded
+    const at::Tensor value = content(i, elements, floats());  // not computed yet when offloaded
     const Key key{.tape = false, .layer = i, .micro_batch = 0};
     copies->offload(key, {value.storage()});
     const void* const bytes = value.const_data_ptr();
     EXPECT_EQ(copies->release_next(), key);
-    const at::Tensor next = at::full({elements}, -2.0, floats());  // written over at once
+    const at::Tensor next = at::full({elements}, -2.0, floats());  // overwrites them at once
     reused += next.const_data_ptr() == bytes ? 1 : 0;
     away.emplace_back(key, value);
     if (away.size() == kAway) bring_back();
   }
   while (!away.empty()) bring_back();
   copies->drain();
-  // Whose bytes a block gets is the driver's affair where it is watched.
+  // Under the sanitizer the driver decides whose bytes a block gets.
   if (!is_watched()) {
     EXPECT_GT(reused, rounds / 2) << "else nothing was put to the test";
   }
@@ -134,7 +134,7 @@ TEST_F(GpuCopies, AFullOffloadTierSaysWhatIsLeftAndIsForgottenWhole) {
     EXPECT_THAT(error.what(), testing::HasSubstr("the offload tier is full: asked for 4.00 MiB"));
   }
   copies->abandon();
-  copies->offload({false, 1, 0}, {at::ones({kMiB / 4}, floats()).storage()});  // all of it
+  copies->offload({false, 1, 0}, {at::ones({kMiB / 4}, floats()).storage()});  // the whole tier
   copies->drain();
 }
 
@@ -170,7 +170,7 @@ TEST_F(GpuCopies, ATapeThatWasAwayGivesTheSameGradients) {
       const Key key{.tape = true, .layer = 1, .micro_batch = 0};
       copies->offload(key, tape.storages);
       copies->release_next();
-      // Others take the bytes, and write to them.
+      // Other tensors take the bytes and overwrite them.
       for (int i = 0; i < 4; ++i) at::full({4096, 2048}, 7.0, floats());
       copies->prefetch(key);
       copies->begin_next();

@@ -1,4 +1,4 @@
-// Tests that need a GPU.
+// Fixture of tests that need a GPU.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace trireme::device {
 
-/// `cuda()` and `on_gpu()` are there; else the test is skipped with the reason.
+/// Provides `cuda()` and `on_gpu()`; without a GPU the test is skipped with the reason.
 class Gpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,7 +27,8 @@ class Gpu : public testing::Test {
   c10::Device on_gpu() const {
     return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(cuda_->index())};
   }
-  /// The tests run on an emulated GPU (tests/emulated_gpu): its operators take a CPU's time.
+  /// Whether the tests run on an emulated GPU (tests/emulated_gpu), whose operators run at CPU
+  /// speed.
   bool is_emulated() const { return cuda_->describe().find("emulated") != std::string::npos; }
 
  private:

@@ -1,4 +1,4 @@
-// Texts that a language model on the GPU goes on with, beside the CPU's.
+// Text generation on the GPU, compared with the CPU's.
 // SPDX-License-Identifier: Apache-2.0
 #include "../runtime/small_runs.h"
 #include "gpu.h"

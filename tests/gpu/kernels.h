@@ -1,4 +1,4 @@
-// What tests of the device's own kernels share.
+// Fixture of the tests of Trireme's own GPU kernels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,7 @@ class GpuKernels : public device::Gpu {
   void SetUp() override {
     Gpu::SetUp();
     if (IsSkipped()) return;
-    runtime::warm_up(cuda());  // with the autograd engine that layers need
+    runtime::warm_up(cuda());  // also starts the autograd engine that layers need
     at::manual_seed(7);
   }
   at::Tensor drawn(at::IntArrayRef sizes, double scale = 1) const {
@@ -28,12 +28,12 @@ class GpuKernels : public device::Gpu {
         .mul_(scale)
         .to(at::kBFloat16);
   }
-  /// An emulated GPU's operators take a CPU's time.
+  /// An emulated GPU's operators run at CPU speed.
   std::int64_t rows(std::int64_t real) const { return is_emulated() ? 12 : real; }
   at::Tensor leaf(at::IntArrayRef sizes) const { return drawn(sizes).set_requires_grad(true); }
 };
 
-/// Of the results, whose gradients these are, in the leaves.
+/// Gradients of the leaves, given those of the results.
 inline std::vector<at::Tensor> gradients_of_all(const std::vector<at::Tensor>& results,
                                                 const std::vector<at::Tensor>& of_results,
                                                 const std::vector<at::Tensor>& leaves,
@@ -59,7 +59,7 @@ inline at::Tensor wide_leaf(const at::Tensor& x) {
   return wide(x).set_requires_grad(true);
 }
 
-/// In parts of the whole; `limit` is a few roundings to bfloat16.
+/// Relative error of the whole tensor; `limit` is a few roundings to bfloat16.
 inline void expect_near(const at::Tensor& found, const at::Tensor& expected, double limit = 4e-3) {
   ASSERT_EQ(found.sizes(), expected.sizes());
   const double off =

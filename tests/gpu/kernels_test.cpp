@@ -1,4 +1,4 @@
-// The device's own kernels at real sizes, against LibTorch in double.
+// Trireme's own GPU kernels at real sizes, against LibTorch in double.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
@@ -122,7 +122,7 @@ TEST_F(GpuKernels, WidthsThatTheyDoNotTakeAreLibTorchs) {
   EXPECT_TRUE(at::equal(y, at::layer_norm(x, {12}, weight, bias, 1e-5)));
 }
 
-/// More parameters than one launch takes, whole and each in two parts.
+/// More parameters than one launch takes, whole and each split in two.
 TEST_F(GpuKernels, UpdatesAreThoseOfAdamwWholeOrInParts) {
   const config::OptimizerSpec spec{.kind = "adamw", .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
   constexpr double kRate = 1e-2, kDecay = 0.1;
@@ -182,7 +182,7 @@ TEST_F(GpuKernels, GradientsAreAddedInFloat32) {
   }
 }
 
-/// More than one launch takes; rounded or added to what is there.
+/// More sums than one launch takes; rounded, or added to existing values.
 TEST_F(GpuKernels, SumsOfPartsHaveTheBitsOfEachAlone) {
   std::vector<PartSum> all;
   std::vector<at::Tensor> alone;

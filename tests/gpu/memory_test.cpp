@@ -59,8 +59,7 @@ TEST_F(GpuMemory, AnAllocationOverTheBudgetSaysWhatWasAskedFreeAndHeld) {
   memory->set_budget(Bytes(256 * kMiB));
   EXPECT_EQ(memory->budget(), Bytes(256 * kMiB));
 
-  // 20 pages of the allocator's large segments, which have 12 MiB each; another one could be too
-  // much.
+  // 20 pages of the allocator's large segments, 12 MiB each; another one could exceed the budget.
   std::vector<at::Tensor> held;
   for (int i = 0; i < 6; ++i) held.push_back(bytes(40 * kMiB));
   try {

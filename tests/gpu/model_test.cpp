@@ -1,4 +1,4 @@
-// Every kind of chain on the GPU beside the CPU: the same loss and gradients to rounding.
+// Every kind of chain on the GPU, compared with the CPU: the same loss and gradients to rounding.
 // SPDX-License-Identifier: Apache-2.0
 #include "../model/built.h"
 #include "gpu.h"
@@ -52,7 +52,7 @@ TEST_P(GpuModels, GiveTheCpusLossAndGradients) {
   ASSERT_EQ(found.size(), expected.size());
   EXPECT_NEAR(found[0].item<double>(), expected[0].item<double>(), is_float32 ? 1e-5 : 1e-2);
   for (std::size_t i = 1; i < found.size(); ++i) {
-    // A tensor as a whole: single values of it may be sums that cancel.
+    // Compares tensors as a whole: single values may be sums that cancel.
     const double difference = (found[i] - expected[i]).norm().item<double>();
     EXPECT_LE(difference, (is_float32 ? 1e-3 : 5e-2) * expected[i].norm().item<double>()) << i;
   }

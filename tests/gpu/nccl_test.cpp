@@ -1,4 +1,5 @@
-// NCCL: a rank to itself, what it says to two ranks on one GPU, and two ranks with a GPU each.
+// NCCL channels: a rank that sends to itself, the error for two ranks on one GPU, and two ranks
+// with a GPU each.
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu.h"
 
@@ -27,7 +28,7 @@ class Nccl : public Gpu {
 
   at::TensorOptions floats() const { return at::TensorOptions(at::kFloat).device(on_gpu()); }
 
-  /// `body` with the channel of a single rank that is linked to itself.
+  /// Runs `body` with the channel of a single rank that is linked to itself.
   void alone(const comm::ChannelOptions& options,
              const std::function<void(comm::Channel&)>& body) const {
     comm::run_local(1, options, [&](comm::Channel& control) {
@@ -43,7 +44,7 @@ TEST_F(Nccl, MessagesToItselfArriveInTheOrderOfSendingOnEachStream) {
     std::vector<at::Tensor> sent, received;
     std::vector<std::unique_ptr<comm::Transfer>> transfers;
     for (int i = 0; i < 8; ++i) {
-      // Sent while it is still being made; received over what is still being written.
+      // Sent while it is still being computed; received over bytes that are still being written.
       sent.push_back(at::arange(1 << 20, floats()).mul_(i + 1));
       received.push_back(at::full({1 << 20}, -1.0, floats()));
       const Stream stream = i % 2 == 0 ? Stream::kOutputs : Stream::kGradients;
@@ -108,7 +109,7 @@ TEST_F(Nccl, TwoRanksOnOneGpuAreToldWhy) {
   }
 }
 
-/// Two ranks, threads here, with a GPU each.
+/// Two ranks, as threads, with a GPU each.
 class NcclPair : public Nccl {
  protected:
   void SetUp() override {
@@ -221,7 +222,7 @@ TEST_F(NcclPair, MessagesOnTwoLinksThatNobodyReceivesEndTogether) {
   });
 }
 
-/// A rank that hangs inside CUDA looks at nothing.
+/// A rank that hangs inside CUDA checks no flags.
 TEST_F(NcclPair, AWaitForTheDeviceBehindAMessageThatNobodyReceivesIsEnded) {
   comm::run_local(2, {Seconds(20), {}}, [&](comm::Channel& control) {
     CudaPart& gpu = open_cuda(control.rank());
@@ -234,7 +235,7 @@ TEST_F(NcclPair, AWaitForTheDeviceBehindAMessageThatNobodyReceivesIsEnded) {
       gpu.finish_work();
       try {
         out->wait("3:send_output 4");
-        FAIL() << "nobody received it";
+        FAIL() << "no rank received it";
       } catch (const CommError& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("did not end within 2 s"));
       }

@@ -1,5 +1,5 @@
-// Linear layers with the device's own kernels: results, gradients, what they add to, what is run
-// again.
+// Linear layers with Trireme's own GPU kernels: results, gradients, accumulation, and what is
+// recomputed.
 // SPDX-License-Identifier: Apache-2.0
 #include "../model/built.h"
 #include "device_functions.h"
@@ -68,7 +68,8 @@ TEST_F(GpuProducts, TheBackwardOfALinearLayerIsLibTorchs) {
   }
 }
 
-/// Of a norm, with and without a bias; its result is kept or made again: the same bits.
+/// Layers after a norm, with and without a bias; the norm's result is kept or recomputed: the same
+/// bits.
 TEST_F(GpuProducts, OfNormsAreLibTorchs) {
   for (const auto& [width, count, is_centred] :
        {std::tuple{1600, 1, true}, {768, 2, true}, {2048, 3, false}, {4096, 2, false}}) {
@@ -123,7 +124,7 @@ TEST_F(GpuProducts, OfNormsAreLibTorchs) {
   }
 }
 
-/// Where what is below is not trained, and neither is the norm.
+/// The layers below and the norm are frozen.
 TEST_F(GpuProducts, OfAFrozenNormMakeItsResultAgainForTheirWeights) {
   const at::Tensor x = drawn({rows(700), 768}), weight = leaf({264, 768}), bias = leaf({264});
   const NormWeights norm{drawn({768}), drawn({768}), 1e-5};
@@ -140,7 +141,7 @@ TEST_F(GpuProducts, OfAFrozenNormMakeItsResultAgainForTheirWeights) {
   }
 }
 
-/// gelu(h) is kept or made again: the same bits.
+/// gelu(h) is kept or recomputed: the same bits.
 TEST_F(GpuProducts, OfGelusAreLibTorchs) {
   const at::Tensor h = leaf({2, rows(2048), 6400}), weight = leaf({264, 6400}), bias = leaf({264});
   const at::Tensor dy = drawn({2, rows(2048), 264});
@@ -178,7 +179,7 @@ struct Mlp {
   at::Tensor result(const at::Tensor& h, bool keeps_result) const {
     return own_gelu_linear(h, down, down_bias, {.is_tanh = true, .keeps_result = keeps_result});
   }
-  /// Of the weights; the loss is the sum of dy y.
+  /// Gradients of the weights; the loss is the sum of dy y.
   std::vector<at::Tensor> wide_gradients(const at::Tensor& dy) const {
     std::vector<at::Tensor> all;
     for (const at::Tensor& one : weights()) all.push_back(wide_leaf(one));
@@ -201,7 +202,7 @@ void run_backward(const at::Tensor& y, const at::Tensor& dy) {
   run_backward_of_all({y}, {dy});
 }
 
-/// In one graph, where the GELU's backward knows the sums for the layer below; or in two.
+/// In one graph, where the GELU's backward computes the sums for the layer below; or in two graphs.
 TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
   const Mlp mlp{leaf({rows(2048), 264}), leaf({264}), leaf({264}), leaf({1056, 264}), leaf({1056}),
                 leaf({264, 1056}),       leaf({264})};
@@ -218,7 +219,7 @@ TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
       run_backward(mlp.result(from, keeps_result), dy);
       if (is_cut) run_backward(h, from.grad());
       EXPECT_EQ(Calls::take(),
-                (is_cut ? 2 : 1) * (is_emulated() ? 2 : 1));  // there by its CPU, too
+                (is_cut ? 2 : 1) * (is_emulated() ? 2 : 1));  // emulated: the CPU calls it, too
       for (std::size_t i = 0; i < expected.size(); ++i) {
         SCOPED_TRACE(i);
         expect_near(sums.of(i), times * expected[i], 8e-3);
@@ -232,7 +233,7 @@ TEST_F(GpuProducts, GradientsGoStraightToWhereTheyAddUp) {
   }
 }
 
-/// Nothing is rounded to bfloat16 on the way into a sum.
+/// Accumulated gradients are not rounded to bfloat16 before they are added.
 TEST_F(GpuProducts, AreAddedInFloat32) {
   const at::Tensor x = leaf({rows(4096), 264}), weight = leaf({128, 264}), bias = leaf({128});
   const at::Tensor dy = drawn({rows(4096), 128});
@@ -245,8 +246,8 @@ TEST_F(GpuProducts, AreAddedInFloat32) {
   expect_near(sums.of(1), 2 * wide(dy).sum(0), 1e-5);
 }
 
-/// Of a norm, weight and bias, and of the biases of its linear layers. A bias that two of these
-/// share is added to its sum once it is there from the first.
+/// Gradients of a norm's weight and bias, and of the biases of its linear layers. For a bias that
+/// two of these share, the second gradient is added to the first.
 TEST_F(GpuProducts, OfANodeAddUpTheirPartsInOneLaunch) {
   const at::Tensor x = leaf({rows(2048), 264}), of_result = drawn({rows(2048), 128});
   const std::vector<at::Tensor> leaves{leaf({264}), leaf({264}), leaf({128}), leaf({128})};
@@ -270,7 +271,7 @@ TEST_F(GpuProducts, OfANodeAddUpTheirPartsInOneLaunch) {
   }
 }
 
-/// Queries, keys and values: the bits of LibTorch's views, whose gradient is read once more.
+/// Queries, keys and values: the same bits as LibTorch's views, whose gradient takes one more read.
 TEST_F(GpuProducts, OfPartsByHeadsAreThoseOfOneTensor) {
   constexpr std::int64_t kHeads = 4, kWidth = 128;
   const at::Tensor x = leaf({2, rows(1024), 64}), of_each = drawn({3, 2, rows(1024), kWidth});
@@ -320,7 +321,7 @@ TEST_F(GpuProducts, TheGradientOfTheHeadGoesStraightToItsSum) {
   expect_near(of_masked.of(0), gradients(of_few, at::ones_like(of_few), {wide_weight})[0], 1e-2);
 }
 
-/// All of it is saved before that product.
+/// All that the backward needs is saved before the last product.
 TEST_F(GpuProducts, ABlockThatIsRunAgainLeavesItsLastOneOut) {
   const ChainModel model = make_gpt(
       {.blocks = 1, .width = 64, .heads = 4, .context = 32, .vocabulary = 104, .grain = "block"});

@@ -12,8 +12,8 @@ namespace {
 /// More than the weights and gradients of every job here.
 constexpr Bytes kRoomForWeights(256 << 20);
 
-/// The figures of one device belong to all of its ranks: opened by the first one that comes here
-/// after all have warmed up.
+/// All ranks on a device share its memory statistics: opened by the first rank after all have
+/// warmed up.
 struct SharedMemory {
   std::mutex mutex;
   std::shared_ptr<tier::DeviceMemory> memory;
@@ -24,6 +24,7 @@ struct SharedMemory {
 GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::ChainModel& model,
                     const GpuRun& run) {
   const runtime::DataSource data = runtime::random_data(model, job);
+  const program::Program program = plan::compile(run.plan);
   const int ranks = static_cast<int>(run.plan.stages.size()) * job.pipeline.replicas.value();
   const auto copies_to = [&](Bytes room) {
     return gpu.make_copies(
@@ -44,13 +45,14 @@ GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::Chai
           if (!shared.memory) shared.memory = gpu.open_memory("GPU");
           memory = shared.memory;
         }
-        // What the allocator kept of profiles before goes first, as when a run begins.
+        // Releases what the allocator cached from profiling, as when a run begins.
         if (run.budget > Bytes(0)) memory->set_budget(run.budget);
         memory->reset_peak();
         runtime::Trainer trainer(
             {.job = job,
              .model = model,
              .plan = run.plan,
+             .program = program,
              .data = data,
              .channel = *channel,
              .memory = *memory,

@@ -13,25 +13,25 @@
 
 namespace trireme::device {
 
-/// How a job is run.
+/// How a job is run in a test.
 struct GpuRun {
   plan::Plan plan;
   Bytes budget;                      ///< 0: none
   simulate::CopyPoints copies = {};  ///< of plans that move values
   bool to_file = false;              ///< where they go, instead of to pinned memory
   runtime::Checkpointing checkpoints = {};
-  Bytes part = Bytes(1 << 16);  ///< of optimizer state that the plan has away
+  Bytes part = Bytes(1 << 16);  ///< size of offloaded optimizer state's parts
 };
 
-/// What it gave.
+/// Results of the run.
 struct GpuOutcome {
   runtime::Outcome outcome;
-  /// Of all ranks, on the host, before the first step; without masters that are away.
+  /// Parameters of all ranks, on the host, before the first step; without offloaded masters.
   std::vector<at::Tensor> parameters;
   Bytes budget_left_by_allocator;  ///< budget minus most that was reserved
 };
 
-/// Every rank's part of the job on `gpu`, all as threads, messages staged through pinned memory.
+/// Runs every rank of the job on `gpu`, all as threads, with messages staged through pinned memory.
 GpuOutcome train_on(CudaPart& gpu, const config::JobSpec& job, const model::ChainModel& model,
                     const GpuRun& run);
 

@@ -1,5 +1,5 @@
 // Training on the GPU: the same bits whatever the plan, bytes as predicted, budgets kept. Kernels
-// are the deterministic ones.
+// are deterministic.
 // SPDX-License-Identifier: Apache-2.0
 #include "training.h"
 
@@ -34,8 +34,8 @@ class GpuTraining : public Gpu {
     Gpu::SetUp();
   }
 
-  /// With the whole context activations weigh some hundred MiB: more than what the allocator
-  /// rounds, for a test that holds it to a budget.
+  /// With the full context activations take some hundred MiB: more than the allocator's rounding,
+  /// for a test that limits it to a budget.
   static constexpr int kWholeContext = 512;
   config::GptSpec gpt() const {
     return {.blocks = 6,
@@ -64,7 +64,7 @@ class GpuTraining : public Gpu {
   plan::Plan keep_all(const config::JobSpec& job, const runtime::Split& split = {}) const {
     return plan_of(model::make_model(job.model), job, split);
   }
-  /// Measured on the GPU.
+  /// The chain, measured on the GPU.
   chain::Chain costs(const config::JobSpec& job) {
     runtime::warm_up(cuda());
     const auto memory = cuda().open_memory("profile");
@@ -121,7 +121,7 @@ TEST_F(GpuTraining, RecomputationGivesTheSameBits) {
   }
 }
 
-// Late kernels and late copies (the emulated GPU has both) would tell a missing wait.
+// Late kernels and late copies (the emulated GPU has both) reveal a missing wait.
 TEST_F(GpuTraining, CopiesOfOptimizerStateGiveTheSameBits) {
   for (const bool to_file : {false, true}) {
     const config::JobSpec job = gpt_job(to_file ? "float32" : "bfloat16_weights");
@@ -137,7 +137,7 @@ TEST_F(GpuTraining, CopiesOfOptimizerStateGiveTheSameBits) {
 
 TEST_F(GpuTraining, WeightsThatComeForEveryUseGiveTheSameBits) {
   for (const int lora_rank :
-       {4, 0}) {  // 0: all of them are trained, and take their gradients along
+       {4, 0}) {  // 0: all of them are trained and streamed with their gradients
     SCOPED_TRACE(lora_rank);
     config::JobSpec job = gpt_job("bfloat16_weights");
     std::get<config::GptSpec>(job.model).lora_rank = lora_rank;
@@ -239,7 +239,7 @@ TEST_F(GpuTraining, BeginsWithWeights) {
   EXPECT_EQ(begun.outcome.parameters_digest, trained.outcome.parameters_digest);
 }
 
-/// A job's question to the planner with the GPU's costs.
+/// A job's planner question with the GPU's costs.
 struct Planned {
   chain::Chain chain;
   chain::Platform platform;
@@ -281,8 +281,7 @@ void expect_as_predicted(Bytes found, Bytes predicted, const std::string& what) 
   EXPECT_GE(share, 0.98) << what;
 }
 
-/// Budgets of 80, 60, 40 % of what activations of keep_all take, by solvers with and without
-/// copies.
+/// Budgets of 80, 60, 40 % of keep_all's activations, with solvers that copy and that do not.
 TEST_F(GpuTraining, PlansWithinBudgetsGiveTheSameBitsWithThePredictedBytes) {
   const config::JobSpec job = gpt_job("bfloat16");
   const model::ChainModel model = model::make_model(job.model);
@@ -340,7 +339,7 @@ std::int64_t host_waits() {
   return reinterpret_cast<Count*>(::dlsym(RTLD_DEFAULT, "emulated_gpu_host_waits"))();
 }
 
-/// Twice: where the step's times begin, when nothing is left to do, and where it ends.
+/// The host waits twice: where the step's times begin, with nothing left to do, and where it ends.
 TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
   if (!is_emulated()) GTEST_SKIP() << "only an emulated GPU counts waits";
   config::JobSpec job = gpt_job("bfloat16");
@@ -365,7 +364,8 @@ TEST_F(GpuTraining, TheHostNeverWaitsForTheDeviceWithinAStep) {
   };
   EXPECT_EQ(waits_of_a_step(everything, {}), 2);
   EXPECT_EQ(waits_of_a_step(again, {}), 2);
-  // For copies both ways before a step, which has none left, and after it; where their times begin.
+  // For copies in both directions before a step, when none are left, and after it; where their
+  // times begin.
   EXPECT_EQ(waits_of_a_step(*moved, copies), 2 + 2 + 2 + 1);
 }
 

@@ -83,7 +83,7 @@ TEST(RemoveDrafts, TakesThoseOfTheNamedFilesAlone) {
   EXPECT_THAT(contents_of(folder.path()), ElementsAreArray(kept));
 }
 
-// A reader that runs beside the writer sees the old or the new content, whole.
+// A reader that runs concurrently with the writer sees the old or the new content, complete.
 TEST(WriteFile, NeverShowsAHalf) {
   const TemporaryFolder folder;
   const fs::path file = folder / "x";
@@ -226,7 +226,7 @@ TEST(ReadFile, RefusesALargeFileBeforeReadingIt) {
             (folder / "x").string() + ": is 1.00 TiB, must be at most 1.00 MiB");
 }
 
-/// What has no bytes at places: nobody is at a pipe's other end, and never will be.
+/// Files that are not regular; no process opens the other end of the pipe.
 class NoRegularFile : public testing::TestWithParam<const char*> {
  public:
   std::string make() const {
@@ -261,7 +261,7 @@ TEST_P(NoRegularFile, IsRefusedByEveryReader) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NoRegularFile, testing::Values("pipe", "socket", "device"));
 
-/// As a shell passes what stands in <(...).
+/// Shells pass the output of <(...) like this.
 TEST(ReadFile, ReadsAPipeThatThisProcessWasGiven) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

@@ -81,9 +81,9 @@ TEST(Limits, AliasesCannotMultiply) {
   for (int i = 1; i < 30; ++i)
     text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) +
             ", *a" + std::to_string(i - 1) + "]\n";
-  EXPECT_EQ(
-      refusal(text),
-      "a.yaml:1: anchors and aliases (&, *) are not read: write it out, or put text in quotes");
+  EXPECT_EQ(refusal(text),
+            "a.yaml:1: anchors and aliases (&, *) are not supported: write it out, or put text in "
+            "quotes");
 }
 
 TEST(Limits, TooManyValuesAreRefused) {
@@ -94,7 +94,7 @@ TEST(Limits, TooManyValuesAreRefused) {
 TEST(Limits, ManyKeysAreCheckedQuickly) {
   std::string text;
   for (int i = 0; i < 100'000; ++i) text += "k" + std::to_string(i) + ": 1\n";
-  EXPECT_EQ(refusal(text + "k7: 2\n"), "a.yaml:100001: k7 stands twice (first in line 8)");
+  EXPECT_EQ(refusal(text + "k7: 2\n"), "a.yaml:100001: k7 appears twice (first in line 8)");
 }
 
 }  // namespace

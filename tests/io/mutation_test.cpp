@@ -1,6 +1,6 @@
-// Mutated documents: whatever is done to a good file, its reader either accepts it or throws
-// InputError, and what it accepts it can write and read again. Seeded, so that a failure repeats;
-// raise kMutants for a longer search.
+// Mutated documents: a reader either accepts any change of a good file or throws InputError, and
+// what it accepts it can write and read again. Seeded, so that a failure repeats; raise kMutants
+// for a longer search.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/chain/chain.h"
 #include "trireme/chain/platform.h"

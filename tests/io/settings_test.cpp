@@ -116,14 +116,14 @@ TEST(WithSetting, NamesTheSettingThatItRefuses) {
        BadSetting{"=5", "--set : the key must be words joined by dots"},
        BadSetting{"train..steps=5", "--set train..steps: the key must be words joined by dots"},
        BadSetting{"files[0]=x", "--set files[0]: the key must be words joined by dots"},
-       BadSetting{"train.steps.x=5", "--set train.steps.x: steps is no map (key: value)"},
-       BadSetting{"files.x=5", "--set files.x: files is no map (key: value)"},
+       BadSetting{"train.steps.x=5", "--set train.steps.x: steps is not a map (key: value)"},
+       BadSetting{"files.x=5", "--set files.x: files is not a map (key: value)"},
        BadSetting{"a=[1",
                   "--set a: a key must be a word, not empty, a list or a map (or a bracket is not "
                   "closed)"},
        BadSetting{"a=\"x", "--set a: not YAML: illegal EOF in scalar"},
        BadSetting{"a=*.txt", "--set a: not YAML: the referenced anchor is not defined"},
-       BadSetting{"a={b: 1, b: 2}", "--set a: b stands twice"},
+       BadSetting{"a={b: 1, b: 2}", "--set a: b appears twice"},
        BadSetting{std::string("a=\0", 3), "--set a: not a text: holds control character 0"},
        BadSetting{"a=\xFF", "--set a: not a text in UTF-8"}});
 }
@@ -137,7 +137,7 @@ TEST(WithSetting, RefusesAKeyWithoutEnd) {
 
 TEST(WithSetting, RefusesToReplaceAListDocument) {
   EXPECT_EQ(input_error([] { with_setting(parse("[1]", "a.yaml"), "a=1"); }),
-            "--set a: the document is no map (key: value)");
+            "--set a: the document is not a map (key: value)");
 }
 
 }  // namespace

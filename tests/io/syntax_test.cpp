@@ -1,4 +1,4 @@
-// What is no document: every way to be broken has a message with its line.
+// Malformed documents: each kind of fault has a message with its line.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/input_error.h"
 
@@ -25,7 +25,7 @@ void expect_refusals_of_yaml(const std::vector<Broken>& documents) {
 }
 
 const std::string kAnchors =
-    "anchors and aliases (&, *) are not read: write it out, or put text in quotes";
+    "anchors and aliases (&, *) are not supported: write it out, or put text in quotes";
 
 TEST(Syntax, RefusesYamlCutInHalf) {
   expect_refusals_of_yaml(
@@ -44,9 +44,9 @@ TEST(Syntax, RefusesBrokenStructure) {
        Broken{"a: 1\n}", "2: not YAML: illegal flow end"},
        Broken{"a: [1}", "1: not YAML: illegal flow end"},
        Broken{"a: @x", "1: not YAML: unknown token"},
-       Broken{"a: 1\na: 2\n", "2: a stands twice (first in line 1)"},
+       Broken{"a: 1\na: 2\n", "2: a appears twice (first in line 1)"},
        Broken{"a:\n- 1\n- b: {c: 1, d: 2,\n      c: 3}\n",
-              "4: a[1].b.c stands twice (first in line 3)"},
+              "4: a[1].b.c appears twice (first in line 3)"},
        Broken{"? [a]\n: 1\n",
               "1: a key must be a word, not empty, a list or a map (or a bracket is not closed)"},
        Broken{"a: 1\n: 2\n",
@@ -73,10 +73,11 @@ TEST(Syntax, RefusesAnchorsAndTags) {
   expect_refusals_of_yaml(
       {Broken{"a: &x 1\nb: *x\n", "1: " + kAnchors},
        Broken{"a: 1\nb: [*x]\n", "2: not YAML: the referenced anchor is not defined"},
-       Broken{"a: !!str 5\n", "1: tags (tag:yaml.org,2002:str) are not read: put text in quotes"},
-       Broken{"!2 x", "1: tags (!2) are not read: put text in quotes"},
+       Broken{"a: !!str 5\n",
+              "1: tags (tag:yaml.org,2002:str) are not supported: put text in quotes"},
+       Broken{"!2 x", "1: tags (!2) are not supported: put text in quotes"},
        Broken{"a: !!binary [1]\n",
-              "1: tags (tag:yaml.org,2002:binary) are not read: put text in quotes"},
+              "1: tags (tag:yaml.org,2002:binary) are not supported: put text in quotes"},
        Broken{"%YAML 3.0\n---\na: 1\n", "1: not YAML: YAML major version too large"}});
 }
 
@@ -114,7 +115,7 @@ TEST(Syntax, RefusesBrokenJson) {
        Broken{"{\"a\": 1} x", "1: not JSON: syntax error while parsing value - invalid literal"},
        Broken{"{\"a\": 1,}", "1: not JSON: syntax error while parsing object key - unexpected '}'"},
        Broken{"{\"a\":\n NaN}", "2: not JSON: syntax error while parsing value - invalid literal"},
-       Broken{"{\"a\": 1,\n\"b\": 1,\n\"a\": 2}", "3: a stands twice (first in line 1)"},
+       Broken{"{\"a\": 1,\n\"b\": 1,\n\"a\": 2}", "3: a appears twice (first in line 1)"},
        Broken{"a: 1", "1: not JSON: syntax error while parsing value - invalid literal"}});
 }
 

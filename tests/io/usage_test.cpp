@@ -24,7 +24,7 @@ TEST(Usage, NamesTheNearestOption) {
 }
 
 TEST(Usage, NamesTheArgumentThatIsTooMuch) {
-  EXPECT_EQ(told({"a\nb"}), "trireme: there is no room for the argument 'a\\nb'" + kHelp);
+  EXPECT_EQ(told({"a\nb"}), "trireme: unexpected argument 'a\\nb'" + kHelp);
   EXPECT_EQ(told({}), "trireme: not read" + kHelp);
 }
 

@@ -46,14 +46,14 @@ struct Built {
   std::vector<std::unique_ptr<Layer>> layers;
 };
 
-/// What a forward sees; the same draws every time.
+/// The context of a forward; the same random numbers every time.
 inline Context context(bool training = true, Values target = {}) {
   return {.generator = at::detail::createCPUGenerator(7),
           .training = training,
           .target = std::move(target)};
 }
 
-/// Made-up examples of a chain: input and target.
+/// Random examples of a chain: input and target.
 struct Examples {
   Examples(const ChainModel& model, std::int64_t count, std::uint64_t seed = 3) {
     at::Generator from = at::detail::createCPUGenerator(seed);
@@ -88,12 +88,12 @@ inline std::vector<Values> outputs(Built& chain, const Examples& examples, bool 
   return all;
 }
 
-/// What went through a chain: every layer's output, and the gradients of its input.
+/// The values that went through a chain: every layer's output, and the gradients of its input.
 struct Passed {
   std::vector<Values> outputs, gradients;
 };
 
-/// A forward and a backward through all layers; gradients are added to those of the parameters.
+/// A forward and a backward through all layers; adds to the parameters' gradients.
 inline Passed pass(Built& chain, const Examples& examples,
                    Precision precision = Precision::kFloat32) {
   Passed passed;
@@ -117,7 +117,7 @@ inline Passed pass(Built& chain, const Examples& examples,
   return passed;
 }
 
-/// The same; the loss.
+/// The same; returns the loss.
 inline at::Tensor run(Built& chain, const Examples& examples,
                       Precision precision = Precision::kFloat32) {
   return pass(chain, examples, precision).outputs.back().at(0);

@@ -1,4 +1,4 @@
-// Which layers the built-in chains have, and how many parameters: those that were published.
+// Layers and parameter counts of the built-in chains, compared with published ones.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 
@@ -19,8 +19,8 @@ std::vector<std::string> names(const ChainModel& model) {
   return all;
 }
 
-/// Parameters of a chain, a tied weight once. Holds one layer at a time, and of equal layers builds
-/// one.
+/// Parameters of a chain, a tied weight counted once. Holds one layer at a time, and builds one of
+/// equal layers.
 std::int64_t count_parameters(const ChainModel& model) {
   std::int64_t count = 0;
   std::set<std::string> ties;
@@ -60,7 +60,7 @@ TEST(Parameters, OfResidualNetworksAreAsPublished) {
 TEST(Parameters, OfVggAreAsPublished) {
   config::VggSpec spec{.depth = 16, .image_size = 224, .classes = 1000, .batch_norm = false};
   EXPECT_EQ(count_parameters(make_vgg(spec)), 138'357'544);
-  // The others differ in convolutions only: with narrow ones, the sum over their 3x3 windows.
+  // The other depths differ only in convolutions: with narrow ones, the sum over their 3x3 windows.
   spec.width = 2;
   const std::int64_t c = 3, rest = count_parameters(make_vgg(spec));
   spec.depth = 19;  // one of 8 to 8 and two of 16 to 16 more
@@ -199,7 +199,7 @@ TEST(FineGrain, HandsOnFreshTensorsAndTheResidual) {
 }
 
 TEST(Work, OfAResidualNetworkIsAsPublished) {
-  // He et al. 2016: 3.6 and 3.8 x 10^9 multiply-adds; with the stride at the 3x3, 4.1.
+  // He et al. 2016: 3.6 and 3.8 x 10^9 multiply-adds; 4.1 with the stride at the 3x3.
   const auto total = [](const ChainModel& model) {
     double sum = 0;
     for (const LayerRecipe& layer : model.layers) sum += layer.work;

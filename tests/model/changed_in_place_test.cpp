@@ -1,5 +1,5 @@
-// Layers that change in place what their backward needs are refused where plain autograd refuses
-// them, however their tapes are kept; all others have autograd's gradients.
+// Layers that change in place what their backward needs are refused if plain autograd refuses them,
+// however their tapes are kept; all others get autograd's gradients.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 
@@ -17,7 +17,7 @@
 namespace trireme::model {
 namespace {
 
-/// What a forward does with its input, a weight [4, 4] and a buffer [4].
+/// A forward of its input, a weight [4, 4] and a buffer [4].
 using Body = at::Tensor (*)(const at::Tensor& x, const at::Tensor& w, at::Tensor& buffer);
 
 struct Kind {
@@ -121,7 +121,7 @@ const at::Tensor& input() {
   return x;
 }
 
-/// Gradients of input and weight; none: it was refused.
+/// Gradients of input and weight; nothing if refused.
 using Gradients = std::optional<Values>;
 
 Gradients by_autograd(Body body) {

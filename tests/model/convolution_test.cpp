@@ -1,4 +1,4 @@
-// Residual blocks and VGG layers beside their formulas; batch norm in training and evaluation.
+// Residual blocks and VGG layers against their formulas; batch norm in training and evaluation.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 #include "support/input_error.h"
@@ -14,7 +14,7 @@ namespace {
 using support::input_error;
 using testing::HasSubstr;
 
-/// Parameters and buffers of a layer in double, by name; parameters away from zeros and ones.
+/// Parameters and buffers of a layer in double, by name; parameters different from zeros and ones.
 std::map<std::string, at::Tensor> doubles(Layer& layer) {
   std::map<std::string, at::Tensor> by_name;
   at::Generator from = at::detail::createCPUGenerator(1);
@@ -43,12 +43,12 @@ void expect_close(const at::Tensor& a, const at::Tensor& b) {
   EXPECT_TRUE(at::allclose(a, b, 1e-10, 1e-10)) << (a - b).abs().max().item<double>();
 }
 
-/// One number per channel against maps.
+/// One number per channel, broadcast to maps.
 at::Tensor per_channel(const at::Tensor& values) {
   return values.view({1, -1, 1, 1});
 }
 
-/// (x - mean) / deviation x weight + bias, of the batch or as the buffers say.
+/// (x - mean) / deviation x weight + bias, with statistics of the batch or of the buffers.
 at::Tensor normed(const at::Tensor& x, std::map<std::string, at::Tensor>& p,
                   const std::string& name, bool training) {
   const at::Tensor mean =
@@ -115,7 +115,7 @@ TEST(BatchNorm, MovesItsStatisticsByATenth) {
   forward(*stem, x, true);
 
   expect_close(p["stem.norm.running_mean"], 0.1 * y.mean({0, 2, 3}));
-  // The unbiased variance, as everywhere.
+  // The unbiased variance, as in other implementations.
   expect_close(p["stem.norm.running_var"], 0.9 + 0.1 * y.var(at::IntArrayRef{0, 2, 3}, true));
 }
 
@@ -129,8 +129,7 @@ TEST(BatchNorm, RefusesASingleValue) {
   EXPECT_NO_THROW(untaped_forward(*last, {at::ones({2, 8, 2, 2})}, context(), Precision::kFloat32));
 }
 
-// oneDNN's gradients of a strided 3x3 kernel over 1x1 maps in bfloat16 are read from beyond the
-// map.
+// oneDNN's gradients of a strided 3x3 kernel over 1x1 maps in bfloat16 read beyond the map.
 TEST(Convolution, OfASinglePixelGivesTapsOverPaddingNoGradient) {
   const auto layers = make_resnet({.depth = 18, .image_size = 8, .width = 4, .stem = "7x7"});
   const auto last = build(layers, 8);

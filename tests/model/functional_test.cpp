@@ -59,7 +59,7 @@ TEST(RmsNorm, OfBfloat16ComputesInFloat32) {
   }
 }
 
-/// A product with a value that is cheap to make, run with or without lean tapes.
+/// A product with a value that is cheap to compute, run with or without lean tapes.
 class CheapOperand final : public Layer {
  public:
   Values forward(const Values& input, const Context& run) override {
@@ -82,7 +82,7 @@ TEST(Remade, IsMadeAgainForTheBackwardAndNotKept) {
     run.lean_tapes = lean;
     Tape tape = taped_forward(layer, {x}, run, Precision::kFloat32, InputGradient::kNeeded,
                               TapeUse::kMayMove);
-    // The operand is what tanh saves, too; lean, the product finds x in its place.
+    // tanh saves the operand, too; with lean tapes the product's tape has x instead.
     EXPECT_EQ(layer.made, 1);
     backward(std::move(tape), {at::ones({4, 8})});
     EXPECT_EQ(layer.made, lean ? 2 : 1);
@@ -91,7 +91,7 @@ TEST(Remade, IsMadeAgainForTheBackwardAndNotKept) {
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
 }
 
-/// A product with a frozen weight that is cast for it, whose cast nobody holds behind it.
+/// A product with a frozen weight that is cast for it; nothing holds the cast afterwards.
 class FrozenProduct final : public Layer {
  public:
   FrozenProduct() {
@@ -128,7 +128,7 @@ TEST(Remade, LeavesOutCastsOfFrozenWeightsAndLetsThemGoAtOnce) {
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
 }
 
-/// Changes the value, or what it was made from, before a product saves it.
+/// Changes the value, or its source, before a product saves it.
 class ChangesInPlace final : public Layer {
  public:
   explicit ChangesInPlace(bool changes_source) : changes_source_(changes_source) {}
@@ -177,7 +177,7 @@ TEST(Embed, AddsGradientsOfOneTokenInFloat32) {
   EXPECT_EQ(rows.scalar_type(), at::kBFloat16);
 
   rows.backward(at::ones({1000, 4}, at::kBFloat16));
-  EXPECT_EQ(weight.grad()[1][0].item<float>(), 1000);  // one after the other they end at 256
+  EXPECT_EQ(weight.grad()[1][0].item<float>(), 1000);  // a bfloat16 sum ends at 256
   EXPECT_EQ(weight.grad()[0][0].item<float>(), 0);
 }
 

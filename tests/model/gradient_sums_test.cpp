@@ -1,4 +1,4 @@
-// Sums of gradients that a backward fills by itself.
+// Gradient sums that a backward fills itself.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/gradient_sums.h"
 
@@ -12,7 +12,7 @@ at::Tensor weight(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
   return at::ones(sizes, type).requires_grad_();
 }
 
-/// A backward that gives `w` the gradient `value` everywhere.
+/// A backward that gives every element of `w` the gradient `value`.
 void add(const at::Tensor& w, double value) {
   (w * value).sum().backward();
 }
@@ -57,7 +57,7 @@ TEST(GradientSums, OfBfloat16WeightsAreFloat32) {
   EXPECT_EQ(sums.of(0)[0].item<float>(), 1000);  // in bfloat16 it ends at 256
 }
 
-// Narrow gradients are added by our own loop, as long as they lie as their sum does.
+// Narrow gradients are added by our own loop, if their memory layout is that of their sum.
 TEST(GradientSums, OfNarrowGradientsHaveTheBitsOfLibTorchsSum) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor w = weight({300, 500}, type);

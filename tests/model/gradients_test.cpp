@@ -1,4 +1,4 @@
-// Every layer of every chain against central differences, in double precision.
+// Gradients of every layer of every chain against central differences, in double precision.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 #include "small_chains.h"
@@ -15,7 +15,7 @@ at::Tensor random_like(const at::Tensor& value, std::uint64_t seed) {
   return at::empty(value.sizes(), at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
 }
 
-/// Parameters and buffers in double, away from the zeros and ones that they begin with.
+/// Parameters and buffers in double, different from their initial zeros and ones.
 void use_doubles(Layer& layer) {
   std::uint64_t seed = 100;
   for (const Parameter& parameter : layer.parameters()) {
@@ -39,7 +39,7 @@ struct Subject {
     return sum;
   }
 
-  /// Adds to the parameters' gradients; the gradients of the input.
+  /// Adds to the parameters' gradients; returns the input's.
   Values differentiate() const {
     Tape tape = taped_forward(layer, input, context(true, target), Precision::kFloat32,
                               InputGradient::kNeeded);
@@ -64,7 +64,7 @@ void expect_gradient(const Subject& subject, const at::Tensor& of, const at::Ten
 
   const double expected = (above - below) / (2 * kStep);
   const double got = (gradient * direction).sum().item<double>();
-  // What rounding of the two values leaves, and the third derivative.
+  // The error from rounding of the two values, and from the third derivative.
   const double rounding = 1e-14 * (1 + std::abs(above)) / kStep;
   EXPECT_NEAR(got, expected, 2e-6 * std::abs(expected) + rounding) << name;
 }

@@ -1,4 +1,4 @@
-// However a transformer is cut into layers, it computes the same bits.
+// A transformer computes the same bits however it is cut into layers.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 
@@ -24,11 +24,11 @@ void PrintTo(const Transformer& each, std::ostream* out) {
 
 class Grain : public testing::TestWithParam<std::tuple<Transformer, Precision>> {};
 
-/// What a run computed, in chain order.
+/// Results of a run, in chain order.
 struct Outcome {
   Values initial;                           ///< values of parameters
-  std::map<std::string, Values> after;      ///< what left the embedding, each block and the head
-  std::map<std::string, Values> gradients;  ///< of what went into them
+  std::map<std::string, Values> after;      ///< outputs of the embedding, each block and the head
+  std::map<std::string, Values> gradients;  ///< of their inputs
   Values of_parameters;
 };
 
@@ -50,7 +50,7 @@ Outcome outcome(const ChainModel& model, Precision precision) {
   return result;
 }
 
-/// Nothing where they are the same bits.
+/// Empty if all bits are equal.
 std::string difference(const Values& from, const Values& to) {
   if (from.size() != to.size()) return concat(to.size(), " tensors instead of ", from.size());
   std::string found;

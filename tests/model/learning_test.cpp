@@ -1,4 +1,4 @@
-// Every chain learns a batch by heart.
+// Every chain can overfit one batch.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 

@@ -1,4 +1,4 @@
-// The loss of a head, at once and in parts, beside LibTorch's operators.
+// The loss of a head, at once and in parts, against LibTorch's operators.
 // SPDX-License-Identifier: Apache-2.0
 #include "linear_cross_entropy.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kExamples = 3, kTokens = 7, kWidth = 16, kVocabulary = 50;
 
-/// What a head gives and leaves behind.
+/// The loss of a head and its gradients.
 struct HeadRun {
   at::Tensor loss, input_gradient;
   Values gradients;
@@ -80,7 +80,7 @@ TEST(LinearCrossEntropy, InPartsIsTheWholeInBfloat16ToItsRounding) {
   expect_same_as_whole<config::LlamaSpec>(Precision::kBfloat16Weights, 1e-2);
 }
 
-/// Of the largest value.
+/// Error relative to the largest value.
 double error(const at::Tensor& found, const at::Tensor& expected) {
   const at::Tensor exact = expected.to(at::kFloat);
   return ((found.to(at::kFloat) - exact).abs().max() / exact.abs().max()).item<double>();
@@ -98,7 +98,7 @@ TEST(LinearCrossEntropy, InBfloat16IsThatOfLibTorchInFloat32ToRounding) {
   }
 }
 
-/// Log-probabilities are made some rows at a time.
+/// Log-probabilities are computed in slices of rows.
 TEST(LinearCrossEntropy, OfManyRowsIsThatOfLibTorch) {
   const at::Generator from = at::detail::createCPUGenerator(3);
   const at::Tensor x = at::empty({700, 4}).normal_(0, 1, from).to(at::kBFloat16).requires_grad_();
@@ -118,13 +118,13 @@ TEST(LinearCrossEntropy, OfManyRowsIsThatOfLibTorch) {
   EXPECT_LT(error(weight.grad(), wide_weight.grad()), 1e-2);
 }
 
-/// Rows that are masked beside a run without them, times what each of the others weighs.
+/// Compares masked rows with a run without them, times the weight of each other row.
 void expect_masked_rows_count_for_nothing(at::ScalarType type, int chunks, double tolerance) {
   const at::Generator from = at::detail::createCPUGenerator(3);
   const at::Tensor x = at::empty({700, 4}).normal_(0, 1, from).to(type).requires_grad_();
   const at::Tensor weight = at::empty({20'000, 4}).normal_(0, 1, from).to(type).requires_grad_();
   const at::Tensor counts = at::empty({700}).uniform_(0, 1, from) < 0.3;
-  counts[0] = false;  // a part begins with one that does not
+  counts[0] = false;  // a part begins with a masked row
   const at::Tensor all = at::empty({700}, at::kLong).random_(0, 20'000, from);
   const at::Tensor few_x = x.detach().index({counts}).to(at::kFloat).requires_grad_();
   const at::Tensor wide_weight = weight.detach().to(at::kFloat).requires_grad_();
@@ -170,7 +170,7 @@ TEST(LinearCrossEntropy, OfNothingButMaskedRowsIsZero) {
   }
 }
 
-/// Of a target that is nearly certain the gradient is 1 - p, far below a digit of p.
+/// The gradient of a nearly certain target is 1 - p, far below a digit of p.
 TEST(LinearCrossEntropy, KeepsTheGradientOfACertainTarget) {
   const at::Tensor weight = at::eye(2).mul_(8).to(at::kBFloat16).requires_grad_();
   const at::Tensor x = at::eye(2).narrow(0, 0, 1).to(at::kBFloat16).requires_grad_();

@@ -1,4 +1,4 @@
-// Linear layers of our own against LibTorch's: the same bits, the same bytes kept.
+// Our linear layers against LibTorch's: the same bits, the same bytes saved.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 #include "device_products.h"
@@ -20,7 +20,7 @@ at::Tensor of_libtorch(const at::Tensor& x, const at::Tensor& weight_OI, const a
 
 struct Case {
   std::string name;
-  std::vector<std::int64_t> sizes;  ///< of x, or of what `view` makes x of
+  std::vector<std::int64_t> sizes;  ///< of x before `view`
   std::function<at::Tensor(const at::Tensor&)> view = [](const at::Tensor& x) { return x; };
   bool has_bias = true, trains_weight = true, trains_bias = true, trains_x = true;
 };
@@ -66,7 +66,7 @@ at::Tensor drawn(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType type,
   return at::empty(sizes).normal_(0, 1, from).to(type).set_requires_grad(is_trained);
 }
 
-/// The result, and the gradients that there are, for gradients of it that lie `crossed`.
+/// The result, and all gradients, for output gradients with `crossed` memory layout.
 Values found(const Case& each, at::ScalarType type, bool is_crossed, const Product& product) {
   const at::Tensor source = drawn(each.sizes, 1, type, each.trains_x);
   const at::Tensor weight = drawn({kOut, kIn}, 2, type, each.trains_weight);
@@ -97,7 +97,7 @@ TEST_P(LinearOf, GivesLibTorchsBits) {
       ASSERT_EQ(ours[i].defined(), theirs[i].defined());
       if (!theirs[i].defined()) continue;
       EXPECT_EQ(ours[i].strides(), theirs[i].strides());
-      // Where x is not one stretch, LibTorch adds up the bias's gradient as dy lies.
+      // If x is not contiguous, LibTorch sums the bias gradient in the memory order of dy.
       const bool is_bias_of_crossed = i == 3 && is_crossed && GetParam().sizes.size() == 3 &&
                                       !GetParam().view(at::empty(GetParam().sizes)).is_contiguous();
       EXPECT_TRUE(is_bias_of_crossed ? at::allclose(ours[i], theirs[i], 1e-2, 1e-5)
@@ -109,7 +109,7 @@ TEST_P(LinearOf, GivesLibTorchsBits) {
 INSTANTIATE_TEST_SUITE_P(Cases, LinearOf, testing::ValuesIn(cases()),
                          [](const auto& each) { return each.param.name; });
 
-/// A product whose x nobody else keeps.
+/// A product whose x nothing else keeps.
 class Alone final : public Layer {
  public:
   explicit Alone(Product product) : product_(std::move(product)) {

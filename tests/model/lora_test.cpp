@@ -1,4 +1,4 @@
-// Adapters of low rank, and which parameters are trained.
+// LoRA adapters, and which parameters are trained.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 #include "support/input_error.h"
@@ -130,7 +130,7 @@ TEST_P(Lora, IsAllThatIsTrained) {
 INSTANTIATE_TEST_SUITE_P(Models, Lora, testing::ValuesIn(all_tuned()),
                          [](const auto& each) { return each.param.name; });
 
-/// Of all layers: "block0.mlp/norm.weight".
+/// The trained parameters of all layers: "block0.mlp/norm.weight".
 std::set<std::string> trained_of(const ChainModel& model) {
   std::set<std::string> trained;
   for (int i = 1; i <= model.length(); ++i) {

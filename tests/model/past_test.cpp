@@ -1,4 +1,4 @@
-// Texts by pieces beside the same texts whole.
+// Texts run by pieces (KV cache) against the same texts whole.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/past.h"
 
@@ -58,7 +58,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Logits [V] after the last of `tokens_1T`, which go on with the text in `pasts`.
+/// Logits [V] after the last of `tokens_1T`, which continue the text in `pasts`.
 at::Tensor pass_piece(Built& chain, const at::Tensor& tokens_1T, std::vector<Past>& pasts) {
   Values values{tokens_1T};
   for (std::size_t i = 0; i < chain.layers.size(); ++i)

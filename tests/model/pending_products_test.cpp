@@ -1,4 +1,4 @@
-// Backwards in two halves: the gradients of weights may come later, with the bits of whole ones.
+// Split backwards: weight gradients may be deferred, with the bits of whole backwards.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/model/pending_products.h"
 
@@ -19,10 +19,11 @@
 namespace trireme::model {
 namespace {
 
-constexpr int kCount = 3;  // of micro-batches
+constexpr int kCount = 3;  // micro-batches
 
 enum class Taping { kWhole, kLean, kAgain };
-/// When what is pending is added: after each layer's backward, each micro-batch's, or all of them.
+/// When pending products are added: after each layer's backward, each micro-batch's, or all of
+/// them.
 enum class Order { kLayers, kMicroBatches, kEnd };
 
 struct Chain {
@@ -35,7 +36,7 @@ void PrintTo(const Chain& each, std::ostream* out) {
   *out << each.name;
 }
 
-/// A chain whose layers' gradients add up in one place, or each in one of its own.
+/// A chain whose layers share one GradientSums, or have one each.
 class Trained {
  public:
   Trained(const Chain& chain, bool is_streamed)
@@ -60,7 +61,8 @@ class Trained {
     return again;
   }
 
-  /// All micro-batches; without an order by whole backwards. Gradients of all layers' inputs.
+  /// Runs all micro-batches; without an order by whole backwards. Returns the gradients of all
+  /// layers' inputs.
   Values run(Taping taping, std::optional<Order> order) {
     Values found;
     std::vector<PendingProducts> pending;
@@ -109,7 +111,7 @@ class Trained {
  private:
   void add_sums(const std::vector<at::Tensor>& weights) {
     GradientSums& sums = *sums_.emplace_back(std::make_unique<GradientSums>(weights));
-    // What is added to where it should be written stays no number.
+    // Adding where it should overwrite leaves NaN.
     for (std::size_t i = 0; i < weights.size(); ++i)
       at::Tensor(sums.of(i)).fill_(std::numeric_limits<float>::quiet_NaN());
     sums.begin_anew();
@@ -121,7 +123,7 @@ class Trained {
   Built built_;
   Precision precision_;
   std::vector<std::unique_ptr<GradientSums>> sums_;
-  int waiting_ = 0, empty_ = 0;  ///< split backwards that left something, or nothing
+  int waiting_ = 0, empty_ = 0;  ///< split backwards that deferred something, or nothing
 };
 
 void expect_equal(const Values& found, const Values& expected) {
@@ -161,7 +163,7 @@ TEST_P(SplitOf, GivesTheBitsOfWholeBackwards) {
                      << static_cast<int>(taping) << is_streamed << static_cast<int>(order));
         Trained split(GetParam(), is_streamed);
         expect_equal(split.run(taping, order), expected);
-        // Autocast casts weights: their products have no way to a sum.
+        // Autocast casts weights: their products cannot reach a sum.
         EXPECT_EQ(split.waiting() > 0, GetParam().precision != Precision::kBfloat16);
       }
     }
@@ -258,7 +260,7 @@ TEST(PendingProducts, LetGoOfEachPairBeforeTheNext) {
   Two layer;
   GradientSums of_first({layer.first}), of_second({layer.second});
   std::vector<float> bytes(12, 1.0F);
-  std::optional<float> of_first_then;  // when the second's factor goes, which is used first
+  std::optional<float> of_first_then;  // set when the second product's factor, used first, is freed
   at::Tensor dy = at::from_blob(
       bytes.data(), {3, 4}, [&](void*) { of_first_then = of_first.of(0).sum().item<float>(); },
       at::kFloat);

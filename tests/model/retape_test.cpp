@@ -1,5 +1,5 @@
-// Tapes made again: the graph of a forward without its tensors, filled by a second forward that
-// ends early.
+// Early-stop recomputation of tapes: the graph of a forward without its tensors, filled by a second
+// forward that ends early.
 // SPDX-License-Identifier: Apache-2.0
 #include "built.h"
 #include "small_chains.h"
@@ -28,7 +28,7 @@ Values floating(const Values& values) {
   return result;
 }
 
-/// Gradients of input and parameters from a tape, whose output gradients are some of ones.
+/// Gradients of input and parameters from a tape, for output gradients of 0.5.
 Values gradients_of(Layer& layer, Tape tape, const Values& outputs) {
   for (const Parameter& parameter : layer.parameters())
     parameter.value.mutable_grad() = at::zeros_like(parameter.value);
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                                .dropout = 0.1})}),
     [](const auto& test) { return test.param.name; });
 
-/// tanh, a product with a weight, and whatever is asked for between and after them.
+/// tanh, a product with a weight, and operations given by the test between and after them.
 class Probe final : public Layer {
  public:
   Probe() { weight_ = add_parameter("weight", at::ones({4, 4})); }
@@ -126,7 +126,7 @@ TEST(Retape, EndsWithTheLastTensorThatTheBackwardNeeds) {
   EXPECT_TRUE(tape.outputs.empty());
 }
 
-/// Hands on a parameter and a buffer; as the last layer, the target as its loss.
+/// Passes on a parameter and a buffer; as the last layer, the target as its loss.
 class Shows final : public Layer {
  public:
   Values forward(const Values& input, const Context& run) override {

@@ -1,4 +1,4 @@
-// Blocks of gpt, vit and llama beside the formulas of their papers, written without fused
+// Blocks of gpt, vit and llama against the formulas of their papers, written without fused
 // operators.
 //
 // Shapes: B examples, T tokens, C width, H heads, D = C / H, V vocabulary.
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t B = 2, T = 7, C = 24, H = 6, D = 4;
 
-/// Parameters of a layer in double, by name, away from zeros and ones.
+/// Parameters of a layer in double, by name, different from zeros and ones.
 std::map<std::string, at::Tensor> doubles(Layer& layer) {
   std::map<std::string, at::Tensor> by_name;
   at::Generator from = at::detail::createCPUGenerator(1);
@@ -139,8 +139,8 @@ at::Tensor rms(const at::Tensor& x, const at::Tensor& weight) {
   return x / at::sqrt((x * x).mean(-1, true) + 1e-5) * weight;
 }
 
-/// Rotary positions (Su et al. 2021) as a product of complex numbers: pair i of D / 2 is the
-/// number x[i] + j x[i + D / 2], turned by position x base^(-2i / D).
+/// Rotary positions (Su et al. 2021) as a product of complex numbers: pair i of D / 2 is the number
+/// x[i] + j x[i + D / 2], rotated by position x base^(-2i / D).
 at::Tensor rotary(const at::Tensor& x_BTHD, double base) {
   std::vector<at::Tensor> tokens;
   for (std::int64_t t = 0; t < x_BTHD.size(1); ++t) {
@@ -185,7 +185,7 @@ TEST(LlamaBlock, ComparesByDistance) {
   spec.grain = "fine";
   const auto qkv = build(make_llama(spec), 2);
   doubles(*qkv);
-  // Equal tokens: what differs comes from their positions.
+  // Equal tokens: differences come from their positions.
   const at::Tensor x = random({1, 1, C}).expand({1, T, C});
   const Values out = untaped_forward(*qkv, {x}, context(), Precision::kFloat32);
   const at::Tensor scores_TT = at::matmul(out[0].select(2, 0)[0], out[1].select(2, 0)[0].t());

@@ -1,4 +1,4 @@
-// What nobody names a solver for: the best of all that there are.
+// Solver `auto`: no solver asked for by name is faster.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "support/trials.h"
@@ -13,7 +13,7 @@
 namespace trireme::partition {
 namespace {
 
-/// All but those that search through all programs.
+/// All solvers but the exhaustive ones.
 std::vector<std::string> names_of_solvers() {
   std::vector<std::string> names = solve::solver_names();
   std::erase(names, "exhaustive");
@@ -21,7 +21,7 @@ std::vector<std::string> names_of_solvers() {
   return names;
 }
 
-/// What a step takes by that solver; nothing where it has no plan.
+/// Step time of this solver; empty where it has no plan.
 std::optional<double> step_by(Question question, const std::string& solver) {
   question.solver = solver;
   const Tried tried = try_to(solver, [&] { return partition::plan(question); });
@@ -32,18 +32,18 @@ std::optional<double> step_by(Question question, const std::string& solver) {
   return plan.step.count();
 }
 
-/// By how much `auto` may be slower than a solver that puts several stages on a rank, which it
-/// takes where that is faster by more.
+/// By how much `auto` may be slower than a solver that puts several stages on a rank: it takes such
+/// a plan only if it gains more.
 double allowance(const std::string& solver) {
   return (solver == "madpipe" ? 1.02 : 1) + 1e-9;
 }
 
-/// Several stages on a rank are not thought of where links are free.
+/// `auto` does not try several stages on a rank where links are free.
 bool is_thought_of(const Question& question, const std::string& solver) {
   return solver != "madpipe" || question.platform.default_link.rate > BytesPerSecond(0);
 }
 
-/// Compares `auto` with every solver by name on questions of these sizes; how often.
+/// Compares `auto` with every solver by name on questions of these sizes; returns how many.
 int compare(unsigned seed, const Sizes& sizes) {
   std::mt19937 random(seed);
   int compared = 0;
@@ -74,7 +74,7 @@ TEST_P(AutoOfSomeSeeds, IsNeverSlowerThanASolverByName) {
   EXPECT_GT(compared, trials(300));
 }
 
-// Of one stage the others look at one micro-batch, "joint" at all of a step.
+// With one stage the other solvers plan one micro-batch, "joint" all of a step.
 TEST(Auto, OfOneStageIsNeverSlowerThanASolverByName) {
   const int compared = compare(5, {.least_layers = 3,
                                    .most_layers = 9,

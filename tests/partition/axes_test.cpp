@@ -1,4 +1,4 @@
-// The search's parts: lines, the log, lower bounds; and what a plan says it rests on.
+// Parts of the search: line searches, the log, lower bounds; and the reasons for a plan.
 // SPDX-License-Identifier: Apache-2.0
 #include "axes/axis.h"
 #include "partition/planned.h"
@@ -20,7 +20,7 @@
 namespace trireme::partition {
 namespace {
 
-/// A plan of nothing with that step, or none.
+/// An empty plan with this step, or none.
 Judged judged(Choices choices, std::optional<double> step) {
   if (!step) return {.choices = std::move(choices), .answer = plan::Infeasible{}};
   plan::Plan plan;
@@ -28,8 +28,8 @@ Judged judged(Choices choices, std::optional<double> step) {
   return {.choices = std::move(choices), .answer = std::move(plan)};
 }
 
-/// What a line search finds along the time of copies of state, 0 to 1000 s, if a step at x takes
-/// f(x); and where it looked.
+/// Result of a line search along the copy time of state, 0 to 1000 s, if a step at x takes f(x);
+/// and the points it tried.
 struct Walk {
   double best = 0;
   std::vector<double> looks;
@@ -64,7 +64,7 @@ Walk walk(const std::function<std::optional<double>(double)>& f, int most_looks)
 }
 
 // With 8 micro-batches of gpt-7b in 8 GiB steps took 14.3, 9.66 and 7.25 s in groups of 1, 2 and 4,
-// and 6.18 s in one of 8, which was not looked at since 2 are much slower than 4.
+// and 6.18 s in one of 8, which was not tried since 2 are much slower than 4.
 TEST(GroupSizes, AreLookedAtAsLongAsLargerOnesAreFaster) {
   Question question =
       with_frozen(with_links(equal_layers(8, 1, 8, 0), 1), std::vector<std::int64_t>(8, 10));
@@ -86,7 +86,8 @@ TEST(GroupSizes, AreLookedAtAsLongAsLargerOnesAreFaster) {
   EXPECT_EQ(moves.front().group, 8);
 }
 
-// The search did not end: half of an infinite gap is infinite, and its middle had been judged.
+// The search did not end: half of an infinite gap is infinite, and its middle was already in the
+// log.
 TEST(Line, EndsWhereItsInfiniteEndDoesNotFit) {
   const Question question = equal_layers(4, 1, 1, 0);
   const auto at = [](double x) {
@@ -107,7 +108,7 @@ TEST(Line, EndsWhereItsInfiniteEndDoesNotFit) {
 }
 
 TEST(Line, LooksAtBothEndsAndThenIntoTheWiderGapBesideTheFastest) {
-  // Of equal gaps the lower one is looked into first.
+  // The lower one of equal gaps is bisected first.
   const Walk looked = walk([](double x) { return std::abs(x - 300); }, 4);
   EXPECT_THAT(looked.looks, testing::ElementsAre(500, 0, 1000, 250, 125, 375));
 }
@@ -170,7 +171,7 @@ TEST(Axes, HaveNamesOfTheirOwnAndReasonsForTheirThresholds) {
   }
 }
 
-// What a bound rules out is never judged: so none may be above a step that was simulated.
+// Decisions that a bound rules out are never simulated, so no bound may exceed a simulated step.
 TEST(Axes, HaveBoundsThatNoJudgedPlanIsBelow) {
   std::mt19937 random(3);
   int bounded = 0;
@@ -200,7 +201,8 @@ TEST(Axes, HaveBoundsThatNoJudgedPlanIsBelow) {
   EXPECT_GT(bounded, trials(100) / 10);
 }
 
-/// Eight layers of thirds on two ranks: forward, gradient of the input, of the weights.
+/// Eight layers on two ranks, whose forward, gradient of the input and gradient of the weights take
+/// equally long.
 Question thirds() {
   Question question = equal_layers(8, 2, 4, 0);
   for (chain::LayerCost& layer : question.chain.layers)
@@ -249,7 +251,7 @@ TEST(Reasons, HaveEveryDecisionOnceAndNoneThatIsFaster) {
       if (one.step && (!least || *one.step < *least)) least = one.step;
     EXPECT_EQ(least.has_value(), plan != nullptr);
     if (!plan) continue;
-    // A gain that an axis does not count may have been left.
+    // The answer may forgo gains below an axis's threshold.
     EXPECT_LE(plan->step.count(), least->count() * 1.0101);
     EXPECT_GE(plan->step.count(), least->count());
   }

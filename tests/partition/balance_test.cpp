@@ -28,7 +28,7 @@ double heaviest_run(const std::vector<double>& work, const std::vector<int>& cut
   return heaviest;
 }
 
-/// The least heaviest run over every cut there is.
+/// The least weight of the heaviest run, over all cuts.
 double best_by_enumeration(const std::vector<double>& work, int stages) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<int> cut;

@@ -1,4 +1,4 @@
-// Cuts against all cuts, and the timeline against the simulator.
+// The cut search against all cuts, and the timeline against the simulator.
 // SPDX-License-Identifier: Apache-2.0
 #include "cut/cut_search.h"
 
@@ -118,7 +118,7 @@ TEST(Timeline, SaysWhatTheSimulatorSays) {
     for (const double share : {0.5, 0.9, 0.999})
       EXPECT_GT(timeline.step(cut, times, share * step), share * step);
     for (const double share : {1.0, 1.5}) EXPECT_EQ(timeline.step(cut, times, share * step), step);
-    // Streams that take two messages may hold a sender up; the timeline does not look at that.
+    // Streams that hold two messages may block a sender; the timeline ignores that.
     const Simulated judged = partition::judged(question, "test", programs);
     EXPECT_LE(step, judged.plan.step.count() * (1 + 1e-12));
     if (question.platform.default_link.rate == BytesPerSecond(0) &&

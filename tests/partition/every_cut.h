@@ -1,5 +1,5 @@
-// The oracle: every cut, every program of every stage, judged by the simulator; and what no
-// program can be faster than.
+// Oracle: every cut and every program of every stage, by the simulator; and lower bounds for all
+// programs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,15 +24,15 @@ namespace trireme::partition {
 struct Optimum {
   /// Least simulated step over all cuts when every stage runs a fastest program.
   double step = std::numeric_limits<double>::infinity();
-  /// Below every plan with one program per stage, whichever: recomputation hides behind waits as
-  /// far as it could.
+  /// Lower bound for plans with one program per stage: recomputation hides behind waits as far as
+  /// possible.
   double bound = std::numeric_limits<double>::infinity();
-  /// Below every plan: nothing is run twice.
+  /// Lower bound for all plans: no recomputation.
   double ideal = std::numeric_limits<double>::infinity();
-  /// What no such plan is faster than.
+  /// The lower bound that applies.
   double least_of(const plan::Plan& plan) const { return plan::has_mixes(plan) ? ideal : bound; }
 
-  std::vector<plan::StagePlan> stages;  ///< of the least step
+  std::vector<plan::StagePlan> stages;  ///< stages with the least step
   int over = 0;  ///< cuts whose fastest programs are over a budget in the simulator
 };
 

@@ -1,4 +1,4 @@
-// Micro-batches that pass the layers together, so that streamed weights come once for all of them.
+// Breadth-first groups of micro-batches, for which streamed weights are copied once.
 // SPDX-License-Identifier: Apache-2.0
 #include "judge/judge.h"
 #include "partition/planned.h"
@@ -20,8 +20,8 @@
 namespace trireme::partition {
 namespace {
 
-/// Eight equal layers with 20 bytes of frozen weights each, which take `copy` seconds to come,
-/// where forward and backward take 1 and 2.
+/// Eight equal layers with 20 bytes of frozen weights each, whose copy takes `copy` seconds, where
+/// forward and backward take 1 and 2.
 Question equal_frozen(int micro_batches, double copy, std::int64_t memory) {
   Question question = with_frozen(with_links(equal_layers(8, 1, micro_batches, memory), 20 / copy),
                                   std::vector<std::int64_t>(8, 20));
@@ -36,7 +36,7 @@ std::optional<plan::Plan> plan_of(const Question& question) {
   return std::nullopt;
 }
 
-/// Also what a validation holds.
+/// Includes the memory of a validation.
 void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));
   EXPECT_FALSE(fault) << simulate::to_text(*fault);
@@ -44,7 +44,7 @@ void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   expect_validation_fits(question, plan);
 }
 
-// The best cut of those that keep inputs may have more stages than there are ranks.
+// The best plan of groups that keep inputs may have more stages than ranks.
 TEST(Groups, OfRanksWithSeveralStagesArePlannedToo) {
   struct Costs {
     double forward, backward;
@@ -93,8 +93,8 @@ Question three_stages_in_groups(std::int64_t memory) {
   return question;
 }
 
-// The numbers in flight of 1F1B let groups wait for one another: a stream holds few messages. With
-// 200 bytes a plan was found since few were in flight, with more memory none.
+// With 1F1B's numbers in flight groups deadlock, since a stream holds few messages. With 200 bytes
+// a plan was found, because few were in flight; with more memory none.
 TEST(Groups, ThatWaitInACircleRunWithFewerInFlight) {
   std::optional<Seconds> before;
   for (const std::int64_t memory : {200, 230, 300, 1000, 0}) {
@@ -109,8 +109,8 @@ TEST(Groups, ThatWaitInACircleRunWithFewerInFlight) {
   }
 }
 
-// A last layer's output and tape are there of one micro-batch: 40 bytes of weights and state, the
-// inputs of three, 100 of output, 400 of tape and 200 while it runs backward.
+// Only one micro-batch's output and tape of the last layer are held: 40 bytes of weights and state,
+// the inputs of three, 100 of output, 400 of tape and 200 of transient in the backward.
 TEST(Groups, NeedOneTapeOfTheLastLayerAtATime) {
   Question question = equal_layers(1, 1, 3, 700);
   question.chain.input = Bytes(10);
@@ -128,8 +128,8 @@ TEST(Groups, NeedOneTapeOfTheLastLayerAtATime) {
   expect_within_budgets(question, planned(question));
 }
 
-// One by one, each of 16 micro-batches would wait for 12 copies of 4 seconds, of the 6 layers that
-// are not there when the order turns. All together they wait for those of one pass.
+// One by one, each of 16 micro-batches waits for 12 copies of 4 seconds, of the 6 layers that are
+// not on the device when the order turns. In one group they wait for those of one pass.
 TEST(Groups, OfMicroBatchesBringWeightsOnce) {
   Question question = equal_frozen(16, 4, 200);
   const plan::Plan plan = planned(question);
@@ -191,7 +191,7 @@ TEST(Groups, OfAGivenSizeAreThat) {
   EXPECT_THROW(partition::plan(question), InputError);
 }
 
-// A larger group needs more than there is.
+// A larger group needs more memory than there is.
 TEST(Groups, ThatDoNotFitSayWhatWould) {
   Question question = equal_frozen(16, 4, 0);
   question.solver = "rotor";
@@ -204,8 +204,8 @@ TEST(Groups, ThatDoNotFitSayWhatWould) {
   expect_within_budgets(question, planned(question));
 }
 
-/// Weights, all frozen or all trained, that take longer to come than their layers run, and budgets
-/// for what streams them and some micro-batches' values.
+/// Weights, all frozen or all trained, whose copies take longer than their layers run, and budgets
+/// for streaming them and some micro-batches' activations.
 Question question_with_large_weights(std::mt19937& random, const Sizes& sizes) {
   Question question = small_question(random, sizes);
   question.schedule = "1f1b";
@@ -254,7 +254,7 @@ TEST(Groups, OfPipelinesAreWithinBudgetsAndNoSlower) {
   EXPECT_GE(grouped, trials(2));
 }
 
-/// Every size of groups with every set of layers streamed, planned as such.
+/// Oracle: every group size with every set of streamed layers.
 Seconds best_of_all_sizes(const Question& asked) {
   Question question = asked;
   Seconds best = kAnyTime;

@@ -1,4 +1,4 @@
-// Memory that streamed weights do not hold where values hold the most.
+// Idle memory: streamed weights and activations peak at different times.
 // SPDX-License-Identifier: Apache-2.0
 #include "answer/answers.h"
 #include "judge/judge.h"
@@ -24,7 +24,7 @@ Answer plan_plainly(const Question& question) {
   return question.stages > 1 ? plan_pipeline(question) : answer_alone(question, question.solver);
 }
 
-/// The search over a question of which nothing but programs is open.
+/// The search over a question with only its programs open.
 Answer with_idle_memory_used(const Question& question, const Planner& propose) {
   return Search(question, propose).best();
 }
@@ -34,7 +34,7 @@ std::optional<plan::Plan> plan_of(Answer answer) {
   return std::nullopt;
 }
 
-/// What validations hold, too.
+/// Includes the memory of validations.
 void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   expect_sound(question, plan);
   expect_validation_fits(question, plan);
@@ -46,7 +46,7 @@ void expect_within_budgets(const Question& question, const plan::Plan& plan) {
   }
 }
 
-// All tapes are there with the last layer's, when the weights of the first two layers, 20 bytes
+// All tapes are held with the last layer's, when the weights of the first two layers, 20 bytes
 // each, are not; with those, no more than their own tapes.
 TEST(IdleMemory, OfLargeWeightsAtTheOtherEndHoldsTapes) {
   Question question =
@@ -69,7 +69,7 @@ TEST(IdleMemory, OfLargeWeightsAtTheOtherEndHoldsTapes) {
   expect_within_budgets(question, plan);
 }
 
-// Where all weights are on the device, nothing is idle that a planner would not have seen.
+// Where all weights are on the device, the planner has used all memory already.
 TEST(IdleMemory, IsNoneWithoutStreamedWeights) {
   Question question = equal_layers(8, 1, 3, 20);
   question.solver = "rotor";
@@ -100,7 +100,7 @@ TEST(IdleMemory, IsNoneWithoutABudget) {
   EXPECT_EQ(asked, 1);
 }
 
-// The oracle plans for every budget up to what the window could give, one byte after the other.
+// Oracle: plans for every budget up to the size of the window, byte by byte.
 TEST(IdleMemory, OfOneRankIsNearTheBestOfAllLargerBudgets) {
   std::mt19937 random(25);
   int plans = 0, faster = 0, optimal = 0;

@@ -29,8 +29,8 @@ TEST(LeastInFlight, LinksAreResourcesToo) {
   EXPECT_THAT(least_in_flight({2, 2}, {1}, 5), ElementsAre(1, 1));
 }
 
-// On the walk through groups: the first is the last resources while their sum is at most T, and so
-// on; a resource's number is that of its group.
+// Resources are grouped from the last on: a group's sum is at most T, and a resource's number in
+// flight is that of its group.
 TEST(LeastInFlight, IsTheNumberOfTheGroup) {
   for (int seed = 0; seed < 500; ++seed) {
     std::vector<double> stages, links;
@@ -106,7 +106,7 @@ struct Layers {
   }
 };
 
-// Periods found by a program of its own: bisection on the period over a recurrence for the least
+// Periods found by an independent program: bisection on the period over a recurrence for the least
 // time between a forward and its backward, itself compared with all cuts of random chains.
 TEST(LeastInFlight, GivesTheKnownPeriodsOfSixLayers) {
   const Layers layers;

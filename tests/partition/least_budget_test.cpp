@@ -1,5 +1,5 @@
-// The least budget that an infeasible job is told: with it a plan is found, with a byte less none
-// is, by the planner itself, on every cut and with every number in flight.
+// The least budget reported for an infeasible job: with it the planner finds a plan, with a byte
+// less none, on every cut and with every number in flight.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "support/trials.h"
@@ -11,12 +11,12 @@
 namespace trireme::partition {
 namespace {
 
-/// Few enough cuts that all can be planned, and far more than a policy looks at.
+/// Few enough cuts to plan all, and far more than a policy tries.
 constexpr Sizes kFewCuts{.least_layers = 3, .most_layers = 8};
 constexpr Sizes kManyCuts{
     .least_layers = 8, .most_layers = 13, .least_stages = 3, .most_stages = 5};
 
-/// With as much memory on every rank, retapes that save bytes, and no rates: links are free.
+/// With equal memory on every rank, retapes that save bytes, and free links.
 Question equal_ranks(std::mt19937& random, const Sizes& sizes) {
   Question question = small_question(random, sizes);
   question.platform.default_link = {};

@@ -1,4 +1,4 @@
-// One rank with several stages: against closed forms, every allocation, and the simulator's word.
+// MadPipe (one rank with several stages) against closed forms, every allocation, and the simulator.
 // SPDX-License-Identifier: Apache-2.0
 #include "placement/madpipe.h"
 
@@ -113,8 +113,7 @@ TEST(Madpipe, IsListedByAutoAndNoSlowerThanJointWhereContiguousStagesAreBest) {
   EXPECT_EQ(ranks_of_stages(plan), (std::vector<int>{0, 1}));
 }
 
-// With free links more stages would only shorten fill and drain; what their messages cost is not
-// known.
+// With free links more stages only shorten fill and drain; the cost of their messages is unknown.
 TEST(Madpipe, IsNotAskedByAutoWhereLinksAreNotKnown) {
   Question question = question_of({1, 2, 2, 1}, 3, 12);
   question.solver = "auto";
@@ -126,7 +125,7 @@ TEST(Madpipe, IsNotAskedByAutoWhereLinksAreNotKnown) {
 }
 
 TEST(Madpipe, HasRoomForItsStagesTogether) {
-  // Every layer weighs 10 beside its values. Two of them on one rank leave little.
+  // Every layer has 10 static bytes. Two layers on one rank leave little.
   Question question = question_of({1, 2, 2, 1}, 3, 12);
   for (chain::LayerCost& layer : question.chain.layers) layer.parameters = Bytes(10);
   for (chain::RankSpec& rank : question.platform.ranks) rank.memory = Bytes(40);
@@ -290,12 +289,12 @@ TEST(Allocations, AreAsManyAsCounted) {
   }
 }
 
-// Grown without a look ahead, nearly all ways are dead ends: minutes for these few.
+// Without pruning nearly all partial allocations are dead ends: minutes for these few.
 TEST(Allocations, OfNearlyAsManyRanksAsLayersAreListedDirectly) {
   EXPECT_EQ(static_cast<double>(every_allocation(26, 25, 0).size()), count_allocations(26, 25));
 }
 
-/// The heaviest rank's time for one micro-batch if nothing is run twice.
+/// The heaviest rank's time for one micro-batch without recomputation.
 double heaviest(const StageRoom& room, const Allocation& allocation) {
   std::vector<double> loads(static_cast<std::size_t>(room.stages()), 0);
   for (int k = 0; k < allocation.stages(); ++k)

@@ -1,5 +1,5 @@
-// Questions whose answers were slower than others that were at hand: of more memory than suffices,
-// of solvers by name, of groups. The small ones were found by random search and shrunk.
+// Regressions: questions whose answers were slower than known ones, with more memory than needed,
+// by named solvers, or in groups. The small ones were found by random search and shrunk.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "support/input_error.h"

@@ -31,8 +31,7 @@ std::vector<std::vector<int>> every_cut(int layers, int stages) {
   return cuts;
 }
 
-/// With backwards in two parts and copies to an offload tier, which the search for cuts knows
-/// little of.
+/// With split backwards and copies to an offload tier, which the cut search hardly models.
 Question small_pipeline(std::mt19937& random) {
   Question question = small_question(
       random, {.least_layers = 5, .most_layers = 8, .least_stages = 2, .most_stages = 3});

@@ -1,4 +1,4 @@
-// The optimizer's state in the offload tier: how much of it, and what that is worth.
+// Optimizer state offload: how much, and what it gains.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "support/trials.h"
@@ -26,7 +26,7 @@ Bytes state(const Question& question) {
   return sum;
 }
 
-/// With so much state for every layer, and a choice where it is.
+/// Gives every layer `each` bytes of optimizer state with an open placement.
 Question with_state(Question question, std::int64_t each) {
   for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(each);
   question.optimizer_copies = std::nullopt;
@@ -50,7 +50,7 @@ Question small_question_with_state(std::mt19937& random, const Sizes& sizes) {
   return question;
 }
 
-/// Others may be faster than a solver that was asked for by name.
+/// Alternatives may be faster than a solver asked for by name.
 plan::Plan without_alternatives(plan::Plan plan) {
   plan.alternatives.clear();
   return plan;
@@ -63,8 +63,7 @@ TEST(OptimizerPlace, IsTheDeviceWhereThereIsRoom) {
   EXPECT_EQ(away(planned(question)), Bytes(0));
 }
 
-// Tapes of 3 bytes each and the gradient, beside 40 bytes of state: what is over goes, no byte
-// more.
+// Tapes of 3 bytes each and the gradient, with 40 bytes of state: only the excess is offloaded.
 TEST(OptimizerPlace, KeepAllHasAwayWhatIsOverItsBudget) {
   Question question = with_links(with_state(equal_layers(4, 1, 3, 1000), 10), 2);
   const Bytes needed = keep_all_budget(question);
@@ -143,8 +142,8 @@ TEST(OptimizerPlace, EveryRankHasAwayWhatItsOwnMemoryLacks) {
   EXPECT_EQ(plan.stages[1].optimizer_away, Bytes(2));
 }
 
-// The oracle: for every number of bytes, a chain with so much less state and so much more time for
-// its update, planned with all that is left on the device.
+// Oracle: for every number of offloaded bytes, a chain with that much less state and longer
+// updates, planned with the rest on the device.
 TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
   std::mt19937 random(5);
   int looked = 0, moved = 0, best = 0;
@@ -182,8 +181,8 @@ TEST(OptimizerPlace, OfOneRankIsTheBestOfAllNumbersOfBytes) {
     if (plan->step.count() <= least.count() * (1 + 1e-9)) ++best;
     worst = std::max(worst, plan->step / least);
   }
-  std::printf("%d cases, %d with state away, %d optimal, the worst %.3f of the optimum\n", looked,
-              moved, best, worst);
+  std::printf("%d cases, %d with offloaded state, %d optimal, the worst %.3f of the optimum\n",
+              looked, moved, best, worst);
   EXPECT_GE(moved, trials(30));
   EXPECT_GE(best * 100, looked * 97);
 }
@@ -208,7 +207,7 @@ TEST(OptimizerPlace, IsSoundAndNeverCostsTimeInPipelines) {
     if (away(*plan) > Bytes(0)) ++moved;
     if (other == nullptr) ++saved;
   }
-  std::printf("%d plans with state away, %d where nothing else fits\n", moved, saved);
+  std::printf("%d plans with offloaded state, %d where nothing else fits\n", moved, saved);
   EXPECT_GE(moved, trials(15));
   EXPECT_GE(saved, trials(10));
 }

@@ -1,4 +1,4 @@
-// Questions with known answers, and what plans are asked for.
+// Questions with known answers, and checks of plans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,14 +50,14 @@ inline Question with_links(Question question, double rate) {
   return question;
 }
 
-/// The first whose policy begins so, or nothing.
+/// The first alternative whose policy begins with this, or nullptr.
 inline const plan::Alternative* alternative(const plan::Plan& plan, const std::string& begin) {
   for (const plan::Alternative& other : plan.alternatives)
     if (other.policy.starts_with(begin)) return &other;
   return nullptr;
 }
 
-/// What holds of every plan: the validator proves it within its budgets, its predictions are the
+/// Checks every plan: the validator accepts it within its budgets, its predictions are the
 /// simulator's, and no alternative is faster.
 inline void expect_sound(const Question& question, const plan::Plan& plan) {
   const auto fault = simulate::validate(plan::compile(plan), setting_of(question, plan));

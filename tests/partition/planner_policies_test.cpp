@@ -1,4 +1,4 @@
-// Plans by one named policy, and how they compare with the open choice.
+// Plans by a named policy, compared with `auto`.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 

@@ -1,4 +1,4 @@
-// Second forwards that run while a stage waits for its gradient.
+// Recomputation that runs while a stage waits for its gradient.
 // SPDX-License-Identifier: Apache-2.0
 #include "stage/recompute_early.h"
 
@@ -63,7 +63,7 @@ TEST(RecomputeEarly, KeepsMemoryAndTimeAndKeepsNoMore) {
   EXPECT_GE(earlier, asked / 4);
 }
 
-// Where memory is no matter, all that runs twice runs before the gradient.
+// With unlimited memory, all recomputation runs before the gradient.
 TEST(RecomputeEarly, MovesEverythingWhereMemoryAllows) {
   std::mt19937 random(8);
   for (int trial = 0; trial < trials(200); ++trial) {

@@ -1,5 +1,5 @@
-// Weights and optimizer's state away together, on ranks that share an offload tier or several
-// stages.
+// Streamed weights together with offloaded optimizer state, on ranks that share an offload tier or
+// have several stages.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "partition/weighed.h"
@@ -23,7 +23,7 @@ std::optional<Seconds> step_of(const Question& question) {
   return plan->step;
 }
 
-/// Every rank, of the state of its own stages, at least nothing and at most all.
+/// Every rank offloads between nothing and all of its own stages' state.
 void expect_state_within_stages(const Question& question, const plan::Plan& plan) {
   for (const plan::StagePlan& stage : plan.stages) {
     EXPECT_GE(stage.optimizer_away, Bytes(0));
@@ -88,7 +88,7 @@ Question unequal_ranks(std::int64_t memory, bool has_state) {
   return question;
 }
 
-// Where all that the ranks have just fits, they might also give the fast one more to do.
+// Where everything just fits, the fast rank might be given more layers.
 TEST(SeveralPlaces, MoreMemoryIsNoReasonForASlowerCut) {
   for (const bool has_state : {false, true}) {
     Question away = unequal_ranks(9000, has_state);
@@ -112,7 +112,7 @@ TEST(SeveralPlaces, MoreMemoryIsNoReasonForASlowerCut) {
   }
 }
 
-// A layer that just fits in the host's memory takes the place of many that save more.
+// A layer that just fits in host memory displaces many that save more.
 TEST(SeveralPlaces, MoreHostMemoryNeverTakesAPlanAway) {
   Question question = with_frozen(with_links(equal_layers(7, 1, 2, 2000), 1000),
                                   {1000, 200, 200, 200, 200, 200, 200});

@@ -37,8 +37,8 @@ ShapeQuestion random_shapes(std::mt19937& random) {
   return question;
 }
 
-/// Of all shapes, each planned thoroughly: those that the choice has planned so are taken from it,
-/// those that cannot be faster left out.
+/// The best of all shapes planned thoroughly; plans the choice already made thoroughly are reused,
+/// and shapes that cannot be faster skipped.
 Seconds least_step(const ShapeQuestion& question, const ShapeAnswer& answer) {
   Seconds least = kAnyTime;
   for (const TriedShape& tried : answer.tried)
@@ -80,7 +80,7 @@ TEST(ShapeChoice, IsNearTheFastestOfAllPlannedThoroughly) {
   EXPECT_LE(worst, 1.1);
 }
 
-// Threads look at shapes in an order that differs from run to run.
+// Threads plan shapes in an order that differs from run to run.
 TEST(ShapeChoice, SaysTheSameEveryTime) {
   std::mt19937 random(12);
   for (int trial = 0; trial < trials(4); ++trial) {

@@ -77,7 +77,7 @@ TEST(Shape, ReducingTakesTheTimeOfARing) {
   EXPECT_EQ(reduce_time(question, shape, alone.chain, plan), Seconds(2 * (8 + 1)));
 }
 
-// Of bfloat16 weights that travel back in the place of their gradients, half as much.
+// With a sharded optimizer bfloat16 weights travel back instead of gradients: half as much.
 TEST(Shape, UpdatedWeightsTravelBackWhereTheOptimizerIsDivided) {
   ShapeQuestion question = equal_ranks(8, 4, 8);
   question.common.platform.default_link = {BytesPerSecond(1), Seconds(1)};

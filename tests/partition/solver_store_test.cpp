@@ -1,4 +1,4 @@
-// Tables that are shared say what tables of one's own say.
+// Shared tables give the same answers as separate ones.
 // SPDX-License-Identifier: Apache-2.0
 #include "stage/solver_store.h"
 
@@ -35,7 +35,8 @@ TEST(SolverStore, ASolverIsSharedByChainsWhosePassesCostTheSame) {
   EXPECT_EQ(store.solver(chain, options_for(400)), solver);
 }
 
-/// In slots that are no bytes, with tables that serve several memories, whoever asked before.
+/// With slots larger than a byte and tables shared by several memory sizes, whatever was solved
+/// before.
 TEST(SolverStore, AnswersDoNotDependOnWhoAskedBeforeOrAsksMeanwhile) {
   for (unsigned seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);

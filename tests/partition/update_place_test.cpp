@@ -1,4 +1,4 @@
-// When layers are updated whose weights come and go, and what that is worth.
+// Overlapped optimizer step of streamed layers: when, and what it gains.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "partition/weighed.h"
@@ -58,7 +58,7 @@ TEST(UpdatePlace, IsAmongThePassesWhereThatIsFaster) {
   }
 }
 
-// Behind backwards there are more passes to hide behind, and gradients never leave.
+// After backwards more passes hide the copies, and gradients never leave the device.
 TEST(UpdatePlace, BehindBackwardsIsFasterThanBeforeForwards) {
   Question question = twelve_trained();
   question.clips = false;
@@ -95,7 +95,7 @@ TEST(UpdatePlace, IsTheEndWhereNoTrainedWeightsComeAndGo) {
   EXPECT_EQ(plan.updates, UpdatePlace::kAtEnd);
 }
 
-// What is asked for is done on pipelines, too, whose planner does not choose it.
+// Pipelines use it where asked for, though their planner does not choose it.
 TEST(UpdatePlace, OfPipelinesIsWhatIsAskedFor) {
   Question question = twelve_trained();
   question.stages = 2;
@@ -118,7 +118,8 @@ TEST(UpdatePlace, OfPipelinesIsWhatIsAskedFor) {
   }
 }
 
-// Where the usual window is too much, a part of it does, down to the least budget that is named.
+// Where the usual window is too large, a part of it is used, down to the least budget that is
+// reported.
 TEST(UpdatePlace, TakesASmallerWindowWhereNothingFitsOtherwise) {
   Question question = twelve_trained();
   for (chain::LayerCost& layer : question.chain.layers) layer.optimizer = Bytes(1200);
@@ -177,9 +178,8 @@ TEST(UpdatePlace, NeverCostsTime) {
     EXPECT_LE(ratio, 1 + 1e-9);
   }
   std::printf(
-      "%d choices, %d of updates among the passes; steps by those with updates at the end: the "
-      "mean "
-      "%.3f, the best %.3f\n",
+      "%d choices, %d of an overlapped optimizer step; steps relative to updates at the end: the "
+      "mean %.3f, the best %.3f\n",
       looked, among, sum / looked, best);
   EXPECT_GE(among, trials(15));
 }

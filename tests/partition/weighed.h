@@ -1,4 +1,4 @@
-// Small questions whose layers have weights that may leave the device.
+// Small questions whose layers have streamable weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,7 +34,7 @@ inline void expect_validation_fits(const Question& question, const plan::Plan& p
   }
 }
 
-/// With frozen weights of these sizes, and a choice where they are.
+/// Gives layers frozen weights of these sizes with an open placement.
 inline Question with_frozen(Question question, const std::vector<std::int64_t>& sizes) {
   for (std::size_t i = 0; i < sizes.size(); ++i)
     question.chain.layers[i].parameters = question.chain.layers[i].frozen = Bytes(sizes[i]);

@@ -1,5 +1,4 @@
-// How much host memory would do, where weights, gradients and the optimizer's state would have to
-// leave the device.
+// Advice on host memory, where weights, gradients and optimizer state must be offloaded.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "partition/weighed.h"
@@ -46,7 +45,7 @@ TEST(WeightsAdvice, IsAdvisedBesideTheOptimizersStateWhereItTakesBoth) {
   with.platform.ranks[0].host = Bytes(186);
   with.platform.ranks[0].out = with.platform.ranks[0].in = BytesPerSecond(1);
   EXPECT_TRUE(std::holds_alternative<plan::Plan>(partition::plan(with)));
-  // Where state alone would do, that is all the advice.
+  // Where offloading state alone suffices, that is the only advice.
   with = question;
   for (chain::LayerCost& layer : with.chain.layers) layer.optimizer = Bytes(50);
   with.platform.ranks[0].memory = keep_all_budget(with) - Bytes(60);
@@ -90,7 +89,7 @@ TEST(WeightsAdvice, IsGivenBesideThatOfRanksAndStages) {
   }
 }
 
-// Memory of the host does not make a way there.
+// Host memory without copies does not help.
 TEST(WeightsAdvice, IsNoneWhereNothingCanLeave) {
   Question question = with_frozen(equal_layers(8, 1, 3, 1000), std::vector<std::int64_t>(8, 0));
   for (chain::LayerCost& layer : question.chain.layers) {
@@ -111,7 +110,7 @@ TEST(WeightsAdvice, IsNoneWhereNothingCanLeave) {
   EXPECT_THAT(where(), testing::HasSubstr("it would fit"));
 }
 
-/// Where the margin of a few bytes is none.
+/// Enlarges the chain so that a margin of a few bytes does not matter.
 void enlarge(chain::Chain& chain) {
   for (chain::LayerCost& layer : chain.layers)
     for (Bytes* const size :

@@ -1,4 +1,4 @@
-// Frozen weights in the offload tier: of which layers, and what that is worth.
+// Weight streaming: which layers, and what it gains.
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/planned.h"
 #include "partition/weighed.h"
@@ -22,8 +22,8 @@ Question equal_frozen(int stages, double rate, std::int64_t memory) {
                      std::vector<std::int64_t>(8, 10));
 }
 
-/// The plan with weights where they are best, and the one with all of them on the device; nothing
-/// where there is none. The first is sound, and there and no slower wherever the second is there.
+/// The plan with the best placement of weights, and the one with all on the device; empty where
+/// there is none. The first is sound, and exists and is no slower wherever the second exists.
 struct Beside {
   std::optional<plan::Plan> best, resident;
 };
@@ -50,7 +50,7 @@ TEST(WeightsPlace, IsTheDeviceWhereThereIsRoom) {
   EXPECT_TRUE(streamed(planned(equal_frozen(1, 2, 0))).empty()) << "no budget";
 }
 
-// Of 80 bytes 20 stay, and the copies of six layers each way hide behind the passes.
+// 20 of 80 bytes stay on the device, and the copies of six layers each way hide behind the passes.
 TEST(WeightsPlace, KeepAllStreamsWhatIsOverItsBudget) {
   Question question = equal_frozen(1, 100, 1000);
   const Bytes needed = keep_all_budget(question);
@@ -85,8 +85,8 @@ Question equal_trained(double rate, std::int64_t memory) {
   return question;
 }
 
-// Of 8 x 70 static bytes there remain those of two layers and the gradients of a third, which
-// leave.
+// Static bytes of two of the eight layers of 70 remain, and the gradients of a third, which are
+// copied out.
 TEST(WeightsPlace, OfTrainedWeightsTakesTheirGradientsAndState) {
   Question question = equal_trained(100, 1000);
   question.solver = "keep_all";
@@ -136,7 +136,7 @@ TEST(WeightsPlace, OffloadIsAllOfThemWhereThatSavesBytes) {
   EXPECT_EQ(plan.stages[0].streamed, (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(plan.stages[0].static_bytes, Bytes(20));
   EXPECT_EQ(plan.stages[1].static_bytes, Bytes(20));
-  // Two layers are there at a time: of a stage of two, none would ever leave.
+  // Two layers are on the device at a time, so a stage of two would stream none.
   question.cut = std::vector<int>{2};
   EXPECT_TRUE(planned(question).stages[0].streamed.empty());
   EXPECT_EQ(planned(question).stages[0].static_bytes, Bytes(20));
@@ -185,8 +185,8 @@ TEST(WeightsPlace, LeavesValidationItsBytesWhereStateComesBack) {
   EXPECT_GE(plans, 100);
 }
 
-// Where the state of what is trained is most of what is in the way, it goes alone, as it would if
-// no weights could.
+// Where the trained layers' state takes most of the memory, it alone is offloaded, as it would be
+// if no weights could be.
 TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
   std::mt19937 random(8);
   int away = 0;
@@ -203,7 +203,7 @@ TEST(WeightsPlace, NeverCostsTimeBesideStateThatMayGo) {
   EXPECT_GE(away, trials(4));
 }
 
-/// Every set of layers that may be streamed.
+/// Every set of streamable layers.
 std::vector<std::vector<int>> all_sets(const chain::Chain& chain) {
   const std::vector<int> layers = all_to_stream(chain);
   std::vector<std::vector<int>> sets(std::size_t{1} << layers.size());
@@ -213,7 +213,7 @@ std::vector<std::vector<int>> all_sets(const chain::Chain& chain) {
   return sets;
 }
 
-// The oracle: every set of layers.
+// Oracle: every set of layers.
 TEST(WeightsPlace, OfOneRankIsNearTheBestOfAllSetsOfLayers) {
   std::mt19937 random(5);
   int looked = 0, moved = 0, best = 0;
@@ -268,8 +268,8 @@ TEST(WeightsPlace, IsSoundAndNeverCostsTimeInPipelines) {
   EXPECT_GE(saved, trials(2));
 }
 
-// Large layers and small ones in turns: while a small one runs, the large one after it does not
-// come in time, unless it began to while the large one before was used.
+// Large and small layers alternate: the copy of a large layer does not finish during a small one,
+// unless it starts while the large layer before is in use.
 TEST(WeightsPlace, MoreLayersAtATimeHideCopiesOfUnequalOnes) {
   Question question =
       with_frozen(with_links(equal_layers(8, 1, 3, 0), 20), {10, 30, 10, 30, 10, 30, 10, 30});

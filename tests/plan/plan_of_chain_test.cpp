@@ -1,4 +1,4 @@
-// What a plan says of its chain, and when the chain is another one.
+// How a plan refers to its chain, and when the chain is another one.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/small_plan.h"
 #include "support/input_error.h"
@@ -77,12 +77,12 @@ TEST(RequireState, StreamsWhatMayLeaveAlone) {
   EXPECT_NO_THROW(require_state(plan, chain));
   EXPECT_EQ(streamed_weights(plan, chain, plan.stages.back().rank), Bytes(30));
   chain.layers[2].trained = chain.layers[2].trained_gradients = Bytes(0);
-  EXPECT_THAT(
-      support::input_error([&] { require_state(plan, chain); }),
-      testing::HasSubstr("streamed: found layer 3 (third), of which nothing may leave the device"));
+  EXPECT_THAT(support::input_error([&] { require_state(plan, chain); }),
+              testing::HasSubstr(
+                  "streamed: found layer 3 (third), which has no weights that can be streamed"));
 }
 
-/// Four layers on one rank, all of them streamed and trained, updated behind backwards.
+/// Four layers on one rank, all streamed and trained, updated after their backwards.
 struct Updated {
   Updated() {
     for (chain::LayerCost& layer : chain.layers) {
@@ -128,8 +128,8 @@ TEST(UpdatesOfAPlan, AreRefusedWhereTheyCannotBe) {
   Updated of;
   of.plan.replicas = 2;
   EXPECT_EQ(of.refusal(),
-            "updates: found 'in_backward', but 2 replicas add their gradients up when all are "
-            "there; use 'at_end'");
+            "updates: found 'in_backward', but 2 replicas reduce their gradients after the "
+            "last backward; use 'at_end'");
   of.plan.replicas = 1;
   of.chain.layers[1].frozen = std::exchange(of.chain.layers[1].trained, Bytes(0));
   of.chain.layers[1].name = "second";

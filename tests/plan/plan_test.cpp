@@ -216,7 +216,7 @@ Plan two_stages(const std::string& schedule) {
   return plan;
 }
 
-// The passes of a rank: forwards and backwards of its layer, e.g. "F0 F1 B0 B1".
+// The passes of a rank, forwards and backwards of its layer: "F0 F1 B0 B1".
 std::string passes(const program::Program& program, std::size_t rank) {
   std::string text;
   for (const Action& action : program.ranks[rank]) {
@@ -277,7 +277,7 @@ TEST(Compile, RefusesTwoPartsOfBackwardsWhereTheyCannotBe) {
   Plan grouped = plan;
   grouped.group = 2;
   EXPECT_EQ(refusal(grouped),
-            "stage 1, weights_behind: found 1, but micro-batches pass the layers in groups; leave "
+            "stage 1, weights_behind: found 1, but micro-batches run in groups; leave "
             "it out");
   Plan shared = plan;
   shared.stages[1].rank = 1;
@@ -288,7 +288,7 @@ TEST(Compile, RefusesTwoPartsOfBackwardsWhereTheyCannotBe) {
   EXPECT_NO_THROW(compile(updated));
   updated.updates = program::UpdatePlace::kInForward;
   EXPECT_EQ(refusal(updated),
-            "stage 1, weights_behind: found 1, but layers are updated among its passes; leave one "
+            "stage 1, weights_behind: found 1, but layers are updated during its passes; leave one "
             "of the two out");
 }
 

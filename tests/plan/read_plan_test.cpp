@@ -1,4 +1,4 @@
-// What is no plan: every fault with its line, stage and field.
+// Malformed plans: every fault with its line, stage and field.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/input_error.h"
 
@@ -170,7 +170,7 @@ TEST(ReadPlan, RefusesABrokenMix) {
   const std::string other = "{\"forward\": [], \"backward\": []}";
   expect_refusals_of_stages(
       {{with("\"others\": [" + other + "]"),
-        "stages[0].others has no `cycle` beside it, which says who runs them"},
+        "stages[0].others needs `cycle`, too, which says which micro-batches run them"},
        {with("\"others\": [{\"forward\": []}], \"cycle\": [0, 1]"),
         "stages[0].others[0].backward is missing"},
        {with("\"others\": [" + other + "], \"cycle\": [0, 2]"),

@@ -1,4 +1,4 @@
-// Bytes worked out by hand from what LibTorch's operators save for their backward.
+// Bytes computed by hand from what LibTorch's operators save for backward.
 //
 // Letters: B examples, T tokens, C width, H heads, V vocabulary; 4 bytes per float.
 // SPDX-License-Identifier: Apache-2.0
@@ -40,8 +40,8 @@ TEST(MlpLayer, NeedsItsPreactivationForAMomentWhenUntaped) {
 TEST(MlpLayer, MakesOnlyItsPreactivationAgain) {
   const chain::Chain chain = measured_mlp({.inputs = 12, .widths = {48, 32}, .classes = 5});
 
-  // GELU has saved its input, so it is not run; the gradient of that is all its backward adds to
-  // what is freed as it goes.
+  // GELU has saved its input, so it is not run again; its backward adds only the gradient of that
+  // to what is freed meanwhile.
   EXPECT_EQ(chain.layer(2).retape->tape, Bytes(B * 32 * 4));
   EXPECT_EQ(chain.layer(2).retape->tape_transient, Bytes(0));
 }
@@ -55,8 +55,8 @@ TEST(MlpLayer, LeavesItsInputAndTheGradientOfItsPreactivationForItsWeight) {
     EXPECT_EQ(split.weights_transient, Bytes(in * out * 4)) << layer;
     EXPECT_LE(split.weights, chain.layer(layer).backward);
   }
-  // The output in the tape goes first, then GELU's input; in their place come the gradients of the
-  // preactivation, of the layer's input and of its bias.
+  // The output in the tape is freed first, then GELU's input; the gradients of the preactivation,
+  // of the layer's input and of its bias take their place.
   EXPECT_EQ(chain.layer(2).split->input_transient,
             Bytes(B * 32 * 4 + B * 48 * 4 + 32 * 4 - 2 * B * 32 * 4));
 }
@@ -82,7 +82,7 @@ TEST(MlpLayer, BatchNormIsCopiedForAMoment) {
   const chain::Chain with =
       measured_mlp({.inputs = 12, .widths = {48}, .classes = 5, .batch_norm = true});
 
-  // The tape of a repeated forward comes with a copy of mean and variance and nothing else.
+  // The tape of a recomputed forward comes with a copy of mean and variance only.
   EXPECT_EQ(with.layer(1).tape_transient, Bytes(2 * 48 * 4));
 }
 
@@ -104,7 +104,7 @@ TEST(MlpLayer, WeightsInBfloat16NeedNoCasts) {
   EXPECT_EQ(chain.layer(2).parameters, Bytes(2 * weights));
   EXPECT_EQ(chain.layer(2).gradients, Bytes(4 * weights));
   EXPECT_EQ(chain.layer(2).optimizer, Bytes(3 * 4 * weights));  // masters, moments
-  // What the data set gives is float32; the first layer keeps it as it computes with it.
+  // The data set's input is float32; the first layer saves it in the type that it computes with.
   EXPECT_EQ(chain.input, Bytes(B * 12 * 4));
   EXPECT_EQ(chain.layer(1).tape, Bytes(2 * B * 48 * 2 + B * 12 * 2));
 }
@@ -133,7 +133,7 @@ TEST(GptLayer, TapesWeighWhatTheirOperatorsSave) {
   const std::int64_t norm = 2 * B * T * 4 + B * T * C * 4;  // mean, deviation, result
   EXPECT_EQ(chain.input, Bytes(B * T * 8));
   EXPECT_EQ(chain.layer(1).tape, Bytes(B * T * C * 4));
-  // Norm, q k v, what was attended to, its log-sum-exp, output.
+  // Norm, q k v, attention's result, its log-sum-exp, output.
   EXPECT_EQ(chain.layer(2).tape,
             Bytes(norm + 3 * B * T * C * 4 + B * T * C * 4 + B * H * T * 4 + B * T * C * 4));
   // Norm, four times the width before and after GELU, output.
@@ -190,7 +190,7 @@ TEST(GptLayer, GradientsBeginOnCacheLines) {
   EXPECT_EQ(chain.layer(2).gradients, Bytes((32 + 32 + 1200 + 64 + 400 + 32) * 4));
 }
 
-// What another layer has, too, stays: the tokens' table, which embedding and head tie.
+// What another layer shares is not offloaded: the token table, which embedding and head tie.
 TEST(GptLayer, WhatMayLeaveIsWhatNoOtherLayerHas) {
   const chain::Chain chain = measured_gpt();
 
@@ -218,7 +218,7 @@ TEST(GptLayer, SgdHoldsItsMomentumIfAny) {
   EXPECT_EQ(measured_gpt(0, {.kind = "sgd", .momentum = 0}).layer(2).optimizer, Bytes(0));
 }
 
-/// Values of a residual, of the norm's result beside its mean and deviation.
+/// Bytes of a residual, and of the norm's result with its mean and deviation.
 constexpr std::int64_t kResidual = B * T * C * 4;
 constexpr std::int64_t kNorm = 2 * B * T * 4 + kResidual;
 
@@ -253,7 +253,7 @@ TEST(LlamaLayer, TapesWeighWhatTheirOperatorsSave) {
 
   const std::int64_t norm = B * T * 4 + kResidual;  // a number per token, result
   const std::int64_t angles = 2 * T * D / 2 * 4;
-  // Norm, q, k, v, cosines and sines, what was attended to, its log-sum-exp, output.
+  // Norm, q, k, v, cosines and sines, attention's result, its log-sum-exp, output.
   EXPECT_EQ(chain.layer(2).tape, Bytes(norm + kResidual + 2 * B * T * G * D * 4 + angles +
                                        kResidual + B * H * T * 4 + kResidual));
   // Norm, gate, up, their product, output.
@@ -269,11 +269,11 @@ TEST(ResnetLayer, KeepsTwoTensorsForEachConvolution) {
 
   const std::int64_t map = B * W * side * side * 4, statistics = 2 * W * 4;
   EXPECT_EQ(chain.input, Bytes(B * 3 * side * side * 4));
-  // What the norm takes, its mean and deviation, what the ReLU gives.
+  // The norm's input, its mean and deviation, the ReLU's output.
   EXPECT_EQ(chain.layer(1).tape, Bytes(2 * map + statistics));
   EXPECT_EQ(chain.layer(2).tape, Bytes(2 * (2 * map + statistics)));
-  // The first of the next group: a quarter of the places, twice the channels, and a shortcut that
-  // has no ReLU of its own.
+  // The first block of the next group: a quarter of the positions, twice the channels, and a
+  // shortcut without a ReLU.
   EXPECT_EQ(chain.layer(4).tape, Bytes(2 * (map + 2 * statistics) + map / 2 + 2 * statistics));
   EXPECT_EQ(chain.layer(4).output, Bytes(map / 2));
   // Means, their log-probabilities, the summed weight, the loss; the target.
@@ -286,9 +286,9 @@ TEST(VggLayer, KeepsTheMaximaOfItsPool) {
   const chain::Chain chain = measured(job_of(spec, B));
 
   const std::int64_t map = B * W * side * side * 4;
-  // What the ReLU gives, the pool's result and 8 bytes for each place in it.
+  // The ReLU's output, the pool's result and 8 bytes for each of its values.
   EXPECT_EQ(chain.layer(1).tape, Bytes(map + map / 4 + 2 * map / 4));
-  // Without a pool: what the ReLU gives.
+  // Without a pool: the ReLU's output.
   EXPECT_EQ(chain.layer(3).tape, Bytes(4 * map / 16));
   EXPECT_EQ(chain.layer(3).output, Bytes(4 * map / 16));
 }

@@ -1,4 +1,4 @@
-// What stands for the rest of a step between two runs of a layer.
+// The substitute for the rest of a step between two runs of a layer.
 // SPDX-License-Identifier: Apache-2.0
 #include "cold_caches.h"
 

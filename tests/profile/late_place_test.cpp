@@ -1,4 +1,4 @@
-// Profiling what works while the host goes on.
+// Profiling of a device that works asynchronously.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/late_place.h"
 

@@ -27,7 +27,7 @@ at::Tensor ballast(std::int64_t times = 1) {
   return at::empty({times * kBallast}, at::kByte);
 }
 
-/// A copy of x, whose backward takes three times the ballast beside the new gradient.
+/// A copy of x, whose backward allocates three times the ballast in addition to the new gradient.
 struct Heavy : torch::autograd::Function<Heavy> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
     return x.clone();
@@ -39,7 +39,7 @@ struct Heavy : torch::autograd::Function<Heavy> {
   }
 };
 
-/// Takes the ballast in its forward and three times as much in its backward.
+/// Allocates the ballast in its forward and three times as much in its backward.
 class Weighted final : public model::Layer {
  public:
   Weighted() { weight_ = add_parameter("weight", at::ones({1})); }
@@ -52,7 +52,7 @@ class Weighted final : public model::Layer {
   at::Tensor weight_;
 };
 
-/// Hands its input on as it is.
+/// Passes its input on unchanged.
 class Same final : public model::Layer {
  public:
   Values forward(const Values& input, const Context&) override { return input; }
@@ -70,7 +70,7 @@ class Loss final : public model::Layer {
   at::Tensor weight_;
 };
 
-/// x + weight; tells how many were built and how many are alive.
+/// x + weight; counts how many were built and how many are alive.
 class Counted final : public model::Layer {
  public:
   struct Count {
@@ -126,7 +126,7 @@ TEST(Transients, AreWhatAPassTakesForAMoment) {
   EXPECT_EQ(cost.tape, kRow);
   EXPECT_EQ(cost.forward_transient, Bytes(kBallast));
   EXPECT_EQ(cost.tape_transient, Bytes(kBallast));
-  // The output goes when the backward begins, the new gradient is as large.
+  // The output is freed when the backward begins; the new gradient is as large.
   EXPECT_EQ(cost.backward_transient, Bytes(3 * kBallast));
 }
 
@@ -154,7 +154,7 @@ TEST(EqualLayers, AreMeasuredOnce) {
 
   const chain::Chain chain = measure(chain_of(std::move(layers)), some_job(), options);
 
-  // Layer 1 makes no gradient of its input, so that it is like no other.
+  // Layer 1 computes no input gradient, so it is equal to no other.
   EXPECT_EQ(measured_layers, (std::vector{1, 2, 7}));
   EXPECT_EQ(count.built, 2);
   for (int i = 3; i <= 6; ++i) {
@@ -178,7 +178,7 @@ TEST(EqualLayers, AreMeasuredOnceWhateverTheyHandOn) {
   const chain::Chain chain = measure(model::make_model(job.model), job, options);
 
   EXPECT_EQ(measured_layers, (std::vector{1, 2, 3, 4, 5, 6, 17}));  // one block and both ends
-  // Projection after projection: the bytes are those that a chain of one block has.
+  // Consecutive blocks: the bytes are those of a chain of one block.
   spec.blocks = 1;
   job.model = spec;
   const chain::Chain one = measured(job);

@@ -123,7 +123,7 @@ TEST(Dependencies, OfSgdSayWhetherItHasMomentum) {
   EXPECT_NE(dependencies(with, "CPU"), dependencies(without, "CPU"));
 }
 
-/// Costs as they are stored, of which something was changed by hand, and what reading says of it.
+/// Stored costs that were edited, and the error of reading them.
 class Foreign : public testing::Test {
  protected:
   Foreign() : first_(stored(folder_)), text_(text_of(first_.file)) {}
@@ -157,7 +157,7 @@ TEST_F(Foreign, AChainThatIsNotOursIsMeasuredAgain) {
   expect_measured_again();
 }
 
-// A chain like any other but for a number: nothing else says that it is wrong.
+// A valid chain except for one number: only the digest shows the change.
 TEST_F(Foreign, ANumberThatWasChangedIsMeasuredAgain) {
   std::string changed = text_;
   const std::size_t at = changed.rfind("output_bytes: ") + std::string("output_bytes: ").size();
@@ -166,7 +166,7 @@ TEST_F(Foreign, ANumberThatWasChangedIsMeasuredAgain) {
   expect_measured_again();
 }
 
-// Where nothing is measured, nothing else says what a layer was found to do.
+// If nothing is measured, only the notes say what was found about a layer.
 TEST_F(Foreign, NotesAreToldAgainUntilOneWasChanged) {
   const config::JobSpec job = small();
   const std::vector<std::string> notes{"layer 1 (a) varies", "layer 2 (b) gives what it changes"};

@@ -100,11 +100,11 @@ TEST(ProgramText, ErrorsNameTheLine) {
   EXPECT_THAT(refused(head + "2 | 0:forward 1\n"),
               HasSubstr("line 5 of a program: there is no rank 2"));
   EXPECT_THAT(refused(head + "1 | 0:foward 1\n"), HasSubstr("did you mean 'forward'?"));
-  EXPECT_THAT(refused(head + "0:forward\n"), HasSubstr("'0' is no line of the head"));
+  EXPECT_THAT(refused(head + "0:forward\n"), HasSubstr("'0' is not a line of the head"));
   EXPECT_THAT(refused("layer: 1\n"), HasSubstr("(did you mean 'layers'?)"));
   EXPECT_THAT(refused("layers: one\n"), HasSubstr("layers is 'one', must be a whole number"));
   EXPECT_THAT(refused("layers: 1\nlayers: 1\n"),
-              HasSubstr("line 2 of a program: 'layers' stands there twice"));
+              HasSubstr("line 2 of a program: 'layers' appears twice"));
   EXPECT_THAT(refused("layers: 1\n0 | 0:forward 1\n"), HasSubstr("before the head is complete"));
   EXPECT_THAT(refused("layers: 1\n"), HasSubstr("without the line 'micro_batches: ...'"));
   EXPECT_THAT(refused(head + "forward\n"), HasSubstr("expected 'RANK | ACTION'"));

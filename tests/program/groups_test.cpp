@@ -1,4 +1,4 @@
-// Micro-batches that pass the layers together.
+// Breadth-first micro-batches in groups.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/groups.h"
 
@@ -54,7 +54,8 @@ TEST(Groups, RunALayerForAllBeforeTheNext) {
             "0:reduce_gradients 0, 0:clip 0, 0:step 0");
 }
 
-// What comes back for the next layer has no place yet while some of the group still run this one.
+// Values of the next layer are copied back only when all of the group are through this one: before
+// that there is no room.
 TEST(Groups, BringValuesBackWhenAllOfAGroupAreThrough) {
   StageProgram program = recompute_all(1, 2);
   program.forward = {{Op::kForwardKeep, 1}, {Op::kOffload, 0}, {Op::kForwardTape, 2}};
@@ -67,7 +68,7 @@ TEST(Groups, BringValuesBackWhenAllOfAGroupAreThrough) {
       << text;
 }
 
-// Of two ranks that send one another whole groups, each would wait for the other to receive.
+// Two ranks that send one another whole groups would each wait for the other to receive.
 TEST(Groups, TakeTurnsWhereMessagesGoBothWays) {
   const Program program = in_groups(lowered({keep_all(1, 1), keep_all(2, 2)}, 3), 2, 6);
   const std::string first = text_of(program.ranks[0]), second = text_of(program.ranks[1]);
@@ -78,7 +79,8 @@ TEST(Groups, TakeTurnsWhereMessagesGoBothWays) {
   EXPECT_NE(second.find("0:backward 2, 0:send_gradient 1, "), second.npos) << second;
 }
 
-/// Of every layer, its first forwards and its backwards in the order in which they run.
+/// The micro-batches of every layer's first forwards and of its backwards, in the order in which
+/// they run.
 std::map<std::pair<int, bool>, std::vector<int>> orders(const std::vector<Action>& actions) {
   std::map<std::pair<int, bool>, std::vector<int>> orders;
   for (const Action& action : actions) {

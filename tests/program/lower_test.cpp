@@ -258,7 +258,7 @@ TEST(Lower, RefusesTurnsThatAreNotThoseOfTheRanksStages) {
       {keep_all(1, 1), keep_all(2, 2), keep_all(3, 3)}, one_f_one_b({3, 1}), {0, 1, 0}};
 
   lowering.turns = {{0, 1, 2, 0}};
-  EXPECT_EQ(refusal(lowering), "turn 1 of rank 0 is of stage 1, which it does not have");
+  EXPECT_EQ(refusal(lowering), "turn 1 of rank 0 is of stage 1, which is not on this rank");
   lowering.turns = {{0, 2, 2, 2}};
   EXPECT_EQ(refusal(lowering), "rank 0 has more turns of stage 2 than its 2 passes");
   lowering.turns = {{0, 2, 2}};

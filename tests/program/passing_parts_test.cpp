@@ -1,4 +1,4 @@
-// Parts of state that come, are updated and leave.
+// Parts of optimizer state that are copied in, updated and copied out.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/passing_parts.h"
 
@@ -9,8 +9,8 @@
 namespace trireme::program {
 namespace {
 
-/// "+" for each part that begins to come, "u" for one that is used, "-" for one that has to have
-/// left.
+/// "+" for each part that begins to be copied in, "u" for one that is used, "-" for one whose copy
+/// out has to have ended.
 std::string moves(std::size_t count, int at_once) {
   PassingParts parts(count, {.size = Bytes(1), .at_once = at_once});
   std::string text;
@@ -34,8 +34,8 @@ TEST(PassingParts, OfThreeOneComesOneIsUsedAndOneLeaves) {
   EXPECT_EQ(moves(5, 3), "++u+u-+u-+u-u--");
 }
 
-// By hand: once one leaves there is room for six, of which three may leave; the fourth that is used
-// has to wait for the first.
+// By hand: once one is copied out there is room for six, three of which may be on their way out;
+// the fourth that is used has to wait for the first.
 TEST(PassingParts, OfSixThreeMayLeave) {
   EXPECT_EQ(moves(9, 6), "+++u+++uuu-+u-+u-+u-u-u----");
 }

@@ -1,4 +1,4 @@
-// Where recomputation may end early.
+// Where recomputation may stop early.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/retape.h"
 

@@ -1,4 +1,4 @@
-// Backwards in two parts: where both stand.
+// Split backwards: where both parts stand.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/split_backward.h"
 
@@ -14,7 +14,7 @@
 namespace trireme::program {
 namespace {
 
-/// Stages of so many layers each, all taped.
+/// Stages of `layers` layers each, all taped.
 Program pipeline(int stages, int layers, int micro_batches) {
   Lowering lowering{
       .stages = {}, .order = one_f_one_b({stages, micro_batches}), .rank_of_stage = {}};
@@ -23,7 +23,7 @@ Program pipeline(int stages, int layers, int micro_batches) {
   return lower(lowering);
 }
 
-/// "F0.1 B0.1 >0.1 W0.1" for layer 1 of micro-batch 0; > is what goes to the rank before.
+/// "F0.1 B0.1 >0.1 W0.1" for layer 1 of micro-batch 0; > is the send to the rank before.
 std::string passes(const std::vector<Action>& actions) {
   std::vector<std::string> words;
   for (const Action& action : actions) {

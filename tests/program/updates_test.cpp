@@ -1,4 +1,4 @@
-// Where layers are updated among the passes of a step.
+// Where layers are updated during the passes of a step.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/updates.h"
 
@@ -15,7 +15,7 @@
 namespace trireme::program {
 namespace {
 
-/// One rank's step of so many layers, all taped, in groups.
+/// One rank's step of `layers` layers, all taped, in groups.
 Program one_rank(int layers, int micro_batches, int group = 1) {
   return in_groups(lower({.stages = {keep_all(1, layers)},
                           .order = one_f_one_b({1, groups_of(micro_batches, group)}),
@@ -48,7 +48,7 @@ TEST(Updates, StandBeforeTheFirstForwardOfTheirLayer) {
   EXPECT_EQ(passes(program.ranks[0]), "U1.0 F1 U2.0 F2 F3 B3 B2 B1 F1 F2 F3 B3 B2 B1");
 }
 
-// A part behind every pass of the layers between this update and its neighbour.
+// A part after every pass of the layers between this update and its neighbour.
 TEST(Updates, OfGroupsAreMadeInParts) {
   EXPECT_EQ(
       passes(with_updates(one_rank(4, 4, 2), {{1, 2, 4}}, UpdatePlace::kInBackward, 3).ranks[0]),
@@ -58,7 +58,7 @@ TEST(Updates, OfGroupsAreMadeInParts) {
             "U1.0 F1 U2.0 F1 U2.1 F2 F2 F3 F3 F4 B4 F4 B4 B3 B3 B2 B2 B1 B1");
 }
 
-// No more than micro-batches, evenly spread, the last one behind the last pass.
+// No more than micro-batches, evenly spread, the last one after the last pass.
 TEST(Updates, HaveNoMorePartsThanMicroBatches) {
   EXPECT_EQ(passes(with_updates(one_rank(4, 2, 2), {{1, 4}}, UpdatePlace::kInBackward, 3).ranks[0]),
             "F1 F1 F2 F2 F3 F3 F4 B4 F4 B4 B3 B3 B2 U4.0 B2 B1 B1 U4.1 U1.0");
@@ -78,14 +78,15 @@ TEST(Updates, ComeBehindWhatSendsOnTheGradient) {
             "0:step 0");
 }
 
-// The layers around the turn from forward to backward would leave with all they have.
+// The layers around the turn from forward to backward would be copied out with changed weights and
+// gradients.
 TEST(Updates, BeforeForwardsAreNotOfTheLayersThatStayForTheirBackward) {
   const std::vector<int> streamed{2, 3, 5, 7};
   EXPECT_EQ(updated_layers(streamed, UpdatePlace::kAtEnd, 2), std::vector<int>{});
   EXPECT_EQ(updated_layers(streamed, UpdatePlace::kInBackward, 2), streamed);
   EXPECT_EQ(updated_layers(streamed, UpdatePlace::kInForward, 2), (std::vector<int>{2, 3}));
   EXPECT_EQ(updated_layers(streamed, UpdatePlace::kInForward, 3), (std::vector<int>{2}));
-  // All of them are there all the time.
+  // All of them stay on the device.
   EXPECT_EQ(updated_layers(streamed, UpdatePlace::kInBackward, 4), std::vector<int>{});
 }
 

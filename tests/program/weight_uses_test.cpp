@@ -41,7 +41,7 @@ std::vector<int> layers_of(const HeldWeights& held) {
   return layers;
 }
 
-/// What comes while the actions run once: "3 after forward_tape 1".
+/// What is copied in while the actions run once: "3 after forward_tape 1".
 std::vector<std::string> fetches(const std::vector<Action>& actions, const WeightUses& uses) {
   std::vector<std::string> lines;
   HeldWeights held = uses.first;
@@ -55,7 +55,7 @@ std::vector<std::string> fetches(const std::vector<Action>& actions, const Weigh
 }
 
 // At the turns, from forward to backward and from there to the next micro-batch, what is needed
-// next is there already.
+// next is on the device already.
 TEST(WeightUses, ComeOneLayerAheadAndStayWhereTheOrderTurns) {
   const std::vector<Action> actions = one_stage(keep_all(1, 4), 2);
   const WeightUses uses = weight_uses(actions, {kStay, kFrozen, kFrozen, kFrozen, kFrozen});
@@ -82,13 +82,13 @@ TEST(WeightUses, OfOneLayerNeedNoSecond) {
   const std::vector<Action> actions = one_stage(keep_all(1, 3), 2);
   const std::vector<WeightsKind> kinds{kStay, kStay, kFrozen, kStay};
   EXPECT_EQ(layers_of(weight_uses(actions, kinds).first), std::vector{2});
-  // And as many as there are do for more at a time: nothing more is looked for, round and round.
+  // A larger number at a time means all of them: the search ends after one round.
   const std::vector<Action> many = one_stage(keep_all(1, 3), 50'000);
   EXPECT_EQ(layers_of(weight_uses(many, kinds, 3).first), std::vector{2});
 }
 
-// Gradients are there for backwards and for the update: begun by the first micro-batch, brought
-// back by later ones. Those of layer 1 stay for its forward, which follows its backward.
+// Gradients are on the device for backwards and for the update: begun by the first micro-batch,
+// copied back for later ones. Those of layer 1 stay for its forward, which follows its backward.
 TEST(WeightUses, OfTrainedLayersTakeTheirGradientsWithThem) {
   const std::vector<Action> actions = one_stage(keep_all(1, 3), 2);
   const WeightUses uses = weight_uses(actions, {kStay, kTrained, kTrained, kTrained});
@@ -139,7 +139,7 @@ TEST(WeightUses, OfReplicasAddUpGradientsWithoutTheirWeights) {
   EXPECT_TRUE(of(Op::kClip).empty());
 }
 
-/// What has to hold of any list of actions, found by walking over all of it twice.
+/// Invariants of any list of actions, found by walking over all of it twice.
 TEST(WeightUses, HoldWhatIsNeededNowAndNextForAnyActions) {
   std::mt19937 random(5);
   const auto roll = [&](int low, int high) {

@@ -1,5 +1,5 @@
-// What comes and goes of a rank's streamed weights and gradients: never less than is needed, never
-// more than the window holds, and nothing that changed is lost.
+// Copies of a rank's streamed weights and gradients: never less is there than needed, never more
+// than the window holds, and nothing that changed is lost.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/weights_here.h"
 
@@ -39,7 +39,7 @@ TEST(WeightsHere, MoveOnlyWhatTheOffloadTierDoesNotHave) {
             (std::vector<WeightsMove>{
                 {Kind::kOut, 2, false}, {Kind::kLetGo, 2, true}, {Kind::kLetGo, 3, false}}));
   EXPECT_FALSE(here.has_weights(2));
-  // What came and was not used goes as it is.
+  // What was copied in and not used is not copied out.
   here.hold({{2, true, Gradients::kSums}});
   EXPECT_EQ(here.hold({}),
             (std::vector<WeightsMove>{{Kind::kLetGo, 2, false}, {Kind::kLetGo, 2, true}}));
@@ -74,7 +74,7 @@ class Walk {
       }
     }
   }
-  /// Of the steps that follow.
+  /// Sets the program of the next steps.
   void set_program(int micro_batches, const LayerUpdates& updates) {
     micro_batches_ = micro_batches;
     updates_ = updates;

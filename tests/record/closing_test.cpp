@@ -16,7 +16,7 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
   EXPECT_EQ(
       closing_text(sample_summary()),
       "steps             300, 200 of them in 2:30 min, the first after 2.00 s\n"
-      "went on from      step 100\n"
+      "resumed from      step 100\n"
       "parameters        1,839,360, 24,576 of them trained\n"
       "train loss        2.1250, mean of the last 10 steps\n"
       "validation loss   2.2500\n"
@@ -39,13 +39,13 @@ TEST(ClosingText, PutsLossesBesideTokenFrequenciesAndPredictionBesideMeasurement
       "   1     400 ms  500 ms   250 ms    250 ms          0        0        0        -       0  "
       "100.0 %\n"
       "\n"
-      "rank 0: 8.00 MiB of weights in the offload tier, which come for every use\n"
+      "rank 0: 8.00 MiB of streamed weights in the offload tier\n"
       "rank 0: 64.0 MiB of optimizer state in the offload tier, updates take 65.0 ms a step, 2.50 "
       "ms "
       "of it waiting for copies\n"
       "\n"
       "rank 0 also: 32.0 MiB of workspaces (of reserved), 512 MiB outside the allocator (contexts, "
-      "NCCL, others); it waited for the device 3 times to gather room: a little more budget may be "
+      "NCCL, others); it waited for the device 3 times to free memory: a little more budget may be "
       "faster\n"
       "\n"
       "parameters digest: 0123abcd\n"
@@ -104,7 +104,7 @@ TEST(Facts, OfARunThatEndedEarlyClaimNoDigest) {
       if (name == what) return value;
     return std::string("none");
   };
-  EXPECT_EQ(value_of("train loss"), "no number, mean of the last 10 steps");
+  EXPECT_EQ(value_of("train loss"), "not finite, mean of the last 10 steps");
   EXPECT_EQ(value_of("parameters digest"), "none");
   EXPECT_EQ(value_of("losses digest"), "none");
   EXPECT_EQ(value_of("bubble"), "none");
@@ -152,7 +152,7 @@ TEST(ClosingText, HasAColumnForUpdatesWhereTheyTakeAHundredthOfAStep) {
   EXPECT_THAT(closing_text(summary), testing::HasSubstr("  update"));
 }
 
-// One rank, all of whose time is told: what is not busy is the bubble.
+// One rank, all of whose time is accounted for: what is not busy is the bubble.
 TEST(ClosingText, TellsABusyShareThatTheBubbleLeaves) {
   Summary summary = sample_summary();
   summary.ranks.resize(1);

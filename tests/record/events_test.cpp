@@ -18,7 +18,7 @@ namespace {
 
 using support::TemporaryFolder;
 
-/// Bit by bit, so that it shares nothing with the table of the writer.
+/// Computed bit by bit, so that it shares nothing with the table of the writer.
 std::uint32_t slow_masked_crc(const std::string& bytes) {
   std::uint32_t rest = ~0U;
   for (const char c : bytes) {

@@ -114,7 +114,7 @@ TEST(Progress, ACheckpointLeavesALineOfItsOwn) {
 
   EXPECT_EQ(out.str(),
             "step 100/300  checkpoint of 64.0 MiB in 250 ms\n"
-            "step 200/300  checkpoint of 64.0 MiB in 250 ms, steps went on but for 50.0 ms\n");
+            "step 200/300  checkpoint of 64.0 MiB in 250 ms, steps held up for 50.0 ms\n");
 }
 
 TEST(Progress, CountsFromWhereTheRunWasResumed) {

@@ -23,8 +23,8 @@ std::vector<Seconds> steps(int every, double late) {
 
 TEST(ScatterNote, TellsOfStepsThatOftenTakeTwiceTheirTime) {
   const std::string note = scatter_note(steps(5, 0.25), 2);
-  EXPECT_THAT(note,
-              HasSubstr("note: steps scatter: one in ten took over 250 ms, the median is 100 ms"));
+  EXPECT_THAT(
+      note, HasSubstr("note: step times vary: one in ten took over 250 ms, the median is 100 ms"));
   EXPECT_THAT(note, HasSubstr("threads: 1"));
   EXPECT_THAT(scatter_note(steps(5, 0.25), 1), Not(HasSubstr("threads")));
 }

@@ -56,7 +56,7 @@ TEST(Summary, WritesNullForWhatIsNotKnown) {
     EXPECT_TRUE(read.at(key).is_null()) << key;
 }
 
-/// Of a run that was stopped amid step 14, of which no rank has handed over its figures.
+/// Summary of a run that was stopped in step 14, for which no rank has reported its figures.
 Summary stopped_summary() {
   Summary summary = sample_summary();
   summary.end = {.ending = Ending::kStopped, .step = 14, .words = "stopped in step 14 of 300"};
@@ -75,7 +75,7 @@ TEST(Summary, SaysHowARunEndedEarly) {
   EXPECT_EQ(read.at("ended_how"), "stopped in step 14 of 300");
   EXPECT_EQ(read.at("steps"), 13);
   EXPECT_EQ(read.at("step_s"), 0.5);
-  // What nobody can have compared looks like nothing that could be.
+  // Values that could not be gathered are null.
   for (const char* const key : {"parameters_digest", "losses_digest", "bubble"})
     EXPECT_TRUE(read.at(key).is_null()) << key;
 }
@@ -104,7 +104,7 @@ TEST(Summary, HoldsNothingOfStepsThatWereNotMade) {
     EXPECT_TRUE(read.at(key).is_null()) << key;
 }
 
-// Words may quote a file's name, which is any bytes.
+// The message may quote a file's name, which is any bytes.
 TEST(Summary, IsJsonWhateverTheWords) {
   Summary summary = stopped_summary();
   summary.end.words = "failed in step 3: \xff\"\n\x01";
@@ -120,7 +120,8 @@ TEST(CompletedSteps, AreThoseOfRunsThatCompleted) {
 
   EXPECT_EQ(completed_steps(folder / "none.json"), std::nullopt);
   EXPECT_EQ(steps_of(to_json(sample_summary())), 300);
-  EXPECT_EQ(steps_of("{\"steps\": 7}"), 7);  // as versions wrote it that wrote it of no other run
+  EXPECT_EQ(steps_of("{\"steps\": 7}"),
+            7);  // from versions that wrote summaries of completed runs alone
   for (const Ending ending : {Ending::kStopped, Ending::kDiverged, Ending::kFailed}) {
     Summary summary = stopped_summary();
     summary.end.ending = ending;
@@ -146,7 +147,7 @@ TEST(CopyOverlap, IsTheShareThatNobodyWaitedFor) {
   EXPECT_EQ(copy_overlap({.copy = Seconds(4), .copy_wait = Seconds(4)}), 0);
 }
 
-// A wait also lasts while a copy stands in the queue, so it may be longer than all copies.
+// A wait includes the time of a copy in the queue, so it may be longer than all copies.
 TEST(CopyOverlap, IsNeverBelowZero) {
   EXPECT_EQ(copy_overlap({.copy = Seconds(4), .copy_wait = Seconds(5)}), 0);
 }

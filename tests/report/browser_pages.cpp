@@ -19,7 +19,7 @@ namespace {
 Sweep sample_sweep();
 void write_pages(const std::filesystem::path& folder);
 std::string page_of(const SampleRun& run, std::string name, TrainingCurves training = {});
-/// Of a run that went on from step 100 and was stopped amid step 260.
+/// Curves of a run that resumed from step 100 and was stopped in step 260.
 std::string stopped_page(const SampleRun& run);
 /// 300 steps, with validation.
 TrainingCurves sample_training();

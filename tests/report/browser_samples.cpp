@@ -19,10 +19,10 @@ using simulate::Event;
 using simulate::Lane;
 using simulate::Simulation;
 
-/// What becomes of the layers of a stage that are not simply kept.
+/// Layers of a stage that are recomputed or offloaded.
 struct Policy {
   int first_again = 0, last_again = -1;  ///< run twice
-  std::vector<int> moved;                ///< tapes that leave and return
+  std::vector<int> moved;                ///< layers whose tapes are offloaded
 };
 
 chain::Chain chain_of(const std::string& name);
@@ -167,7 +167,7 @@ chain::Chain uneven(chain::Chain chain) {
   return chain;
 }
 
-/// Where compute stands still, the rank waits for what the next run needs.
+/// Gaps in compute are waits for what the next action needs.
 void add_waits(Simulation& step, int rank) {
   std::vector<Event> waits;
   Seconds free;

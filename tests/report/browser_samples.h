@@ -17,7 +17,7 @@ struct SampleRun {
   simulate::Simulation measured;
 };
 
-/// 26 layers in four micro-batches on one rank, some layers run twice, some tapes moved.
+/// 26 layers in four micro-batches on one rank, some layers recomputed, some tapes offloaded.
 SampleRun one_rank_sample();
 
 /// 50 layers in eight micro-batches on four ranks with links between them.

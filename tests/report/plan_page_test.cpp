@@ -63,7 +63,7 @@ TEST(PlanPage, DrawsABlockPerRun) {
 TEST(PlanPage, SaysWhatBecomesOfEveryLayer) {
   const std::string page = page_of_four_layers();
 
-  // Layer 1 runs twice and leaves nothing at the pause but its input; layer 2 keeps its tape.
+  // Layer 1 is recomputed and keeps only its input; layer 2 keeps its tape.
   EXPECT_THAT(page, HasSubstr("<td class=\"left\">a</td><td class=\"right\">2.00 s</td>"
                               "<td class=\"right\">3.00 s</td><td class=\"right\">2 B</td>"
                               "<td class=\"right\">4 B</td><td class=\"left\">output</td>"
@@ -129,7 +129,7 @@ TEST(PlanPage, TellsWhatKindsOfBytesMoveAndWhatIsAway) {
                               "<div class=\"more\">30 B of weights, gradients</div>"
                               "<div class=\"more\">per step, 75.0 % overlapped</div>"));
   EXPECT_THAT(page, HasSubstr("<h2>Stages, as planned"));
-  EXPECT_THAT(page, HasSubstr("optimizer away</th>"));
+  EXPECT_THAT(page, HasSubstr("optimizer offloaded</th>"));
   EXPECT_THAT(page, HasSubstr("<td class=\"right\">40 B</td><td class=\"right\">3</td></tr>"));
   EXPECT_THAT(plan_page(plan, chain, step), HasSubstr(">moved</div><div class=\"much\">nothing<"));
 }

@@ -34,7 +34,7 @@ struct TwoRanks {
   }
 };
 
-/// The step as if everything had taken twice as long.
+/// The step with all times doubled.
 Simulation twice(Simulation step) {
   step.step = step.step * 2.0;
   for (Event& event : step.events) {
@@ -68,7 +68,7 @@ TEST(RunPage, IsWellFormedAndAlone) {
   EXPECT_THAT(page, HasSubstr("<dt>loss</dt><dd>&lt;nan&gt;</dd>"));
 }
 
-/// Of a run that took twice as long as predicted.
+/// A page of a run that took twice as long as predicted.
 std::string page_of_twice() {
   const TwoRanks run;
   const Simulation measured = twice(run.predicted);
@@ -324,7 +324,7 @@ TEST(RunPage, SaysWhatIsNotKnown) {
   EXPECT_THAT(page, HasSubstr("No measured step is drawn: none was trained"));
   EXPECT_THAT(page, HasSubstr("No step was predicted, because this job could be planned without"));
   EXPECT_THAT(page, Not(HasSubstr("<svg")));
-  EXPECT_THAT(page, HasSubstr("held at the pause"));
+  EXPECT_THAT(page, HasSubstr("kept until backward"));
 }
 
 TEST(RunPage, NeedsNoCosts) {
@@ -335,7 +335,7 @@ TEST(RunPage, NeedsNoCosts) {
       {.name = "costless", .plan = run.plan, .chain = unknown, .measured = &run.predicted});
 
   EXPECT_EQ(markup_fault(page), "");
-  EXPECT_THAT(page, Not(HasSubstr("held at the pause")));
+  EXPECT_THAT(page, Not(HasSubstr("kept until backward")));
   EXPECT_THAT(page, HasSubstr("forward: forward_tape 1"));
 }
 

@@ -1,4 +1,4 @@
-// What a run's page says of training, and of how the run ended.
+// The training section of a run's page, and how it reports the run's end.
 // SPDX-License-Identifier: Apache-2.0
 #include "report/samples.h"
 #include "report/well_formed.h"
@@ -39,7 +39,7 @@ TEST(RunPage, SaysAtTheTopHowARunEndedEarlyAndWhatToDo) {
   Page page;
   page.run.predicted = &page.predicted;
   EXPECT_THAT(page.text(), Not(HasSubstr("class=\"notice\"")));
-  page.run.early_end = "diverged in step 4 of 9: the loss is no number";
+  page.run.early_end = "diverged in step 4 of 9: the loss is not finite";
   page.run.note = "measure <again>";
   page.run.training = falling_loss(4);
 
@@ -47,7 +47,7 @@ TEST(RunPage, SaysAtTheTopHowARunEndedEarlyAndWhatToDo) {
 
   EXPECT_EQ(markup_fault(text), "");
   const std::size_t place =
-      text.find("This run diverged in step 4 of 9: the loss is no number.</p>");
+      text.find("This run diverged in step 4 of 9: the loss is not finite.</p>");
   ASSERT_NE(place, std::string::npos);
   EXPECT_LT(place, text.find("<h2>"));
   EXPECT_THAT(text, HasSubstr(">Note: measure &lt;again&gt;.</p>"));
@@ -64,7 +64,7 @@ TEST(RunPage, MarksWhereARunWentOn) {
   EXPECT_THAT(page.text(), Not(HasSubstr("went on")));
   page.run.training.resumed_after = 5;
 
-  EXPECT_THAT(page.text(), HasSubstr("where the run went on from step 5."));
+  EXPECT_THAT(page.text(), HasSubstr("where the run resumed from step 5."));
   // The middle of steps 1 to 9, and of 64 to 950 pixels.
   EXPECT_THAT(page.text(), HasSubstr("<line x1=\"507\" y1=\"24\" x2=\"507\""));
 }
@@ -123,8 +123,8 @@ TEST(RunPage, SaysWhatTheIdealAndTheBubbleAre) {
 
   // Two equal stages, two micro-batches of 3 s each: (m + p - 1)(f + b) = 9 s (Narayanan et al.
   // 2021), of which each rank works 6 s.
-  EXPECT_THAT(page.text(), HasSubstr("+50.0 % to the ideal 6.00 s:</div>"
-                                     "<div class=\"more\">no waits, nothing run twice</div>"));
+  EXPECT_THAT(page.text(), HasSubstr("+50.0 % over the ideal 6.00 s:</div>"
+                                     "<div class=\"more\">no waits, no recomputation</div>"));
   EXPECT_THAT(page.text(), HasSubstr(">of the ranks' time in this step</div>"));
 }
 

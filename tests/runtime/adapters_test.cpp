@@ -1,4 +1,4 @@
-// Adapters that come from elsewhere and go there: beside Hugging Face's peft, and in a circle.
+// Adapters from and for other programs: compared with Hugging Face's peft, and a round trip.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/config/adapters.h"
 
@@ -44,7 +44,7 @@ config::GptSpec tuned_gpt() {
   return spec;
 }
 
-/// Files of weights and of adapters beside them, all values of whom are made up.
+/// Files of weights and of adapters for them, with made-up values.
 struct MadeUp {
   fs::path weights, adapters;
 };
@@ -60,7 +60,7 @@ MadeUp made_up(const config::ModelSpec& model, const TemporaryFolder& folder) {
   return made;
 }
 
-/// A job that changes nothing of what it begins with.
+/// A job whose training changes nothing.
 config::JobSpec still_job(const config::ModelSpec& model, const MadeUp& begin) {
   config::JobSpec job = small_job(model);
   job.weights = begin.weights.string();
@@ -159,7 +159,7 @@ TEST(Adapters, OfOtherSizesOrWithMoreAreRefused) {
   EXPECT_THAT(
       refusal(other),
       HasSubstr("has 'base_model.model.transformer.h.0.mlp.c_proj.lora_A.weight' and 3 more "
-                "tensors that this job's model has not"));
+                "tensors that this job's model does not have"));
   other.lora_targets = {"qkv", "down", "up"};
   EXPECT_THAT(refusal(other),
               HasSubstr("has no tensor 'base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight'"));
@@ -173,7 +173,7 @@ TEST(Adapters, AloneAreNoWholeOfARunThatHasTrainedMore) {
   EXPECT_THAT(input_error([&] {
                 export_adapters(trained.checkpoint, spec, at::kFloat, folder / "a.safetensors");
               }),
-              HasSubstr("the run has trained head.norm.bias beside its adapters"));
+              HasSubstr("the run has trained head.norm.bias in addition to its adapters"));
   EXPECT_FALSE(fs::exists(folder / "a.safetensors"));
 }
 

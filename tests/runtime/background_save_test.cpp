@@ -1,4 +1,4 @@
-// Checkpoints that are written beside steps: what they hold, and what is left where they end badly.
+// Background checkpoints: what they hold, and what is left if they fail.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 #include "support/temporary_folder.h"
@@ -23,7 +23,7 @@ using support::TemporaryFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Notes what was saved; fails when it is told of step `fails_at`.
+/// Records what was saved; fails when it is told of step `fails_at`.
 class Noting final : public Observer {
  public:
   void saved(const SavedCheckpoint& checkpoint) override {
@@ -65,7 +65,7 @@ Checkpointing every_step(const TemporaryFolder& folder, bool in_background) {
 
 class BackgroundSave : public testing::TestWithParam<Case> {};
 
-// Every tensor as it was after its step, whatever later steps did to it meanwhile.
+// Every tensor as it was after its step, whatever later steps do meanwhile.
 TEST_P(BackgroundSave, HoldsWhatOneAtOnceHolds) {
   const Case& each = GetParam();
   const TemporaryFolder at_once, beside;

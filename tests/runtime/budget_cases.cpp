@@ -19,9 +19,9 @@
 namespace trireme::runtime {
 namespace {
 
-/// A chain with what the shipped models lack: tuples, a member that is handed through, an integer
-/// member, operators that work in place, state that is no tensor, an output that is a view, one
-/// that shows a parameter.
+/// A chain with what the shipped models lack: tuples, a member that is passed through, an integer
+/// member, in-place operators, state that is not a tensor, an output that is a view, one that
+/// exposes a parameter.
 class Odd : public model::Layer {
  public:
   Odd(int place, const model::Seeds& seeds) : place_(place) {
@@ -172,7 +172,7 @@ void expect_equal(const std::vector<at::Tensor>& expected, const std::vector<at:
     EXPECT_TRUE(at::equal(expected[i], found[i])) << what << " " << i;
 }
 
-/// Where all that is streamed is trained, updates may be anywhere, and some of the state away.
+/// If all streamed weights are trained, updates may be anywhere, with some of the state offloaded.
 void update_among_passes(simulate::Dice& dice, const Subject& subject, plan::Plan& plan) {
   plan.updates = program::UpdatePlace::kAtEnd;
   plan.stages.front().optimizer_away = plan.update_window = Bytes(0);
@@ -186,7 +186,7 @@ void update_among_passes(simulate::Dice& dice, const Subject& subject, plan::Pla
   plan.update_window = Bytes(dice.roll(6, 40) << 10);
 }
 
-/// Of some, which then have neither groups nor updates among passes.
+/// Splits some backwards, which then go with neither groups nor updates among passes.
 void split_backward(simulate::Dice& dice, plan::Plan& plan) {
   plan.stages.front().weights_behind.reset();
   if (dice.roll(0, 2) > 0) return;
@@ -196,9 +196,9 @@ void split_backward(simulate::Dice& dice, plan::Plan& plan) {
   plan.stages.front().weights_behind = dice.roll(0, plan.micro_batches);
 }
 
-/// Of a random program, as far as the validator allows them.
+/// Changes to a random program, as far as the validator allows them.
 constexpr int kChanges = 300;
-/// Of what lies between the least budget that works and that of keep_all.
+/// A fraction of the way from the least budget that works to that of keep_all.
 constexpr std::array kShares{0.0, 0.2, 0.5, 0.8, 1.0};
 
 }  // namespace
@@ -289,8 +289,8 @@ void BudgetCases::expect_bits_and_peaks_of_random_programs(const std::string& ch
     plan.weights_at_once = dice.roll(2, 4);
     simulate::Dice of_updates(programs + seed);
     update_among_passes(of_updates, subject, plan);
-    // A gradient counts as its output does, views with all of their storage: in groups, once for
-    // each micro-batch that waits, which of odd layers is more than the margin.
+    // A gradient is counted like its output, views with all of their storage: in groups, once for
+    // each waiting micro-batch, which for odd layers is more than the margin.
     plan.group = chain == "odd" ? 1 : dice.roll(1, plan.micro_batches);
     split_backward(of_updates, plan);
     split += plan::has_split_backward(plan) ? 1 : 0;
@@ -325,10 +325,11 @@ void BudgetCases::expect_bits_and_peak(Subject& subject, const plan::Plan& plan,
   if (budget > Bytes(0)) {
     EXPECT_LE(run.peak, budget);
   }
-  // These chains are small: where bytes are counted one by one, a mebibyte would forgive anything.
+  // These chains are small: where bytes are counted exactly, a margin of 1 MiB would hide anything.
   const Bytes least = machine_.enforces() ? Bytes(4 << 10) : Bytes(1 << 20);
   const Bytes margin = std::max(least, run.peak / 50);
-  // A window for state on its way counts as full, which it is not where parts end with their layer.
+  // A window for streamed state is counted as full, which it is not where parts end with their
+  // layer.
   EXPECT_LE(run.predicted_peak, run.peak + margin + plan::update_windows(plan).front());
   EXPECT_GE(run.predicted_peak, run.peak - margin);
   note(name, run.predicted_peak, run.peak);

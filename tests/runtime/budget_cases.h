@@ -17,7 +17,7 @@ namespace trireme::runtime {
 /// Names of a chain and of a solver.
 using BudgetCase = std::pair<std::string, std::string>;
 
-/// Measures each chain once, and keeps count.
+/// Measures each chain once, and counts the cases that ran.
 class BudgetCases {
  public:
   explicit BudgetCases(Machine& machine) : machine_(machine) {}
@@ -28,13 +28,13 @@ class BudgetCases {
   static std::vector<BudgetCase> all();
   static std::string test_name(const testing::TestParamInfo<BudgetCase>& test);
 
-  /// At five budgets from the least that works to keep_all's: keep_all's losses, gradients,
-  /// parameters and buffers, within the budget, with the peak that was predicted to 2 % or 1 MiB.
+  /// At five budgets from the least that works to keep_all's: the losses, gradients, parameters and
+  /// buffers of keep_all, within the budget, with the predicted peak to 2 % or 1 MiB.
   void expect_bits_and_peaks(const BudgetCase& one);
-  /// The same of random programs that the validator allows, without a budget: what no solver would
-  /// write, but somebody may by hand.
+  /// The same for random programs that the validator allows, without a budget: no solver would
+  /// write them, but a user may by hand.
   void expect_bits_and_peaks_of_random_programs(const std::string& chain, unsigned programs);
-  /// One line over all.
+  /// A summary line of all cases.
   void say_how_it_went() const;
 
  private:

@@ -1,5 +1,5 @@
-// Whatever a plan recomputes or moves: the same bits as without it, within the enforced budget, and
-// with the peak that was predicted.
+// Plans that recompute or offload: the same bits as without, within the enforced budget, and with
+// the predicted peak.
 // SPDX-License-Identifier: Apache-2.0
 #include "budget_cases.h"
 #include "budgeted.h"
@@ -37,7 +37,8 @@ TEST_P(RandomPrograms, GiveTheBitsOfKeepAllAtThePredictedPeak) {
 INSTANTIATE_TEST_SUITE_P(AllChains, RandomPrograms, testing::ValuesIn(BudgetCases::chains()),
                          [](const auto& test) { return test.param; });
 
-/// Tapes of layers 1 to `last` leave before layer `last` + 2 runs, and come when they are needed.
+/// Tapes of layers 1 to `last` are offloaded before layer `last` + 2 runs, and copied back when
+/// they are needed.
 program::StageProgram tapes_leave(int layers, int last) {
   program::StageProgram program = program::keep_all(1, layers);
   const auto before = [](std::vector<program::Action>& actions, const program::Action& one) {
@@ -53,8 +54,8 @@ program::StageProgram tapes_leave(int layers, int last) {
   return program;
 }
 
-// The layers after those whose tapes leave have the largest weights by far, which come while tapes
-// may still be there.
+// The layers after those with offloaded tapes have by far the largest weights, which are copied in
+// while tapes may still be there.
 TEST(Budget, WeightsComeInTheBytesOfWhatHasLeft) {
   config::JobSpec job = small_job(config::VggSpec{
       .depth = 11, .image_size = 64, .width = 16, .batch_norm = false, .dropout = 0});

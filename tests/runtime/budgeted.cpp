@@ -22,14 +22,14 @@
 namespace trireme::runtime {
 namespace {
 
-/// In the name of a solver whose plans have all of the optimizer's state in the offload tier, or
-/// all weights that may be there, or whose micro-batches all pass the layers together, or whose
-/// layers are updated among the passes.
+/// Suffixes of the names of solvers whose plans offload all of the optimizer's state, or all
+/// weights that may be, or run all micro-batches through the layers together, or update layers
+/// among the passes.
 constexpr std::string_view kOffload = ", optimizer away", kStreamed = ", weights streamed",
                            kGroups = ", in groups", kUpdated = ", updated among passes";
 
-/// Rates at which the offload tier is worth thinking of: all tapes come and go in about the time
-/// that the layers take.
+/// Rates at which the offload tier is useful: all tapes are copied in about the time that the
+/// layers take.
 BytesPerSecond fitting_rate(const chain::Chain& chain) {
   Seconds time;
   Bytes bytes;
@@ -50,7 +50,7 @@ bool updates_in_backward(const Step& step) {
   return program::layer_updates(step.actions).place == program::UpdatePlace::kInBackward;
 }
 
-/// Without what uses up gradients, which stay as they are. What copies do there, they do before the
+/// Removes the actions that consume gradients, so that these stay. Their copies are done before the
 /// next action.
 Step without_end(const Step& step) {
   const bool updates_gradients = updates_in_backward(step);
@@ -239,8 +239,8 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
         const Feed feed{[&](int m) { return data_.input(step, m); },
                         [&](int m) { return data_.target(step, m); }};
         const Step whole{program.ranks[0], points.before};
-        // Gradients that no update uses up leave with their weights: more is there than was
-        // planned.
+        // Gradients that no update consumes leave with their weights: more is on the device than
+        // was planned.
         if (step == 1 && updates_in_backward(whole)) {
           run.peak = memory->peak();
           if (is_held_to_it) memory->set_budget(Bytes(INT64_MAX));
@@ -256,7 +256,7 @@ PlannedRun Subject::run(const plan::Plan& plan, Bytes budget, double speed) {
       Optimizer::Access state(optimizer);
       for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
         const StageParameter& parameter = stage.parameters()[i];
-        run.numbers.parameters.push_back(state.read(i, Optimizer::Part::kValue)
+        run.numbers.parameters.push_back(state.read(i, Optimizer::StateTensor::kValue)
                                              .detach()
                                              .to(place.device(), /*non_blocking=*/false,
                                                  /*copy=*/true));

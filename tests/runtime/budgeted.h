@@ -1,5 +1,5 @@
-// One rank's training inside a budget: profiled, planned, carried out, and compared with the same
-// training without any budget.
+// One rank's training within a budget: profiled, planned, run, and compared with the same training
+// without any budget.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,19 +21,19 @@
 
 namespace trireme::runtime {
 
-/// What two steps left behind: the second one's gradients were not used up.
+/// The state after two steps, with the gradients of the second one.
 struct Numbers {
   std::vector<float> losses;
   std::vector<at::Tensor> parameters, gradients, buffers;
 };
 
-/// How a planned run went.
+/// Measurements of a planned run.
 struct PlannedRun {
   Numbers numbers;
   Bytes peak, predicted_peak;
 };
 
-/// What a subject is measured and trained on.
+/// The device that a subject is measured and trained on.
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -42,9 +42,9 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   virtual const device::Place& place() = 0;
-  /// On each thread before it computes.
+  /// Called on each thread before it computes.
   virtual void begin() = 0;
-  /// Counts what is taken from here on, as long as it lives.
+  /// Counts memory that is allocated from here on, while it lives.
   virtual std::shared_ptr<tier::DeviceMemory> open_memory() = 0;
   /// Whether the allocator can be held to budgets as small as those of small models.
   virtual bool enforces() const = 0;
@@ -58,22 +58,22 @@ class Subject {
  public:
   Subject(model::ChainModel model, config::JobSpec job, Machine& machine);
 
-  /// Least budget of a solver (with ", optimizer away" behind it: with all of the optimizer's state
-  /// in the offload tier; with ", weights streamed": with all weights there that may be; and so on:
-  /// see question()), and the budget from which on nothing is recomputed or moved.
+  /// Least budget of a solver (with ", optimizer away" after its name: with all of the optimizer's
+  /// state in the offload tier; with ", weights streamed": with all weights there that may be; and
+  /// so on: see question()), and the budget from which on nothing is recomputed or moved.
   std::optional<Bytes> least_budget(const std::string& solver);
   Bytes keep_all_budget();
 
-  /// Nothing if the solver has no plan for it.
+  /// Nothing if the solver finds no plan.
   std::optional<plan::Plan> plan(const std::string& solver, Bytes budget);
   /// Why a plan may not run; empty: it may.
   std::string fault(const plan::Plan& plan) const;
-  /// With `budget` enforced by the allocator, where the machine can; 0 is none. The offload tier
-  /// has the forecast's room, of values half in memory and half in a file. Copies are predicted to
-  /// take about as long as passes at speed 1.
+  /// Runs with `budget` enforced by the allocator, where the device can; 0 is none. The offload
+  /// tier has the predicted room, for activations half in memory and half in a file. Copies are
+  /// predicted to take about as long as passes at speed 1.
   PlannedRun run(const plan::Plan& plan, Bytes budget, double speed = 1);
 
-  /// The bits that every run must have: keep_all without a budget.
+  /// The reference bits for every run: keep_all without a budget.
   const Numbers& expected();
 
   const chain::Chain& chain() const { return chain_; }

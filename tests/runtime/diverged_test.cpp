@@ -1,4 +1,4 @@
-// Runs whose loss, or whose state, is no number any more.
+// Runs whose loss or state becomes NaN or infinite.
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/scripts.h"
 #include "runtime/small_runs.h"
@@ -30,7 +30,7 @@ using testing::HasSubstr;
 
 constexpr Bytes kAll{std::int64_t{1} << 40};
 
-/// What a run ends with; empty: with success. It is no one's input that is wrong.
+/// The message of the error that ends a run; empty: success. It is not an InputError.
 std::string end_of(const config::JobSpec& job, const Split& split,
                    const Checkpointing& checkpoints = {}) {
   try {
@@ -43,7 +43,7 @@ std::string end_of(const config::JobSpec& job, const Split& split,
   return "";
 }
 
-/// With steps that are far too long.
+/// A job with far too large a learning rate.
 config::JobSpec diverging(config::JobSpec job, double rate) {
   job.train.optimizer = {.kind = "sgd", .learning_rate = rate};
   job.train.schedule.warmup_steps = 0;
@@ -77,14 +77,15 @@ TEST(ARunThatDiverges, EndsBeforeACheckpointOfItIsWritten) {
       Checkpointing checkpoints = every(4, folder);
       checkpoints.in_background = in_background;
       const Split split{.cut = stages == 1 ? std::vector<int>{} : std::vector<int>{3}};
-      EXPECT_THAT(end_of(job, split, checkpoints), HasSubstr("is no number: the run has diverged"));
+      EXPECT_THAT(end_of(job, split, checkpoints),
+                  HasSubstr("is not finite: the run has diverged"));
       EXPECT_FALSE(std::filesystem::exists(folder / "step-4"));
     }
   }
 }
 
-// The loss of a step is of the weights before its update: the validation is the first to see what
-// the checkpoint would hold.
+// The loss of a step belongs to the weights before its update: the validation is the first to see
+// what the checkpoint would hold.
 TEST(ARunThatDiverges, EndsBeforeACheckpointThatItsValidationTellsIsWorthless) {
   for (const int stages : {1, 2}) {
     SCOPED_TRACE(testing::Message() << stages << " stages");
@@ -94,7 +95,7 @@ TEST(ARunThatDiverges, EndsBeforeACheckpointThatItsValidationTellsIsWorthless) {
     job.train.validate_every = 1;
     const Split split{.cut = stages == 1 ? std::vector<int>{} : std::vector<int>{3}};
     EXPECT_THAT(end_of(job, split, every(1, folder)),
-                HasSubstr("the validation loss after step 1 is no number"));
+                HasSubstr("the validation loss after step 1 is not finite"));
     EXPECT_FALSE(std::filesystem::exists(folder / "step-1"));
   }
 }
@@ -113,8 +114,8 @@ TEST(ARunThatDiverges, IsKnownByItsGradientBeforeItsLoss) {
   EXPECT_EQ(first_lost({fine, lost, spoilt}), "the loss of step 3");
 }
 
-/// What is not seen in any loss: an update so long that it leaves no numbers, where nothing
-/// validates. Wherever parameters, masters and moments are.
+/// Divergence that no loss shows: an update so large that it leaves NaN or infinity, without
+/// validation after it. Wherever parameters, masters and moments are.
 struct Case {
   std::string name;
   config::ModelSpec model = small_gpt();
@@ -149,10 +150,10 @@ TEST_P(Unseen, NoNumberEndsTheRunWithoutCheckpoints) {
   const std::string end = end_of(spoilt(1), GetParam().split);
   EXPECT_THAT(end, testing::StartsWith("a value of parameters/"));
   EXPECT_THAT(end, HasSubstr(" after step 1 ("));
-  EXPECT_THAT(end, HasSubstr("is no number: the run has diverged"));
+  EXPECT_THAT(end, HasSubstr("is not finite: the run has diverged"));
 }
 
-// And the good one stays, and can be gone on from.
+// And the good checkpoint stays, and can be resumed from.
 TEST_P(Unseen, NoNumberReachesACheckpoint) {
   const Split& split = GetParam().split;
   const TemporaryFolder folder;
@@ -165,7 +166,7 @@ TEST_P(Unseen, NoNumberReachesACheckpoint) {
       checkpoints.resume = folder / "step-1";
       const std::string end = end_of(spoilt(steps), split, checkpoints);
       EXPECT_THAT(end, HasSubstr(" after step 2 ("));
-      EXPECT_THAT(end, HasSubstr("is no number: the run has diverged"));
+      EXPECT_THAT(end, HasSubstr("is not finite: the run has diverged"));
       EXPECT_THAT(names_in(folder), ElementsAre("step-1"));
     }
   }
@@ -226,14 +227,14 @@ TEST(ABufferThatIsNoNumber, EndsTheRun) {
       for (const Checkpointing& checkpoints : {Checkpointing{}, every(1, out)}) {
         const std::string end = end_of(job, split, checkpoints);
         EXPECT_THAT(end, HasSubstr("a value of buffers/layer2/mean after step "));
-        EXPECT_THAT(end, HasSubstr("is no number: the run has diverged"));
+        EXPECT_THAT(end, HasSubstr("is not finite: the run has diverged"));
         EXPECT_FALSE(std::filesystem::exists(out / "step-1"));
       }
     }
   }
 }
 
-// As a mask of attention has: built so, changed by no step.
+// Like an attention mask: built so, and changed by no step.
 TEST(ABufferThatIsBuiltWithInfinities, IsSavedTakenUpAndExported) {
   const TemporaryFolder folder, out;
   const at::Tensor mask =
@@ -262,10 +263,10 @@ TEST(ABufferThatIsBuiltWithInfinities, MustKeepThem) {
       scripted(folder, concat(kLayer, "    self.mean.abs_().neg_()\n    return h, before\n"),
                {{"mean", at::full({32}, std::numeric_limits<float>::infinity())}});
   EXPECT_THAT(end_of(job, {}, every(1, out)),
-              HasSubstr("a value of buffers/layer2/mean after step 1 (-inf at place 0)"));
+              HasSubstr("a value of buffers/layer2/mean after step 1 (-inf at index 0)"));
 }
 
-// A gradient whose square is beyond float32: its parameter is left as it is.
+// A gradient whose square overflows float32: its parameter is left unchanged.
 TEST(AMomentThatIsNoNumber, EndsTheRunWhereItIsSaved) {
   const TemporaryFolder folder, out;
   config::JobSpec job = small_job(save_scripts(folder.path()));

@@ -1,4 +1,4 @@
-// Masters of a stage that keeps none: the values that were drawn, few layers' at a time.
+// Masters of a stage that keeps none: the drawn values, of few layers at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "drawn_masters.h"
 
@@ -25,7 +25,7 @@ using support::input_error;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
-/// Bytes of float32 tensors of counted() that are there, over all threads, and the most there were.
+/// Live bytes of float32 tensors of counted(), over all threads, and their peak.
 struct Counted {
   std::atomic<std::int64_t> live{0}, most{0};
 
@@ -97,7 +97,7 @@ std::vector<Row> some_rows(const std::vector<StageParameter>& parameters) {
   return rows;
 }
 
-// What is drawn is known from the recipes.
+// The drawn values are known from the recipes.
 TEST(DrawnMasters, AreTheValuesThatWereDrawnWhereverTheyAreAndNeverThoseOfAllLayersAtOnce) {
   constexpr int kLayers = 12, kSeed = 7;
   Counted counts;
@@ -126,8 +126,8 @@ TEST(DrawnMasters, AreTheValuesThatWereDrawnWhereverTheyAreAndNeverThoseOfAllLay
         const auto layer = recipe.build(model::Seeds(kSeed, parameter.layer));
         const at::Tensor& drawn =
             layer->parameters()[static_cast<std::size_t>(parameter.index)].value;
-        const Row row = state_of.row(i, Optimizer::Part::kValue);
-        EXPECT_THAT(numbers_of(state_of.read(i, Optimizer::Part::kValue)),
+        const Row row = state_of.row(i, Optimizer::StateTensor::kValue);
+        EXPECT_THAT(numbers_of(state_of.read(i, Optimizer::StateTensor::kValue)),
                     ElementsAreArray(numbers_of(drawn.view(-1).narrow(0, row.begin, row.count))))
             << parameter.name;
         EXPECT_TRUE(at::equal(parameter.weight, drawn.to(at::kBFloat16))) << parameter.name;
@@ -155,7 +155,7 @@ TEST(DrawnMasters, DoNotHideThatTiedWeightsBeginWithOtherValues) {
                 Stage(model, {1, 2, 3}, 7, model::Precision::kBfloat16Weights, c10::DeviceType::CPU,
                       Stage::Masters::kDrawnAgain);
               }),
-              HasSubstr("the tied weight 'ends' begins with other values in product3/weight than "
+              HasSubstr("the tied weight 'ends' has other initial values in product3/weight than "
                         "in product1/weight"));
 }
 
@@ -173,7 +173,7 @@ TEST(BuiltLayers, ComeInOrderAndAtMostAsManyAsAskedForAreBegunAndNotTaken) {
       const auto layer = built.next();
       EXPECT_TRUE(at::equal(layer->parameters()[1].value, expected.parameters()[1].value));
     }
-    // And the one that it is compared with.
+    // Plus the one that it is compared with.
     EXPECT_LE(counts.most.load(),
               static_cast<std::int64_t>(std::min(at_once, numbers.size()) + 1) * kLayerBytes);
     EXPECT_THROW(built.next(), LogicError);

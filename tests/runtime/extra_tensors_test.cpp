@@ -1,4 +1,4 @@
-// Tensors that a file of weights has beside a model's parameters: taken where they say nothing new,
+// Tensors of weight files that are not parameters of the model: accepted where they change nothing,
 // refused with their name where they would make it another model.
 // SPDX-License-Identifier: Apache-2.0
 #include "made_up.h"
@@ -86,7 +86,7 @@ at::Tensor causal(std::int64_t n) {
   return at::ones({1, 1, n, n}).tril();
 }
 
-/// What is changed in a file of such weights, and the tensor that is named where it is refused.
+/// A change to a file of such weights, and the tensor that is named where it is refused.
 struct Case {
   const char* name;
   config::ModelSpec model;
@@ -177,10 +177,10 @@ const Case kCases[] = {
      },
      "model.rotary_emb.inv_freq", "rope_theta"},
     {"ATensorOfNoName", llama(false), [](Tensors& t) { t["model.extra"] = at::ones({2}); },
-     "model.extra", "model has not"},
+     "model.extra", "model does not have"},
     {"ABias", llama(false),
      [](Tensors& t) { t["model.layers.0.self_attn.q_proj.bias"] = at::zeros({16}); },
-     "model.layers.0.self_attn.q_proj.bias", "model has not"},
+     "model.layers.0.self_attn.q_proj.bias", "model does not have"},
     {"ABlockMore", llama(false),
      [](Tensors& t) {
        for (const auto& [name, value] : Tensors(t))
@@ -189,15 +189,15 @@ const Case kCases[] = {
      "model.layers.2.", "and 8 more tensors"},
     {"AnglesOfAModelThatHasNone", tied_gpt(),
      [](Tensors& t) { t["model.rotary_emb.inv_freq"] = angles(); }, "model.rotary_emb.inv_freq",
-     "model has not"},
+     "model does not have"},
     {"AnotherHeadsMask", llama(false),
      [](Tensors& t) { t["transformer.h.0.attn.bias"] = causal(32); }, "transformer.h.0.attn.bias",
-     "model has not"},
+     "model does not have"},
     {"AdaptersAmongTheWeights", llama(false),
      [](Tensors& t) {
        t["model.layers.0.self_attn.q_proj.lora_A.weight"] = at::zeros({2, 16});
      },
-     "model.layers.0.self_attn.q_proj.lora_A.weight", "model has not"},
+     "model.layers.0.self_attn.q_proj.lora_A.weight", "model does not have"},
     {"OneTensorTwice", tied_gpt(), [](Tensors& t) { t["wte.weight"] = t.at(kWte).clone(); },
      "transformer.wte.weight", "twice"},
 };

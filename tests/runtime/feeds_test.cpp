@@ -14,7 +14,7 @@ namespace {
 
 using program::Op;
 
-/// Notes what it is asked for.
+/// A data set that records what it is asked for.
 struct Noted {
   std::vector<std::string> asked;
   DataSource source{.input = [this](std::int64_t step, int m) { return give("input", step, m); },
@@ -38,7 +38,7 @@ double value(const model::Values& values) {
   return values.at(0).item<double>();
 }
 
-/// A step as the executor goes through it; what it loaded.
+/// Loads what the executor loads in a step; returns what was loaded.
 std::vector<double> run(const Feed& feed, const std::vector<program::Action>& actions) {
   std::vector<double> found;
   for (const auto& action : actions)
@@ -80,7 +80,7 @@ TEST(Feeds, LoadWhatTheRanksProgramHasAlone) {
   EXPECT_EQ(data.take(), (std::vector<std::string>{"target 0 0", "target 1 0"}));
 }
 
-/// A run that goes on from elsewhere: what was loaded for another step is none of this one's.
+/// A run that resumes elsewhere: data loaded for another step are not used for this one.
 TEST(Feeds, ForgetWhatWasLoadedForAnotherStep) {
   Noted data;
   Feeds feeds(data.source, kWhole, 0, 9, true);

@@ -1,4 +1,4 @@
-// Texts that a language model goes on with, token by token.
+// Texts that a language model continues, token by token.
 // SPDX-License-Identifier: Apache-2.0
 #include "made_up.h"
 #include "small_runs.h"
@@ -132,7 +132,7 @@ TEST(GrowingText, SeesTheNewestPartOfWhatIsLongerThanTheContext) {
   GrowingText text(model, 40);
   EXPECT_EQ(text.least_seen(), 12);
   for (std::size_t end = 10; end <= 40; ++end) {
-    // At 17, 22, 27, ... tokens of 16 the oldest are dropped but for 12.
+    // The context is 16: at 17, 22, 27, ... tokens all but the newest 12 are dropped.
     const std::size_t seen = end <= 16 ? end : 12 + (end - 17) % 5;
     const at::Tensor logits = text.next(std::span(tokens).first(end));
     EXPECT_LT(distance(logits, end, seen), 1e-5) << end;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Prints the logits that weights_test.cpp, and the most likely tokens that growing_text_test.cpp expects: Hugging Face's transformers (4.57 and 5.23 print the same) on models of
-# made-up weights, and peft (0.21) on adapters beside them. Needs Python's torch, transformers and peft; the test itself needs none.
+# made-up weights, and peft (0.21) on adapters for them. Needs Python's torch, transformers and peft; the test itself needs none.
 import math
 
 import torch

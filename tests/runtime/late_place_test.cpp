@@ -1,5 +1,5 @@
-// What the runtime asks of a device that works while the host goes on, on a CPU that behaves like
-// one: its marks have no time before they are settled, and what it computes on was fetched.
+// What the runtime may assume of an asynchronous device, tested on a CPU that behaves like one: its
+// marks have no time before they are settled, and what it computes on was fetched.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/late_place.h"
 
@@ -86,7 +86,7 @@ TEST(LateScalars, CountOnNoAccount) {
   EXPECT_EQ(account.live(), Bytes(0));
 }
 
-/// What clipping gradients, the values of a chain, to `limit` divides them by, on every rank.
+/// The divisor by which gradients, the values of a chain, are clipped to `limit`, on every rank.
 std::vector<at::Tensor> divisors(int ranks, double limit, double& norm, bool on_device) {
   const config::JobSpec job = small_job(small_gpt());
   const model::ChainModel model = model::make_model(job.model);

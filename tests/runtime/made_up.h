@@ -15,8 +15,8 @@
 
 namespace trireme::runtime {
 
-/// Every tensor of a file, written again with other values: those of a sine, its phase by the
-/// tensor's name, around 1 for the weights of norms.
+/// Rewrites every tensor of a file with values of a sine, its phase by the tensor's name, around 1
+/// for the weights of norms.
 inline void make_up(const std::filesystem::path& from, const std::filesystem::path& to) {
   const checkpoint::TensorSet set = checkpoint::find_tensors(from);
   std::vector<checkpoint::Spec> specs;

@@ -1,4 +1,4 @@
-// The optimizer's state in the offload tier: where it is changes no bit of what is learned.
+// Optimizer state offload: where the state is changes no bit of the result.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 #include "support/temporary_folder.h"
@@ -59,7 +59,7 @@ TEST(StateLayout, HasEveryNumberOfWhatIsAwayOnceInPartsThatAreNoLargerThanAsked)
       SCOPED_TRACE(concat(away.count(), " in parts of ", part.count()));
       const StateLayout layout = lay_out_state(spec, parameters, away, part);
 
-      std::map<std::size_t, std::int64_t> next;  // of each parameter's numbers
+      std::map<std::size_t, std::int64_t> next;  // number by parameter
       for (std::size_t i = 0; i < parameters.size(); ++i)
         if (layout.away[i].count > 0) next[i] = layout.away[i].begin;
       for (const StatePart& one : layout.parts) {
@@ -97,7 +97,7 @@ TEST(StateLayout, IsEmptyWhereTheOptimizerHoldsNothing) {
   EXPECT_TRUE(lay_out_state(spec, stage.parameters(), kAll, Bytes(4096)).parts.empty());
 }
 
-// Also of a part so small that no three of them take what one row of a weight takes.
+// Also with parts so small that three of them hold less than a row of a weight.
 TEST(MovedState, GivesTheBitsOfStateOnTheDevice) {
   struct Kind {
     std::string precision, optimizer;
@@ -138,7 +138,7 @@ TEST(MovedState, GivesTheBitsForEverySplit) {
         run_small(job, {.cut = {2, 4}, .ranks = {0, 1, 0}, .away = Bytes(20'000)});
     EXPECT_EQ(shared.parameters_digest, reference.parameters_digest);
   }
-  // Batch norm's buffers, and adapters beside frozen weights.
+  // Batch norm's buffers, and adapters of frozen weights.
   for (const config::ModelSpec& model : {config::ModelSpec(small_mlp()), {with_adapters()}}) {
     const config::JobSpec job = job_of(model, "bfloat16_weights");
     EXPECT_EQ(run_small(job, {.cut = {2}, .away = kAll}).parameters_digest,

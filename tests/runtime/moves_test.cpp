@@ -1,5 +1,4 @@
-// Values that leave and return, by hand-written programs; and what happens when the offload tier
-// fails.
+// Activation offload by hand-written programs; and what happens when the offload tier fails.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 
@@ -33,7 +32,7 @@ std::vector<Action> actions_of(const std::string& text) {
   return actions;
 }
 
-/// The laziest places: everything is let go of and taken as late as it can be.
+/// The latest copy points: everything is freed and allocated as late as possible.
 std::vector<simulate::CopyPoint> as_late_as_possible(const std::vector<Action>& actions) {
   std::vector<simulate::CopyPoint> points(actions.size());
   std::vector<program::ValueKey> leaving, coming;
@@ -245,7 +244,7 @@ TEST(Faults, AFullOffloadTierIsAnErrorThatSaysWhatIsThere) {
 
 TEST(Faults, AFileThatIsCutIsAnErrorAndNotAWrongNumber) {
   OneStep step({.host = Bytes(0), .disk = Bytes(1 << 20)});
-  expect_error(step, "somebody has cut it", [](Copies& copies) {
+  expect_error(step, "it was truncated", [](Copies& copies) {
     copies.drain();
     ASSERT_EQ(ftruncate(copies.store().descriptor(), 100), 0);
   });
@@ -253,7 +252,7 @@ TEST(Faults, AFileThatIsCutIsAnErrorAndNotAWrongNumber) {
 
 TEST(Faults, AFileThatIsOverwrittenIsAnErrorWhereChecksumsAreKept) {
   OneStep step({.host = Bytes(0), .disk = Bytes(1 << 20), .checksums = true});
-  expect_error(step, "other bytes than it was given", [](Copies& copies) {
+  expect_error(step, "other bytes than were written", [](Copies& copies) {
     copies.drain();
     const std::vector<char> other(1 << 14, 'x');
     ASSERT_EQ(pwrite(copies.store().descriptor(), other.data(), other.size(), 0), 1 << 14);
@@ -281,7 +280,7 @@ TEST(Faults, AnAllocationOverBudgetInsideABackwardLeavesNothingBehind) {
     int backwards = 0;
     const Feed feed{[&](int m) { return data.input(0, m); },
                     [&](int m) {
-                      // The second micro-batch finds no room for its gradients.
+                      // The second micro-batch has no memory for its gradients.
                       if (++backwards == 2) account.set_budget(account.live() + Bytes(2500));
                       return data.target(0, m);
                     }};

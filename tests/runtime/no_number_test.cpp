@@ -1,4 +1,4 @@
-// Checkpoints and weights with values that are no numbers, as earlier versions or others may have
+// Checkpoints and weights with NaN or infinities, as earlier versions or other programs may have
 // written them: refused by their tensor's name, whoever reads them.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
@@ -120,16 +120,16 @@ TEST_F(Poisoned, IsRefusedByExportAndGenerate) {
 TEST_F(Poisoned, IsAnExportInATypeThatHasNoSuchNumbers) {
   save(small_gpt());
   poison("parameters/head/norm.weight", 1e6F);
-  EXPECT_THAT(exporting(at::kHalf), StartsWith("parameters/head/norm.weight: has inf at place 31 "
-                                               "once it is F16, which has no numbers so large"));
+  EXPECT_THAT(exporting(at::kHalf), StartsWith("parameters/head/norm.weight: has inf at index 31 "
+                                               "once it is F16, whose range is too small"));
   EXPECT_EQ(exporting(at::kBFloat16), "no InputError was thrown");
   poison("parameters/head/norm.weight", std::numeric_limits<float>::max());
   EXPECT_THAT(exporting(at::kBFloat16), HasSubstr("once it is BF16"));
   EXPECT_EQ(exporting(), "no InputError was thrown");
 }
 
-/// Weights as others write them: every tensor of these in the given type, one value put into the
-/// last place of `lm_head`'s norm.
+/// Weights as other programs write them: every tensor of these in the given type, one value put
+/// into the last place of `lm_head`'s norm.
 TEST_F(Poisoned, WeightsAreRefusedByTheRunThatBeginsWithThem) {
   struct Other {
     std::string type;
@@ -148,7 +148,7 @@ TEST_F(Poisoned, WeightsAreRefusedByTheRunThatBeginsWithThem) {
       put(file, set.tensors.at(name), std::uint16_t{0xffff});
     config::JobSpec job = small_job(small_gpt());
     job.weights = file.string();
-    const std::string expected = concat("w.safetensors: tensor '", name, "' holds nan at place 31");
+    const std::string expected = concat("w.safetensors: tensor '", name, "' holds nan at index 31");
     EXPECT_THAT(input_error([&] { run_small(job, {.cut = {2}}); }), HasSubstr(expected));
     EXPECT_THAT(input_error([&] {
                   LanguageModel::of_weights(model::make_model(job.model), job.model, file);

@@ -1,4 +1,4 @@
-// Against LibTorch used plainly: one graph per micro-batch, Tensor::backward, no Trireme runtime.
+// Parity with plain LibTorch: one graph per micro-batch, Tensor::backward, no Trireme runtime.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 
@@ -18,8 +18,8 @@ namespace {
 
 using Gradients = std::map<std::string, at::Tensor>;
 
-/// Gradients of one step's loss, by parameter name, from the layers strung together in one autograd
-/// graph.
+/// Gradients of one step's loss, by parameter name, from the layers called one after the other in
+/// one autograd graph.
 Gradients plain_gradients(const model::ChainModel& model, const config::JobSpec& job,
                           const DataSource& data) {
   std::vector<std::unique_ptr<model::Layer>> layers;
@@ -88,7 +88,7 @@ Gradients our_gradients(const model::ChainModel& model, const config::JobSpec& j
 
 class Parity : public testing::TestWithParam<std::tuple<std::vector<int>, bool>> {};
 
-/// Ours, for the test's cut and policy, beside those of a plain loop.
+/// Gradients of Trireme, for the test's cut and policy, and of a plain loop.
 void expect_plain_gradients(const config::ModelSpec& spec, const Split& split) {
   const config::JobSpec job = small_job(spec);
   const model::ChainModel model = model::make_model(job.model);

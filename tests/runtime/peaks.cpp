@@ -35,10 +35,10 @@ program::StageProgram in_segments(int first, int last) {
   return program;
 }
 
-/// What a stage's transport holds beside the program's values: where there is more than one
+/// What a stage's transport holds in addition to the program's values: with more than one
 /// micro-batch, a receive posted ahead on every stream and the last gradient that was sent; and the
-/// last output that was sent, unless it stands in its tape anyway, because that is kept and a
-/// further micro-batch is in flight.
+/// last output that was sent, unless it is in its tape anyway, because that is kept and a further
+/// micro-batch is in flight.
 Bytes channel_bytes(const chain::Chain& chain, const program::StageProgram& stage, int in_flight,
                     int micro_batches) {
   const std::int64_t others = micro_batches > 1 ? 1 : 0;

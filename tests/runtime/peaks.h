@@ -1,4 +1,5 @@
-// Memory of a stage's program, predicted from a profile and seen while the executor runs it.
+// Peak memory of a stage's program, predicted from a profile and measured while the executor runs
+// it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +13,9 @@ namespace trireme::runtime {
 enum class Policy {
   kKeepAll,
   kRecomputeAll,
-  /// Pairs of layers of which only the input is kept; both are taped again before their backwards
-  /// (Chen et al. 2016). The last layer, or the last two, are taped at once.
+  /// Activation checkpointing by pairs of layers, of which only the input is kept; both are taped
+  /// again before their backwards (Chen et al. 2016). The last layer, or the last two, are taped at
+  /// once.
   kSegments,
 };
 std::string name(Policy policy);
@@ -21,7 +23,7 @@ std::string name(Policy policy);
 plan::Plan plan_for(const model::ChainModel& model, const config::JobSpec& job,
                     const std::vector<int>& cut, Policy policy);
 
-/// One rank's bytes as they were.
+/// One rank's measured bytes.
 struct RankBytes {
   Bytes fixed;  ///< before the first micro-batch
   Bytes peak;
@@ -31,7 +33,7 @@ struct RankBytes {
 std::vector<RankBytes> run_once(const config::JobSpec& job, const model::ChainModel& model,
                                 const plan::Plan& plan);
 
-/// One rank's bytes before they are there.
+/// One rank's predicted bytes.
 struct PredictedBytes {
   Bytes fixed;
   Bytes by_formula;  ///< static + channel + (in flight - 1) x kept + the peak of one micro-batch
@@ -39,7 +41,7 @@ struct PredictedBytes {
   Bytes cuts;        ///< outputs that cross its boundaries
 };
 
-/// Measures the job's layers and foretells its peaks.
+/// Measures the job's layers and predicts its peaks.
 std::vector<PredictedBytes> predict(const config::JobSpec& job, const model::ChainModel& model,
                                     const plan::Plan& plan);
 

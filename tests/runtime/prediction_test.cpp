@@ -1,5 +1,5 @@
-// What profiling and the memory model predict, beside what the counting allocator sees while the
-// executor runs the same program.
+// Predictions of profiling and the memory model, compared with what the counting allocator measures
+// while the executor runs the same program.
 // SPDX-License-Identifier: Apache-2.0
 #include "peaks.h"
 
@@ -98,9 +98,9 @@ TEST_P(Peak, IsAsPredicted) {
     const std::string where = concat(prediction.name, ", ", name(policy), ", rank ", r);
     const Bytes target = r + 1 == measured.size() ? target_bytes(job) : Bytes(0);
     EXPECT_EQ(predicted[r].fixed, measured[r].fixed + target) << where;
-    // Either is enough at all times. What they count without its being there: the target twice and
-    // a copy of batch-norm statistics; the formula a gradient during the recomputations before it
-    // is received, the simulator an output that was sent and stands in its tape.
+    // Either is enough at all times. They overestimate: the target twice and a copy of batch-norm
+    // statistics; the formula a gradient during the recomputations before it is received; the
+    // simulator an output that was sent and is in its tape.
     const Bytes known = 2 * target + Bytes(4096);
     for (const Bytes peak : {predicted[r].by_formula, predicted[r].simulated}) {
       EXPECT_GE(peak, measured[r].peak) << where;
@@ -198,7 +198,7 @@ TEST(StaticBytes, AreThoseOfStageAndOptimizer) {
   }
 }
 
-/// A whole run: its stages are built, it takes three steps and validates.
+/// A whole run: stages are built, three steps are made, and it validates.
 TEST(TrainersPeak, IsThatOfOneStep) {
   for (const std::vector<int>& cut : {std::vector<int>{}, {4}}) {
     for (const Policy policy : {Policy::kKeepAll, Policy::kRecomputeAll}) {

@@ -25,7 +25,7 @@ namespace trireme::runtime {
 namespace {
 
 constexpr unsigned kPipelines = 50;
-/// Of each one's programs, as far as the validator allows them.
+/// Changes to the programs of each pipeline, as far as the validator allows them.
 constexpr int kChanges = 100;
 
 struct Kind {
@@ -96,14 +96,14 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
     return plan;
   }
 
-  /// As far as the validator allows it.
+  /// Applies `how` if the validator allows the result.
   void change(plan::Plan& plan, const std::function<void(plan::Plan&)>& how) const {
     plan::Plan other = plan;
     how(other);
     if (is_legal(other)) plan = std::move(other);
   }
 
-  /// Stages at random on fewer ranks, which are numbered as they come.
+  /// Puts stages at random on fewer ranks, numbered in order of appearance.
   static void share_ranks(simulate::Dice& dice, plan::Plan& plan) {
     std::map<int, int> numbers;
     const int most = dice.roll(0, static_cast<int>(plan.stages.size()) - 1);
@@ -148,6 +148,7 @@ class RandomPipelines : public testing::TestWithParam<Kind> {
               {.job = job_,
                .model = model_,
                .plan = plan,
+               .program = program,
                .data = data,
                .channel = channel,
                .memory = tier::MemoryAccount::open("rank"),

@@ -1,4 +1,4 @@
-// What a step is told to have done, against what it did.
+// The recorded step compared with what the step did.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Bytes kAll{std::int64_t{1} << 40};
 
-/// The recorded step is then the median one.
+/// A job of one step, so that the recorded step is the median one.
 config::JobSpec one_step() {
   config::JobSpec job = small_job(small_gpt());
   job.train.steps = 1;
@@ -19,7 +19,7 @@ config::JobSpec one_step() {
   return job;
 }
 
-/// Compute and waits make up what is told of a rank's step, but for the host's own time.
+/// Compute and waits add up to a rank's step, except for host time.
 void expect_no_time_is_told_twice(const Outcome& run) {
   for (const simulate::RankResult& rank : run.recorded_step.ranks) {
     EXPECT_GT(rank.busy, Seconds(0));
@@ -80,7 +80,7 @@ TEST(RecordedStep, HasStateOfUpdatesAmongPassesOnce) {
   }
 }
 
-// Of six layers with weights, two of which are there at a time.
+// For six layers with weights, two of which are on the device at a time.
 TEST(RecordedStep, HasStreamedWeightsThatCame) {
   const Outcome run = run_small(one_step(), {.streams = true});
   const simulate::RankResult& rank = run.recorded_step.ranks[0];

@@ -14,7 +14,8 @@
 namespace trireme::runtime {
 namespace {
 
-/// Of so different sizes that the order of adding shows in the sum; the first one is -0.
+/// Numbers of such different sizes that the order of addition shows in the sum; the first one is
+/// -0.
 at::Tensor addends(int rank, std::int64_t size) {
   at::Generator random = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(rank));
   at::Tensor values = at::randn({size}, random);
@@ -23,7 +24,7 @@ at::Tensor addends(int rank, std::int64_t size) {
   return values;
 }
 
-/// Ranks that are not in the group stay out.
+/// Ranks that are not in the group take no part.
 void expect_the_ordered_sum(const std::vector<int>& group, std::int64_t size) {
   const int ranks = *std::max_element(group.begin(), group.end()) + 1;
   at::Tensor expected = addends(group.front(), size);
@@ -44,7 +45,7 @@ void expect_the_ordered_sum(const std::vector<int>& group, std::int64_t size) {
 TEST(ReplicaSum, AddsInTheGroupsOrderWhateverTheSize) {
   const std::vector<std::vector<int>> groups{
       {0}, {0, 1}, {1, 0}, {0, 1, 2}, {2, 0, 1}, {1, 3, 5, 7}, {0, 1, 2, 3, 4, 5}};
-  // Blocks have 1024 elements, from 65536 elements on a 64th of all.
+  // Blocks have 1024 elements, or from 65536 elements on 1/64 of them.
   for (const std::vector<int>& group : groups) {
     for (const std::int64_t size : {1, 5, 1024, 1025, 2048, 3073, 65536, 100'001})
       expect_the_ordered_sum(group, size);

@@ -1,4 +1,4 @@
-// A run that goes on from a checkpoint, beside the same run without a break: the same bits, in any
+// Resuming from a checkpoint, compared with the same run without a break: the same bits, in any
 // split.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr int kBreak = 3;
 
-/// Six steps, with a cosine behind a warm-up.
+/// Six steps, with a warm-up and then a cosine.
 config::JobSpec job_of(config::ModelSpec model) {
   config::JobSpec job = small_job(std::move(model));
   job.train.steps = 2 * kBreak;
@@ -127,7 +127,7 @@ TEST(Checkpoint, OfOneRunIsTheSameForEverySplit) {
   EXPECT_EQ(a.ties, b.ties);
 }
 
-/// What is wrong with a checkpoint or the job that goes on from it, on three ranks.
+/// Defects of a checkpoint, or of the job that resumes from it, on three ranks.
 class Unfit : public testing::Test {
  protected:
   Unfit() { run_and_save(job_of(small_gpt()), {.cut = {3}}, folder_); }
@@ -189,7 +189,7 @@ TEST_F(Unfit, OptimizerWithOtherMomentsIsRefused) {
               HasSubstr("has no tensor 'first_moments/"));
 }
 
-/// Looks at the folder of checkpoints when it is told that one is about to appear.
+/// Checks the checkpoint folder when it is told that one is about to be published.
 class Settling final : public Observer {
  public:
   explicit Settling(const TemporaryFolder& folder) : folder_(folder) {}
@@ -213,7 +213,7 @@ class Settling final : public Observer {
   std::int64_t told_ = 0;
 };
 
-// So that what was told can be on disk before it: nobody tells it again.
+// So that records can be on disk before it: nothing reports them again.
 TEST(Saving, IsSaidAfterItsStepsAndBeforeItsCheckpoint) {
   for (const bool in_background : {false, true}) {
     const TemporaryFolder folder;

@@ -1,5 +1,4 @@
-// The same numbers, whatever the split: every run is compared bit for bit with one stage that keeps
-// everything.
+// The same bits for every split: every run is compared with one stage that keeps everything.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 #include "support/input_error.h"
@@ -73,7 +72,8 @@ TEST_P(SharedRanks, GiveTheBitsOfOneStage) {
   expect_same_run(run, replicas ? of_two : reference);
 }
 
-// Rank 0 sends all its outputs before it takes the first of rank 1's, whose shape is still to come.
+// Rank 0 sends all its outputs before it receives the first of rank 1, whose shape is not known
+// yet.
 TEST(TurnsOfSharedRanks, DoNotWaitForOneAnotherAsLongAsStreamsHaveRoom) {
   const std::vector<int> turns = {0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0};
 
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Gpt, SharedRanks,
                                           testing::Values("1f1b", "gpipe"), testing::Bool(),
                                           testing::Bool()));
 
-// Far more in flight than 1F1B has: two gradients wait before their rank asks for the first.
+// Far more in flight than in 1F1B: two gradients wait before their rank receives the first.
 TEST(InFlight, MayBeWhatTheValidatorAllows) {
   config::JobSpec job = small_job(small_gpt());
   job.train.batch = 16;
@@ -224,12 +224,12 @@ TEST(TiedWeights, ThatDoNotBeginEqualAreRefusedForEveryCut) {
   EXPECT_THAT(input_error([&] {
                 Stage(model, {1, 2}, 1);
               }),
-              HasSubstr("the tied weight 'one' begins with other values in second/weight than in "
+              HasSubstr("the tied weight 'one' has other initial values in second/weight than in "
                         "first/weight"));
   comm::run_local(2, {.timeout = Seconds(30), .stop_requested = {}}, [&](comm::Channel& channel) {
     Stage stage(model, {channel.rank() + 1}, 1);
     EXPECT_THAT(input_error([&] { Reducer(channel, Position::of(channel.rank(), 1, 2), stage); }),
-                HasSubstr("the tied weight 'one' begins with other values in layer 2"));
+                HasSubstr("the tied weight 'one' has other initial values in layer 2"));
     channel.close();
   });
 }
@@ -253,7 +253,7 @@ TEST(Bfloat16Weights, AreTheRoundingsOfFloat32Masters) {
   });
 }
 
-/// Steps of less than half a digit of a bfloat16 weight are not lost.
+/// Steps smaller than half a unit in the last place of a bfloat16 weight are not lost.
 TEST(Bfloat16Weights, LearnAsAutocastDoes) {
   config::JobSpec job = small_job(small_gpt());
   std::get<config::GptSpec>(job.model).dropout = 0;
@@ -266,7 +266,8 @@ TEST(Bfloat16Weights, LearnAsAutocastDoes) {
   }
 }
 
-/// Of all layers. (A run's peak has the scratch of this processor's kernels in it.)
+/// Tape bytes of all layers. (A run's peak includes the scratch memory of this processor's
+/// kernels.)
 Bytes tape_bytes(const config::JobSpec& job) {
   Bytes sum;
   const chain::Chain chain = profile::measure(model::make_model(job.model), job,

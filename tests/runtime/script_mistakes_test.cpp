@@ -1,4 +1,4 @@
-// Mistakes in layers from Python are the user's, and say what forward gave.
+// Mistakes in layers from Python are user errors, and the message says what forward returned.
 // SPDX-License-Identifier: Apache-2.0
 #include "scripts.h"
 #include "small_runs.h"
@@ -25,7 +25,7 @@ using support::TemporaryFolder;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// What a layer does, as the body of its forward, and what is said of it.
+/// The body of a layer's forward, and the expected message.
 struct Mistake {
   const char* name;
   int layer;  ///< 4: the last one, which gives the loss
@@ -149,8 +149,8 @@ TEST(ScriptMistakes, AreSeenByTheProfileToo) {
               HasSubstr("layer 5 (layer4): "));
 }
 
-/// Of a chain whose third layer changes a value in place from its second forward on, which a
-/// profile has not seen.
+/// A chain whose third layer changes a value in place from its second forward on, which a profile
+/// has not seen.
 config::JobSpec later_change(const TemporaryFolder& folder, const std::string& value) {
   const config::JobSpec job = small_job(save_scripts(folder.path()));
   save_script({.code = "def forward(self, x, before):\n"
@@ -213,10 +213,10 @@ TEST(VaryingSizes, AreNotedByTheProfileAndGivenRoom) {
   EXPECT_TRUE(notes.empty()) << notes.front();
 
   save_script({.code = kVarying, .parameters = {{"w", at::eye(32)}}}, folder / "layer2.pt");
-  // Of both rows, what the widest operator keeps: its input.
+  // The input of the widest operator, which it keeps, for both rows.
   EXPECT_GE(tape(), Bytes(std::int64_t{2} * 32 * 64 * 4));
   ASSERT_EQ(notes.size(), 1U);
-  EXPECT_THAT(notes[0], HasSubstr("layer 3 (layer2) makes tensors as large as the values"));
+  EXPECT_THAT(notes[0], HasSubstr("layer 3 (layer2) has tensors whose sizes depend on the values"));
 }
 
 TEST(ChangedBuffers, ThatTheOutputDependsOnAreNotedByTheProfile) {
@@ -236,7 +236,7 @@ TEST(ChangedBuffers, ThatTheOutputDependsOnAreNotedByTheProfile) {
   };
   const std::string update = "self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))\n    ";
   const auto noted = testing::ElementsAre(
-      HasSubstr("layer 3 (layer2) gives in training what depends on a buffer"));
+      HasSubstr("layer 3 (layer2) has an output that depends, in training, on a buffer"));
   EXPECT_THAT(notes_of(update + "return torch.linear(x - self.mean, self.w)"), noted);
   EXPECT_THAT(notes_of("y = torch.linear(x - self.mean, self.w)\n    " + update + "return y"),
               noted);
@@ -248,7 +248,7 @@ TEST(ChangedBuffers, ThatTheOutputDependsOnAreNotedByTheProfile) {
   EXPECT_THAT(notes_of("return torch.linear(x - self.mean, self.w)"), testing::IsEmpty());
 }
 
-// The interpreter would make a plain error of it, behind a trace.
+// The interpreter would turn it into a plain error, after a trace.
 TEST(VaryingSizes, OverTheBudgetAreAnErrorOfMemoryThatBeginsWithIt) {
   const TemporaryFolder folder;
   const config::TorchScriptSpec spec = save_scripts(folder.path());

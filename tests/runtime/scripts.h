@@ -17,14 +17,15 @@ struct Script {
   std::string code;  ///< of the method forward
   std::vector<std::pair<std::string, at::Tensor>> parameters, buffers = {};
   bool is_frozen = false;  ///< no parameter needs a gradient
-  /// Added to the only output, as tensors that stand in the code: a trace writes numbers so.
+  /// Added to the only output, as tensor constants in the code, which is how a trace writes
+  /// numbers.
   std::vector<at::Tensor> constants = {};
 };
 
 void save_script(const Script& script, const std::filesystem::path& file);
 
-/// Four layers and a loss that draw random numbers, change a buffer, use a weight twice, hand a
-/// tuple on; of vectors of 32 values and 10 classes.
+/// Four layers and a loss that draw random numbers, change a buffer, use a weight twice and pass on
+/// a tuple; for vectors of 32 values and 10 classes.
 config::TorchScriptSpec save_scripts(const std::filesystem::path& folder);
 
 /// The same with parameters that need no gradient in layers 0, 1 and 3, so that nothing is trained

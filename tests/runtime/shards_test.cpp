@@ -1,5 +1,4 @@
-// Replicas that divide the optimizer's state: every number is updated once, and no bit depends on
-// who did.
+// Sharded optimizer: every number is updated once, and no bit depends on which replica did.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/shards.h"
 
@@ -48,7 +47,7 @@ std::vector<int> all_layers(const model::ChainModel& model) {
   return layers;
 }
 
-/// Calls `look` on every member of as many replicas of one rank, one after the other.
+/// Calls `look` on every member of `members` replicas of one rank, one after the other.
 void with_members(int members, const config::ModelSpec& spec,
                   const std::function<void(int, Stage&, Shards&)>& look) {
   const model::ChainModel model = model::make_model(spec);
@@ -100,7 +99,7 @@ TEST(Shards, HaveEveryNumberThatIsUpdatedOnceAndEvenlyMany) {
   }
 }
 
-/// A number that says which parameter, which of its numbers, and whose addend.
+/// A number that encodes the parameter, the index in it, and the member whose addend it is.
 float addend(std::size_t parameter, std::int64_t number, int member) {
   return static_cast<float>(std::sin(double(parameter) * 1.7 + double(number) * 0.3 + member));
 }
@@ -114,7 +113,7 @@ void fill_gradients(Stage& stage, int member) {
   }
 }
 
-/// Number by number, in the members' order.
+/// The sum by number, in the members' order.
 float ordered_sum(std::size_t parameter, std::int64_t number, int members) {
   float sum = addend(parameter, number, 0);
   for (int member = 1; member < members; ++member) sum += addend(parameter, number, member);
@@ -151,7 +150,7 @@ TEST(Shards, AddUpWhatEachOwnsAndHandRoundWhatEachHasUpdated) {
             const at::Tensor row = parameter.weight.detach().view(-1).to(at::kFloat).contiguous();
             for (std::int64_t n = 0; n < row.numel(); ++n) ++found[row.data_ptr<float>()[n]];
           }
-          // Everybody has everybody's numbers, and none that nobody wrote.
+          // Every member has the numbers of all, and none that was never written.
           std::int64_t mine = 0;
           for (const Row& row : shards.mine()) mine += row.count;
           EXPECT_EQ(found[static_cast<float>(channel.rank() + 2)], mine);
@@ -161,7 +160,7 @@ TEST(Shards, AddUpWhatEachOwnsAndHandRoundWhatEachHasUpdated) {
   }
 }
 
-// Units that are cut have their numbers from all members that have some of them.
+// Units that are cut get their numbers from all members that have some of them.
 TEST(Shards, GiveTheOwnerOfAUnitAllOfItsNumbers) {
   const model::ChainModel model = model::make_model(small_gpt());
   for (const std::int64_t most : {100, 1000, 1 << 20}) {
@@ -178,7 +177,7 @@ TEST(Shards, GiveTheOwnerOfAUnitAllOfItsNumbers) {
                           counts.push_back(is_updated(parameter));
                         const std::vector<Shards::Unit> units = shards.units(0, counts, most);
                         shards.complete(0, units);
-                        const comm::Part mine = shards.owned(0, units)[shards.me()];
+                        const comm::BufferRange mine = shards.owned(0, units)[shards.me()];
                         at::Tensor whose = at::zeros({std::ssize(units)}, at::kDouble);
                         for (std::size_t u = mine.begin; u < mine.begin + mine.size; ++u) {
                           whose[static_cast<std::int64_t>(u)] = channel.rank() + 1;
@@ -252,7 +251,7 @@ TEST(ShardedOptimizer, HasTheseBitsForEveryModelAndSplit) {
   }
 }
 
-// Nothing is held twice, and what is held for the state's sake is not there at any other time.
+// No state is held twice, and sharding adds nothing to the peak.
 TEST(ShardedOptimizer, IsOnEachDeviceInPart) {
   for (const char* const precision : {"float32", "bfloat16_weights"}) {
     const config::JobSpec job = job_of(small_gpt(), precision);
@@ -311,15 +310,15 @@ TEST(ShardedOptimizer, IsSavedInPartsAndTakenUpByAnyReplicas) {
       EXPECT_EQ(tensors.at(name).sizes, tensor.sizes) << name;
       EXPECT_EQ(tensors.at(name).type, tensor.type) << name;
     }
-    // By as many, each with all of the state or a part of it, wherever that is.
+    // Resumed with as many replicas, sharded or not, wherever the state is.
     for (const Split& after :
          {Split{.replicas = 2}, Split{.replicas = 2, .shards = true},
           Split{.cut = {2}, .replicas = 2, .away = kAll, .shards = true},
           Split{.replicas = 2, .away = Bytes(9000), .streams = true, .shards = true}})
       expect_same(run_small(job, after, {}, device::cpu(), resumed_from(parts / "step-3")),
                   reference);
-    // Of another number, whose sums have other bits, by what they begin with: nothing is left to
-    // do, so that its digest is that of what was saved.
+    // Resumed with another number of replicas, whose sums have other bits: after the last step, so
+    // that the digest is that of what was saved.
     for (const int replicas : {1, 4})
       EXPECT_EQ(run_small(job, {.replicas = replicas, .shards = true}, {}, device::cpu(),
                           resumed_from(parts / "step-6"))

@@ -35,6 +35,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
   plan::Plan plan = plan_of(model, job, split);
   plan.lean_tapes = job.memory.tapes == "lean";
   const DataSource data = random_data(model, job, std::min(2, job.train.validation_batches));
+  const program::Program program = plan::compile(plan);
   const int ranks = split.replicas * plan::ranks_of(plan);
   const auto store = [&](Bytes room) {
     return tier::OffloadStoreOptions{.host = split.to_file ? Bytes(0) : room,
@@ -48,6 +49,7 @@ Outcome run_small(config::JobSpec job, const Split& split,
         Trainer trainer({.job = job,
                          .model = model,
                          .plan = plan,
+                         .program = program,
                          .data = data,
                          .channel = channel,
                          .memory = memory,

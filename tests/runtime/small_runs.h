@@ -1,4 +1,4 @@
-// Small jobs, run in this process: ranks as threads.
+// Small jobs, run in this process with ranks as threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -55,8 +55,7 @@ inline config::MlpSpec small_mlp() {
   return {.inputs = 12, .widths = {16, 16, 16}, .classes = 5, .batch_norm = true, .dropout = 0.1};
 }
 
-/// A target of a job on documents: a third of it does not count, its micro-batch is all of its
-/// step.
+/// A target of a job on documents: a third of it is masked; its micro-batch is its whole step.
 inline model::Values masked(const at::Tensor& target) {
   const at::Tensor mask = target.remainder(3) == 0;
   const double counted = mask.logical_not().sum().item<double>();
@@ -99,23 +98,23 @@ struct Split {
   std::string schedule = "1f1b";
   bool recompute = false;
   int replicas = 1;
-  std::vector<int> ranks = {};  ///< of the stages; empty: stage k on rank k
+  std::vector<int> ranks = {};  ///< by stage; empty: stage k on rank k
   program::Turns turns = {};
   bool mixed = false;  ///< every second and third micro-batch runs the other of the two policies
-  std::vector<int> in_flight = {};  ///< of the stages; empty: as 1F1B has it
-  /// Of every stage's optimizer state, what is in the offload tier, or in a file, in such parts.
+  std::vector<int> in_flight = {};  ///< by stage; empty: as in 1F1B
+  /// Optimizer state per stage in the offload tier, or in a file, in parts of this size.
   Bytes away = {}, part = Bytes(4096);
   bool to_file = false;
-  bool streams = false;  ///< weights that no other layer has, there as well
-  int at_once = 2;       ///< of so many layers weights are here
-  int group = 1;         ///< so many micro-batches pass the layers together
-  bool shards = false;   ///< replicas divide the optimizer's state
-  /// Of layers whose weights are streamed; their state in so many parts at a time.
+  bool streams = false;  ///< untied weights are in the offload tier as well
+  int at_once = 2;       ///< layers whose weights are on the device at a time
+  int group = 1;         ///< micro-batches that pass the layers together
+  bool shards = false;   ///< sharded optimizer
+  /// Place of the updates of streamed layers, and parts of their state on the device at a time.
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
   int parts_at_once = 3;
 };
 
-/// Of layers first..last, those that have weights of their own.
+/// Those of layers first..last that have untied weights.
 std::vector<int> layers_with_weights(const model::ChainModel& model, int first, int last);
 
 inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec& job,
@@ -151,13 +150,13 @@ inline plan::Plan plan_of(const model::ChainModel& model, const config::JobSpec&
   return plan;
 }
 
-/// Trains on threads and hands every rank's trainer to `look` afterwards.
+/// Trains on threads and then passes every rank's trainer to `look`.
 Outcome run_small(config::JobSpec job, const Split& split,
                   const std::function<void(int rank, Trainer&)>& look = {},
                   const device::Place& place = device::cpu(), const Checkpointing& checkpoints = {},
                   Observer* observer = nullptr);
 
-/// What a job has learned, as a checkpoint and exported.
+/// A trained job's weights, as a checkpoint and exported.
 struct Trained {
   Outcome outcome;
   std::filesystem::path checkpoint, weights;

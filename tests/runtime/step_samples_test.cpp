@@ -11,7 +11,7 @@ namespace {
 
 using Places = std::vector<std::size_t>;
 
-/// Of `steps` steps; the n-th ended after n seconds.
+/// Samples of `steps` steps; the n-th ended after n seconds.
 StepSamples samples_of(int steps) {
   StepSamples samples;
   for (int n = 0; n < steps; ++n) {

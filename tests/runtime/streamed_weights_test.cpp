@@ -1,5 +1,5 @@
-// Weights that come for every use of their layer, trained ones with their gradients: where they are
-// changes no bit of what is learned.
+// Weight streaming, trained weights with their gradients: where they are changes no bit of the
+// result.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/streamed_weights.h"
 
@@ -20,14 +20,14 @@ namespace {
 
 using support::TemporaryFolder;
 
-/// Adapters beside four frozen blocks.
+/// Adapters on four frozen blocks.
 config::GptSpec deep_with_adapters() {
   config::GptSpec spec = with_adapters();
   spec.blocks = 4;
   return spec;
 }
 
-/// All of it trained.
+/// The same, all of it trained.
 config::GptSpec deep() {
   config::GptSpec spec = small_gpt();
   spec.blocks = 4;
@@ -105,7 +105,7 @@ TEST_P(SplitStreams, GiveTheBitsForEverySplit) {
 INSTANTIATE_TEST_SUITE_P(StreamedWeights, SplitStreams, testing::Bool(),
                          [](const auto& test) { return test.param ? "trained" : "frozen"; });
 
-// With nothing to clip by, no norm is noted; without momentum there is no state.
+// Without clipping, no norm is noted; without momentum, there is no state.
 TEST(StreamedWeights, AreTrainedByAnyOptimizer) {
   for (const double momentum : {0.0, 0.9}) {
     for (const char* const precision : {"float32", "bfloat16_weights"}) {
@@ -149,13 +149,13 @@ TEST_P(SplitStreams, AreOnTheDeviceTwoLayersAtATime) {
     EXPECT_GT(saved, Bytes(0));
     EXPECT_EQ(streamed.ranks[0].weights_away, all);
     EXPECT_EQ(held.ranks[0].static_bytes - streamed.ranks[0].static_bytes, saved);
-    // Or more, where the peak is while smaller ones are there.
+    // Or more, if the peak is while smaller ones are on the device.
     EXPECT_GE(held.ranks[0].peak - streamed.ranks[0].peak, saved);
     EXPECT_LE(held.ranks[0].peak - streamed.ranks[0].peak, all);
   }
 }
 
-// The validation's program is another one, and begins where it likes.
+// Validation runs another program, which may begin with any layer.
 TEST_P(SplitStreams, ServeValidationToo) {
   config::JobSpec job = job_of(GetParam() ? deep() : deep_with_adapters(), "bfloat16_weights");
   job.train.validate_every = 1;

@@ -1,4 +1,4 @@
-// Layers from Python: the same numbers as layers of our own, whatever the split.
+// Layers from Python: the same numbers as built-in layers, whatever the split.
 // SPDX-License-Identifier: Apache-2.0
 #include "scripts.h"
 #include "small_runs.h"
@@ -145,7 +145,7 @@ TEST(TorchScript, HasFrozenParametersWhereNoneNeedsAGradient) {
   }
 }
 
-// What is frozen is a constant: the same values as buffers give the same losses.
+// Frozen parameters are constants: the same values as buffers give the same losses.
 TEST(TorchScript, TrainsBesideFrozenParametersAsBesideConstants) {
   const TemporaryFolder folder, constants;
   const config::JobSpec job = small_job(save_frozen_scripts(folder.path()));
@@ -232,7 +232,7 @@ TEST(TorchScript, KeepsPartsOfOneStorageApart) {
               HasSubstr("layer.pt: b has some of its bytes from a"));
 }
 
-/// What a chain says whose third layer has this code.
+/// The error for a chain whose third layer has this code.
 std::string refusal_of(const Script& script) {
   const TemporaryFolder folder;
   const config::JobSpec job = small_job(save_scripts(folder.path()));

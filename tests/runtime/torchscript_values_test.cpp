@@ -1,4 +1,4 @@
-// Tensors that stand in modules from Python: constants, attributes, buffers of all kinds.
+// Tensors within modules from Python: constants, attributes, buffers of all kinds.
 // SPDX-License-Identifier: Apache-2.0
 #include "scripts.h"
 #include "small_runs.h"
@@ -28,7 +28,7 @@ std::unique_ptr<model::Layer> layer_of(const std::filesystem::path& file) {
   return model::make_model(spec).layers[0].build(model::Seeds(1, 1));
 }
 
-/// What the layer makes of a target that it need not heed.
+/// Output of the layer, which may ignore its target.
 at::Tensor output_of(model::Layer& layer, const at::Tensor& x) {
   const at::NoGradGuard no_grad;
   const model::Context context{.generator = model::Seeds(1, 1).of_layer(),
@@ -36,7 +36,7 @@ at::Tensor output_of(model::Layer& layer, const at::Tensor& x) {
   return layer.forward({x}, context).at(0);
 }
 
-/// Of the last layer, which gives a loss: the sum of w * x plus what `script` adds, and the target.
+/// Loss of the last layer: the sum of w * x plus what `script` adds, and the target.
 at::Tensor loss_of(Script script, const std::filesystem::path& file, const at::Tensor& x) {
   script.parameters = {{"w", at::ones({1})}};
   save_script(script, file);
@@ -122,7 +122,7 @@ TEST(TorchScriptTensors, ThatAreNoneAreNotSet) {
               HasSubstr("l.pt: forward sets the attribute count"));
 }
 
-// A repeated forward would move them again: as with statistics that are changed in place.
+// A recomputed forward would update them again, as with statistics that are changed in place.
 TEST(TorchScriptTensors, ThatForwardPutsIntoABuffersPlaceAreItsValues) {
   const auto losses_of = [](const std::string& change, bool recompute) {
     const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// Runs that train a part of their parameters: what they change, what they hold, what they hand on.
+// Runs that train some of their parameters: what they change, hold, save and export.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 #include "support/temporary_folder.h"
@@ -113,12 +113,12 @@ class FrozenFile : public testing::TestWithParam<const char*> {
     AfterSaving observer(after);
     return run_small(job_, {.cut = {2}}, {}, device::cpu(), saved_, &observer);
   }
-  /// Names that the file of step 3 has in all.
+  /// Hard links of the file of step 3.
   static std::uintmax_t names_of(const std::filesystem::path& checkpoints,
                                  const std::string& file) {
     return std::filesystem::hard_link_count(checkpoints / "step-3" / file);
   }
-  /// Goes on from step 2.
+  /// Resumes from step 2.
   Outcome resumed() {
     Checkpointing from;
     from.resume = saved_.folder / "step-2";
@@ -205,7 +205,7 @@ TEST(Tuning, OfTheTopKeepsNothingBelowAndGivesTheSameBitsForEverySplit) {
   }
 }
 
-// The head's values are drawn in float32, twice what it weighs later.
+// The head's values are drawn in float32, in twice the bytes that it has later.
 TEST(Tuning, BeginsWithinWhatItHolds) {
   config::GptSpec spec = with_adapters();
   spec.vocabulary = 5000;
@@ -245,7 +245,7 @@ TEST_P(Handed, OnAsPlainWeightsItSaysTheSame) {
       LanguageModel::of_weights(model::make_model(plain), plain, trained.weights).next(tokens);
 
   EXPECT_LT((mine - merged).abs().max().item<double>(), 1e-5);
-  // And what it began with says something else.
+  // And the initial weights give something else.
   const TemporaryFolder other;
   config::JobSpec still = job_of(tuned);
   still.train.optimizer.learning_rate = 0;

@@ -1,4 +1,5 @@
-// Layers that are updated among the passes of a step: the bits of updates at its end.
+// Overlapped optimizer step: layers updated among the passes of a step have the bits of updates at
+// its end.
 // SPDX-License-Identifier: Apache-2.0
 #include "small_runs.h"
 #include "support/temporary_folder.h"
@@ -28,7 +29,7 @@ config::JobSpec job_of(double clip_norm, const std::string& precision = "bfloat1
   return job;
 }
 
-/// Updates of layers alone in the recorded step, which is not the first one.
+/// Number of overlapped updates in the recorded step, which is not the first one.
 std::ptrdiff_t updates_in(const Outcome& run) {
   const std::vector<simulate::Event>& events = run.recorded_step.events;
   return std::count_if(events.begin(), events.end(), [](const simulate::Event& event) {
@@ -41,7 +42,7 @@ void expect_same(const Outcome& run, const Outcome& reference) {
   EXPECT_EQ(run.losses_digest, reference.losses_digest);
 }
 
-/// Streamed, with updates there and all of the state away, or some of it.
+/// A split with streamed weights, overlapped updates and offloaded state, all or some of it.
 Split split_of(UpdatePlace place, Bytes away = Bytes(1 << 30)) {
   Split split;
   split.away = away;
@@ -52,7 +53,7 @@ Split split_of(UpdatePlace place, Bytes away = Bytes(1 << 30)) {
 
 class Updates : public testing::TestWithParam<UpdatePlace> {
  protected:
-  /// Gradients are clipped where they may be: with half of what their norm is in the beginning.
+  /// Gradients are clipped where they may be: to half of their initial norm.
   static double clip_norm() { return GetParam() == UpdatePlace::kInForward ? 0.5 : 0; }
 };
 
@@ -118,8 +119,8 @@ TEST_P(Updates, OfAnyOptimizerGiveTheSameBits) {
   }
 }
 
-// Nothing of an update is missing where others look at weights or state: in a validation, in a
-// checkpoint, in what a run goes on from.
+// Updates are complete where weights or state are read: in a validation, in a checkpoint, in what a
+// run resumes from.
 TEST_P(Updates, AreCompleteWhereverSomebodyLooks) {
   config::JobSpec job = job_of(clip_norm());
   job.train.validate_every = 1;
@@ -151,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(Places, Updates,
                          testing::Values(UpdatePlace::kInBackward, UpdatePlace::kInForward),
                          [](const auto& test) { return std::string(name(test.param)); });
 
-// Gradients are summed up at the end, and each replica, or the owner of a shard, updates later.
+// Gradients are summed over replicas at the end, and each replica, or the owner of a shard, updates
+// later.
 TEST(UpdatesOfReplicas, BeforeForwardsGiveTheBitsOfThoseAtTheEnd) {
   const config::JobSpec job = job_of(0.5);
   const Outcome reference = run_small(job, {.replicas = 2});
@@ -169,7 +171,8 @@ TEST(UpdatesOfReplicas, BeforeForwardsGiveTheBitsOfThoseAtTheEnd) {
   }
 }
 
-// The clip changes something, or the tests above would not see whether it is of the right step.
+// Clipping changes something, or the tests above would not see whether the norm is of the right
+// step.
 TEST(UpdatesTest, ClipsInEveryStep) {
   EXPECT_NE(run_small(job_of(0.5), {}).parameters_digest,
             run_small(job_of(0), {}).parameters_digest);

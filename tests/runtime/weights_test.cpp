@@ -1,5 +1,4 @@
-// Weights that come from elsewhere and go there: beside Hugging Face's transformers, and in a
-// circle.
+// Weights from and for other programs: compared with Hugging Face's transformers, and a round trip.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/runtime/weights.h"
 
@@ -26,7 +25,7 @@ using support::input_error;
 using support::TemporaryFolder;
 using testing::HasSubstr;
 
-/// A step that changes nothing, begun with these weights.
+/// A step that changes nothing, starting from these weights.
 Outcome run_unchanged(config::JobSpec job, const fs::path& weights, const Split& split = {}) {
   job.weights = weights.string();
   job.train.steps = 1;
@@ -202,7 +201,7 @@ TEST(Weights, OfAShorterContextKeepTheirPositions) {
   shorter.context = 8;
   config::JobSpec job = small_job(shorter);
   job.weights = origin.weights.string();
-  job.train.optimizer.weight_decay = 0;  // else it alone moves rows without a gradient
+  job.train.optimizer.weight_decay = 0;  // else it changes rows without a gradient
   const at::Tensor before = positions_in(origin.weights),
                    after = positions_in(train_and_export(job, second).weights);
   ASSERT_EQ(after.sizes(), before.sizes());
@@ -254,7 +253,7 @@ TEST(Weights, OfAnotherModelAreRefusedOnEveryRank) {
               HasSubstr("has no tensor 'transformer.h.2."));
   EXPECT_THAT(input_error([&] { run_unchanged(small_job(shorter), trained.weights, two); }),
               HasSubstr("has 'transformer.h.1.attn.c_attn.bias' and 11 more tensors that this "
-                        "job's model has not"));
+                        "job's model does not have"));
 }
 
 TEST(Weights, OfAnotherModelAreRefusedBeforeAnythingIsMeasured) {
@@ -273,7 +272,7 @@ TEST(Weights, OfAnotherModelAreRefusedBeforeAnythingIsMeasured) {
     spec.blocks = 1;
     job.model = spec;
     EXPECT_THAT(input_error([&] { require_weights(model::make_model(job.model), job); }),
-                HasSubstr("11 more tensors that this job's model has not"))
+                HasSubstr("11 more tensors that this job's model does not have"))
         << grain;
   }
 }
@@ -305,7 +304,7 @@ TEST(LanguageModel, SeesAsManyTokensAsItsContextHas) {
 TEST(LanguageModel, IsOfTokens) {
   const config::MlpSpec mlp = small_mlp();
   EXPECT_THAT(input_error([&] { LanguageModel::of_weights(model::make_model(mlp), mlp, "x"); }),
-              HasSubstr("is no model of tokens"));
+              HasSubstr("is not a language model"));
 }
 
 TEST(Draw, TakesTheMostLikelyTokenWithoutTemperature) {

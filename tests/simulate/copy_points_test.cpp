@@ -1,3 +1,4 @@
+// Copy points: when copies are released and begun, and the bytes that a rank then holds.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/simulate/copy_points.h"
 
@@ -35,8 +36,8 @@ chain::Platform platform_of(Bytes memory, double rate) {
   return platform;
 }
 
-/// Every tape but the last leaves right after it was made and comes back right before its layer's
-/// successor runs backward.
+/// Every tape but the last is offloaded right after it was made and prefetched right before its
+/// layer's successor runs backward.
 program::StageProgram moves_all_tapes(int layers) {
   program::StageProgram program{1, layers, {}, {}};
   for (int i = 1; i <= layers; ++i) {
@@ -89,7 +90,8 @@ TEST(CopyPoints, LetGoAndBeginAsOftenAsTheProgramSays) {
 }
 
 TEST(CopyPoints, LetGoBeforeTheFirstActionAfterTheCopysEnd) {
-  // A tape of 40 B leaves in 0.8 s behind a forward of 1 s: gone before the next but one begins.
+  // A tape of 40 B is copied out in 0.8 s after a forward of 1 s: gone before the next but one
+  // begins.
   const Case made = case_of(4, 40, Bytes(0), 50);
   const auto& actions = made.program.ranks[0];
   const CopyPoints points = made.points();
@@ -101,7 +103,8 @@ TEST(CopyPoints, LetGoBeforeTheFirstActionAfterTheCopysEnd) {
     return std::accumulate(points.before.begin(), points.before.begin() + end + 1, 0,
                            [](int sum, const CopyPoint& point) { return sum + point.releases; });
   };
-  // Tape 1 is named after forward 2; it is under way while forward 3 runs and gone when 4 does.
+  // Tape 1 is offloaded after forward 2; it is being copied while forward 3 runs and gone when 4
+  // does.
   EXPECT_EQ(released_until(place(Op::kForwardTape, 3)), 0);
   EXPECT_EQ(released_until(place(Op::kForwardTape, 4)), 1);
 }

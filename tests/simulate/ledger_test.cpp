@@ -38,7 +38,7 @@ class LedgerOfPowers : public testing::Test {
       ASSERT_EQ(outcome.fault, std::nullopt) << text;
     }
   }
-  /// During and after.
+  /// Bytes during and after.
   DuringAfter effect(const char* text) {
     const auto outcome = ledger_.apply(program::parse_action(text));
     EXPECT_EQ(outcome.fault, std::nullopt) << text;
@@ -53,7 +53,7 @@ class LedgerOfPowers : public testing::Test {
     EXPECT_EQ(ledger_.values(), values) << "a refused action changes nothing";
     return outcome.fault.value_or("allowed");
   }
-  /// What is on the device, but for targets.
+  /// What is on the device, except targets.
   std::vector<std::pair<std::string, Bytes>> held() const {
     std::vector<std::pair<std::string, Bytes>> held;
     for (const Value& value : ledger_.values()) {
@@ -155,13 +155,13 @@ TEST_F(LedgerOfPowers, CopiesMoveBytesBetweenTiers) {
 
 TEST_F(LedgerOfPowers, NothingIsUsedWhileAway) {
   given({"0:load_input 0", "0:forward_tape 1", "0:offload_tape 1", "0:offload 0"});
-  EXPECT_EQ(fault("0:forward 2"), "x[1] is not held: tape 1 is away");
-  EXPECT_EQ(fault("0:forward 1"), "x[0] is away");
-  EXPECT_EQ(fault("0:offload 0"), "x[0] is away");
-  EXPECT_EQ(fault("0:offload_tape 1"), "tape 1 is away already");
-  EXPECT_EQ(fault("0:drop 0"), "x[0] is away");
+  EXPECT_EQ(fault("0:forward 2"), "x[1] is not held: tape 1 is offloaded");
+  EXPECT_EQ(fault("0:forward 1"), "x[0] is offloaded");
+  EXPECT_EQ(fault("0:offload 0"), "x[0] is offloaded");
+  EXPECT_EQ(fault("0:offload_tape 1"), "tape 1 is offloaded already");
+  EXPECT_EQ(fault("0:drop 0"), "x[0] is offloaded");
   given({"0:receive_gradient 1"});
-  EXPECT_EQ(fault("0:backward 1"), "tape 1 is away");
+  EXPECT_EQ(fault("0:backward 1"), "tape 1 is offloaded");
 }
 
 TEST_F(LedgerOfPowers, NothingIsHeldTwice) {
@@ -172,17 +172,17 @@ TEST_F(LedgerOfPowers, NothingIsHeldTwice) {
   given({"0:drop 1", "0:forward_tape 1"});
   EXPECT_EQ(fault("0:forward_tape 1"), "x[1] is held already, inside tape 1");
   EXPECT_EQ(fault("0:forward 1"), "x[1] is held already, inside tape 1");
-  EXPECT_EQ(fault("0:drop 1"), "x[1] stands inside tape 1");
-  EXPECT_EQ(fault("0:offload 1"), "x[1] stands inside tape 1: offload_tape moves it");
+  EXPECT_EQ(fault("0:drop 1"), "x[1] is part of tape 1");
+  EXPECT_EQ(fault("0:offload 1"), "x[1] is part of tape 1: offload_tape moves it");
   given({"0:offload_tape 1", "0:forward_keep 1"});
   EXPECT_EQ(fault("0:prefetch_tape 1"),
             "x[1] is held by itself: with tape 1 it would be held twice");
   given({"0:offload 1"});
-  EXPECT_EQ(fault("0:forward_keep 1"), "x[1] is away: prefetch it instead");
+  EXPECT_EQ(fault("0:forward_keep 1"), "x[1] is offloaded: prefetch it instead");
   given({"0:prefetch_tape 1"});
   EXPECT_EQ(fault("0:prefetch 1"), "x[1] is held already, inside tape 1");
   given({"0:receive_gradient 1"});
-  EXPECT_EQ(fault("0:receive_gradient 1"), "the gradient of x[1] is there already");
+  EXPECT_EQ(fault("0:receive_gradient 1"), "the gradient of x[1] is held already");
 }
 
 class LedgerWithRetapes : public LedgerOfPowers {
@@ -198,15 +198,16 @@ class LedgerWithRetapes : public LedgerOfPowers {
 TEST_F(LedgerWithRetapes, ARetapeLeavesATapeWithoutItsOutput) {
   given({"0:load_input 0", "0:forward_keep 1", "0:forward_keep 2", "0:drop 2"});
   EXPECT_EQ(effect("0:retape 2"), both(200'011 + 61, 200'011));
-  EXPECT_EQ(fault("0:send_output 2"), "x[2] is not held: tape 2 was made again without it");
-  EXPECT_EQ(fault("0:offload_tape 2"), "tape 2 was made again for its backward: it does not move");
+  EXPECT_EQ(fault("0:send_output 2"), "x[2] is not held: tape 2 was recomputed without it");
+  EXPECT_EQ(fault("0:offload_tape 2"),
+            "tape 2 was recomputed for its backward and cannot be offloaded");
   EXPECT_EQ(fault("0:forward_keep 2"), "tape 2 is held already");
   EXPECT_EQ(fault("0:retape 2"), "tape 2 is held already");
   EXPECT_THAT(held(), ElementsAre(Pair("x[0] of micro-batch 0", Bytes(1)),
                                   Pair("x[1] of micro-batch 0", Bytes(10)),
                                   Pair("tape 2 of micro-batch 0", Bytes(200'000))));
   given({"0:receive_gradient 2"});
-  // Tape, gradient and x[1] go, the gradient of x[1] comes.
+  // Tape, gradient and x[1] are freed, the gradient of x[1] is added.
   EXPECT_EQ(effect("0:backward 2"), both(200'111 + 601, 11));
 }
 
@@ -221,11 +222,11 @@ TEST_F(LedgerOfPowers, NothingIsUsedThatIsNotThere) {
   EXPECT_EQ(fault("0:forward 1"), "x[0] is not held");
   EXPECT_EQ(fault("0:backward 1"), "tape 1 is not held");
   EXPECT_EQ(fault("0:drop 2"), "x[2] is not held");
-  EXPECT_EQ(fault("0:prefetch 2"), "x[2] is not away");
-  EXPECT_EQ(fault("0:prefetch_tape 2"), "tape 2 is not away");
+  EXPECT_EQ(fault("0:prefetch 2"), "x[2] is not offloaded");
+  EXPECT_EQ(fault("0:prefetch_tape 2"), "tape 2 is not offloaded");
   EXPECT_EQ(fault("0:offload_tape 2"), "tape 2 is not held");
   EXPECT_EQ(fault("0:send_output 2"), "x[2] is not held");
-  EXPECT_EQ(fault("0:send_gradient 2"), "the gradient of x[2] is not there");
+  EXPECT_EQ(fault("0:send_gradient 2"), "the gradient of x[2] is not held");
   given({"0:receive_input 2"});
   EXPECT_EQ(fault("0:forward 3"), "the target is not loaded");
   EXPECT_EQ(fault("0:read_loss 3"), "the target is not loaded");
@@ -233,7 +234,7 @@ TEST_F(LedgerOfPowers, NothingIsUsedThatIsNotThere) {
   given({"0:load_target 3"});
   EXPECT_EQ(fault("0:load_target 3"), "the target is loaded already");
   given({"0:forward_tape 3"});
-  EXPECT_EQ(fault("0:backward 3"), "the gradient of x[3] is not there");
+  EXPECT_EQ(fault("0:backward 3"), "the gradient of x[3] is not held");
 }
 
 TEST_F(LedgerOfPowers, MicroBatchesAreApart) {
@@ -246,9 +247,9 @@ TEST_F(LedgerOfPowers, MicroBatchesAreApart) {
 
 TEST_F(LedgerOfPowers, LayersOutsideItsScopeAreRefused) {
   Ledger ledger(chain_, {2, 2, true});
-  EXPECT_EQ(ledger.apply({Op::kForward, 1, 0}).fault, "layer 1 is not of 2..2");
-  EXPECT_EQ(ledger.apply({Op::kForward, 3, 0}).fault, "layer 3 is not of 2..2");
-  EXPECT_EQ(ledger.apply({Op::kReceiveInput, 0, 0}).fault, "output 0 is not of 1..2");
+  EXPECT_EQ(ledger.apply({Op::kForward, 1, 0}).fault, "layer 1 is not in 2..2");
+  EXPECT_EQ(ledger.apply({Op::kForward, 3, 0}).fault, "layer 3 is not in 2..2");
+  EXPECT_EQ(ledger.apply({Op::kReceiveInput, 0, 0}).fault, "output 0 is not in 1..2");
   EXPECT_EQ(ledger.apply({Op::kReceiveInput, 1, -1}).fault, "micro-batch -1");
   EXPECT_EQ(ledger.apply({Op::kReceiveInput, 1, 0}).fault, std::nullopt);
 }

@@ -1,5 +1,5 @@
-// A second, slow reading of the memory model: sets of named values, queues, everything summed
-// afresh after every action. Shares no code with the ledger or the engine.
+// A second, slow implementation of the memory model: sets of named values, queues, everything
+// summed afresh after every action. Shares no code with the ledger or the engine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -49,8 +49,8 @@ class Oracle {
  private:
   using Action = program::Action;
   using Op = program::Op;
-  using Name = std::tuple<char, int, int>;  // x, T, g, t (target), P (pending); X, Y: output, tape
-                                            // away; B: bare
+  using Name = std::tuple<char, int, int>;  // x, T, g, t (target), P (pending); X, Y: offloaded
+                                            // output, tape; B: bare
 
   struct RankMemory {
     std::size_t next = 0;
@@ -71,8 +71,8 @@ class Oracle {
     return output ? std::tuple(below, above, 'x') : std::tuple(above, below, 'g');
   }
 
-  /// What is under way on a stream whose bytes leave must have been asked for: of a layer that its
-  /// receiver has not had yet, nothing is ahead.
+  /// What is in transit on a stream whose bytes are offloaded must have a posted receive: for a
+  /// layer that its receiver has not had yet, none is posted ahead.
   bool must_wait(int rank, const Action& a) {
     const bool leaves = a.op == Op::kOffload || a.op == Op::kOffloadTape;
     if (leaves && a.layer >= 1 && a.layer < program_.layers && home(a.layer) == rank &&

@@ -1,5 +1,5 @@
-// Seeded random chains and random legal programs: tapes kept or not, inputs kept, dropped and made
-// again, values moved to the offload tier and back.
+// Seeded random chains and random legal programs: tapes kept or not, inputs kept, dropped and
+// recomputed, values offloaded and prefetched.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -67,7 +67,7 @@ inline chain::Chain with_splits(Dice& dice, chain::Chain chain) {
   return chain;
 }
 
-/// On some of so many ranks.
+/// Deferred weight gradients on some of `ranks` ranks.
 inline program::WeightsBehind random_behind(Dice& dice, int ranks, int micro_batches) {
   program::WeightsBehind behind(static_cast<std::size_t>(ranks));
   for (auto& number : behind)
@@ -98,13 +98,13 @@ class RandomStage {
     list.insert(list.end(), more.begin(), more.end());
   }
 
-  /// Untaped from `from` to `to`; the input of `from` stays.
+  /// Untaped forwards `from`..`to`; the input of `from` stays.
   static void run(List& list, int from, int to) {
     for (int i = from; i <= to; ++i)
       list.push_back({i == from ? Op::kForwardKeep : Op::kForward, i});
   }
 
-  /// Layers k.. for the first time; x[k-1] is there, by itself or inside a tape.
+  /// Layers k.. for the first time; x[k-1] is held, by itself or inside a tape.
   void first_pass(int k, bool standalone, List& backward) {
     const int last = program_.last_layer;
     if (k > last) return;
@@ -138,7 +138,7 @@ class RandomStage {
     append(backward, after);
   }
 
-  /// Forward and backward of s..t; x[s-1] and the gradient of x[t] are there.
+  /// Forward and backward of s..t; x[s-1] and the gradient of x[t] are held.
   void again(int s, int t, List& list) {
     if (s > t) return;
     const int choice = s == t ? 0 : dice_.roll(0, 2);
@@ -174,11 +174,11 @@ class RandomStage {
   Dice& dice_;
   program::StageProgram program_;
   bool copies_;
-  List away_, back_;  // tapes leave once all have read them and come back before anybody does
+  List away_, back_;  // offloads of tapes after their last use, prefetches before the next
 };
 
 /// The stage's program with one random change: actions swapped, moved, left out, written twice; a
-/// layer run once more, a value that leaves and comes back, anywhere. Mostly it may not run then.
+/// layer run once more, a value offloaded and prefetched, anywhere. Mostly it cannot run then.
 inline program::StageProgram changed(Dice& dice, program::StageProgram stage) {
   using program::Op;
   std::vector<program::Action>& list = dice.roll(0, 1) == 0 ? stage.forward : stage.backward;
@@ -216,7 +216,7 @@ inline program::StageProgram changed(Dice& dice, program::StageProgram stage) {
     case 6:
       list.insert(somewhere(1), {Op::kDrop, layer - dice.roll(0, 1)});
       break;
-    case 7: {  // its output is made again while a tape is away
+    case 7: {  // its output is recomputed while a tape is offloaded
       const Op run = dice.roll(0, 1) == 0 ? Op::kForwardKeep : Op::kForward;
       std::vector<program::Action> added{
           {Op::kOffloadTape, layer}, {run, layer}, {Op::kPrefetchTape, layer}, {Op::kDrop, layer}};

@@ -39,7 +39,7 @@ struct RotorCase {
 class RotorSchedulesOfChainA : public testing::TestWithParam<RotorCase> {};
 
 // Optimal schedules at the least memory that admits them, so their peaks are that memory. Produced
-// by the dynamic programme of rotor (Beaumont et al., RR-9302), memory with x_0 inside.
+// by the dynamic program of rotor (Beaumont et al., RR-9302), memory with x_0 included.
 TEST_P(RotorSchedulesOfChainA, HaveTheirTimePeakAndHeldBytes) {
   const auto& [schedule, time, peak, held] = GetParam();
 
@@ -127,7 +127,7 @@ TEST(Replay, MiddleStageKeepsTheGradientOfItsInput) {
 }
 
 TEST(Replay, InputOfALiveTapeMayLeaveAndComeBack) {
-  // Tape 2 is kept without x[1], which is made again before its backward and then serves layer 1.
+  // Tape 2 is kept without x[1], which is recomputed before its backward and then serves layer 1.
   const Replay replay = sound(two_layers(), stage(1, 2, "forward_keep 1, forward_tape 2, drop 1",
                                                   "forward_tape 1, backward 2, backward 1"));
 
@@ -161,7 +161,7 @@ TEST(Replay, FaultsNamePlaceAndReason) {
             "action 2 of the forward part, send_output 2: send_output is placed by lowering, not "
             "by a stage");
   EXPECT_EQ(fault_of(chain, stage(2, 2, "forward_tape 1", "")),
-            "action 0 of the forward part, forward_tape 1: layer 1 is not of 2..2");
+            "action 0 of the forward part, forward_tape 1: layer 1 is not in 2..2");
   EXPECT_THAT(fault_of(chain, program::keep_all(1, 1), {}), "none");
   EXPECT_THROW(simulate::replay(chain, program::keep_all(1, 3)), InputError);
 }
@@ -196,8 +196,8 @@ TEST(ReplayCopies, HideBehindComputeWhereTheyCan) {
   EXPECT_DOUBLE_EQ(replay.time.count(), 9);
   EXPECT_EQ(replay.moved, Bytes(20));
   EXPECT_EQ(replay.kept, Bytes(10 + 10)) << "x[2] and tape 3";
-  // 2..3: x[1] leaves, x[2], tape 3.  3: x[2], tape 3, gradient 3. 6..7: x[1], tape 2, gradient,
-  // x[0] on its way in.
+  // 2..3: x[1] being copied out, x[2], tape 3. 3: x[2], tape 3, gradient 3. 6..7: x[1], tape 2,
+  // gradient, x[0] being copied in.
   EXPECT_EQ(replay.peak, Bytes(40));
 }
 
@@ -207,7 +207,7 @@ TEST(ReplayCopies, BytesStayUntilTheCopyOutHasEnded) {
                              "backward 2, prefetch 0, forward_tape 1, backward 1");
   // Fast: x[1] + tape 2 + gradient = 30, and nothing else.
   EXPECT_EQ(sound(chain, program, {BytesPerSecond(1e6), BytesPerSecond(1e6), {}}).peak, Bytes(30));
-  // Out for five seconds: x[0] is still there through the first backward.
+  // A copy out of five seconds: x[0] is still there through the first backward.
   EXPECT_EQ(sound(chain, program, {BytesPerSecond(2), BytesPerSecond(1e6), {}}).peak, Bytes(40));
 }
 
@@ -251,8 +251,8 @@ TEST(ReplayCopies, CopyInWaitsForRoomToo) {
       sound(chain, program, {BytesPerSecond(10), BytesPerSecond(10), Bytes(35)}).time.count(), 12);
 }
 
-// Tape 2 comes 4..14. Tape 1 would come then, while backward 4 runs, 4..19, which leaves no room
-// for it beside tapes 2 and 3; so it comes 19..29.
+// Tape 2 is copied in 4..14. Tape 1 would be next, while backward 4 runs, 4..19, which leaves no
+// room for it next to tapes 2 and 3; so it is copied in 19..29.
 TEST(ReplayCopies, CopyInWaitsForTheEndOfAnActionToo) {
   const chain::Chain chain =
       chain_of(0, {{1, 1, 0, 10}, {1, 1, 0, 10}, {1, 1, 0, 10}, {1, 15, 0, 10, 0, 0, 100}});

@@ -1,4 +1,4 @@
-// What the simulator says of memory and of copies: by hand, and against the planner's formula.
+// Memory and copies in the simulator: against cases by hand and the planner's formula.
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/simulated.h"
 
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::Pair;
 
 TEST(SimulateMemory, InFlightMicroBatchesShowInThePeak) {
-  // A tape weighs 1000, x[0] and all else nothing: the peak counts tapes.
+  // A tape has 1000 bytes, x[0] and all else none: the peak counts tapes.
   constexpr int kStages = 5;
   const chain::Chain chain = chain_of(0, std::vector<Costs>(kStages, {1, 1, 0, 1000}));
   for (const int m : {1, 3, 5, 9}) {
@@ -114,7 +114,7 @@ TEST(SimulateCopies, PeakListsWhatIsLeaving) {
   EXPECT_THAT(result.ranks[0].peak.contents,
               ElementsAre(Pair("while 0:forward_tape 2 runs", Bytes(500)),
                           Pair("x[1] of micro-batch 0", Bytes(10)),
-                          Pair("x[0] of micro-batch 0, leaving", Bytes(9))));
+                          Pair("x[0] of micro-batch 0, being offloaded", Bytes(9))));
   EXPECT_DOUBLE_EQ(result.ranks[0].wait_for_copies.count(), (10 - 3) + 9);
 }
 
@@ -130,7 +130,7 @@ TEST(SimulateCopies, RoomIsWaitedForWithinTheBudget) {
 
   const Simulation result = simulate(program, {&chain, &platform, {Bytes(1000)}});
 
-  // As ReplayCopies.WaitForRoomOnlyUnderABudget has it, with 1000 bytes of parameters beside.
+  // As ReplayCopies.WaitForRoomOnlyUnderABudget has it, with 1000 bytes of parameters in addition.
   EXPECT_DOUBLE_EQ(result.step.count(), 10);
   EXPECT_EQ(result.ranks[0].peak.size, Bytes(1030));
 }

@@ -18,7 +18,7 @@ namespace {
 
 using testing::Contains;
 
-// Of an update of 6 s, 2.4 s are of what is away; its copies in take 10 s, those out 4 s.
+// 2.4 s of the update of 6 s are for offloaded state; its copies in take 10 s, those out 4 s.
 TEST(Simulate, OptimizerStateThatIsAwayTakesTheLongestOfItsCopiesAndItsUpdate) {
   chain::Chain chain = chain_of(1, {{1, 2, 1, 1}});
   chain.layers[0].update = Seconds(6);

@@ -1,4 +1,4 @@
-// Small pipelines and what the simulator says of them.
+// Small pipelines and their simulations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +32,7 @@ inline Simulation run(const Program& program, const chain::Chain& chain,
   return result;
 }
 
-/// Of every rank, compute and waits make up the time to its last action.
+/// On every rank, compute and waits add up to the end of its last action.
 inline void expect_all_time_is_told(const Simulation& simulation) {
   for (const RankResult& rank : simulation.ranks)
     EXPECT_NEAR((rank.busy + rank.wait_for_ranks + rank.wait_for_copies).count(), rank.end.count(),

@@ -17,8 +17,9 @@ namespace {
 
 using program::WeightsBehind;
 
-/// Outputs 10 and 100, tapes 2000 and 30'000, transients 5 and 6 of whole backwards; of those in
-/// two parts 400'000 and 500'000 are left, 7 and 8 of the first, 70 and 80 of the second.
+/// Outputs 10 and 100, tapes 2000 and 30'000, transients 5 and 6 of whole backwards. Split
+/// backwards leave 400'000 and 500'000 pending, with transients 7 and 8 of the first part, 70 and
+/// 80 of the second.
 chain::Chain powers() {
   chain::Chain chain = chain_of(1, {{1, 2, 10, 2'000, 0, 0, 5}, {1, 3, 100, 30'000, 0, 0, 6}});
   chain.layers[0].split = {Seconds(1), Bytes(400'000), Bytes(500'007), Bytes(70)};
@@ -52,7 +53,7 @@ TEST_F(SplitLedger, HoldsWhatIsPendingUntilTheSecondPart) {
   expect("0:backward_input 1", 5'002'011 + 500'007, 5'400'000);
   EXPECT_EQ(ledger_.values().size(), 2U);
   EXPECT_EQ(to_text(ledger_.values()[0]),
-            "operands of the weights' gradients of 1 of micro-batch 0");
+            "operands of the weight gradients of layer 1 of micro-batch 0");
   EXPECT_EQ(ledger_.values()[1].size, Bytes(5'000'000));
   expect("0:backward_weights 2", 5'400'080, 400'000);
   expect("0:backward_weights 1", 400'070, 0);
@@ -62,24 +63,24 @@ TEST_F(SplitLedger, HoldsWhatIsPendingUntilTheSecondPart) {
 TEST_F(SplitLedger, HasTheTwoPartsInOrderAndOnce) {
   given({"0:load_input 0", "0:load_target 2", "0:forward_tape 1", "0:forward_tape 2",
          "0:read_loss 2"});
-  EXPECT_EQ(fault("0:backward_weights 2"), "no gradients of weights of 2 wait");
+  EXPECT_EQ(fault("0:backward_weights 2"), "no weight gradients of layer 2 are pending");
   given({"0:backward_input 2"});
   EXPECT_EQ(fault("0:backward 2"), "tape 2 is not held");
-  EXPECT_EQ(fault("1:backward_weights 2"), "no gradients of weights of 2 wait");
+  EXPECT_EQ(fault("1:backward_weights 2"), "no weight gradients of layer 2 are pending");
   given({"0:backward_weights 2"});
-  EXPECT_EQ(fault("0:backward_weights 2"), "no gradients of weights of 2 wait");
+  EXPECT_EQ(fault("0:backward_weights 2"), "no weight gradients of layer 2 are pending");
 }
 
-// The output in it may be an operand.
+// The output in the tape may be an operand.
 TEST_F(SplitLedger, KeepsTheTapeBelowWhatWaits) {
   given({"0:load_input 0", "0:load_target 2", "0:forward_tape 1", "0:forward_tape 2",
          "0:read_loss 2", "0:backward_input 2"});
   EXPECT_EQ(fault("0:offload_tape 1"),
-            "x[1] in tape 1 may be an operand of the weights' gradients of 2, which wait");
+            "x[1] in tape 1 may be an operand of the pending weight gradients of layer 2");
   given({"0:backward_weights 2", "0:offload_tape 1"});
 }
 
-// A tape that was made again makes the same difference to both kinds of backwards.
+// A recomputed tape changes both kinds of backwards by the same bytes.
 TEST_F(SplitLedger, CountsABareTapeAsAWholeBackwardDoes) {
   chain_.layers[1].retape = {Seconds(1), Bytes(20'000), Bytes(0), Bytes(26)};
   given({"0:load_input 0", "0:load_target 2", "0:forward_tape 1", "0:forward_keep 2",
@@ -104,7 +105,8 @@ WeightsBehind stage_numbers(int stages) {
   return behind;
 }
 
-// Qi et al. 2024, table 2: of bubbles 1F1B has (p - 1)(f + b + w), ZB-H1 (p - 1)(f + b - w).
+// Qi et al. 2024, table 2: the bubble of 1F1B is (p - 1)(f + b + w), that of ZB-H1 (p - 1)(f + b -
+// w).
 TEST(SplitBackward, TakesTheStepOfZbH1) {
   for (int p = 2; p <= 8; ++p) {
     for (const int m : {p, p + 1, 2 * p, 3 * p + 1}) {
@@ -119,8 +121,8 @@ TEST(SplitBackward, TakesTheStepOfZbH1) {
   }
 }
 
-// The same paper: no rank of ZB-H1 holds more than the first one of 1F1B does. Here, of what is in
-// flight and what waits together, p micro-batches.
+// The same paper: no rank of ZB-H1 holds more than the first one of 1F1B does. Here: at most p
+// micro-batches in flight or pending.
 TEST(SplitBackward, HoldsOnEveryRankAsManyMicroBatchesAsThereAreStages) {
   const int p = 5, m = 12;
   const Program split =
@@ -147,7 +149,7 @@ TEST(SplitBackward, IsNotDoneBeforeItsSecondPartsAre) {
   std::vector<program::Action> late = actions;
   actions.erase(second);
   EXPECT_EQ(verdict(split, chain, open_platform(2)),
-            "rank 1: operands of the weights' gradients of 2 of micro-batch 1 is never freed");
+            "rank 1: operands of the weight gradients of layer 2 of micro-batch 1 is never freed");
   std::rotate(late.end() - 4, late.end() - 3, late.end());
   actions = late;
   EXPECT_EQ(verdict(split, chain, open_platform(2)),
@@ -157,7 +159,7 @@ TEST(SplitBackward, IsNotDoneBeforeItsSecondPartsAre) {
 
 class RandomSplits : public testing::TestWithParam<unsigned> {};
 
-// Whatever programs stages run.
+// For all programs of stages.
 TEST_P(RandomSplits, ComputeAsLongAsWholeBackwards) {
   Dice dice(GetParam());
   const int stages = dice.roll(2, 4);

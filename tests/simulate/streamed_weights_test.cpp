@@ -1,4 +1,4 @@
-// Weights that come for every use of their layer, in time and bytes, by hand.
+// Streamed weights in time and bytes, by hand.
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/simulated.h"
 
@@ -9,8 +9,8 @@
 namespace trireme::simulate {
 namespace {
 
-/// Four equal layers on one rank, forward 1 s and backward 2 s, whose 10 bytes of weights come and
-/// go at `rate`.
+/// Four equal layers on one rank, forward 1 s and backward 2 s, whose 10 bytes of weights are
+/// streamed at `rate`.
 Simulation streamed(double rate, int micro_batches, int at_once = 2) {
   const chain::Chain chain = chain_of(1, std::vector<Costs>(4, {1, 2, 1, 1}));
   chain::Platform platform = free_platform(1);
@@ -29,8 +29,8 @@ Simulation streamed(double rate, int micro_batches, int at_once = 2) {
   return result;
 }
 
-// Layers 1 and 2 are there from the step before, 3 and 4 come while they run, and 4 and 3 are there
-// when the order turns; then 2 and 1 come.
+// Layers 1 and 2 are on the device from the step before, 3 and 4 are copied in while they run, and
+// 4 and 3 are there when the order turns; then 2 and 1 are copied in.
 TEST(SimulateStreams, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
   const Simulation slow = streamed(2, 1);
   ASSERT_FALSE(slow.fault);
@@ -48,8 +48,7 @@ TEST(SimulateStreams, StreamedWeightsComeWhileTheLayerBeforeIsUsed) {
   EXPECT_DOUBLE_EQ(streamed(10, 3).step.count(), 36);
 }
 
-// A third layer is there from the step before, and one that begins to come earlier is there
-// earlier.
+// A third layer is on the device from the step before, and copies that begin earlier end earlier.
 TEST(SimulateStreams, MoreStreamedWeightsAtOnceComeEarlier) {
   const Simulation three = streamed(2, 1, 3);
   ASSERT_FALSE(three.fault);
@@ -59,7 +58,7 @@ TEST(SimulateStreams, MoreStreamedWeightsAtOnceComeEarlier) {
   EXPECT_DOUBLE_EQ(streamed(2, 1, 4).step.count(), 12);
 }
 
-// What copies take between two turns is the least that a micro-batch can take.
+// A micro-batch takes at least the time of the copies between two turns.
 TEST(SimulateStreams, ManyMicroBatchesOfStreamedWeightsTakeTheirCopies) {
   for (const int micro_batches : {1, 2, 5, 40}) {
     const Simulation result = streamed(0.1, micro_batches);
@@ -71,7 +70,7 @@ TEST(SimulateStreams, ManyMicroBatchesOfStreamedWeightsTakeTheirCopies) {
 }
 
 /// Four equal layers on one rank, forward 1 s, backward 2 s, update 1 s, whose 10 bytes of weights
-/// and 10 of gradients come and go at 10 B/s.
+/// and 10 of gradients are streamed at 10 B/s.
 struct TrainedStreams {
   explicit TrainedStreams(int count, Bytes away = Bytes(0)) : micro_batches(count) {
     for (chain::LayerCost& layer : chain.layers) {
@@ -106,8 +105,8 @@ struct TrainedStreams {
 };
 
 // By hand: F1..F4 and B4..B1 never wait; the update of layer 3 waits for its weights and gradients
-// until 15 s, that of layer 4 until 17 s; the step ends with what left last. (An update, which is
-// no backward, stands as F in a timeline.)
+// until 15 s, that of layer 4 until 17 s; the step ends with the last copy out. (Timelines show an
+// update, which is no backward, as F.)
 TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
   const Simulation result = TrainedStreams(1).run();
   ASSERT_FALSE(result.fault);
@@ -120,13 +119,13 @@ TEST(SimulateStreams, StreamedWeightsThatAreTrainedGoWithTheirGradients) {
   EXPECT_EQ(result.ranks[0].weights_moved, Bytes(100));
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 2 + 4);
   EXPECT_EQ(result.ranks[0].offloaded.all(), Bytes(80));
-  // While B3 runs: 20 bytes each of layers 3 and 2, 10 of gradients of layer 4 that leave, three
-  // tapes, the gradient of x[3] and that of x[2].
+  // While B3 runs: 20 bytes each of layers 3 and 2, 10 of gradients of layer 4 being copied out,
+  // three tapes, the gradient of x[3] and that of x[2].
   EXPECT_EQ(result.ranks[0].peak.size, Bytes(20 + 20 + 10 + 3 + 1 + 1));
 }
 
-// Each further micro-batch brings three layers' gradients back that it takes away again, and those
-// that stay where the order turns do not move.
+// Each further micro-batch copies three layers' gradients in and out again, and those that stay
+// where the order turns do not move.
 TEST(SimulateStreams, GradientsOfStreamedWeightsComeBackForEveryMicroBatch) {
   const Simulation one = TrainedStreams(1).run(), two = TrainedStreams(2).run(),
                    three = TrainedStreams(3).run();
@@ -138,7 +137,7 @@ TEST(SimulateStreams, GradientsOfStreamedWeightsComeBackForEveryMicroBatch) {
   EXPECT_LE(three.ranks[0].peak.size, Bytes(50 + 4 * 1 + 2));
 }
 
-// State that is away shares the way with the weights that are updated.
+// Offloaded optimizer state shares the link with the weights that are updated.
 TEST(SimulateStreams, UpdatesOfStreamedWeightsShareTheLinkWithTheirState) {
   const Simulation result = TrainedStreams(1, Bytes(40)).run(), none = TrainedStreams(1).run();
   ASSERT_FALSE(result.fault);
@@ -154,8 +153,8 @@ TEST(SimulateStreams, StreamedGradientsOfReplicasComeOnceMore) {
   TrainedStreams replicas(1);
   replicas.setting.replicas = 2;
   const Simulation result = replicas.run(), one = TrainedStreams(1).run();
-  // Four times gradients to be added up, four times weights and gradients for the update; without
-  // replicas two layers are there when it begins.
+  // Four times gradients to be summed, four times weights and gradients for the update; without
+  // replicas two layers are on the device when it begins.
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count() - one.ranks[0].copies_out.count(), 4);
   EXPECT_GT(result.ranks[0].copies_in, one.ranks[0].copies_in);
 }

@@ -1,4 +1,4 @@
-// Layers that are updated among the passes of a step, in time and bytes.
+// Overlapped optimizer steps in time and bytes.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/updates.h"
 
@@ -18,7 +18,7 @@ namespace {
 using program::UpdatePlace;
 
 /// Equal layers on one rank, forward 1 s, backward 2 s, update 1 s, whose 10 bytes of weights and
-/// 10 of gradients come and go at 10 B/s; and `state` bytes of each are away.
+/// 10 of gradients are streamed at 10 B/s; `state` bytes of optimizer state of each are offloaded.
 struct Updates {
   Updates(int layers, int count, int together, Bytes state = Bytes(0))
       : micro_batches(count), group(together) {
@@ -65,8 +65,8 @@ struct Updates {
   Setting setting{.chain = &chain, .platform = &platform, .static_bytes = {}};
 };
 
-// By hand: nothing ever waits; gradients never move. Layers 1 and 2 leave while the next step's
-// forwards run, as those of the step before do here. (Updates stand as F in a timeline.)
+// By hand: nothing ever waits; gradients never move. Layers 1 and 2 are copied out while the next
+// step's forwards run, as those of the step before are here. (Timelines show updates as F.)
 TEST(SimulateUpdates, BehindBackwardsNeedNoGradientsFromElsewhere) {
   const Simulation result = Updates(4, 1, 1).run(UpdatePlace::kInBackward);
   ASSERT_FALSE(result.fault);
@@ -80,8 +80,9 @@ TEST(SimulateUpdates, BehindBackwardsNeedNoGradientsFromElsewhere) {
   EXPECT_DOUBLE_EQ(result.ranks[0].copies_out.count(), 4);
 }
 
-// By hand: layers 1 and 2 are updated while 3 and 4 come; those two, which stay for their backward,
-// in the end, with their weights and gradients, before all four of 1 and 2 come.
+// By hand: layers 1 and 2 are updated while 3 and 4 are copied in. Those two stay for their
+// backward; at the end their weights and gradients are copied out before all four of 1 and 2 are
+// copied in.
 TEST(SimulateUpdates, BeforeForwardsAreOfTheStepBefore) {
   const Simulation result = Updates(4, 1, 1).run(UpdatePlace::kInForward);
   ASSERT_FALSE(result.fault);
@@ -92,7 +93,7 @@ TEST(SimulateUpdates, BeforeForwardsAreOfTheStepBefore) {
   EXPECT_DOUBLE_EQ(result.ranks[0].busy.count(), 16);
 }
 
-// A layer's state comes and goes beside the backwards of the layer before it, part by part.
+// A layer's state is copied in and out during the backwards of the layer before it, part by part.
 TEST(SimulateUpdates, OfGroupsHideTheCopiesOfTheirState) {
   Updates updates(8, 8, 8, Bytes(120));
   updates.setting.weights_at_once = 3;
@@ -103,8 +104,8 @@ TEST(SimulateUpdates, OfGroupsHideTheCopiesOfTheirState) {
   const double passes = 8 * 8 * 3 + 8;
   EXPECT_DOUBLE_EQ(at_end.ranks[0].busy.count(), passes);
   EXPECT_GE(at_end.step.count(), passes + 8 * 12 - 8);
-  // The state of layer 1 alone, 12 s, has no passes beside it; and weights of a layer come when
-  // another one has left, which takes a second.
+  // Only the copies of layer 1's state, 12 s, overlap with no passes; and weights of a layer are
+  // copied in when another one is copied out, which takes a second.
   EXPECT_NEAR(behind.ranks[0].busy.count(), passes, 1e-9);
   EXPECT_LE(behind.step.count(), passes + 12 + 8);
   // Forwards are half as long: 8 s of 12.
@@ -116,8 +117,8 @@ TEST(SimulateUpdates, OfGroupsHideTheCopiesOfTheirState) {
   }
 }
 
-// What comes ahead comes beside a pass: with more of it there at a time, less is waited for. (No
-// more than all of a layer.)
+// State that is prefetched overlaps with passes: with more of it on the device at a time, waits are
+// shorter. (At most all state of a layer.)
 TEST(SimulateUpdates, WithMoreStateAtATimeWaitLess) {
   Updates updates(6, 1, 1, Bytes(40));
   Seconds before{1e9};
@@ -127,8 +128,8 @@ TEST(SimulateUpdates, WithMoreStateAtATimeWaitLess) {
     EXPECT_LT(result.step, before) << window;
     before = result.step;
   }
-  // By hand: nothing waits but the update of layer 6, for whose 40 bytes there are 2 s of 4, and
-  // the end of the step, for layer 1's to leave.
+  // By hand: nothing waits but the update of layer 6, whose 40 bytes take 4 s of which 2 s are
+  // hidden, and the end of the step, until layer 1's state is copied out.
   EXPECT_GE(before.count(), 6 * 4);
 }
 
@@ -142,10 +143,9 @@ TEST(ValidateUpdates, SaysWhatIsWrongWithThem) {
   const Program behind = updates.program(UpdatePlace::kInBackward);
   EXPECT_EQ(refusal(updates, behind), "");
   updates.setting.replicas = 2;
-  EXPECT_EQ(
-      refusal(updates, behind),
-      "rank 0, action 8 (0:update 4): replicas add their gradients up at the end: no layer is "
-      "updated before");
+  EXPECT_EQ(refusal(updates, behind),
+            "rank 0, action 8 (0:update 4): replicas sum their gradients at the end of the step: "
+            "no layer is updated before");
   EXPECT_EQ(refusal(updates, updates.program(UpdatePlace::kInForward)), "");
   updates.setting.replicas = 1;
 
@@ -156,12 +156,12 @@ TEST(ValidateUpdates, SaysWhatIsWrongWithThem) {
   changed = behind;
   std::swap(changed.ranks[0][7], changed.ranks[0][8]);
   EXPECT_EQ(refusal(updates, changed),
-            "rank 0, action 7 (0:update 4): an update stands before all forwards of its layer or "
+            "rank 0, action 7 (0:update 4): an update must be before all forwards of its layer or "
             "after all its backwards");
   changed = updates.program(UpdatePlace::kInForward);
   changed.ranks[0].insert(changed.ranks[0].end() - 3, {Op::kUpdate, 4, 0});
   EXPECT_EQ(refusal(updates, changed),
-            "rank 0, action 13 (0:update 4): all updates stand before forwards, or all after "
+            "rank 0, action 13 (0:update 4): all updates must be before forwards, or all after "
             "backwards");
   changed = behind;
   changed.ranks[0].resize(changed.ranks[0].size() - 3);
@@ -169,7 +169,7 @@ TEST(ValidateUpdates, SaysWhatIsWrongWithThem) {
             "rank 0, action 8 (0:update 4): a program that updates layers ends with a step");
   updates.setting.streamed[4] = {};
   EXPECT_EQ(refusal(updates, behind),
-            "rank 0, action 8 (0:update 4): only layers whose trained weights come and go have an "
+            "rank 0, action 8 (0:update 4): only layers with streamed trained weights have an "
             "update of their own");
 }
 

@@ -1,5 +1,5 @@
-// The validator against what is generated, random programs, random mistakes, and a second reading
-// of the rules.
+// The validator against generated programs, random programs, random mistakes, and a second
+// implementation of the rules.
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/oracle.h"
 #include "simulate/validated.h"

@@ -85,8 +85,8 @@ TEST(Validate, FindsWhoNeverSendsOrReceives) {
 }
 
 TEST(Validate, DeadlockMayDependOnTheRoomInTheChannel) {
-  // The first stage sends four outputs before it takes a gradient; the second wants to get rid of
-  // two gradients first.
+  // The first stage sends four outputs before it takes a gradient; the second wants to send two
+  // gradients first.
   program::Lowering lowering{{program::keep_all(1, 1), program::keep_all(2, 2)},
                              {program::gpipe({2, 4})[0], program::one_f_one_b({2, 4})[1]}};
   const Program program = program::lower(lowering);
@@ -97,8 +97,9 @@ TEST(Validate, DeadlockMayDependOnTheRoomInTheChannel) {
   EXPECT_THAT(stuck, HasSubstr("(1:send_gradient 1) for rank 0"));
 }
 
-// The first stage's tape leaves after every output; the last one's bytes are still read by the
-// message that the second stage has not asked for, and it waits to get rid of a gradient.
+// The first stage's tape is offloaded after every output; the last one's bytes are still read by
+// the message for which the second stage has not posted a receive, since it waits to send a
+// gradient.
 TEST(Validate, BytesOfAnOutputStayUntilItsMessageIsGone) {
   const auto program_with = [](const std::string& then, int in_flight) {
     program::Lowering lowering{
@@ -124,7 +125,8 @@ TEST(Validate, BytesOfAnOutputStayUntilItsMessageIsGone) {
 }
 
 // Rank 0 sends the outputs of three micro-batches before it takes what comes back. Rank 1's first
-// answer, of an unknown shape, is not asked for before: its bytes may not leave as long.
+// answer, of an unknown shape, has no receive posted before: its bytes may not be offloaded until
+// then.
 TEST(Validate, BytesOfAFirstOutputStayUntilItsReceiverComesToIt) {
   const auto verdict_of = [](bool leaves, const program::Turns& turns) {
     program::Lowering lowering{
@@ -179,13 +181,13 @@ TEST(Validate, RefusesActionsThatCannotBeHere) {
   EXPECT_THAT(with_action("0 | 0:forward 3"), HasSubstr("there is no layer 3 of 1..2"));
   EXPECT_THAT(with_action("0 | 1:forward 1"), HasSubstr("there is no micro-batch 1 of 1"));
   EXPECT_THAT(with_action("0 | 0:drop 3"), HasSubstr("there is no output 3 of 0..2"));
-  EXPECT_THAT(with_action("0 | 0:load_input 1"), HasSubstr("load_input is of layer 0 alone"));
+  EXPECT_THAT(with_action("0 | 0:load_input 1"), HasSubstr("load_input must be of layer 0"));
   EXPECT_THAT(with_action("1 | 0:load_input 0"), HasSubstr("layer 1 is on rank 0"));
-  EXPECT_THAT(with_action("1 | 0:read_loss 1"), HasSubstr("read_loss is of layer 2 alone"));
+  EXPECT_THAT(with_action("1 | 0:read_loss 1"), HasSubstr("read_loss must be of layer 2"));
   EXPECT_THAT(with_action("1 | 0:send_output 1"), HasSubstr("layer 1 is on rank 0"));
   EXPECT_THAT(with_action("0 | 0:send_output 2"), HasSubstr("passes between no two layers"));
-  EXPECT_THAT(with_action("0 | 0:clip 1"), HasSubstr("clip is of layer 0 alone"));
-  EXPECT_THAT(with_action("1 | 0:offload 0"), HasSubstr("output 0 is not of 1..2"));
+  EXPECT_THAT(with_action("0 | 0:clip 1"), HasSubstr("clip must be of layer 0"));
+  EXPECT_THAT(with_action("1 | 0:offload 0"), HasSubstr("output 0 is not in 1..2"));
 }
 
 TEST(Validate, RefusesHeadsThatDoNotFit) {
@@ -273,7 +275,7 @@ TEST(Validate, BoundsTheOffloadTier) {
   EXPECT_THAT(verdict(program, chain, platform), HasSubstr("there is no copy lane"));
 }
 
-// What comes back has a copy in either place until it was read.
+// A prefetched value has a copy in both tiers until it was read.
 TEST(Validate, CountsTheOffloadTierUntilWhatComesBackIsRead) {
   const Program program = program::lower(
       {{stage(1, 3, "forward_tape 1, forward_tape 2, offload_tape 1, forward_tape 3",
@@ -300,7 +302,7 @@ TEST(Validate, RefusesSizesThatItCannotCountWith) {
   };
   EXPECT_EQ(verdict_with(1000, 0), "proven");
   EXPECT_THAT(verdict_with(2048, 0), HasSubstr("may hold 2.00"));
-  EXPECT_THAT(verdict_with(1, 1000), HasSubstr("must be less than 2 to count with"));
+  EXPECT_THAT(verdict_with(1, 1000), HasSubstr("EiB, must be less than 2"));
 }
 
 TEST(Validate, CopiesStandInOrder) {
@@ -310,9 +312,10 @@ TEST(Validate, CopiesStandInOrder) {
     return verdict(program, even_chain(1), open_platform(1));
   };
   EXPECT_THAT(judged("prefetch_tape 1, forward_tape 1", "backward 1"),
-              HasSubstr("tape 1 is not away"));
-  EXPECT_THAT(judged("forward_tape 1, offload_tape 1", "backward 1"), HasSubstr("tape 1 is away"));
-  EXPECT_THAT(judged("forward_tape 1, offload 0", "backward 1"), HasSubstr("x[0] is away"));
+              HasSubstr("tape 1 is not offloaded"));
+  EXPECT_THAT(judged("forward_tape 1, offload_tape 1", "backward 1"),
+              HasSubstr("tape 1 is offloaded"));
+  EXPECT_THAT(judged("forward_tape 1, offload 0", "backward 1"), HasSubstr("x[0] is offloaded"));
 }
 
 }  // namespace

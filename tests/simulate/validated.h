@@ -1,4 +1,4 @@
-// What the validator says of a program.
+// Short ways to validate programs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ inline std::string verdict(const program::Program& program, const chain::Chain& 
   return fault ? to_text(*fault) : "proven";
 }
 
-/// Every layer weighs ten, tapes a hundred.
+/// Outputs of ten bytes, tapes of a hundred.
 inline chain::Chain even_chain(int layers) {
   return chain_of(10,
                   std::vector<Costs>(static_cast<std::size_t>(layers), {1, 2, 10, 100, 1, 2, 13}));

@@ -44,7 +44,7 @@ std::int64_t some_budget(std::mt19937& random, const chain::Chain& chain) {
   return std::uniform_int_distribution<std::int64_t>(0, total(chain).count())(random);
 }
 
-// Judges a result by a replay of its own.
+// Checks a result by a replay of its own.
 void expect_honest(const Problem& problem, const Result& result, const std::string& what) {
   if (const auto* none = std::get_if<plan::Infeasible>(&result)) {
     EXPECT_GT(none->least_budget, problem.budget) << what;

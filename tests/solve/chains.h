@@ -143,7 +143,7 @@ inline chain::Chain with_retapes(std::mt19937& random, chain::Chain chain, Saves
     if (saves == Saves::kTime) continue;
     const Bytes less(up_to(std::min(layer.output, layer.tape).count()));
     layer.retape->tape -= less;
-    layer.retape->backward_transient += less;  // what is freed at once stays away
+    layer.retape->backward_transient += less;  // what is freed at once is not held
   }
   return chain;
 }
@@ -152,7 +152,7 @@ inline bool feasible(const Result& result) {
   return std::holds_alternative<Solution>(result);
 }
 
-/// Its time, or -1 if infeasible.
+/// The time of the result, or -1 if infeasible.
 inline double time_of(const Result& result) {
   const auto* solution = std::get_if<Solution>(&result);
   return solution == nullptr ? -1 : solution->time.count();

@@ -43,7 +43,7 @@ void expect_best(std::string_view solver, const Problem& problem, const std::str
   }
 }
 
-// From what copies need at least, to what keeping everything needs.
+// Budgets from the least with copies to what keeping everything needs.
 std::int64_t tight_budget(std::mt19937& random, const Problem& problem) {
   Problem none = problem, all = problem;
   none.budget = Bytes(0);
@@ -162,8 +162,8 @@ TEST(Copies, NeedExactlyTheBudgetThatTheyName) {
   }
 }
 
-// Retapes need less than the whole tapes that searches count with; still a solver never names a
-// budget that it was given, or one that is not enough.
+// Retapes need less than the whole tapes that searches count with; still a solver never names as
+// least budget the one that it was given, or one that is not enough.
 TEST(Copies, NameABudgetThatIsEnoughWithRetapes) {
   std::mt19937 random(54);
   int refused = 0;
@@ -230,7 +230,7 @@ TEST(Copies, NeverCostTimeWithAFasterLink) {
   }
 }
 
-// Where not every plan can be looked at, the laws hold nearly.
+// Where the search is incomplete, the laws hold nearly.
 TEST(Pofo, HardlyEverCostsTimeWithMoreMemoryOnLongerChains) {
   std::mt19937 random(56);
   int rises = 0;

@@ -13,7 +13,7 @@
 namespace trireme::solve {
 namespace {
 
-// Five layers of one second each way, tapes of 10 bytes, nothing else that weighs.
+// Five layers of one second each way, tapes of 10 bytes, all else of no bytes.
 chain::Chain five_equal() {
   chain::Chain chain{.name = "equal", .input = Bytes(0), .layers = {}};
   for (int i = 0; i < 5; ++i) chain.layers.push_back(layer(1, 1, 0, 10));
@@ -23,8 +23,8 @@ chain::Chain five_equal() {
 TEST(Offload, MovesTheFirstTapeOutAndBackInTime) {
   using program::Op;
   const chain::Chain chain = five_equal();
-  // 40 bytes: tape 1 must be away while tapes 2..5 are there. At 10 bytes per second it leaves
-  // during the forward of 3 and returns during the backward of 4, when tape 5 is gone.
+  // 40 bytes: tape 1 must be offloaded while tapes 2..5 are held. At 10 bytes per second it is
+  // copied out during the forward of 3 and back during the backward of 4, when tape 5 is gone.
   const auto solution = std::get<Solution>(solve("offload", linked(chain, 40, 10, 10)));
   EXPECT_EQ(solution.time, Seconds(10));
   EXPECT_EQ(solution.peak, Bytes(40));
@@ -71,7 +71,7 @@ TEST(Capuchin, RecomputesTheLayerThatSavesMostPerSecond) {
 TEST(Capuchin, SaysWhatItWouldNeed) {
   chain::Chain chain = five_equal();
   chain.layers.resize(2);
-  // The second layer's tape is gone when the first is run again.
+  // The second layer's tape is freed when the first is recomputed.
   const auto none = std::get<plan::Infeasible>(solve("capuchin", whole(chain, 9)));
   EXPECT_EQ(none.least_budget, Bytes(10));
 }

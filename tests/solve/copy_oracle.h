@@ -68,7 +68,7 @@ class CopyOracle {
     }
   }
 
-  // Every fate of what is kept, from the k-th on.
+  // Keeps or offloads every kept item, from the k-th on.
   void offload(const Schedule& schedule, std::size_t k) {
     if (k == schedule.kept.size()) return judge(schedule);
     offload(schedule, k + 1);
@@ -88,7 +88,7 @@ class CopyOracle {
     }
   }
 
-  // The place behind the first forward of `layer`.
+  // The index after the first forward of `layer`.
   static std::size_t after_reader(const Schedule& schedule, int layer) {
     const auto reader =
         std::find_if(schedule.forward.begin(), schedule.forward.end(), [&](const auto& action) {
@@ -97,7 +97,7 @@ class CopyOracle {
     return static_cast<std::size_t>(reader - schedule.forward.begin()) + 1;
   }
 
-  // What is kept of later layers is needed earlier. The last place if nothing returns yet.
+  // What is kept of later layers is needed earlier. The end of the list if nothing returns yet.
   static std::size_t first_return(const Schedule& schedule) {
     const auto returns = [](const program::Action& action) {
       return action.op == Op::kPrefetch || action.op == Op::kPrefetchTape;
@@ -119,7 +119,7 @@ class CopyOracle {
     best_ = std::min(best_, replay.time.count());
   }
 
-  // Every memory-persistent way to do s..t from a held x[s-1].
+  // Every memory-persistent way to run s..t forward and backward from a held x[s-1].
   static std::vector<Actions> sequences(int s, int t) {
     if (s == t) return {{{Op::kForwardTape, s}, {Op::kBackward, s}}};
     std::vector<Actions> all;

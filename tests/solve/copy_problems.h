@@ -30,7 +30,7 @@ inline Solution kept_all(const chain::Chain& chain) {
   return std::get<Solution>(solve("keep_all", whole(chain, kPlenty.count())));
 }
 
-// A rate at which all that a program holds moves while it runs.
+// A rate at which all that a program holds is copied once while it runs.
 inline double bytes_per_second(const Solution& solution) {
   const double time = solution.time.count();
   return time > 0 ? static_cast<double>(solution.peak.count()) / time : 1;

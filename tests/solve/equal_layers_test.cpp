@@ -1,3 +1,4 @@
+// Classes of equal sub-chains.
 // SPDX-License-Identifier: Apache-2.0
 #include "tables/equal_layers.h"
 
@@ -8,7 +9,7 @@
 namespace trireme::solve {
 namespace {
 
-// Layers a b a b, of which the last takes longer on its way back.
+// Layers a b a b, of which the last has a longer backward.
 chain::Chain two_blocks() {
   chain::Chain chain{.name = "blocks", .input = Bytes(1), .layers = {}};
   for (const double backward : {3, 4, 3, 5}) {

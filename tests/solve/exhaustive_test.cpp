@@ -31,7 +31,7 @@ Range budgets(Problem problem) {
   return {none.least_budget.count(), all.peak.count()};
 }
 
-// The whole chain, or all but its last layer: then x[last] is sent away, and its gradient comes.
+// The whole chain, or all but its last layer: then x[last] is sent, and its gradient received.
 Problem part(const chain::Chain& chain, int number) {
   Problem problem = whole(chain, 0, number % 2 == 0 ? 0 : 500);
   if (number % 5 < 2 && chain.length() > 3) --problem.last_layer;

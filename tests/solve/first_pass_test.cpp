@@ -42,7 +42,7 @@ TEST(FirstPass, ReachesTheOptimumOfAStageWithAPause) {
     for (int memory = 1; memory <= 64; ++memory) {
       double time = -1;
       for (int kept = 1; kept <= memory; ++kept) {
-        const Slots m = memory - (in_flight - 1) * kept - 1;  // beside x[0]
+        const Slots m = memory - (in_flight - 1) * kept - 1;  // next to x[0]
         if (m < 0) break;
         const FirstPass pass(tables, 4, std::max<Slots>(0, m + 1 - kept));
         const double found = time_of(pass, 1, m).count();

@@ -1,5 +1,5 @@
 // The best plan of the fluid relaxation by trying everything: every memory-persistent schedule, at
-// its first level and in every run that is done again, times every choice of what is offloaded. The
+// its first level and in every run that is recomputed, times every choice of what is offloaded. The
 // formulas are those of Beaumont et al. 2021 (POFO), sections 4.2 to 4.4, with one rate per
 // direction.
 //
@@ -108,7 +108,8 @@ class FluidOracle {
     explore(next);
   }
 
-  // Every memory-persistent way to do s..t from x[s-1], with what each operation needs beside it.
+  // Every memory-persistent way to run s..t forward and backward from x[s-1], with what each
+  // operation needs next to it.
   std::vector<Sequence> sequences(int s, int t) const {
     std::vector<Sequence> all;
     if (s == t) return {{{x(t) + taped(s), f(s)}, {backward(s), b(s)}}};

@@ -113,7 +113,7 @@ TEST(Fluid, FindsTheKnownPlansOnChainA) {
     return plan_fluid(linked(chain, budget, rate, rate), FluidChoices::kOffloadAndRecompute)
         ->program.forward;
   };
-  // x[0] leaves with a kept tape of 1, tape 1 leaves with a kept tape of 2; layer 3 is run again.
+  // x[0] leaves with a kept tape of 1, tape 1 leaves with a kept tape of 2; layer 3 is recomputed.
   const std::vector<program::Action> two_leave{
       {Op::kForwardTape, 1}, {Op::kOffload, 0},     {Op::kForwardTape, 2}, {Op::kOffloadTape, 1},
       {Op::kForwardKeep, 3}, {Op::kForwardTape, 4}, {Op::kForwardTape, 5}};
@@ -128,9 +128,9 @@ TEST(Fluid, FindsTheKnownPlansOnChainA) {
   EXPECT_EQ(forward(10, 2), three_leave);
 }
 
-// The oracle tries every sequence in what is run again, the plan only those that take least time
-// for some memory; it also may end with a run to the last layer whose output is given away, and
-// offload the last layer's input, which the plan never does. None of that ever helps.
+// The oracle tries every sequence in what is recomputed, the plan only those that take least time
+// for some memory; the oracle may also end with a run to the last layer whose output is passed on,
+// and offload the last layer's input, which the plan never does. None of that ever helps.
 TEST(Fluid, EqualsTheBestOfAllPlansOnRandomChains) {
   std::mt19937 random(11);
   int fit = 0, recompute_helps = 0;

@@ -1,4 +1,4 @@
-// Labels in short.
+// The pre-check of labels by their sketches.
 // SPDX-License-Identifier: Apache-2.0
 #include "copies/label_screen.h"
 
@@ -97,7 +97,7 @@ TEST(TensorLane, LagsNoLessThanItsLevelsSay) {
       exact += lag > 0 && least == lag ? 1 : 0;
     }
   }
-  // Or the levels would say too little to be worth their while.
+  // Otherwise levels would rule out too little to be worth their time.
   EXPECT_GT(exact, lagging * 9 / 10);
   EXPECT_GT(lagging, 10'000);
 }

@@ -163,7 +163,7 @@ TEST(Rotor, AgreesWithTheOriginalOnChainB) {
   for (const auto& [budget, bytes] : held) EXPECT_EQ(held_at_loss(chain, budget), bytes) << budget;
 }
 
-// The published thresholds look at the wrong maxima; these are the smallest chains that show it.
+// The published thresholds use the wrong maxima; these are the smallest chains that show it.
 TEST(Rotor, FindsWhatTheOriginalsThresholdsForbid) {
   const chain::Chain chain = with_loss({.forward = {5, 7},
                                         .backward = {6, 4},

@@ -1,4 +1,4 @@
-// Second forwards that end early, against the exhaustive search.
+// Early-stop recomputation (retapes) against the exhaustive search.
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
 #include "solve/stage_oracle.h"

@@ -1,4 +1,4 @@
-// The entrance to the solvers: names, arguments, sub-chains.
+// solve(): names, arguments, sub-chains.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/solve.h"

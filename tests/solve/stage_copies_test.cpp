@@ -1,4 +1,4 @@
-// Stages whose kept items leave between forward and backward.
+// Activation offload of stages between forward and backward.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/chains.h"
@@ -46,8 +46,7 @@ StageSolver exact_solver(const chain::Chain& chain, std::int64_t largest) {
 }
 
 // Equal layers: a stage of 1F1B with the chain's first layers, followed by stages of one layer each
-// that take no time, so that it has w in flight and is never waited for. Returns what its rank
-// says.
+// that take no time, so that it has w in flight and never waits. Returns the result of its rank.
 simulate::RankResult in_a_pipeline(const chain::Chain& chain, const StageProblem& problem,
                                    const program::StageProgram& stage, int micro_batches,
                                    bool must_fit = true) {
@@ -81,7 +80,7 @@ Seconds work_of(const chain::Chain& chain, int first, int last) {
   return work;
 }
 
-// What a program of layers 1..last keeps at the pause, but for items of no bytes.
+// What a program of layers 1..last keeps at the pause, except items of no bytes.
 std::vector<program::ValueKey> kept_items(const chain::Chain& chain,
                                           const program::StageProgram& stage) {
   using program::Op;
@@ -101,8 +100,8 @@ std::vector<program::ValueKey> kept_items(const chain::Chain& chain,
   return items;
 }
 
-// Those of `subset` leave after their last use of the forward list and are asked back `lead`
-// actions before their first use of the backward list.
+// The items of `subset` are offloaded after their last use in the forward list and prefetched
+// `lead` actions before their first use in the backward list.
 program::StageProgram with_copies(program::StageProgram stage,
                                   const std::vector<program::ValueKey>& items, unsigned subset,
                                   std::ptrdiff_t lead) {
@@ -133,7 +132,7 @@ double least_period(const chain::Chain& chain, const StageProblem& problem) {
   std::vector<program::StageProgram> programs;
   Problem alone = whole(chain, 0);
   alone.last_layer = problem.last_layer;
-  // More than the memory: what is moved does not stand beside what is made after it.
+  // More than the memory: what is moved is not held next to what is made after it.
   for (std::int64_t budget = 1; budget <= problem.memory.count() + 16; ++budget) {
     alone.budget = Bytes(budget);
     for (std::int64_t kept = 0; kept <= budget; ++kept) {
@@ -283,7 +282,7 @@ TEST(StageCopies, WithAFastLinkNothingIsRunAgain) {
   EXPECT_LE(gap / cases, 1e-6);
 }
 
-// Of 160 unlike layers a tape is less than a slot of any table that is quick to make.
+// With 160 unlike layers a tape is less than a slot of any table that is quick to make.
 TEST(StageCopies, AreFoundForLongStagesToo) {
   std::mt19937 random(68);
   chain::Chain chain = random_chain(random, {.most_output = 4000, .most_tape_beyond = 6000}, 160);
@@ -346,7 +345,8 @@ TEST(StageCopies, KeepTheOffloadTierSmallEnough) {
   EXPECT_GT(copied, 5);
 }
 
-// One micro-batch in flight, link that takes time: the single-stage solver for copies, or none.
+// One micro-batch in flight, a link that takes time: the copies of the single-stage solver, or
+// none.
 TEST(StageCopies, WithOneInFlightAreThoseOfTheSingleStageSolver) {
   std::mt19937 random(73);
   for (int k = 0; k < 20; ++k) {

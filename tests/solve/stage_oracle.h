@@ -1,5 +1,5 @@
-// What tests of stages ask, and the true optimum of a stage with several micro-batches in flight,
-// by exhaustive search.
+// Questions of the tests of stages, and the true optimum of a stage with several micro-batches in
+// flight, by exhaustive search.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -27,7 +27,7 @@ inline double stage_optimum(const chain::Chain& chain, const StageProblem& stage
                   .link = {},
                   .slots = 0};
   const std::int64_t memory = stage.memory.count(), others = stage.in_flight - 1;
-  // With one in flight the cap is none.
+  // With one in flight there is no cap.
   const std::int64_t least = others == 0 ? memory : chain.output(stage.first_layer - 1).count();
   for (std::int64_t kept = least; others * kept <= memory && kept <= memory; ++kept) {
     problem.budget = Bytes(memory - others * kept);

@@ -117,9 +117,9 @@ TEST(Stage, IsNeverSlowerThanWhereTheOutputStays) {
   }
 }
 
-// Stages of chain B in the best cuts of a known pipeline: its layers weigh 1, 2, 3, 4, 6, 8, static
-// bytes are three times that, stage k of p has p - k in flight; by enumeration of persistent
-// programs.
+// Stages of chain B in the best cuts of a known pipeline: its layers have 1, 2, 3, 4, 6, 8 bytes of
+// weights, static bytes are three times that, stage k of p has p - k in flight; by enumeration of
+// persistent programs.
 TEST(Stage, GivesTheBottlenecksOfAKnownPipeline) {
   const std::vector<int> weights{1, 2, 3, 4, 6, 8};
   StageSolver solver = exact_solver(with_loss(chain_b()), 90, false);
@@ -141,7 +141,7 @@ TEST(Stage, GivesTheBottlenecksOfAKnownPipeline) {
   EXPECT_EQ(time(72, 3, 6, 1), 28);
   EXPECT_EQ(time(80, 0, 3, 2), 51);
   EXPECT_EQ(time(90, 0, 2, 2), 34);
-  // There the output of a stage in the middle stays to its backward; here it is given away.
+  // There the output of a stage in the middle stays until its backward; here it is passed on.
   EXPECT_LE(time(52, 2, 4, 2), 37);
   EXPECT_LE(time(60, 0, 4, 2), 104);
   EXPECT_LE(time(64, 0, 4, 2), 92);

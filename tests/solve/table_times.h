@@ -1,4 +1,4 @@
-// What tables say in seconds: forwards and backwards, recomputation inside; infinity if infeasible.
+// Times of tables in seconds: forwards and backwards, with recomputation; infinity if infeasible.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,22 +11,23 @@ namespace trireme::solve {
 inline Seconds time_of(const Tables& tables, int s, int t, Slots m) {
   const Costs& costs = tables.costs();
   const Seconds saved(s > t ? 0.0 : costs.saved(t));
-  return costs.work(s, t) - saved + Seconds(tables.extra(Part::kWhole, s, t, m));
+  return costs.work(s, t) - saved + Seconds(tables.extra(Recurrence::kWhole, s, t, m));
 }
 
 /// G_t(s,m), without b[t].
 inline Seconds time_resumed(const Tables& tables, int s, int t, Slots m) {
-  return tables.costs().work(s, t - 1) + Seconds(tables.extra(Part::kResumed, s, t, m));
+  return tables.costs().work(s, t - 1) + Seconds(tables.extra(Recurrence::kResumed, s, t, m));
 }
 
 /// g(s,m).
 inline Seconds time_of(const FirstPass& pass, int s, Slots m) {
-  return pass.costs().work(s, pass.last()) + Seconds(pass.extra(Part::kFirst, s, pass.last(), m));
+  return pass.costs().work(s, pass.last()) +
+         Seconds(pass.extra(Recurrence::kFirst, s, pass.last(), m));
 }
 
 /// Least m with a finite C(s,t,m); top + 1 if there is none.
 inline Slots least_of(const Tables& tables, int s, int t) {
-  const Column& column = tables.column(Part::kWhole, s, t);
+  const Column& column = tables.column(Recurrence::kWhole, s, t);
   return column.feasible() ? column.lo : tables.top() + 1;
 }
 

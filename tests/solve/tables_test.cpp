@@ -36,7 +36,7 @@ chain::Chain cut_out(const chain::Chain& chain, int first, int last) {
   return part;
 }
 
-// A few layers over and over, with something else before and behind.
+// A few layers repeated, with other layers before and after.
 chain::Chain blocks(std::mt19937& random, int period, int times) {
   const Shape shape{.most_layers = 5};
   chain::Chain chain = random_chain(random, shape, 2);
@@ -49,7 +49,7 @@ chain::Chain blocks(std::mt19937& random, int period, int times) {
   return chain;
 }
 
-// Runs actions where x[s-1] and `there` are held; returns the most bytes beside x[s-1] and the
+// Runs actions where x[s-1] and `there` are held; returns the most bytes next to x[s-1] and the
 // time.
 struct Ran {
   Bytes peak;
@@ -149,7 +149,7 @@ TEST(Tables, FallWithMemoryFromTheLeastThatFitsToNoRecomputation) {
             << s << ' ' << t << ' ' << m;
       }
       EXPECT_EQ(time_of(tables, s, t, 300), tables.costs().work(s, t));
-      EXPECT_EQ(time_of(tables, s, t, tables.column(Part::kWhole, s, t).hi),
+      EXPECT_EQ(time_of(tables, s, t, tables.column(Recurrence::kWhole, s, t).hi),
                 tables.costs().work(s, t));
     }
   }
@@ -174,7 +174,7 @@ TEST(Tables, GiveProgramsThatKeepTheirBytesAndTakeTheirTime) {
   }
 }
 
-// The tape of t is there, made from an x[t-1] that is gone since.
+// The tape of t is held, made from an x[t-1] that was dropped since.
 TEST(Tables, GiveProgramsThatBringBackTheInputOfATape) {
   std::mt19937 random(16);
   for (int k = 0; k < 40; ++k) {
@@ -211,7 +211,7 @@ TEST(Tables, AreAsExactAsTheySay) {
     const Tables tables = tables_of(chain, 150);
     const FirstPass pass(tables, 60);
     for (Slots m = 30; m <= 150; m += 10) {
-      const double extra = pass.extra(Part::kFirst, 1, 60, m);
+      const double extra = pass.extra(Recurrence::kFirst, 1, 60, m);
       if (!std::isfinite(extra)) continue;
       const simulate::Replay replay = simulate::replay(chain, rebuild_stage(pass, 1, 60, m));
       EXPECT_NEAR(extra, replay.recompute.count(), extra * 120 / (1 << 24));
@@ -228,7 +228,7 @@ TEST(Tables, ShareEqualSubChains) {
   for (std::size_t i = 0; i < different.layers.size(); ++i) {
     different.layers[i].forward += Seconds(1e-3 * static_cast<double>(i));
   }
-  // What both hold beside columns is the same.
+  // What both hold besides columns is the same.
   EXPECT_LT(tables_of(repeated, 200).size() * 2, tables_of(different, 200).size());
 }
 

@@ -75,7 +75,7 @@ TEST(BlockCache, RefusesWhatTheSystemDoesNotHaveAndStaysUsable) {
   EXPECT_NE(block, nullptr);
   blocks.give_back(block, kMany);
   void* const smaller = blocks.take(kMany / 2);
-  EXPECT_LE(blocks.held(), kMany + kMany / 8);  // what was refused counts as never asked for
+  EXPECT_LE(blocks.held(), kMany + kMany / 8);  // refused requests do not count
   blocks.give_back(smaller, kMany / 2);
 }
 
@@ -105,7 +105,7 @@ std::int64_t resident_bytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-// malloc held 1.4 times the peak here: what is freed leaves gaps that nothing fits into.
+// malloc held 1.4 times the peak here: freed blocks leave gaps that no later block fits.
 TEST(CpuAllocator, LeavesNoGapsBetweenTensorsOfManySizes) {
   install_cpu_allocator();
   MemoryAccount& account = MemoryAccount::open("rank 0");

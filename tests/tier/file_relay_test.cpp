@@ -1,4 +1,5 @@
-// Oracle: the bytes themselves, with an engine that copies as late as it may.
+// Copies through a file, compared with the bytes themselves, with an engine that copies as late as
+// it may.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/tier/file_relay.h"
 
@@ -16,8 +17,8 @@
 namespace trireme::tier {
 namespace {
 
-/// A copy takes place only when somebody waits for it or for one that was begun later: what is in
-/// the buffer, or on the device, by then is what is copied.
+/// A copy is done only when somebody waits for it or for one that was begun later: it copies what
+/// is in the buffer, or on the device, by then.
 class LateEngine final : public EngineBuffers {
  public:
   explicit LateEngine(std::size_t size)
@@ -58,13 +59,13 @@ std::vector<std::byte> random_bytes(std::size_t size) {
   return bytes;
 }
 
-/// Parts of those sizes, from the beginning of `device` on, each where the store has room.
+/// Parts of these sizes, from the beginning of `device` on, each where the store has room.
 std::vector<FilePart> parts_of(std::vector<std::byte>& device, OffloadStore& store,
                                const std::vector<std::int64_t>& sizes) {
   std::vector<FilePart> parts;
   std::byte* from = device.data();
   for (const std::int64_t size : sizes) {
-    const OffloadStore::Place place = store.reserve(Bytes(size));
+    const OffloadStore::Allocation place = store.reserve(Bytes(size));
     EXPECT_TRUE(store.is_in_file(place.pieces.at(0)));
     parts.push_back({.offset = place.pieces.at(0).offset, .size = size, .device = from});
     from += size;

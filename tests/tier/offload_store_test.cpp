@@ -23,7 +23,7 @@ std::vector<std::byte> random_bytes(std::size_t size, std::uint32_t seed) {
   return bytes;
 }
 
-/// Where a place may be.
+/// Where allocations may be.
 class AnyStore : public testing::TestWithParam<std::pair<int, int>> {
  protected:
   static OffloadStoreOptions options() {
@@ -32,14 +32,14 @@ class AnyStore : public testing::TestWithParam<std::pair<int, int>> {
 };
 
 TEST_P(AnyStore, GivesBackWhatItWasGiven) {
-  // Oracle: the bytes themselves, kept beside. Places come and go, so that free room is in pieces.
+  // Oracle: copies of the bytes. Allocations are made and released, so free room is in pieces.
   OffloadStore store(options());
   std::mt19937 random(7);
-  std::vector<std::pair<OffloadStore::Place, std::vector<std::byte>>> held;
+  std::vector<std::pair<OffloadStore::Allocation, std::vector<std::byte>>> held;
   for (std::uint32_t round = 0; round < 400; ++round) {
     const std::size_t size = random() % 3000;
     if (store.used() + Bytes(static_cast<std::int64_t>(size)) <= store.capacity()) {
-      OffloadStore::Place place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
+      OffloadStore::Allocation place = store.reserve(Bytes(static_cast<std::int64_t>(size)));
       std::vector<std::byte> bytes = random_bytes(size, round);
       store.write(place, bytes);
       held.emplace_back(place, std::move(bytes));
@@ -69,7 +69,7 @@ TEST(OffloadStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFile
   for (std::int64_t host = 0; host <= all; host += host < 260 ? 1 : 97) {
     SCOPED_TRACE(host);
     OffloadStore store({.host = Bytes(host), .disk = Bytes(all - host), .checksums = true});
-    std::vector<std::pair<OffloadStore::Place, std::vector<std::byte>>> held;
+    std::vector<std::pair<OffloadStore::Allocation, std::vector<std::byte>>> held;
     for (const std::int64_t size : sizes) {
       auto bytes = random_bytes(static_cast<std::size_t>(size), 3);
       held.emplace_back(store.reserve(Bytes(size)), std::move(bytes));
@@ -87,11 +87,11 @@ TEST(OffloadStore, HasRoomForValuesOfAsManyBytesWhereverTheBorderOfMemoryAndFile
 
 TEST(OffloadStore, UsesEveryByteHoweverItIsBroken) {
   OffloadStore store({.host = Bytes(64 * 100), .disk = Bytes(0)});
-  std::vector<OffloadStore::Place> places;
+  std::vector<OffloadStore::Allocation> places;
   for (int i = 0; i < 100; ++i) places.push_back(store.reserve(Bytes(64)));
   for (std::size_t i = 0; i < 100; i += 2) store.release(places[i]);
 
-  const OffloadStore::Place pieces = store.reserve(Bytes(64 * 50));
+  const OffloadStore::Allocation pieces = store.reserve(Bytes(64 * 50));
 
   EXPECT_EQ(pieces.pieces.size(), 50U);
   EXPECT_EQ(store.used(), store.capacity());
@@ -138,7 +138,7 @@ TEST(OffloadStore, TakesTheDiskItNeedsAtOnceOrNotAtAll) {
 
 TEST(OffloadStore, NoticesThatItsFileWasCut) {
   OffloadStore store({.host = Bytes(0), .disk = Bytes(8192)});
-  OffloadStore::Place place = store.reserve(Bytes(8192));
+  OffloadStore::Allocation place = store.reserve(Bytes(8192));
   std::vector<std::byte> bytes = random_bytes(8192, 1);
   store.write(place, bytes);
   ASSERT_EQ(ftruncate(store.descriptor(), 5000), 0);
@@ -146,13 +146,13 @@ TEST(OffloadStore, NoticesThatItsFileWasCut) {
     store.read(place, bytes);
     FAIL() << "3192 bytes are gone";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("somebody has cut it"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("it was truncated"));
   }
 }
 
 TEST(OffloadStore, NoticesOtherBytesThanItWasGiven) {
   OffloadStore store({.host = Bytes(0), .disk = Bytes(4096), .checksums = true});
-  OffloadStore::Place place = store.reserve(Bytes(4096));
+  OffloadStore::Allocation place = store.reserve(Bytes(4096));
   std::vector<std::byte> bytes = random_bytes(4096, 1);
   store.write(place, bytes);
   const char other = static_cast<char>(~static_cast<unsigned char>(bytes[1000]));
@@ -164,7 +164,7 @@ TEST(OffloadStore, NoticesOtherBytesThanItWasGiven) {
 TEST(OffloadStore, IsAsSlowAsItIsTold) {
   OffloadStore store(
       {.host = Bytes(0), .disk = Bytes(1 << 20), .file_rate = BytesPerSecond(20 << 20)});
-  OffloadStore::Place place = store.reserve(Bytes(1 << 20));
+  OffloadStore::Allocation place = store.reserve(Bytes(1 << 20));
   const std::vector<std::byte> bytes(1 << 20);
   const auto begin = std::chrono::steady_clock::now();
   store.write(place, bytes);
@@ -185,7 +185,7 @@ TEST(Rates, AreKnownForWhateverThereIs) {
   EXPECT_EQ(none.out, BytesPerSecond(0));
 }
 
-// However little it is, a plan may use it.
+// A plan may use even the smallest tier.
 TEST(Rates, AreThereOfAByte) {
   for (const OffloadStoreOptions& tiny :
        {OffloadStoreOptions{.host = Bytes(1), .disk = Bytes(0)},
@@ -196,7 +196,7 @@ TEST(Rates, AreThereOfAByte) {
   }
 }
 
-// What passes through the system's memory says nothing of a file that does not fit there.
+// Rates through the page cache say nothing about a file that does not fit there.
 TEST(Rates, OfALargeFileAreNoMoreThanThoseOfItsDisk) {
   constexpr BytesPerSecond kAny{1e18};
   const auto of_disk = [&](Bytes disk) {

@@ -19,7 +19,7 @@ TEST(Places, NeverGivesTheSameByteTwiceAndRefusesOnlyWhenTooLittleIsFree) {
   std::size_t free = kSize;
   int full = 0;
   for (int round = 1; round < 4000; ++round) {
-    // Now and then all that is left, and a byte too much.
+    // Sometimes all that is left, or one byte more.
     const std::size_t size = random() % 5 == 0 ? free + random() % 2 : random() % 3000;
     const auto taken = places.take(Bytes(static_cast<std::int64_t>(size)));
     ASSERT_EQ(taken.has_value(), size <= free) << "round " << round;

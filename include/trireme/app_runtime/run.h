@@ -1,5 +1,5 @@
-// The commands that need LibTorch, as a library: a program with layers of its own is this one call
-// with its factories.
+// The commands that need LibTorch, as a library: a program with custom layers calls run() with its
+// layer factories.
 //
 //     int main(int argc, char** argv) { return trireme::app::run(argc, argv, {{"mine",
 //     make_mine}}); }

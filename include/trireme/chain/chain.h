@@ -14,38 +14,39 @@
 
 namespace trireme::chain {
 
-/// A tape made again without the layer's output, which nobody reads any more: the forward ends with
-/// the last tensor that the backward needs.
+/// Early-stop recomputation of a tape, without the layer's output, which nothing reads any more:
+/// the forward ends with the last tensor that the backward needs.
 struct Retape {
   Seconds time;
-  Bytes tape;                ///< what it leaves behind
+  Bytes tape;                ///< what it leaves
   Bytes tape_transient;      ///< peak above (before + tape)
-  Bytes backward_transient;  ///< of the backward that spends it, above what was held before it
+  Bytes backward_transient;  ///< peak of its backward above what was held before that
 
   bool operator==(const Retape&) const = default;
 };
 
-/// A backward in two parts: first the gradient of the layer's input, with it those of its weights
-/// that cost little; then, any time later, the products that are left (Qi et al. 2024, Zero Bubble
+/// A split backward: the first part computes the gradient of the layer's input, and of weights what
+/// costs little; the second, at any later time, the remaining products (Qi et al. 2024, Zero Bubble
 /// Pipeline Parallelism).
 struct SplitBackward {
   Seconds weights;          ///< the second part; the first takes what is left of `backward`
   Bytes pending;            ///< what the first leaves for the second: operands of products
-  Bytes input_transient;    ///< peak of the first part above what was held before it, the new input
-                            ///< gradient and what is left inside
+  Bytes input_transient;    ///< peak of the first part above what was held before it, including the
+                            ///< new input gradient and `pending`
   Bytes weights_transient;  ///< peak of the second part above what was held before it
 
   bool operator==(const SplitBackward&) const = default;
 };
 
-/// Of a layer's weights, what may lie in the offload tier but while the layer is used.
+/// Weights of a layer that can be streamed: in the offload tier, and on the device only while the
+/// layer is used.
 struct OffloadWeights {
   Bytes weights;
-  Bytes gradients;          ///< what goes with them
+  Bytes gradients;          ///< are copied with them
   bool is_trained = false;  ///< an update changes them
 
   Bytes all() const { return weights + gradients; }
-  /// The most of it that is copied out at a time; nothing where nothing changes.
+  /// Largest copy out at a time; 0 where nothing changes.
   Bytes leaving() const { return is_trained ? std::max(weights, gradients) : Bytes(0); }
   bool operator==(const OffloadWeights&) const = default;
 };
@@ -56,22 +57,22 @@ struct LayerCost {
   Seconds forward;   ///< one forward (taped or not)
   Seconds backward;  ///< one backward
   Bytes output;      ///< x[i], if held by itself; its gradient weighs the same
-  Bytes tape;        ///< a[i]: what a taped forward adds and leaves behind; output in, input not
+  Bytes tape;  ///< a[i]: what a taped forward adds and leaves, with the output, without the input
   Bytes forward_transient;   ///< peak of an untaped forward above (before + output)
   Bytes tape_transient;      ///< peak of a taped forward above (before + tape)
-  Bytes backward_transient;  ///< peak of a backward above what was held before it, the new input
-                             ///< gradient inside
+  Bytes backward_transient;  ///< peak of a backward above what was held before it, including the
+                             ///< new input gradient
   Bytes parameters, gradients, optimizer;  ///< static while the stage lives
   Seconds update{0};  ///< the optimizer's update of its parameters, once a step
-  /// Never more than a whole taped forward (see `capped`). Nothing: its tape is made again by a
-  /// whole forward.
+  /// Early-stop recomputation, never more than a whole taped forward (see `capped`). Nothing: the
+  /// tape is recomputed by a whole forward.
   std::optional<Retape> retape = std::nullopt;
-  /// Nothing: its backward has one part.
+  /// Nothing: the backward cannot be split.
   std::optional<SplitBackward> split = std::nullopt;
-  /// Of the parameters, those that stay as they are and that no other layer has.
+  /// Bytes of parameters that are frozen and not tied to another layer.
   Bytes frozen = {};
-  /// Of the parameters of a layer without such, those that are trained and that no other layer has,
-  /// and their gradients.
+  /// In a layer without such: bytes of parameters that are trained and not tied to another layer,
+  /// and of their gradients.
   Bytes trained = {}, trained_gradients = {};
 
   OffloadWeights may_leave() const {
@@ -79,12 +80,12 @@ struct LayerCost {
     return {.weights = trained, .gradients = trained_gradients, .is_trained = trained > Bytes(0)};
   }
 
-  /// What it costs to make the tape again; a whole taped forward where nothing less is known.
+  /// Cost of recomputing the tape; that of a whole taped forward without a `retape`.
   Retape again() const {
     return retape.value_or(Retape{forward, tape, tape_transient, backward_transient});
   }
 
-  /// Its backward in two parts, of which the second is nothing where it has only one.
+  /// The backward in two parts, the second of which is empty where it cannot be split.
   SplitBackward in_parts() const {
     return split.value_or(SplitBackward{Seconds(0), {}, backward_transient, {}});
   }
@@ -92,9 +93,9 @@ struct LayerCost {
   bool operator==(const LayerCost&) const = default;
 };
 
-/// The same retape with what is more than a whole taped forward of the layer takes brought down to
-/// that: its time, what it leaves, and both peaks above what was held before it. Plans count with
-/// whole tapes and run retapes in their place, so a retape must never need more.
+/// The retape with each number limited to that of a whole taped forward of the layer: its time,
+/// what it leaves, and both peaks above what was held before it. Plans are made with whole tapes
+/// and run retapes in their place, so a retape must never need more.
 Retape capped(Retape retape, const LayerCost& layer);
 
 /// Layers 1..length(); x[0] is the chain's input. Layer `length()` includes the loss.
@@ -102,8 +103,8 @@ struct Chain {
   std::string name;
   Bytes input;  ///< x[0]
   std::vector<LayerCost> layers;
-  /// Of the optimizer's state, some of which is away, what is cut off is a multiple of it, or ends
-  /// where a parameter does; 0: any number of bytes.
+  /// Granularity of optimizer state offload: the offloaded bytes are a multiple of it, or end where
+  /// a parameter does; 0: any number of bytes.
   Bytes state_line = {};
 
   int length() const { return static_cast<int>(layers.size()); }
@@ -115,47 +116,50 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
-/// The chain as one of so many replicas has it that divide the optimizer's state: of each layer's
-/// state and update no more than its share. Shares begin at whole cache lines, so that one may be
-/// kShardSlack bytes more than a part of as many equal ones.
+/// The chain of a replica whose optimizer is sharded over `shards` replicas (ZeRO-1): each layer
+/// has no more than its share of state and update. Shares begin at whole cache lines, so that one
+/// may be kShardSlack bytes more than an equal part.
 Chain sharded(Chain chain, int shards);
 inline constexpr Bytes kShardSlack{2048};
 
-/// Of a layer's weights, what is trained; as many bytes as it has gradients where those say less.
+/// Bytes of a layer's trained weights: all that are not frozen, but no more than its gradients.
 Bytes trained_weights(const LayerCost& layer);
 
 /// Bytes of the optimizer's state of layers first..last.
 Bytes optimizer_bytes(const Chain& chain, int first, int last);
 
-/// What `away` bytes of a rank's state take in the offload tier: a cut adds less than a line of the
-/// chain. `state` is all of the rank's, tied weights with each of their uses.
+/// Bytes that `away` bytes of a rank's optimizer state need in the offload tier: rounding adds less
+/// than a state line of the chain. `state` is all of the rank's, tied weights with each of their
+/// uses.
 Bytes state_room(const Chain& chain, Bytes state, Bytes away);
 
-/// What the update at a step's end takes on the device at least, where `away` bytes of a rank's
-/// state come for it in parts: kLeastParts of a line each, and kUpdateScratch. 0 where none is.
+/// Least device bytes for the update at a step's end, where `away` bytes of a rank's state are
+/// copied in for it in parts: kLeastParts of a state line each, and kUpdateScratch. 0 where nothing
+/// is offloaded.
 Bytes step_room(const Chain& chain, Bytes away);
-/// What an update takes beside the parts: a divisor and a count.
+/// What an update takes in addition to the parts: a divisor and a count.
 inline constexpr Bytes kUpdateScratch{1024};
-/// As few parts as copies both ways and an update work on.
+/// Fewest parts: one copied in, one updated, one copied out.
 inline constexpr int kLeastParts = 3;
 
-/// What a rank holds of its layers' weights where these come and go, and those of `at_once` layers
-/// are there at a time: as much as any so many of them take with their gradients, and what leaves.
-/// Layers without bytes do not count.
+/// Device bytes for a rank's streamed layers, `at_once` of them on the device at a time: the
+/// largest sum of that many with their gradients, and the largest copy out. Layers without bytes do
+/// not count.
 Bytes weights_window(std::vector<OffloadWeights> layers, int at_once);
 
-/// How the optimizer's state comes to the device: in parts, `at_once` of them at a time.
+/// Staging of offloaded optimizer state on the device: parts, `at_once` of them at a time.
 struct StateParts {
   Bytes size;
   int at_once = kLeastParts;
 
-  /// Of these, the most that are on their way out.
+  /// Most of these that are being copied out.
   int leaving() const { return at_once / 2; }
 };
-/// Of layers of the chain that are updated among passes, within a window of bytes: some have come
-/// while others still leave. A part has a line at least, and a window kLeastParts of them.
+/// Parts for layers with an overlapped optimizer step, within a window of bytes: some are copied in
+/// while others are still copied out. A part has at least a state line, and a window kLeastParts of
+/// them.
 StateParts state_parts(const Chain& chain, Bytes window);
-/// The largest part, for copies of more are hardly faster; and what a window holds of such.
+/// The largest part (larger copies are hardly faster), and a window of such.
 inline constexpr Bytes kLargestStatePart{std::int64_t{32} << 20};
 inline constexpr Bytes kLargestStateWindow = kLargestStatePart * 6;
 

@@ -1,5 +1,5 @@
-// Every number of a layer's cost, once: who scales, compares, adds, reads or writes all of them
-// walks through these lists.
+// The list of all numbers of a layer's cost: whatever scales, compares, adds, reads or writes all
+// of them walks through it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,16 +13,16 @@ namespace trireme::chain {
 
 /// What a number grows with.
 enum class Grows {
-  kPass,     ///< a time: with the examples of a micro-batch, and as its rank is slower
-  kUpdate,   ///< a time that no micro-batch changes
-  kValues,   ///< bytes: with the examples of a micro-batch
-  kWeights,  ///< bytes that no micro-batch changes
+  kPass,     ///< time of a pass: grows with the examples of a micro-batch, and on slower ranks
+  kUpdate,   ///< time that does not depend on the micro-batch
+  kValues,   ///< bytes that grow with the examples of a micro-batch
+  kWeights,  ///< bytes that do not depend on the micro-batch
 };
 
 struct CostField {
   std::string_view key;  ///< in files
   Grows grows;
-  /// Whether a file must say it, and whether it is written where it is 0.
+  /// Whether a file must have it, and whether it is written where it is 0.
   enum class In { kEveryFile, kMostFiles, kSomeFiles } in = In::kMostFiles;
 
   bool grows_with_examples() const { return grows == Grows::kPass || grows == Grows::kValues; }
@@ -74,7 +74,7 @@ void walk_split(Visit&& visit, Splits&... split) {
   visit(CostField{"backward_weights_transient_bytes", Grows::kWeights}, split.weights_transient...);
 }
 
-/// All three, an optional part where every one of `cost`... has it.
+/// All three lists, an optional part only where every one of `cost`... has it.
 template <class Visit, class... Costs>
 void walk(Visit&& visit, Costs&... cost) {
   walk_whole(visit, cost...);
@@ -82,9 +82,9 @@ void walk(Visit&& visit, Costs&... cost) {
   if ((cost.split.has_value() && ...)) walk_split(visit, *cost.split...);
 }
 
-/// Whether a file of this layer leaves the field out, which `is_zero` or is not.
+/// Whether a file of this layer leaves the field out; `is_zero` says whether its value is 0.
 inline bool is_left_out(const CostField& field, bool is_zero, const LayerCost& layer) {
-  // Without a word gradients go with all weights that do.
+  // Missing trained gradients mean all gradients of the layer, so 0 must be written.
   const bool must_be_said = field.key == "trained_gradient_bytes" && layer.trained > Bytes(0);
   return field.in == CostField::In::kSomeFiles && is_zero && !must_be_said;
 }

@@ -21,7 +21,7 @@ struct RankSpec {
 
   /// All of the offload tier.
   Bytes offload_capacity() const { return host + disk; }
-  /// Whether values can go there and come back.
+  /// Whether values can be offloaded and copied back.
   bool can_copy() const { return out > BytesPerSecond(0) && in > BytesPerSecond(0); }
 
   bool operator==(const RankSpec&) const = default;
@@ -53,10 +53,11 @@ struct Platform {
   std::vector<RankSpec> ranks;
   LinkSpec default_link;
   std::vector<LinkOverride> overrides;
-  /// Buffers that the transport holds per boundary and direction beside the program's own values
-  /// (design: memory model).
+  /// Message buffers that the transport holds per stage boundary and direction, in addition to the
+  /// program's own values.
   double channel_buffers = 0;
-  /// Between ranks that have the same layers in several replicas, all of which use theirs at once.
+  /// Link between ranks with the same layers in different replicas, all of which use theirs at
+  /// once.
   LinkSpec replica_link = {};
 
   bool operator==(const Platform&) const = default;
@@ -73,8 +74,8 @@ Platform first_ranks(Platform platform, int count);
 /// Most ranks of a platform file.
 inline constexpr int kMaxRanks = 65'536;
 
-/// Seconds in which each of so many replicas passes on all but its own share of `size` bytes, as
-/// half of a sum in a ring does (Patarasuk and Yuan 2009).
+/// Seconds of half of a ring all-reduce of `size` bytes over the replicas, as reduce-scatter or
+/// all-gather: each replica passes on all but its own share (Patarasuk and Yuan 2009).
 Seconds half_of_a_sum(const LinkSpec& link, int replicas, Bytes size);
 
 /// Reads `trireme-platform/1`; `links: {default: {...}, overrides: [{between: [0, 1], ...}]}` or

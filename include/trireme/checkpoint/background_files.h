@@ -1,4 +1,4 @@
-// Files of tensors that are written while steps go on.
+// Background checkpoints: files of tensors that are written while training goes on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace trireme::checkpoint {
 
-/// Takes copies of tensors, in host memory that no budget counts, and writes them by a thread of
-/// its own. The memory is kept for the next time.
+/// Copies tensors to host memory that no budget counts, and writes them on a thread of its own. The
+/// memory is kept for the next checkpoint.
 class BackgroundFiles final : public TensorSink {
  public:
   BackgroundFiles() = default;
@@ -23,21 +23,21 @@ class BackgroundFiles final : public TensorSink {
   BackgroundFiles(const BackgroundFiles&) = delete;
   BackgroundFiles& operator=(const BackgroundFiles&) = delete;
 
-  /// Throws Error where memory for its tensors is not to be had.
+  /// Throws Error if memory for its tensors cannot be allocated.
   void begin_file(std::filesystem::path file, std::vector<Spec> tensors) override;
   void append(std::span<const std::byte> tensor) override;
-  /// Nothing: finish() says where they are.
+  /// Empty: finish() says where the tensors are.
   Manifest end_file() override { return {}; }
-  /// What all of them can take before other memory is needed.
+  /// Bytes that all files can have before more memory is allocated.
   Bytes room() const;
 
-  /// Writes all of that.
+  /// Starts to write all files.
   void start();
-  /// Or failed.
+  /// Whether the writing has ended or failed.
   bool is_done() const;
-  /// Leaves what is being written as it is, after the tensor at hand.
+  /// Stops the writing after the current tensor; files are left incomplete.
   void give_up();
-  /// Waits, and says where each tensor is. Throws what the writing threw.
+  /// Waits for the writing, and returns where each tensor is. Throws what the writing threw.
   Manifest finish();
 
  private:

@@ -1,4 +1,4 @@
-// What a checkpoint holds and where: the file that is written last.
+// The manifest of a checkpoint: which tensors it has and where. It is written last.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,26 +13,26 @@
 
 namespace trireme::checkpoint {
 
-/// What an entry has only some numbers of, for other ranks have written the rest.
+/// The whole tensor that an entry is a part of; other ranks have written the rest.
 struct PartOf {
-  std::string name;                 ///< of the whole tensor
-  std::vector<std::int64_t> sizes;  ///< of it
-  std::int64_t begin = 0;           ///< the first of its numbers that the entry has
+  std::string name;                 ///< name of the whole tensor
+  std::vector<std::int64_t> sizes;  ///< sizes of the whole tensor
+  std::int64_t begin = 0;           ///< index in it of the entry's first number
 
   bool operator==(const PartOf&) const = default;
 };
 
-/// A tensor in a file of its checkpoint, row by row, little-endian; or numbers of one.
+/// A tensor in a file of its checkpoint, row-major, little-endian; or a part of one.
 struct Entry {
   std::string file;                 ///< in the checkpoint's folder
   std::string type;                 ///< as safetensors names it: "F32"
-  std::vector<std::int64_t> sizes;  ///< none: a scalar
-  Bytes offset;                     ///< of its first byte in the file
+  std::vector<std::int64_t> sizes;  ///< empty: a scalar
+  Bytes offset;                     ///< place of its first byte in the file
   Bytes size;
-  std::string digest;  ///< of its bytes, trireme::digest(); empty: not known
+  std::string digest;  ///< trireme::digest() of its bytes; empty: not known
   std::optional<PartOf> part_of = std::nullopt;  ///< a part has one size, that of its numbers
-  /// It holds what the model was built with, which no step has changed: infinities may be meant, as
-  /// in a mask of attention. Written where there are some.
+  /// It has values that the model was built with and no step has changed: infinities are allowed,
+  /// as in an attention mask. Set only if there are some.
   bool is_constant = false;
 
   bool operator==(const Entry&) const = default;
@@ -42,10 +42,10 @@ struct Manifest {
   std::int64_t step = 0;  ///< steps done
   std::string data;       ///< digest of the data set
   std::string job;        ///< digest of the job's file; empty: not known (earlier versions)
-  int threads = 1;        ///< per rank, which last bits depend on, as on the two below
+  int threads = 1;        ///< per rank; last bits depend on it, as on the two below
   std::string device;     ///< as in the job; empty: not known
-  std::string vectors;    ///< that LibTorch computes with on the CPU: "AVX2"; empty: not known
-  /// Of each tied weight the parameter under whose name it was saved.
+  std::string vectors;    ///< CPU vector instructions of LibTorch: "AVX2"; empty: not known
+  /// By tied weight: the parameter under whose name it was saved.
   std::map<std::string, std::string> ties;
   std::map<std::string, Entry> tensors;  ///< by name
 
@@ -55,7 +55,7 @@ struct Manifest {
 /// Adds what another rank wrote. Throws InputError for a name that both have.
 void merge(Manifest& into, const Manifest& part);
 
-/// A tensor with what makes it up: itself, or its parts in their order, by the names they have.
+/// A whole tensor and the names of its entries: itself, or its parts in their order.
 struct Joined {
   std::string type;
   std::vector<std::int64_t> sizes;

@@ -1,4 +1,4 @@
-// Values of tensors that are no numbers: what a run that has diverged leaves.
+// Finds NaN and infinities in tensors, which a run that has diverged leaves.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,21 +15,21 @@ namespace trireme::checkpoint {
 
 /// A value that is not finite.
 struct NoNumber {
-  std::int64_t place = 0;  ///< in its tensor, row by row, from 0
+  std::int64_t place = 0;  ///< index in its tensor, row-major, from 0
   std::string value;       ///< "nan", "inf" or "-inf"
 
   bool is_infinite() const { return value != "nan"; }
-  /// "nan at place 17".
+  /// "nan at index 17".
   std::string text() const;
   bool operator==(const NoNumber&) const = default;
 };
 
-/// The first NaN of a tensor's bytes, or its first infinity where there is none; nothing where all
-/// values are finite, which is found at the speed of memory. `type` is safetensors' name ("F32");
-/// whole numbers and truth values are always finite.
+/// The first NaN of a tensor's bytes, or its first infinity if there is none; nothing if all values
+/// are finite, which is found at the speed of memory. `type` is safetensors' name ("F32"); integers
+/// and booleans are always finite.
 std::optional<NoNumber> find_no_number(std::string_view type, std::span<const std::byte> values);
 
-/// A tensor that was to be written has such a value.
+/// A tensor to be written has a value that is not finite.
 class NoNumberError : public Error {
  public:
   NoNumberError(const std::string& file, std::string name, NoNumber value);

@@ -1,4 +1,4 @@
-// Tensors in one file, as safetensors has them: readable by anything that reads those.
+// Writes and reads safetensors files.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace trireme::checkpoint {
 
-/// What the name of a file ends with that has what a run never changes: later checkpoints have the
-/// same bytes, mostly by a link.
+/// End of the name of files with frozen tensors, which a run never changes: later checkpoints have
+/// the same bytes, mostly by a hard link.
 inline constexpr std::string_view kFrozenEnding = ".frozen.safetensors";
 
 /// A tensor to be written.
@@ -31,19 +31,20 @@ struct Spec {
   bool is_constant = false;  ///< as in Entry
 };
 
-/// Eight bytes with the length of a head in JSON, the head, and the tensors' bytes without gaps.
+/// Writes a safetensors file: eight bytes with the length of the JSON header, the header, and the
+/// tensors' bytes without gaps.
 class TensorFile {
  public:
-  /// Creates the file and writes its head. Throws Error.
+  /// Creates the file and writes its header. Throws Error.
   TensorFile(std::filesystem::path file, std::vector<Spec> tensors);
 
-  /// All bytes of the next tensor. Throws NoNumberError where a value is not finite, but for
-  /// infinities of a constant one; Error where they cannot be written.
+  /// Writes all bytes of the next tensor. Throws NoNumberError if a value is not finite, except
+  /// infinities of a constant one; Error if they cannot be written.
   void append(std::span<const std::byte> tensor);
-  /// After the last one: flushes, closes, and says where each tensor is.
+  /// After the last one: flushes, closes, and returns where each tensor is.
   Manifest finish();
 
-  /// What the system may not have on disk yet: less than 64 MiB, however many tensors there were.
+  /// Bytes that may not be on disk yet: less than 64 MiB, however many tensors there were.
   Bytes unflushed() const;
 
  private:
@@ -56,19 +57,19 @@ class TensorFile {
   Manifest written_;
 };
 
-/// Takes files of tensors, one after the other.
+/// Receives files of tensors, one after the other.
 class TensorSink {
  public:
   virtual ~TensorSink() = default;
   virtual void begin_file(std::filesystem::path file, std::vector<Spec> tensors) = 0;
-  /// All bytes of the file's next tensor. What they hold is looked at here, or in end_file(), or by
-  /// whoever writes them later.
+  /// All bytes of the file's next tensor. Values are checked here, in end_file(), or when they are
+  /// written later.
   virtual void append(std::span<const std::byte> tensor) = 0;
-  /// After the last one: where each is, as far as that is known by now.
+  /// After the last one: returns where each is, as far as that is known by now.
   virtual Manifest end_file() = 0;
 };
 
-/// Writes each tensor as it comes.
+/// Writes each tensor at once.
 class TensorFiles final : public TensorSink {
  public:
   void begin_file(std::filesystem::path file, std::vector<Spec> tensors) override;
@@ -79,9 +80,9 @@ class TensorFiles final : public TensorSink {
   std::optional<TensorFile> out_;
 };
 
-/// Fills `into` with a tensor of the checkpoint in `folder`. Throws InputError where the file is
-/// missing, too short, its bytes are not those that were written, or hold what is no number (see
-/// Entry::is_constant).
+/// Fills `into` with a tensor of the checkpoint in `folder`. Throws InputError if the file is
+/// missing or too short, if the bytes are not those that were written, or if a value is not finite
+/// (see Entry::is_constant).
 void read_tensor(const std::filesystem::path& folder, const std::string& name, const Entry& entry,
                  std::span<std::byte> into);
 

@@ -1,4 +1,4 @@
-// Why a job ends: of all that its ranks report, the one error that the others follow from.
+// Why a job ends: picks, from the errors that its ranks report, the one that caused the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,8 +31,9 @@ class GivenUpError : public CommError {
 
 /// What a rank reports when it gives up.
 struct Cause {
-  /// The heavier one explains the lighter one. A withdrawn transfer, or word of another rank's end,
-  /// follows from something else; a wait in vain may follow from a stop or from an error.
+  /// A heavier cause explains a lighter one. A withdrawn transfer, or a report of another rank's
+  /// end, is a consequence of something else; a wait that times out may follow from a stop or an
+  /// error.
   enum class Weight { kConsequence, kTransport, kStop, kError };
 
   int rank = 0;
@@ -64,14 +65,14 @@ class RankFailed : public CommError {
 /// whatever order, agree: hear() takes the maximum of a total order.
 class Outcome {
  public:
-  /// A report of this rank itself: counts unless a cause of its weight is known, from which it may
-  /// follow. Returns whether it counts.
+  /// A report of this rank: counts unless a cause of at least its weight is known, which it may be
+  /// a consequence of. Returns whether it counts.
   bool report(const Cause& own);
-  /// Of another rank: the heavier one counts, of equals that of the lower rank.
+  /// A report of another rank: the heavier cause counts; at equal weight, that of the lower rank.
   void hear(const Cause& other);
 
   const std::optional<Cause>& cause() const { return cause_; }
-  /// Whether that is what the errors of other ranks follow from, no consequence itself.
+  /// Whether cause() is a root cause, not a consequence of another rank's error.
   bool is_explained() const { return cause_ && cause_->weight != Cause::Weight::kConsequence; }
 
  private:

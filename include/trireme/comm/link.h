@@ -1,4 +1,4 @@
-// Which rank sends values to which: what a transport that connects pairs has to know at its start.
+// Links: which rank sends to which, needed at start by a transport that connects pairs of ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace trireme::comm {
 
-/// One direction of one stream.
+/// One direction of one stream between two ranks.
 struct Link {
   int from = 0;
   int to = 0;
@@ -23,13 +23,13 @@ struct Link {
 /// A channel that connects pairs of ranks one by one.
 class LinkedChannel : public Channel {
  public:
-  /// Every rank that a link names, with the same `links` in the same order, no transfer under way.
-  /// Sets up those that are not there yet.
+  /// Collective over every rank that a link names, with the same `links` in the same order and no
+  /// transfer in progress. Sets up the links that do not exist yet.
   virtual void connect(std::span<const Link> links) = 0;
 };
 
-/// Between neighbours of `ranks`, both ways, each with its stream; in the order in which every rank
-/// sets them up.
+/// Links between neighbours of `ranks` in both directions, each with its stream; in the order in
+/// which every rank sets them up.
 inline std::vector<Link> neighbour_links(std::span<const int> ranks, Stream down, Stream up) {
   std::vector<Link> links;
   for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
@@ -39,13 +39,13 @@ inline std::vector<Link> neighbour_links(std::span<const int> ranks, Stream down
   return links;
 }
 
-/// Those of one pipeline, whose ranks are named from its first stage to its last: outputs go down,
+/// Links of one pipeline; `ranks` lists its ranks from first to last stage. Outputs go down,
 /// gradients come up.
 inline std::vector<Link> pipeline_links(std::span<const int> ranks) {
   return neighbour_links(ranks, Stream::kOutputs, Stream::kGradients);
 }
 
-/// Those of `more` that are not there yet.
+/// Appends the links of `more` that `links` does not contain yet.
 inline void add_links(std::vector<Link>& links, std::span<const Link> more) {
   for (const Link& link : more) {
     if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);

@@ -1,5 +1,5 @@
-// Ranks as threads of one process: the transport of tests, of several stages on one machine without
-// mpirun, and of a single rank.
+// Local transport: ranks are threads of one process. For tests, for several stages on one machine
+// without mpirun, and for a single rank.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@
 namespace trireme::comm {
 
 /// Runs `body` once per rank, each on a thread of its own (rank 0 on the calling thread), each with
-/// its channel of a common local transport. When one throws, the others' waits end; the first error
-/// is thrown again here once all have ended.
+/// its own channel of one local transport. If one throws, the others' waits end; the error that
+/// caused the others is rethrown here once all have ended.
 void run_local(int ranks, const ChannelOptions& options, const std::function<void(Channel&)>& body);
 
 }  // namespace trireme::comm

@@ -1,4 +1,4 @@
-// Messages of device memory over a transport that reads and writes host memory.
+// Staged transport: messages of device memory over a transport that reads and writes host memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::comm {
 
-/// Copies between device memory and host memory, begun by one thread, which does not wait for them.
+/// Asynchronous copies between device and host memory.
 class HostCopies {
  public:
   class Copy {
@@ -22,21 +22,22 @@ class HostCopies {
   virtual ~HostCopies() = default;
 
   virtual bool is_device_memory(const void* data) const = 0;
-  /// Host memory that the device reaches; given back with its last owner.
+  /// Host memory that the device can access; freed with its last owner.
   virtual std::shared_ptr<std::byte> take(std::size_t size) = 0;
-  /// From the device, after what it was given before; beside what it is given later.
+  /// Device to host, ordered after work already queued on the device; concurrent with later work.
   virtual std::unique_ptr<Copy> out(std::byte* to, ConstBytes from) = 0;
-  /// To the device, after what it was given before and before what it is given later.
+  /// Host to device, ordered after work already queued on the device and before later work.
   virtual std::unique_ptr<Copy> in(MutableBytes to, const std::byte* from) = 0;
 };
 
-/// Messages of device memory go over `control` through host memory, all others as they are.
+/// Messages of device memory go over `control` by way of host memory, all others directly.
 /// `control` must outlive the channel; close() leaves it open.
 ///
-/// A send returns while its bytes are still being made on the device. It is handed on once they are
-/// in host memory: looked for at every call, waited for before this rank waits for anything else,
-/// so that no rank waits for bytes that another one has and does not send. A receive has ended, for
-/// the caller, when its copy to the device was begun: what the device is given later finds it.
+/// A send returns while its bytes may still be computed on the device. It is passed on to `control`
+/// once they are in host memory: checked at every call, and waited for before this rank waits for
+/// anything else, so that no rank waits for bytes that another has but does not send. A receive
+/// counts as done once its copy to the device was queued: work queued on the device later sees the
+/// data.
 std::unique_ptr<Channel> make_staged_channel(Channel& control, std::unique_ptr<HostCopies> copies);
 
 }  // namespace trireme::comm

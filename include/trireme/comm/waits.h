@@ -1,5 +1,5 @@
-// What all transports have in common about waiting: the loop itself, and the words in which a rank
-// that waited in vain says whose fault it is.
+// Waiting, common to all transports: the wait loop, and the messages with which a rank that timed
+// out says which rank is at fault.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,22 +22,22 @@ enum class WaitEnd { kEnded, kTimedOut, kStopped };
 WaitEnd wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                    const ChannelOptions& options, const std::function<bool()>& ended);
 
-/// What a rank does, as seen from the transport.
+/// What a rank is doing, as seen by the transport.
 struct RankState {
   enum class Kind {
     kSilent,   ///< does not answer
-    kBusy,     ///< waits for nobody
+    kBusy,     ///< waits for no other rank
     kWaiting,  ///< waits for `peer`: `what`
-    kEnded,    ///< has finished its part
+    kEnded,    ///< has finished
   };
   Kind kind = Kind::kSilent;
   int peer = 0;
   std::string what;
 };
 
-/// Why `rank` waits for `peer` in vain: follows who waits for whom to the rank that waits for
-/// nobody, or round to `rank` again. "rank 2 itself waits for rank 3: 3:receive_input 4; rank 3
-/// does not answer: it is stuck, stopped or dead".
+/// Why the wait of `rank` for `peer` timed out: follows the chain of waits to a rank that waits for
+/// no other, or back to `rank` (deadlock). "rank 2 itself waits for rank 3: 3:receive_input 4; rank
+/// 3 does not answer: it is stuck, stopped or dead".
 std::string explain_wait(int rank, int peer, const std::function<RankState(int)>& state_of);
 
 /// "rank 1: waited 60 s for rank 2: WHAT (WHY)".
@@ -55,7 +55,7 @@ Interrupted stopped(int rank, int peer, std::string_view what);
 std::string sizes_differ_at_receiver(int sender, std::size_t sent, std::size_t expected);
 std::string sizes_differ_at_sender(int receiver, std::size_t sent, std::size_t expected);
 
-/// What later transfers of a stream say after one of it was withdrawn.
+/// The problem of later transfers of a stream after one of them was withdrawn.
 std::string stream_given_up(int peer);
 
 /// "rank 1: PROBLEM: WHAT", a GivenUpError where the problem is that of stream_given_up().

@@ -1,5 +1,5 @@
-// MPI as a transport. One progress thread per process makes every MPI call after start, so that
-// messages move while the rank computes, also without cross-memory attach.
+// MPI transport. After start, one progress thread per process makes every MPI call, so that
+// messages advance while the rank computes, even without cross-memory attach.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,39 +13,40 @@
 
 namespace trireme::comm {
 
-/// Whether this process was started by mpirun (or srun with PMI) with its environment; makes no MPI
+/// Whether mpirun (or srun with PMI) started this process, judged by its environment; makes no MPI
 /// call.
 bool launched_by_mpi();
 
-/// Bytes of one MPI message at most: its counts are ints.
+/// Maximum bytes per MPI message: MPI counts are ints.
 inline constexpr Bytes kLargestPiece{std::int64_t{1} << 30};
 
-/// MPI from start to end. Move-only owner; starting and closing are collective over all ranks, and
-/// done by the same thread.
+/// Owns MPI from init to finalize. Move-only; start and close are collective over all ranks and
+/// must be called by the same thread.
 class MpiWorld {
  public:
-  /// MPI_Init_thread, one duplicate of the world communicator per Stream in their order and one
-  /// for what the ranks tell each other, the progress thread. Larger messages than `piece` travel
-  /// in several (the same on every rank; tests make it small). Ranks that do not come within four
-  /// timeouts, 10 s at least, end this process with exit code 1, a stop request with 130: MPI_Init
-  /// itself waits without end.
+  /// Calls MPI_Init_thread, duplicates the world communicator once per Stream in their order and
+  /// once for control messages, and starts the progress thread. Messages larger than `piece` are
+  /// split (the same on every rank; tests make it small). If ranks do not start within four
+  /// timeouts, at least 10 s, this process exits with code 1, on a stop request with 130: MPI_Init
+  /// itself has no timeout.
   static MpiWorld start(const ChannelOptions& options, Bytes piece = kLargestPiece);
   MpiWorld(MpiWorld&&) noexcept;
   MpiWorld& operator=(MpiWorld&&) noexcept;
-  /// Without close(): stops the progress thread, makes no collective call. Transfers must be gone.
+  /// Without close(): stops the progress thread and makes no collective call. Transfers must be
+  /// destroyed before.
   ~MpiWorld();
 
   Channel& channel();
-  /// Ranks of the world that share this machine's memory, this one included.
+  /// Number of ranks of the world on this host, this one included.
   int ranks_on_this_host() const;
-  /// Replaces timeout and stop flag (the job is read after MPI is up).
+  /// Replaces timeout and stop flag (the job is read after MPI has started).
   void set_options(const ChannelOptions& options);
-  /// Every rank: channel().close(), then MPI_Finalize, whose waiting is limited in the same way.
+  /// Collective: channel().close(), then MPI_Finalize, with the same kind of time limit.
   void close();
-  /// Ends all ranks of the job because this one has failed with `error`. Tells the others and hears
-  /// them for up to two seconds, longer where all that is known follows from what another rank has
-  /// yet to say. The rank whose error is the cause calls `say`, which prints it, and ends the job
-  /// with its exit code; another one does so only where that one hangs.
+  /// Ends all ranks of the job because this one failed with `error`. Exchanges causes with the
+  /// others for up to two seconds, longer if every known cause is a consequence of another rank's
+  /// not yet reported. The rank whose error is the root cause calls `say`, which prints it, and
+  /// ends the job with its exit code; another rank does so only if that rank hangs.
   [[noreturn]] void end_job(const std::exception& error,
                             const std::function<void(const Cause&)>& say);
 

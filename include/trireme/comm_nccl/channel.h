@@ -1,4 +1,4 @@
-// NCCL as a transport of device memory, beside another one for all else.
+// NCCL transport for device memory, with another transport for all other messages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,16 +9,15 @@
 
 namespace trireme::comm {
 
-/// Without links yet; `device` is this rank's GPU. connect() sets up one communicator per link, one
-/// after the other, and moves a first message over each: nothing is connected when it is first
-/// used, and memory is what it will be. It throws CommError, e.g. where two ranks share a GPU,
-/// which NCCL refuses.
+/// Has no links at first; `device` is this rank's GPU. connect() sets up one communicator per link,
+/// one after the other, and sends a first message over each, so that first use connects nothing and
+/// allocates no memory. It throws CommError, e.g. if two ranks share a GPU, which NCCL refuses.
 ///
-/// Messages of device memory go over NCCL on their link; they begin after what the caller's current
-/// CUDA stream was given before, and the host waits for their end. Each is announced over `control`
-/// with its size, so that sizes are compared, and so that waits for a rank that is late say what it
-/// does instead. All other messages, empty ones and device memory without a link too, go over
-/// `control`, which must take them and outlive the channel; close() leaves it open.
+/// Messages of device memory go over NCCL on their link; they start after work already queued on
+/// the caller's current CUDA stream, and the host waits for their end. Each is announced over
+/// `control` with its size, so that sizes are checked and a timeout says what a late rank is doing.
+/// All other messages, including empty ones and device memory without a link, go over `control`,
+/// which must accept them and outlive the channel; close() leaves it open.
 std::unique_ptr<LinkedChannel> make_nccl_channel(Channel& control, const ChannelOptions& options,
                                                  int device);
 

@@ -1,5 +1,5 @@
-// A job: one plain struct per section, with default, unit and range beside the field. `load_job` is
-// the only reader. nullopt stands for `auto`: Trireme chooses.
+// A job: one plain struct per section, with each field's default, unit and range. `load_job` is the
+// only reader. nullopt stands for `auto`: Trireme chooses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,31 +20,32 @@ namespace trireme::config {
 ///
 /// `grain` says how the blocks of a transformer are cut into layers. block: one layer each.
 /// half_block: attention and MLP. fine: norm + qkv, attention core, projection, norm + up,
-/// activation + down, with the residual travelling beside; so a planner finds by itself what others
-/// call selective recompute. Losses and gradients are the same to the bit for every grain where
-/// dropout is 0 (its masks are drawn per layer; initial values are drawn per parameter).
+/// activation + down, each passing the residual on; with it the planner finds selective
+/// recomputation (Megatron-LM) by itself. Losses and gradients are the same to the bit for every
+/// grain where dropout is 0 (its masks are drawn per layer; initial values are drawn per
+/// parameter).
 struct GptSpec {
   int blocks = 6;   ///< 1..10'000
   int width = 384;  ///< a multiple of heads
   int heads = 6;
   int context = 256;  ///< tokens per sequence
-  /// Rows of the table of positions; a sequence takes the first ones. auto: context.
+  /// Rows of the position embedding; a sequence uses the first ones. auto: context.
   std::optional<int> positions;
   int vocabulary = 256;
   double dropout = 0.0;              ///< 0..0.9, on the embedding and on both residual branches
   bool tied_head = true;             ///< the head's weight is the token embedding's
   double norm_epsilon = 1e-5;        ///< 1e-12..1, of the layer norms
   std::string grain = "half_block";  ///< block | half_block | fine
-  /// The head's loss and gradients over this many parts of the tokens, one after the other, so that
-  /// its logits never are there at once; 1: all at once, as LibTorch's own operators do.
+  /// Chunks of tokens for which the head computes loss and gradients one after the other, so that
+  /// all logits never exist at once; 1: all at once, with LibTorch's own operators.
   int loss_chunks = 1;  ///< 1..1024
-  /// Adapters of low rank beside linear weights of the blocks (Hu et al. 2021): a product gains
-  /// lora_alpha / lora_rank x A^T B^T. 0: none.
+  /// Rank of LoRA adapters of linear weights of the blocks (Hu et al. 2021): a product gains
+  /// lora_alpha / lora_rank x A^T B^T. 0: no adapters.
   int lora_rank = 0;
   double lora_alpha = 16;
   std::vector<std::string> lora_targets;  ///< qkv, projection, up, down; empty: all
-  /// Patterns of the parameters that are trained, by their places in the chain
-  /// ("block3.mlp.up.weight"); empty: with adapters those alone, else all.
+  /// Patterns for the parameters that are trained, by their places in the chain
+  /// ("block3.mlp.up.weight"); empty: only the adapters if there are any, else all.
   std::vector<std::string> trained;
 
   int table_rows() const { return positions.value_or(context); }
@@ -64,16 +65,16 @@ struct LlamaSpec {
   bool qkv_bias = false;
   double norm_epsilon = 1e-5;  ///< 1e-12..1, of the RMS norms
   double rope_base = 10'000;
-  /// How rotary positions go beyond the context that the model was first trained with: none;
-  /// linear: all are `rope_factor` times nearer (Chen et al. 2023); llama3: so where a pair turns
-  /// less than `rope_low_turns` times over `rope_original_context`, unchanged where it turns more
-  /// than `rope_high_turns` times, in between a mixture (Grattafiori et al. 2024).
+  /// Scaling of rotary positions beyond the context of the first training. none. linear: all
+  /// positions are divided by `rope_factor` (Chen et al. 2023). llama3: only of pairs that turn
+  /// less than `rope_low_turns` times over `rope_original_context`; unchanged where they turn more
+  /// than `rope_high_turns` times, interpolated in between (Grattafiori et al. 2024).
   std::string rope_scaling = "none";
   double rope_factor = 8;  ///< 1..10'000
   double rope_low_turns = 1, rope_high_turns = 4;
   int rope_original_context = 8192;
-  /// No key of a job: what the weights that a model begins with were trained to see, for longer
-  /// contexts of which they are refused. Nothing: all.
+  /// Not a key of a job: sliding window of the weights that a model begins with; longer contexts
+  /// are refused. Nothing: no window.
   std::optional<int> window;
   std::string grain = "half_block";
   int loss_chunks = 1;  ///< as in a gpt
@@ -138,8 +139,8 @@ struct MlpSpec {
 };
 
 /// `model: {kind: torchscript}`: layers that were written in Python, each saved by torch.jit as a
-/// file. A layer takes the values of the one before it, the last one also the target, and gives a
-/// tensor or a tuple; the last one the loss.
+/// file. A layer takes the output of the one before it, the last one also the target; it returns a
+/// tensor or a tuple, the last one the loss.
 struct TorchScriptSpec {
   std::vector<std::string> files;  ///< patterns; layers in the order of their names
   std::string takes = "tokens";    ///< tokens | vectors | images
@@ -148,13 +149,14 @@ struct TorchScriptSpec {
   int image_size = 32;             ///< images: pixels of a side
   int channels = 3;                ///< images
   int classes = 256;               ///< in a job of tokens: vocabulary
-  /// Weights that are one: of each its places "LAYER/PARAMETER", in the order of the layers.
+  /// Tied weights: for each, its places "LAYER/PARAMETER" in the order of the layers.
   std::vector<std::vector<std::string>> tied;
-  /// Tokens: the loss is the mean over the targets that are not -100, as cross_entropy gives it.
+  /// Tokens: the loss is the mean over the targets that are not -100 (ignore_index of
+  /// cross_entropy).
   bool masked_targets = false;
 };
 
-/// A kind that the program's own author registered; read by that author's factory.
+/// A model kind that user code registered; read by that code's factory.
 struct OwnModelSpec {
   std::string kind;
   io::Node node;  ///< the whole `model` section
@@ -166,20 +168,20 @@ using ModelSpec = std::variant<GptSpec, LlamaSpec, VitSpec, ResnetSpec, VggSpec,
 /// `model.kind`.
 std::string kind_of(const ModelSpec& model);
 
-/// `data`. Keys of some kinds only: files of all but synthetic, token_bytes of tokens, packed of
-/// documents, examples of synthetic. A gpt or llama takes text, tokens, documents or synthetic; a
+/// `data`. Keys of some kinds only: files (all but synthetic), token_bytes (tokens), packed
+/// (documents), examples (synthetic). A gpt or llama takes text, tokens, documents or synthetic; a
 /// vit, resnet or vgg images or synthetic; an mlp synthetic.
 struct DataSpec {
   /// text | tokens | documents | images | synthetic (the default for models that take no tokens)
   std::string kind = "text";
   /// Patterns; text: bytes are tokens; tokens: little-endian uint16 or uint32; documents: texts
-  /// that say which of their tokens are learned; images: PNM, PNG or JPEG, of the class that their
-  /// folder names, or packed files.
+  /// that say which of their tokens are learned (SFT); images: PNM, PNG or JPEG, whose folder names
+  /// their class, or packed files.
   std::vector<std::string> files;
   double validation_fraction = 0.05;  ///< 0..0.5 of the data; 0: no validation
   int token_bytes = 2;                ///< tokens: 2 | 4
-  bool packed = false;                ///< documents: several in a row
-  std::int64_t examples = 4096;       ///< synthetic: size of the made-up data set
+  bool packed = false;                ///< documents: several packed into one row
+  std::int64_t examples = 4096;       ///< synthetic: size of the generated data set
 };
 
 struct OptimizerSpec {
@@ -204,8 +206,8 @@ struct TrainSpec {
   std::optional<int> micro_batch = 4;
   std::int64_t seed = 1;
   std::string precision = "float32";  ///< float32 | bfloat16 (autocast) | bfloat16_weights
-  /// On cuda, kernels that add in one order alone, and an error where there is none: the same run
-  /// gives the same bits again. On cpu kernels do so anyway.
+  /// On cuda, only kernels that add in a fixed order, and an error where there is none: the same
+  /// run gives the same bits again. CPU kernels do so anyway.
   bool deterministic = false;
   double clip_norm = 1.0;      ///< 0: no clipping
   int validate_every = 100;    ///< steps; 0: at the end only
@@ -218,19 +220,19 @@ struct PipelineSpec {
   std::optional<int> stages;        ///< auto: ranks / replicas (1 without mpirun)
   std::optional<int> replicas = 1;  ///< auto: with the stages, what makes a step fastest
   std::string schedule = "1f1b";    ///< 1f1b | gpipe
-  /// So many micro-batches pass the layers together, for which weights in the offload tier come
-  /// once. auto: what makes a step fastest.
+  /// Breadth-first micro-batches: this many run through a layer before any goes on to the next, so
+  /// that weights in the offload tier are copied once for all. auto: the fastest.
   std::optional<int> group;
   std::optional<std::vector<int>> cut;  ///< last layer of every stage but the last
-  /// auto | never: backwards in two parts (program::with_split_backward). auto: of several stages,
-  /// where that is faster.
+  /// auto | never: split backward, zero bubble (program::with_split_backward). auto: with several
+  /// stages, where that is faster.
   std::string split_backward = "auto";
-  /// How fast each rank is beside the others. auto: ranks on machines that are alike are equally
-  /// fast, others are measured.
+  /// Relative speed of each rank. auto: ranks on machines that are alike are equally fast, others
+  /// are measured.
   std::optional<std::vector<double>> speeds;
   Seconds timeout{60};  ///< of every wait for another rank
-  /// auto | local (threads) | mpi | nccl (device memory over NCCL or not at all, on cuda; all else
-  /// as with auto)
+  /// auto | local (threads) | mpi | nccl (cuda: device memory over NCCL only; all else as with
+  /// auto)
   std::string transport = "auto";
 };
 
@@ -245,23 +247,24 @@ struct MemorySpec {
   std::vector<MemorySize> device_budget;
   MemorySize host_budget, disk_budget;
   std::string disk_path;
-  /// auto | full | lean: without values that are cheap to make again. auto: what is faster.
+  /// auto | full | lean: tapes without values that are cheap to recompute. auto: the faster.
   std::string tapes = "auto";
-  /// auto | device | offload: where the optimizer's state is between updates. auto: on the device
-  /// as far as that makes a step faster.
+  /// auto | device | offload: where optimizer state is between updates. auto: on the device as far
+  /// as that makes a step faster.
   std::string optimizer = "auto";
-  /// Replicas divide the optimizer's state, and its updates, among themselves.
+  /// Sharded optimizer (ZeRO-1): replicas divide optimizer state and its updates among themselves.
   bool shard_optimizer = true;
-  /// auto | device | offload: where weights that may leave (chain::LayerCost::may_leave), with
-  /// their gradients, are but while their layer is used. Likewise.
+  /// auto | device | offload (parameter offload): where weights that can be streamed
+  /// (chain::LayerCost::may_leave), with their gradients, are while their layer is not used. auto:
+  /// as above.
   std::string weights = "auto";
-  /// auto | at_end | in_forward | in_backward: when layers are updated of which trained weights
-  /// have left the device (program::UpdatePlace). auto: what is faster.
+  /// auto | at_end | in_forward | in_backward: when streamed layers with trained weights are
+  /// updated (program::UpdatePlace). auto: the fastest.
   std::string updates = "auto";
 };
 
 struct PlanSpec {
-  std::string solver = "auto";  ///< auto, or a solver's name (design, section 6)
+  std::string solver = "auto";  ///< auto, or a solver's name
   int slots = 500;              ///< 10..20'000
   std::string file;             ///< a plan to use instead of making one
 };
@@ -270,7 +273,7 @@ struct CheckpointSpec {
   int every = 0;                ///< steps between two, and one at the end; 0: none
   int keep = 2;                 ///< newest ones that stay, >= 1
   std::string resume = "auto";  ///< auto | never | must: docs/checkpoints.md
-  bool background = false;      ///< written beside steps, from a copy in host memory
+  bool background = false;      ///< written during steps, from a copy in host memory
 };
 
 struct ReportSpec {
@@ -283,11 +286,11 @@ struct ReportSpec {
 struct JobSpec {
   std::string name;  ///< default: the job file's name without its ending
   ModelSpec model = GptSpec{};
-  /// `model.weights`: a folder or a safetensors file with what the parameters begin with; empty:
-  /// they are drawn. A folder's `config.json` gives `model` its defaults.
+  /// `model.weights`: a folder or a safetensors file with initial values of the parameters; empty:
+  /// they are random. A folder's `config.json` gives `model` its defaults.
   std::string weights;
-  /// `model.adapters`: a folder with adapters to these weights, which the model's begin with;
-  /// empty: they begin as ones that change nothing.
+  /// `model.adapters`: a folder with initial values of the adapters of these weights; empty: they
+  /// begin as ones that change nothing.
   std::string adapters;
   DataSpec data;
   TrainSpec train;
@@ -302,12 +305,12 @@ struct JobSpec {
 
   explicit JobSpec(io::Node read) : document(std::move(read)) {}
 
-  /// Throws InputError that points to `key` ("pipeline.micro_batch") in the job's file if it stands
+  /// Throws InputError that points to `key` ("pipeline.micro_batch") in the job's file if it is
   /// there.
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
 };
 
-/// What the program that reads a job knows beside the built-in kinds.
+/// What the calling program adds to a job: settings, and model kinds of its own.
 struct LoadOptions {
   std::vector<std::string> settings;    ///< "section.key=value", applied in order
   std::vector<std::string> own_models;  ///< kinds that are read into OwnModelSpec

@@ -1,4 +1,4 @@
-// What a user should know of a job that runs as it is, but perhaps not as it was meant.
+// Notes on a valid job that may not do what its user meant.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

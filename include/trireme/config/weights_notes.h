@@ -1,4 +1,4 @@
-// What a user should know of weights that are taken up though something of them has no part here.
+// Notes on loaded weights whose settings are not all supported here.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// Processors of this process, and how busy the machine is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +11,8 @@ namespace trireme {
 /// depend on the number of threads.
 int usable_processors();
 
-/// Of the last ten seconds, the share (0..1) in which something that could run waited for a
-/// processor; `text` is that of /proc/pressure/cpu. Nothing where it does not say.
+/// Share (0..1) of the last ten seconds in which some runnable task waited for a processor; `text`
+/// is the content of /proc/pressure/cpu. Nothing where it does not say.
 std::optional<double> cpu_pressure(std::string_view text);
 
 }  // namespace trireme

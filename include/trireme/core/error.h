@@ -47,11 +47,11 @@ class LogicError : public Error {
   using Error::Error;
 };
 
-/// What it says, without the stack that LibTorch's errors have behind their words.
+/// The message of `error`, without the stack trace that LibTorch appends.
 std::string words_of(const std::exception& error);
 
-/// Throws LogicError with the caller's place unless `condition` holds. For programmer's errors
-/// only: user input must never reach it.
+/// Throws LogicError with the caller's source location unless `condition` holds. For programmer's
+/// errors only: user input must never reach it.
 void ensure(bool condition, std::string_view text,
             std::source_location where = std::source_location::current());
 

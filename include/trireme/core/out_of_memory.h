@@ -1,4 +1,4 @@
-// What to say of std::bad_alloc, whose own message helps nobody.
+// The message for std::bad_alloc, whose own says nothing useful.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -17,13 +17,13 @@ namespace trireme {
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
-  out.exceptions(std::ios::badbit);  // else a text for which memory ends is cut short
+  out.exceptions(std::ios::badbit);  // else the text is silently cut short without memory
   (out << ... << parts);
   return std::move(out).str();
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
-/// "a", "a and b", "a, b and c"; nothing of no parts.
+/// "a", "a and b", "a, b and c"; "" without parts.
 std::string enumerated(std::span<const std::string> parts);
 
 /// `text` cut at every `separator`; empty pieces stay.

@@ -45,7 +45,7 @@ class Quantity {
   friend constexpr Quantity operator/(Quantity a, Rep divisor) {
     return Quantity(a.count_ / divisor);
   }
-  /// How often `b` goes into `a`; no unit is left.
+  /// The ratio of two quantities, without a unit.
   friend constexpr double operator/(Quantity a, Quantity b) {
     return static_cast<double>(a.count_) / static_cast<double>(b.count_);
   }
@@ -58,7 +58,7 @@ using Bytes = Quantity<struct BytesTag, std::int64_t>;
 using Seconds = Quantity<struct SecondsTag, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 
-/// Of a clock's duration.
+/// A clock's duration in seconds.
 constexpr Seconds to_seconds(std::chrono::duration<double> time) {
   return Seconds(time.count());
 }

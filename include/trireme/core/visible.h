@@ -1,5 +1,5 @@
-// Somebody else's text (names in files, paths, words of libraries) as it may be shown to people: it
-// must neither steer a terminal nor look like a line of ours.
+// Makes foreign text (names in files, paths, messages of libraries) safe to print: it must neither
+// control a terminal nor look like a line of our own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,18 +16,18 @@ bool is_utf8(std::string_view text);
 /// The first character of a text in UTF-8; its first byte where there is none.
 std::string_view first_character(std::string_view text);
 
-/// A character as it may be shown: control characters (C0, DEL, C1), line ends, and those that turn
-/// the direction of what follows them, as `\n` or `\u001b`; a byte that is no UTF-8 as `\xff`; all
-/// else as it is.
+/// The printable form of a character: control characters (C0, DEL, C1), line ends and those that
+/// change the text direction become escapes such as `\n` or `\u001b`; a byte that is not UTF-8
+/// becomes `\xff`; all others stay as they are.
 std::string visible_character(std::string_view character);
 /// Text in one line, all of its characters visible.
 std::string visible(std::string_view text);
-/// Whether visible() leaves it as it is, as a name must be.
+/// Whether visible() leaves the text unchanged, as a name must be.
 bool is_visible(std::string_view text);
 
-/// The words_of() an error as they are shown to people: ours in one line, whatever names stand in
-/// them; those of libraries in several where they have some, each but the first indented. Of the
-/// file system's errors, the file and the reason alone.
+/// words_of() an error for printing: our own messages in one line, whatever names they contain;
+/// those of libraries in several where they have some, all but the first indented. For file system
+/// errors, the file and the reason alone.
 std::string shown_words(const std::exception& error);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Image files written as one packed file, which is mapped instead of decoded.
+// Packs image files into one file, which is memory-mapped instead of decoded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,10 +15,10 @@ struct PackedCounts {
   std::int64_t classes = 0;
 };
 
-/// Writes the images that `patterns` stand for, with the pixels and classes that `open_dataset`
-/// gives them for a model of `channels` (1 or 3) x `side` x `side`, as a packed file
-/// (docs/models.md). The output appears as a whole or not at all. Throws InputError with file and
-/// reason, Error where it cannot be written or `is_stopped` says true between two images.
+/// Writes the images that match `patterns`, with the pixels and classes that `open_dataset` gives
+/// them for a model of `channels` (1 or 3) x `side` x `side`, as a packed file (docs/models.md).
+/// The output is written atomically. Throws InputError with file and reason; Error if it cannot be
+/// written or `is_stopped` returns true between two images.
 PackedCounts pack_images(const std::vector<std::string>& patterns, std::int64_t channels,
                          std::int64_t side, const std::filesystem::path& output,
                          const std::function<bool()>& is_stopped);

@@ -1,5 +1,5 @@
-// Which example stands where. The order of training is a function of (seed, number of the example),
-// so nothing has to be stored to resume, and no split of a batch over ranks can change it.
+// Order of training examples. It is a function of (seed, number of the example), so nothing has to
+// be stored to resume, and splitting a batch over ranks does not change it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,14 +8,14 @@
 namespace trireme::data {
 
 /// A bijection on 0..size-1 chosen by a key: a Feistel network over the next power of four (Luby
-/// and Rackoff 1988), walked until it lands inside (Black and Rogaway 2002). No memory; a call
-/// takes less than four rounds of the network on average.
+/// and Rackoff 1988), iterated until the value is in range (Black and Rogaway 2002). No memory; a
+/// call takes less than four rounds of the network on average.
 class Permutation {
  public:
   /// `size` is at least 1.
   Permutation(std::uint64_t size, std::uint64_t key);
 
-  /// The image of `place`, which is below the size.
+  /// Returns the image of `place`, which must be less than the size.
   std::uint64_t operator()(std::uint64_t place) const;
 
  private:
@@ -34,8 +34,8 @@ struct Draw {
   bool operator==(const Draw&) const = default;
 };
 
-/// The endless sequence of training examples: every epoch holds each example once, in an order of
-/// its own.
+/// The endless sequence of training examples: every epoch holds each example once, in its own
+/// order.
 class Sampler {
  public:
   /// `examples` per epoch, at least 1.
@@ -51,8 +51,8 @@ class Sampler {
 
 /// How an epoch cuts `length` tokens into windows of `context` + 1 tokens at stride `context`: the
 /// last token of a window is the first of the next, so no token is a target twice. The windows
-/// start at a phase that changes from epoch to epoch, so that over the epochs every token is seen,
-/// the last ones too, and in changing positions.
+/// start at an offset (phase) that changes with the epoch, so that over the epochs every token,
+/// including the last, is seen at varying positions.
 class Windows {
  public:
   /// `length` is at least `context` + 1.

@@ -1,5 +1,5 @@
-// What a model reaches that knows nothing but how often each token occurs: the floor under which a
-// loss shows that something was learned. In nats per token.
+// Unigram loss: what a model reaches that knows only token frequencies. A loss below it shows that
+// something was learned. In nats per token.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -9,23 +9,24 @@
 
 namespace trireme::device {
 
-/// Kernels that may add in any order are no longer taken: LibTorch's, cuDNN's and cuBLAS's are
-/// those that give the same bits every time, and an operator that has none throws. Before anything
-/// is computed on a GPU, and before threads are started: it sets an environment variable.
+/// Makes LibTorch, cuDNN and cuBLAS use deterministic kernels only, which give the same bits every
+/// time; an operator that has none throws. Call before anything is computed on a GPU and before
+/// threads are started: it sets an environment variable.
 void use_deterministic_kernels();
 
-/// Where the library lies: beside this executable. It need not be there.
+/// Path of the library: next to this executable. It need not exist.
 std::filesystem::path cuda_library();
 
-/// Loads the library that lies beside this executable. Before anything asks LibTorch whether it has
+/// Loads the library next to this executable. Call before anything asks LibTorch whether it has
 /// CUDA: it remembers the answer. Throws InputError that says what is missing and what to do: the
-/// library, the NVIDIA libraries, the driver, a device. Later calls give what the first gave.
+/// library, the NVIDIA libraries, the driver, a device. Later calls return what the first returned.
 CudaLibrary& load_cuda();
 
-/// The same with a library somewhere else; nothing is remembered.
+/// As above, with a library at another path; the result is not remembered.
 CudaLibrary& load_cuda(const std::filesystem::path& library);
 
-/// The device of that index of the library beside this executable, for this thread, too.
+/// Opens device `index` of the library next to this executable and makes it current for this
+/// thread.
 CudaPart& open_cuda(int index = 0);
 
 }  // namespace trireme::device

@@ -1,4 +1,4 @@
-// Points in a device's work, and when they were reached.
+// Marks in a device's queue of work, and the times at which they were reached.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace trireme::device {
 
-/// Marks set by one thread into what it gives the device to do. On a device that works while the
-/// host goes on, a mark is reached when all that was given before it is done; on CPU, at once.
+/// Marks that one thread sets in the work that it queues on the device. On an asynchronous device a
+/// mark is reached when all work queued before it is done; on CPU, at once.
 class Marks {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,7 +19,7 @@ class Marks {
   Marks(const Marks&) = delete;
   Marks& operator=(const Marks&) = delete;
 
-  /// Forgets earlier marks. The device should have nothing left to do.
+  /// Drops earlier marks. The device should be idle.
   virtual void begin() = 0;
   /// Never blocks.
   virtual Mark set() = 0;

@@ -1,4 +1,4 @@
-// What a rank computes on, as everything that computes sees it: the CPU, or one CUDA device.
+// Interface to the device that a rank computes on: the CPU, or one CUDA device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,30 +24,33 @@ class Place {
   virtual c10::Device device() const = 0;
   /// "CPU", "GPU 0 (NVIDIA H200, 140 GiB)".
   virtual std::string describe() const = 0;
-  /// What devices that compute alike are called: the processor's name, "NVIDIA H200, 140 GiB".
+  /// Name of the hardware, equal for devices that compute alike: the processor's name, "NVIDIA
+  /// H200, 140 GiB".
   virtual std::string model_name() const = 0;
 
-  /// A generator of its own, to be seeded before use.
+  /// A new random generator, to be seeded before use.
   virtual at::Generator make_generator() const = 0;
-  /// LibTorch's own generator of this device, one per process.
+  /// LibTorch's default generator of this device, one per process.
   virtual at::Generator default_generator() const = 0;
   virtual std::unique_ptr<Marks> make_marks() const = 0;
 
-  /// Values of the host as values of this device; the host does not wait for the copy. On CPU the
-  /// same tensors.
+  /// Copies host tensors to this device; the host does not wait for the copy. On CPU the same
+  /// tensors.
   virtual std::vector<at::Tensor> fetch(std::vector<at::Tensor> values) const = 0;
-  /// `count` values of `type` in host memory that copies from this device reach while the host goes
-  /// on; it counts as nobody's.
+  /// A host tensor of `count` values of `type` for asynchronous copies from this device; it is
+  /// charged to no memory account.
   virtual at::Tensor landing(std::int64_t count, at::ScalarType type) const = 0;
 
-  /// A name for what the thread gives the device from here to leave(), in a profiler's timeline.
+  /// Begins a named range of the work that the thread queues until leave(), shown in a profiler's
+  /// timeline.
   virtual void enter(const std::string& range) const = 0;
   virtual void leave() const = 0;
-  /// Whether a profiler may be looking: else names need not be made.
+  /// Whether a profiler may see ranges; otherwise names need not be made.
   virtual bool shows_ranges() const = 0;
 };
 
-/// Names what the thread gives the device while it lives; `name` is asked only where it is seen.
+/// Names the work that the thread queues while this lives; `name` is called only where ranges are
+/// shown.
 class Range {
  public:
   template <class Name>

@@ -1,5 +1,5 @@
-// Strict reading of YAML and JSON: every value knows its file, line and key, every error says them,
-// and a key that nobody asked for is an error.
+// Strict reading of YAML and JSON: every value knows its file, line and key, every error names
+// them, and an unknown key is an error.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,14 +18,14 @@ namespace trireme::io {
 
 class Node;
 
-/// `root` with `setting` ("section.key=value", the value in YAML) put in place of what stood there
-/// or added. Errors name the setting: "--set train.steps: ...".
+/// A copy of `root` in which `setting` ("section.key=value", the value in YAML) replaces the old
+/// value or is added. Errors name the setting: "--set train.steps: ...".
 Node with_setting(const Node& root, std::string_view setting);
 
 /// One value of a document with its place. Cheap to copy; keeps its document alive.
 ///
 /// Reading functions throw InputError "FILE:LINE: KEY is FOUND, must be EXPECTED" when the value is
-/// not what is asked. What stands in quotes is text: never a number, true or false.
+/// not of the requested kind. A quoted value is text: never a number, true or false.
 class Node {
  public:
   enum class Kind { kNull, kScalar, kList, kMap };
@@ -46,11 +46,11 @@ class Node {
 
   /// Throws InputError: where() + " " + message.
   [[noreturn]] void fail(std::string_view message) const;
-  /// The same for the value at `path` below this one ("train.batch"); where it does not stand
-  /// there, the place is that of the map that would hold it.
+  /// The same for the value at `path` below this one ("train.batch"); where it is missing, the line
+  /// is that of the map that would hold it.
   [[noreturn]] void fail_at(std::string_view path, std::string_view message) const;
 
-  /// What stands here, for messages: "30", "\"text in quotes\"", "empty", "a list", "a map".
+  /// The value as messages show it: "30", "\"text in quotes\"", "empty", "a list", "a map".
   std::string found() const;
 
   std::string text() const;  ///< a scalar, as written
@@ -86,20 +86,20 @@ inline constexpr std::size_t kDeepest = 64;
 /// Reads a whole file. Errors (no such file, a folder, over `most`, not YAML) name the file and,
 /// where there is one, the line. JSON is read by the same function: it is a subset of YAML.
 ///
-/// The subset of YAML: one document, UTF-8, keys are scalars and stand once in their map, no tags,
+/// The subset of YAML: one document, UTF-8, keys are scalars and unique in their map, no tags,
 /// anchors or aliases. No document takes more memory than a small multiple of its size.
 Node load(const std::filesystem::path& file, Bytes most = Bytes(std::int64_t{256} << 20));
 
 /// Reads `text`; `name` stands for the file in errors.
 Node parse(std::string_view text, std::string_view name);
 
-/// `text` as a YAML scalar that reads back as the same text: bare where nothing else can be meant,
-/// in double quotes elsewhere. What is in quotes is JSON as well.
+/// `text` as a YAML scalar that reads back as the same text: without quotes where unambiguous, else
+/// in double quotes. The quoted form is JSON as well.
 std::string yaml_text(std::string_view text);
 /// `text` in double quotes, for YAML and JSON.
 std::string json_text(std::string_view text);
 
-/// Reads a map key by key and at the end refuses what was not asked for:
+/// Reads a map key by key and at the end refuses keys that were not asked for:
 ///
 ///     MapReader map(node);
 ///     if (auto n = map.optional("steps")) steps = n->integer(1, 1'000'000'000);
@@ -114,8 +114,8 @@ class MapReader {
   std::optional<Node> optional(std::string_view key);
   /// Throws InputError for the first key of the map that neither call above has named.
   void finish() const;
-  /// Of a key that is missing: ", but there is 'modle'" if one that neither call above has named
-  /// looks like it, else nothing.
+  /// For a missing key: ", but there is 'modle'" if the map has a similar key that neither call
+  /// above has named, else nothing.
   std::string lookalike(std::string_view key) const;
 
   const Node& node() const { return node_; }

@@ -1,4 +1,4 @@
-// Files in pieces: what is too large to be held as a whole.
+// Files written and read in pieces, for data that is too large to hold in memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace trireme::io {
 
-/// A new file that grows. Without finish() what it holds is not complete.
+/// A new file that is written in pieces. It is complete only after finish().
 class OutputFile {
  public:
-  /// Throws Error if it cannot be made or is there already.
+  /// Throws Error if it cannot be created or exists already.
   explicit OutputFile(std::filesystem::path file);
   ~OutputFile();
   OutputFile(OutputFile&&) noexcept;
 
-  /// At the end. Throws Error that names the file.
+  /// Appends. Throws Error that names the file.
   void append(std::span<const std::byte> piece);
   void append(std::string_view piece);
-  /// All pieces so far are on disk, not only with the system.
+  /// Flushes all pieces so far to disk, not only to the operating system.
   void flush();
   /// Flushes and closes.
   void finish();
@@ -37,7 +37,7 @@ class OutputFile {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A file that is read at any place.
+/// A file that is read at any offset.
 class InputFile {
  public:
   /// Throws InputError if it cannot be read.
@@ -46,7 +46,7 @@ class InputFile {
   InputFile(InputFile&&) noexcept;
 
   Bytes size() const;
-  /// Fills `into` with what stands from `offset` on. Throws InputError where the file ends before.
+  /// Fills `into` with the bytes from `offset` on. Throws InputError where the file ends before.
   void read(std::span<std::byte> into, std::int64_t offset) const;
 
  private:
@@ -54,12 +54,11 @@ class InputFile {
   std::unique_ptr<Impl> impl_;
 };
 
-/// All that was written to the file so far, by whoever, is on disk, and so is its name. Throws
-/// Error.
+/// Flushes to disk all that any process has written to the file so far, and its name. Throws Error.
 void flush_file(const std::filesystem::path& file);
 
-/// Gives a folder its final name: whoever looks sees all of it there or nothing, also after a
-/// crash, if its files had been flushed. Throws Error.
+/// Renames a folder to its final name: others see all of it there or nothing, also after a crash,
+/// if its files had been flushed. Throws Error.
 void publish_folder(const std::filesystem::path& draft, const std::filesystem::path& name);
 
 }  // namespace trireme::io

@@ -1,4 +1,4 @@
-// Sizes as people write them, and as they mistype them.
+// Sizes in the form of a job, and suggestions for mistyped ones.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace trireme::io {
 
-/// " (did you mean '10GiB'?)" of a text that is no size but looks like one: "10G", "10 gb". Else
-/// "".
+/// " (did you mean '10GiB'?)" for a text that is not a size but looks like one: "10G", "10 gb".
+/// Else "".
 std::string size_meant_by(std::string_view text);
 
-/// As a job has it, with three digits and rounded up: "95MiB", "27.4GiB". Bytes below 1 KiB.
+/// The size in the form of a job, three digits, rounded up: "95MiB", "27.4GiB". Bytes below 1 KiB.
 std::string size_of_at_least(Bytes size);
 
-/// ", which is 10 bytes (did you mean '10GiB'?)" of a whole number without a unit that is too small
-/// a memory for anything. Else "".
+/// ", which is 10 bytes (did you mean '10GiB'?)" for a whole number without a unit that is too
+/// small for any memory budget. Else "".
 std::string forgotten_unit(std::string_view text);
 
 }  // namespace trireme::io

@@ -1,4 +1,4 @@
-// What a command says of a command line that it cannot read.
+// Error messages for command lines that cannot be parsed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace trireme::io {
 
-/// A command line that was not read: what the parser says, the command ("trireme train") with its
-/// options ("--set", "-o"), and the arguments that nothing took.
+/// A rejected command line: the parser's message, the command ("trireme train") with its options
+/// ("--set", "-o"), and the arguments that were not parsed.
 struct Misuse {
   std::string message, command;
   std::vector<std::string> options, unread;
 };
 
-/// "trireme: there is no option --temprature (did you mean '--temperature'?)" and where help
-/// is, in lines.
+/// "trireme: there is no option --temprature (did you mean '--temperature'?)" and a line on where
+/// to find help.
 std::string to_text(const Misuse& misuse);
 
-/// The same of a CLI::App and its error.
+/// The same for a CLI::App and its error.
 template <class App>
 std::string usage_error(const App& app, std::string_view message) {
   Misuse misuse{.message = std::string(message), .command = app.get_name()};

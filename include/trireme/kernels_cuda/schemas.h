@@ -1,4 +1,4 @@
-// The operators, as LibTorch's dispatcher knows them: library "trireme".
+// Schemas of the fused GPU operators for LibTorch's dispatcher: library "trireme".
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

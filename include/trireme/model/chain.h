@@ -1,4 +1,5 @@
-// Chains of layers: recipes that build any layer alone, so that a rank builds only its own.
+// The model as a chain of layer recipes: each layer can be built alone, so that a rank builds only
+// its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,18 +18,18 @@
 
 namespace trireme::model {
 
-/// Where a layer's initial values come from. They depend on the run's seed and on what they are
-/// for, not on who builds the layer.
+/// Random generators for a layer's initial values. They depend on the run's seed and the values'
+/// use, not on which rank builds the layer.
 class Seeds {
  public:
   Seeds(std::int64_t run_seed, int layer) : run_seed_(run_seed), layer_(layer) {}
 
-  /// A fresh generator of this layer; every call starts it anew.
+  /// A new generator of this layer; every call restarts it.
   at::Generator of_layer() const;
-  /// A fresh generator of the parameter of this name in the chain. It stays the same however the
-  /// chain is cut into layers.
+  /// A new generator of the parameter with this name in the chain; independent of how the chain is
+  /// cut into layers.
   at::Generator of_parameter(const std::string& name) const;
-  /// A fresh generator of a tied weight: the same for all its uses.
+  /// A new generator of a tied weight: the same for all its uses.
   at::Generator of_tie(const std::string& tie) const;
 
  private:
@@ -39,28 +40,27 @@ class Seeds {
 /// One layer, not built yet.
 struct LayerRecipe {
   std::string name;
-  /// Multiply-adds of a forward for one example; cuts the chain where nothing was measured.
+  /// Multiply-adds of a forward for one example; used to cut the chain if nothing was measured.
   double work = 0;
   std::function<std::unique_ptr<Layer>(const Seeds&)> build;
   /// Layers of one chain with the same non-empty kind cost the same for inputs of the same shapes
-  /// and tie the same weights: profiling measures one of them. Empty: like no other.
+  /// and tie the same weights: profiling measures one of them. Empty: equal to no other layer.
   std::string kind = {};
   bool has_frozen = false;     ///< some of its parameters may be frozen
   bool ends_backward = false;  ///< nothing before it in the chain is trained
-  /// Its tensors may be as large as values say, whatever its documentation asks for: profiling
-  /// looks at several inputs.
+  /// Its tensor sizes may depend on input values: profiling runs several inputs.
   bool may_vary = false;
 };
 
-/// What the first layer takes and the last one compares with, for B examples.
+/// Input of the first layer and target of the last one, for B examples.
 enum class InputKind {
   kTokens,   ///< int64 [B, T] with T = `input_size`, values below `classes`; target the same,
              ///< shifted by one
   kVectors,  ///< float32 [B, N] with N = `input_size`; target int64 [B], values below `classes`
-  kImages,   ///< float32 [B, C, H, W], in all `input_size` values each; target as for vectors
+  kImages,   ///< float32 [B, C, H, W], C H W = `input_size`; target as for vectors
 };
 
-/// Of one image: what an example of InputKind::kImages is.
+/// Shape of one image, an example of InputKind::kImages.
 struct ImageShape {
   std::int64_t channels = 0, height = 0, width = 0;
 
@@ -74,26 +74,26 @@ struct ChainModel {
   InputKind input = InputKind::kTokens;
   std::int64_t input_size = 0;
   std::int64_t classes = 0;
-  ImageShape image = {};  ///< of images only
-  /// Losses depend on which examples share a micro-batch, so that a job must say its size. Of
-  /// layers that Trireme does not know (from files, or an own factory's); it knows its own.
+  ImageShape image = {};  ///< for kImages only
+  /// Losses depend on which examples share a micro-batch, so that the job must give the micro-batch
+  /// size. Set for layers that Trireme does not know (from files or the user's factory); it knows
+  /// its own.
   bool has_batch_norm = false;
-  /// The loss heeds a mask (Context::target); data that have one are refused otherwise.
+  /// The loss supports a mask (Context::target); otherwise data sets with one are refused.
   bool takes_masked_targets = false;
-  /// Without a target the last layer gives logits [B, T, V], so that the model can go on with a
-  /// text.
+  /// Without a target the last layer returns logits [B, T, V], so that the model can generate text.
   bool gives_logits = false;
 
   int length() const { return static_cast<int>(layers.size()); }
-  /// Sizes of one example's input, without the B in front.
+  /// Shape of one example's input, without the leading B.
   std::vector<std::int64_t> example_sizes() const;
-  /// What tokens/s counts: T for tokens, 1 for vectors and images.
+  /// Tokens per example as counted by tokens/s: T for tokens, 1 for vectors and images.
   std::int64_t tokens_per_example() const { return input == InputKind::kTokens ? input_size : 1; }
 };
 
-/// Of one whose last layer has nothing else.
+/// The error for a model whose last layer returns only a loss.
 inline constexpr const char* kNoLogits =
-    "the last layer gives a loss, no logits, so that the model cannot go on with a text";
+    "the last layer gives a loss, no logits, so that the model cannot generate text";
 
 /// Builds chains of the user's own kind from the job's `model` section.
 using ModelFactory = std::function<ChainModel(const io::Node& section)>;
@@ -102,15 +102,15 @@ using ModelRegistry = std::map<std::string, ModelFactory>;
 /// The chain of a job. Throws InputError for a kind that neither Trireme nor `own` knows.
 ChainModel make_model(const config::ModelSpec& spec, const ModelRegistry& own = {});
 
-/// Of the names and bytes of the files that a spec's layers are read from; empty where there are
-/// none. Throws InputError where they cannot be read.
+/// Digest of the names and bytes of the files that a spec's layers are read from; empty if there
+/// are none. Throws InputError if a file cannot be read.
 std::string files_digest(const config::ModelSpec& spec);
 
-/// What the layer of this number, 1..L, owes to the one before it.
+/// Which input gradient layer `number`, 1..L, must compute for the one before it.
 InputGradient input_gradient(const ChainModel& model, int number);
 
-/// Throws InputError where a pattern of the job's `model.trained` matches no parameter. Builds a
-/// layer of every kind.
+/// Throws InputError if a pattern of the job's `model.trained` matches no parameter. Builds one
+/// layer of each kind.
 void require_trained(const ChainModel& model, const config::JobSpec& job);
 
 /// Built-in kinds.
@@ -120,7 +120,7 @@ ChainModel make_vit(const config::VitSpec& spec);
 ChainModel make_resnet(const config::ResnetSpec& spec);
 ChainModel make_vgg(const config::VggSpec& spec);
 ChainModel make_mlp(const config::MlpSpec& spec);
-/// Throws InputError where the files are not there.
+/// Throws InputError if the files do not exist.
 ChainModel make_torchscript(const config::TorchScriptSpec& spec);
 
 }  // namespace trireme::model

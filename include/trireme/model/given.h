@@ -1,4 +1,4 @@
-// What layers gave, looked at before anybody works with it: layers are written by users.
+// Checks of layers' outputs before they are used: layers are written by users.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,18 +12,18 @@
 
 namespace trireme::model {
 
-/// Throws InputError unless `output` is what a forward may give: one dense tensor of real numbers
-/// or several; with a target, which the last layer has, one floating number, the loss.
+/// Throws InputError unless `output` is a valid forward output: one or several dense tensors of
+/// real numbers; with a target, which the last layer has, one floating-point number, the loss.
 void require_output(const Values& output, const Context& context);
 
 /// "Float [2, 8], Long [2]".
 std::string types_text(const Values& values);
 
-/// The file that the layer's code came from; empty: it came with the program.
+/// The file that the layer's code came from; empty for layers built into the program.
 std::string file_of(const Layer& layer);
 
-/// What `run`, a forward or backward of the layer, gives. An InputError that it throws names the
-/// layer; an error of LibTorch in a layer from a file is one, too.
+/// Returns the result of `run`, a forward or backward of the layer. Adds the layer's name to an
+/// InputError that it throws; a LibTorch error in a layer from a file becomes an InputError.
 template <class Run>
 auto in_layer(int number, const std::string& name, const Layer& layer, const Run& run) {
   const auto named = [&](const std::string& words) {

@@ -1,4 +1,4 @@
-// Where the gradients of some weights add up over micro-batches.
+// Gradient accumulation: buffers in which gradients of weights are summed over micro-batches.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,14 @@ class GradientSum;  ///< private to the module
 class PendingProducts;
 struct Deferral;  ///< private to the module
 
-/// One flat float32 buffer on the weights' device, whatever their type. Each sum begins on a cache
-/// line, so that kernels see the same alignment wherever a parameter lies.
+/// One flat float32 buffer on the weights' device, whatever the weights' type. Each sum begins on a
+/// cache line, so that kernels see the same alignment wherever a parameter lies.
 ///
-/// While it lives, a backward that reaches one of the weights adds its gradient here, and leaves
-/// the weight's own grad() undefined.
+/// While this object lives, a backward that reaches one of the weights adds its gradient here and
+/// leaves the weight's own grad() undefined.
 class GradientSums {
  public:
-  /// All zero. Of each tensor, a leaf, there is one such object at a time.
+  /// Starts with zeros. Each weight must be a leaf and belong to at most one such object at a time.
   explicit GradientSums(const std::vector<at::Tensor>& weights);
   ~GradientSums();
   GradientSums(GradientSums&&) noexcept;
@@ -29,23 +29,24 @@ class GradientSums {
   GradientSums(const GradientSums&) = delete;
   GradientSums& operator=(const GradientSums&) = delete;
 
-  /// Numbers of the flat buffer of such weights: a sum of what each takes.
+  /// Floats in the flat buffer of these weights, padding included: a sum of one term per weight.
   static std::int64_t numbers_for(const std::vector<at::Tensor>& weights);
 
-  /// With padding, which is zero, between the sums.
+  /// The flat buffer, with zero padding between the sums.
   const at::Tensor& flat() const { return flat_; }
-  /// That of weight i with its sizes; a view of the flat buffer.
+  /// The sum of weight i with the weight's shape; a view of the flat buffer.
   const at::Tensor& of(std::size_t i) const;
 
-  /// From here on backwards leave the products of linear layers in `into`, which outlives them,
-  /// instead of adding them; null: no longer. Other gradients are added as ever.
+  /// From now on, backwards store the weight-gradient products of linear layers in `into`, which
+  /// must outlive them, instead of computing them; null ends this. Other gradients are added as
+  /// usual.
   void defer_products(PendingProducts* into);
 
-  /// Sums are as good as zero: the next gradient of each weight is copied over what is there, which
-  /// takes half the bytes of zeroing and adding.
+  /// Treats all sums as zero: the next gradient of each weight overwrites its sum, which takes half
+  /// the memory traffic of zeroing and adding.
   void begin_anew();
-  /// Zeroes the sums of weights that no backward has reached since then. To be called before they
-  /// are read.
+  /// Zeroes the sums of weights that no backward has reached since begin_anew(). Call before
+  /// reading the sums.
   void complete();
 
  private:

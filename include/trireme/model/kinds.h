@@ -1,4 +1,4 @@
-// One look at every layer of a chain for the price of one layer of each kind.
+// Visits every layer of a chain while building only one layer of each kind.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace trireme::model {
 
-/// What `look(layer)` says of every layer, in chain order. Layers are built one after the other,
-/// with the values of no run, and go again; of those that are of one kind, the first alone.
+/// The results of `look(layer)` for every layer, in chain order. Layers are built and freed one at
+/// a time, with arbitrary initial values; of layers of one kind only the first.
 template <class Look>
 auto of_every_layer(const ChainModel& model, const Look& look) {
   using Said = std::invoke_result_t<const Look&, Layer&>;

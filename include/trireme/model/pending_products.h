@@ -1,4 +1,4 @@
-// What a backward has left for later: the gradients of the weights of linear layers.
+// Deferred weight gradients of linear layers, the second part (W) of a split backward.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,10 +11,10 @@ namespace trireme::model {
 
 class GradientSum;  ///< private to the module
 
-/// For each weight the two factors of its gradient dy^T x, and the sum to which this is added. They
-/// are nobody's copies: dy may be the bytes of a gradient that came into the backward or went out
-/// of it, x those of an input or of a tape. All stay as they are until they have been used, and
-/// what is here holds them until then. Where it is dropped, the products are never made.
+/// For each weight, the factors dy and x of its gradient dy^T x, and the sum to add it to. Factors
+/// are not copied: dy may share memory with a gradient that came into the backward or went out of
+/// it, x with an input or a tape. They are kept alive here and must not change until used. If the
+/// object is destroyed, the products are never computed.
 class PendingProducts {
  public:
   PendingProducts();
@@ -25,8 +25,8 @@ class PendingProducts {
   PendingProducts& operator=(const PendingProducts&) = delete;
 
   bool empty() const;
-  /// Makes the products in the order in which they were left, each with the bits that it would have
-  /// had at once, and lets go of its factors.
+  /// Computes and adds the products in the order in which they were deferred, each with the bits
+  /// that it would have had in the backward, and releases its factors.
   void add();
 
  private:

@@ -1,4 +1,4 @@
-// The planner: a problem and what is settled of it in, one plan for all ranks out.
+// The planner: from a problem and the user's settings to one plan for all ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,17 +13,17 @@ namespace trireme::partition {
 /// solver cannot take.
 Answer plan(const Question& question);
 
-/// An answer, and what it rests on.
+/// An answer and the search's reasons for it.
 struct Explained {
   Answer answer;
   Reasons reasons;
 };
-/// The answer of plan() and the reasons for it. Throws as plan() does.
+/// plan() together with the reasons for its answer. Throws as plan() does.
 Explained explained_plan(const Question& question);
 
-/// The same in a fraction of the time, its step usually a few percent longer, for a choice between
-/// questions. Nothing where that would take as long as plan(), and Infeasible now and then where
-/// plan() has one.
+/// plan() in a fraction of the time, for comparing questions; the step is usually a few percent
+/// longer. Returns nothing where it would take as long as plan(), and now and then Infeasible where
+/// plan() finds a plan.
 std::optional<Answer> quick_plan(const Question& question);
 
 }  // namespace trireme::partition

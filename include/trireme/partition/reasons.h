@@ -1,4 +1,4 @@
-// Why a plan is as it is: what the search judged on the way to it.
+// Why a plan was chosen: what the search simulated, axis by axis.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,21 +11,21 @@
 
 namespace trireme::partition {
 
-/// What an answer rests on.
+/// The search's log, summarized.
 struct Reasons {
   /// One dimension of the search.
   struct OfAxis {
     std::string name;
-    bool is_open = false;   ///< the question leaves it to the planner
+    bool is_open = false;   ///< left to the planner by the question
     bool is_used = false;   ///< by the answer
-    double least_gain = 0;  ///< of a step, for which it is worth using
-    std::string reason;     ///< why that much
-    /// The fastest decision that was judged without it, where the answer uses it (an ablation).
+    double least_gain = 0;  ///< share of a step that using it must gain
+    std::string reason;     ///< why this threshold
+    /// The fastest simulated decision without it, where the answer uses it (an ablation).
     std::optional<plan::Alternative> without = {};
   };
   std::vector<OfAxis> axes = {};
   std::vector<plan::Alternative> judged = {};  ///< every decision, in the order of the search
-  /// Decisions that were not judged, since a bound said that they would not be faster.
+  /// Decisions skipped because their lower bound was not below the best step.
   std::size_t passed_over = 0;
 };
 

@@ -1,5 +1,4 @@
-// What `auto` leaves open beside cut and programs: stages x replicas, and the size of
-// micro-batches.
+// The choice of stages x replicas and the micro-batch size, made around the planner.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,62 +23,63 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-/// What is fixed stays fixed. Ranks of one replica are neighbours: stage k of replica j is on rank
-/// j x stages + k.
+/// Fixed values are kept. Ranks of one replica are neighbours: stage k of replica j is on rank j x
+/// stages + k.
 struct ShapeQuestion {
   /// The chain at a micro-batch size, measured or estimated; asked once for each size.
   std::function<chain::Chain(int micro_batch)> chain_at;
-  int ranks = 1;  ///< of the platform, all of which are used
+  int ranks = 1;  ///< ranks of the platform, all used
   int batch = 1;  ///< examples per step, over all replicas
   std::optional<int> stages, replicas, micro_batch, micro_batches;
-  /// What every shape is asked beside what makes it one: the platform is that of all ranks, `cut`
-  /// is for fixed `stages`, `group` is no more than a shape has micro-batches.
+  /// The question common to all shapes: `platform` is that of all ranks, `cut` is for fixed
+  /// `stages`, and `group` is limited to a shape's micro-batches.
   Question common = {};
-  bool shard_optimizer = true;     ///< replicas divide the optimizer's state
-  std::string weights = "device";  ///< where those are that may leave: see streamed_layers_of()
+  bool shard_optimizer = true;     ///< ZeRO-1 over the replicas
+  std::string weights = "device";  ///< placement of streamable weights: see streamed_layers_of()
 };
 
 struct TriedShape {
   Shape shape;
-  /// Nothing where even without recomputation and waits it would be slower than the best before it,
-  /// or where the solver takes no such question; then `refused` says why.
+  /// Empty where the shape's lower bound is above the best step before it, or where the solver
+  /// rejects the question (see `refused`).
   std::optional<Answer> answer;
   std::string refused = {};
-  /// The answer is that of quick_plan(): another shape is faster by more than such plans are off.
+  /// The answer is from quick_plan(): another shape is faster by more than the error of such plans.
   bool is_quick = false;
-  Seconds least{0};   ///< a step cannot be faster
-  Seconds reduce{0};  ///< gradients of all replicas added up, at the end of a step
+  Seconds least{0};   ///< lower bound of a step
+  Seconds reduce{0};  ///< gradient all-reduce over the replicas, at the end of a step
 
   const plan::Plan* plan() const { return answer ? std::get_if<plan::Plan>(&*answer) : nullptr; }
   Seconds step() const { return plan()->step + reduce; }
 };
 
 struct ShapeAnswer {
-  std::vector<TriedShape> tried;      ///< in the order of their least steps
+  std::vector<TriedShape> tried;      ///< by ascending lower bound
   std::optional<std::size_t> chosen;  ///< the fastest; nothing if none fits
 };
 
-/// All that fit what is fixed; chains shorter than a pipeline count, too. Throws InputError when
-/// there are none.
+/// All shapes that match the fixed values, also those with more stages than the chain has layers.
+/// Throws InputError when there are none.
 std::vector<Shape> shapes_of(const ShapeQuestion& question);
 
-/// Every shape that there is for so many ranks and such a batch, planned quickly, and those that
-/// come near the fastest thoroughly; several at a time, with the same answer however many. Throws
-/// InputError when what is fixed leaves none, or none that the solver takes.
+/// Plans every possible shape quickly and those near the fastest thoroughly, several in parallel;
+/// the answer does not depend on the number of threads. Throws InputError when the fixed values
+/// leave no shape, or none that the solver takes.
 ShapeAnswer choose_shape(const ShapeQuestion& question);
 
-/// Of an answer without a plan, the shape that was planned and lacks least.
+/// Index of the planned shape that lacks the least memory, of an answer without a plan.
 std::size_t leanest(const ShapeAnswer& answer);
 
-/// The shapes that were planned, as a table: step, largest peak, or why not; and how many were not.
+/// A table of the planned shapes: step and largest peak, or why there is none; and how many were
+/// skipped.
 std::string to_text(const ShapeAnswer& answer);
 
-/// What planning for such a shape is asked: every stage on the slowest and smallest of its ranks in
-/// all replicas, for they wait for one another.
+/// The planner's question for a shape: every stage has the least speed and memory among its ranks
+/// over all replicas, since replicas wait for one another.
 Question question_of(const ShapeQuestion& question, const Shape& shape, chain::Chain chain);
 
-/// An estimate from one measurement: times and bytes of activations in proportion to the size of
-/// the micro-batch, parameters as they are. Small micro-batches really are slower than that.
+/// Estimates a chain from one measurement: times and activation bytes scale with the micro-batch
+/// size, parameters do not. Small micro-batches are slower than that in practice.
 chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_batch);
 
 /// A chain measured at some size of the micro-batch.
@@ -88,18 +88,18 @@ struct SizedChain {
   chain::Chain chain;
 };
 
-/// An estimate from two measurements of one model at different sizes: every cost on the straight
-/// line through both, at least 0. Exact where costs are something for each example and something
-/// fixed, as outputs, tapes and static bytes are; near for transients and times.
+/// Estimates a chain from two measurements of one model: every cost by linear inter- or
+/// extrapolation, at least 0. Exact for costs that are affine in the number of examples, as
+/// outputs, tapes and static bytes are; approximate for transients and times.
 chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_batch);
 
-/// Seconds in which `replicas` add up the gradients of all ranks of a plan, each rank with its
-/// like: 2 (r - 1) / r times the bytes at the rate of the slowest link between neighbours, as a
-/// ring does it (Patarasuk and Yuan 2009), and 2 (r - 1) latencies. With shards of the optimizer's
-/// state updated weights take the second half of the way in place of gradients.
+/// Seconds for the all-reduce over replicas, each rank with its counterparts: 2 (r - 1) / r times
+/// the bytes at the rate of the slowest link between neighbours, as in a ring (Patarasuk and Yuan
+/// 2009), plus 2 (r - 1) latencies. With a sharded optimizer the second half carries updated
+/// weights instead of gradients.
 Seconds reduce_time(const ShapeQuestion& question, const Shape& shape, const chain::Chain& chain,
                     const plan::Plan& plan);
-/// Of any plan of that shape.
+/// Lower bound of reduce_time() over all plans of the shape.
 Seconds least_reduce_time(const ShapeQuestion& question, const Shape& shape,
                           const chain::Chain& chain);
 

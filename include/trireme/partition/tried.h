@@ -1,4 +1,4 @@
-// Asking several solvers the same question and taking the best answer.
+// Runs several solvers on one question and picks the best answer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,30 +21,30 @@ struct Tried {
   const plan::Infeasible* infeasible() const { return std::get_if<plan::Infeasible>(&answer); }
 };
 
-/// What `solve` answers; refused where it throws InputError.
+/// The answer of `solve`; `refused` is set where it throws InputError.
 Tried try_to(const std::string& solver, const std::function<Answer()>& solve);
-/// One solver's own answer to the question, whatever question.solver says; no alternatives.
+/// The answer of this solver, whatever question.solver says; no alternatives.
 Tried try_solver(const Question& question, const std::string& solver);
-/// For one stage. The same with the optimizer's state and streamed weights where they are best, as
-/// plan() has it. Throws InputError where the question contradicts itself.
+/// try_solver() for one stage, with the best placement of optimizer state and streamed weights, as
+/// plan() finds it. Throws InputError where the question contradicts itself.
 Tried try_alone(const Question& question, const std::string& solver);
 
-/// For one stage. Solvers to ask when nobody is named: all that take seconds, and those that move
-/// values only where the rank can.
+/// Single-stage solvers that `auto` runs: all that take seconds, with solvers that offload only
+/// where the rank can.
 std::vector<std::string> quick_solvers(const Question& question);
-/// Those that would be among them if the chain were not so long.
+/// Solvers left out of quick_solvers() because the chain is too long.
 std::vector<std::string> slow_solvers(const Question& question);
-/// Solvers whose times are worth knowing beside the named one's: those that take no time.
+/// Solvers cheap enough to run for comparison next to a named one.
 std::vector<std::string> instant_solvers(const Question& question);
 
-/// The fastest plan, of equals the first that moves least; nullptr if there is none.
+/// The fastest plan, ties going to the first that moves the fewest bytes; nullptr if there is none.
 const Tried* fastest(const std::vector<Tried>& tried);
-/// The least budget among those that do not fit; nullptr if there are none.
+/// The infeasible answer with the least budget; nullptr if there is none.
 const Tried* leanest(const std::vector<Tried>& tried);
 
-/// What an answer that was not taken would cost, or why it is none.
+/// An answer that was not taken, as the plan file lists it: its step, or why it is infeasible.
 plan::Alternative as_alternative(const std::string& policy, const Answer& answer);
-/// What the others would cost, for the plan's file.
+/// All answers but the chosen one, for the plan file.
 std::vector<plan::Alternative> alternatives(const std::vector<Tried>& tried, const Tried& chosen);
 
 }  // namespace trireme::partition

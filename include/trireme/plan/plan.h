@@ -1,4 +1,4 @@
-// A plan: who runs which layers with which program, and what that was predicted to cost.
+// A plan: which rank runs which layers with which program, and what that was predicted to cost.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace trireme::plan {
 
-/// A change by which what does not fit would.
+/// A change that would make a job fit.
 struct Advice {
   enum class Kind { kMemoryOfOneRank, kStages, kHostMemory };
   Kind kind = Kind::kMemoryOfOneRank;
@@ -32,9 +32,9 @@ struct Advice {
 /// Names of the kinds in files, in their order.
 const std::vector<std::string>& advice_kinds();
 
-/// Nothing fits: where, by how much, and what would.
+/// Why no plan fits: where, by how much, and what would help.
 struct Infeasible {
-  /// kTurns: plans were made, but their micro-batches cannot pass in groups; no budget helps.
+  /// kTurns: plans were made, but their groups of micro-batches would deadlock; no budget helps.
   enum class Reason { kMemory, kTurns };
   Reason reason = Reason::kMemory;
   int rank = 0;
@@ -49,35 +49,35 @@ struct Infeasible {
 };
 
 struct StagePrediction {
-  Seconds forward{0}, backward{0};  ///< per micro-batch, recomputation inside
-  Bytes kept, peak, offloaded;  ///< kept: held at the pause, per micro-batch; peak: of the rank,
-                                ///< static bytes inside
+  Seconds forward{0}, backward{0};  ///< per micro-batch, recomputation included
+  Bytes kept, peak, offloaded;  ///< kept: held between forward and backward, per micro-batch; peak:
+                                ///< of the rank, static bytes included
 
   bool operator==(const StagePrediction&) const = default;
 };
 
 struct StagePlan {
   int rank = 0;
-  /// Micro-batches, or groups of them, whose forward has begun and whose backward has not ended; 0:
-  /// as many as the schedule has. With 1f1b another number is a choice, with gpipe it is none.
+  /// Micro-batches, or groups of them, in flight; 0: the number of the schedule. 1f1b allows other
+  /// numbers, gpipe does not.
   int in_flight = 0;
   Bytes budget, static_bytes;  ///< budget 0: none was given
   program::StageProgram program;
   StagePrediction predicted;
   program::Mix mix = {};  ///< predicted: means over its cycle
-  /// Of the optimizer's state, what is in the offload tier but for the update; not in static_bytes.
+  /// Bytes of optimizer state in the offload tier except during the update; not in static_bytes.
   Bytes optimizer_away = {};
-  /// Layers whose weights are in the offload tier and come for every use (chain::OffloadWeights),
-  /// ascending; of these static_bytes has what is there at a time.
+  /// Streamed layers, ascending: weights are in the offload tier and copied in for every use
+  /// (chain::OffloadWeights); static_bytes has those that are on the device at a time.
   std::vector<int> streamed = {};
-  /// So many backward passes behind their own come the gradients of weights that may wait
-  /// (program::with_split_backward). Nothing: backwards stay whole.
+  /// Number of backward passes by which weight gradients are deferred
+  /// (program::with_split_backward). Nothing: backwards are not split.
   std::optional<int> weights_behind = std::nullopt;
 
   bool operator==(const StagePlan&) const = default;
 };
 
-/// Something else that was tried: a policy with its predicted step time, or why it does not fit.
+/// Another policy that was tried, with its predicted step time, or why it does not fit.
 struct Alternative {
   std::string policy;
   std::optional<Seconds> step;
@@ -89,60 +89,60 @@ struct Alternative {
 struct Plan {
   std::string chain_name, chain_digest;
   std::string schedule = "1f1b";  ///< 1f1b | gpipe
-  std::string solver;             ///< who made it
+  std::string solver;             ///< that made the plan
   int micro_batches = 1;
-  bool lean_tapes = false;  ///< `memory.tapes` of the job, with whose costs it was made
-  /// Of the layers that a rank streams, the weights of so many are on its device at a time.
+  bool lean_tapes = false;  ///< `memory.tapes` of the job, whose costs the plan was made with
+  /// How many of its streamed layers a rank has on the device at a time.
   int weights_at_once = program::kLeastAtOnce;
-  /// So many micro-batches pass the layers together (program::in_groups), and a stage's program is
-  /// what each of a group does. The schedule, numbers in flight, turns and mixes are of groups.
+  /// Micro-batches that run breadth-first together (program::in_groups); a stage's program is what
+  /// each of a group does. The schedule, numbers in flight, turns and mixes are of groups.
   int group = 1;
-  /// When layers are updated whose trained weights are streamed, of ranks with one stage; for plans
-  /// whose streamed layers are all trained.
+  /// When streamed layers with trained weights are updated, on ranks with one stage; other than
+  /// kAtEnd only for plans whose streamed layers are all trained.
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
-  /// Of their state that is away, what a rank has on its device at a time if they are updated among
-  /// passes: chain::state_parts(), among the static bytes.
+  /// Window for their offloaded state on a rank's device, if they are updated during the passes:
+  /// chain::state_parts(); part of the static bytes.
   Bytes update_window = {};
   int replicas = 1;  ///< of the pipeline, with which it was predicted
-  /// Of the optimizer's state and update each replica has one of so many shards; the plan's chain
-  /// is chain::sharded(). 1: every replica has all.
+  /// Shards of optimizer state and update, of which each replica has one; the plan's chain is
+  /// chain::sharded(). 1: every replica has all.
   int optimizer_shards = 1;
   Seconds step{0};
   double bubble = 0;
   Seconds recompute{0};           ///< of one step, summed over ranks
   std::vector<StagePlan> stages;  ///< a rank may have several
-  /// Empty: ranks with several stages run them as equal passes would (program::lower).
+  /// Empty: ranks with several stages run them in the order of passes of equal length
+  /// (program::lower).
   program::Turns turns = {};
   std::vector<Alternative> alternatives;
 
   bool operator==(const Plan&) const = default;
 };
 
-/// Where something is lacking, and what would help: "of them 38.1 MiB of parameters; it would fit
+/// Where the job does not fit, and what would help: "of them 38.1 MiB of parameters; it would fit
 /// with 3 stages on ranks like the last".
 std::string where_and_advice(const Infeasible& infeasible);
 
 /// One more than the highest rank of a stage.
 int ranks_of(const Plan& plan);
 
-/// Layers with an update of their own among the passes; by rank.
+/// Layers that are updated during the passes (overlapped optimizer step); by rank.
 std::vector<std::vector<int>> updated_layers(const Plan& plan);
-/// plan.update_window of the ranks that have such layers and state away, nothing of others; by
-/// rank.
+/// plan.update_window of ranks with such layers and offloaded state, 0 for others; by rank.
 std::vector<Bytes> update_windows(const Plan& plan);
 
-/// Of the optimizer's state, what is in the offload tier; by rank.
+/// Bytes of optimizer state in the offload tier; by rank.
 std::vector<Bytes> optimizer_away(const Plan& plan);
 
-/// stage.weights_behind of each rank's stages; and whether there is any.
+/// stage.weights_behind by rank; and whether any stage has it.
 program::WeightsBehind weights_behind(const Plan& plan);
 bool has_split_backward(const Plan& plan);
 
-/// Layers whose weights come for every use; by rank.
+/// Streamed layers; by rank.
 std::vector<std::vector<int>> streamed_layers(const Plan& plan);
-/// What comes and goes, by layer 0..length; empty where no stage streams any.
+/// Streamed weights, by layer 0..length; empty where no stage streams any.
 std::vector<chain::OffloadWeights> streamed_weights(const Plan& plan, const chain::Chain& chain);
-/// What one rank has of it in the offload tier.
+/// Bytes of streamed weights and gradients of one rank in the offload tier.
 Bytes streamed_weights(const Plan& plan, const chain::Chain& chain, int rank);
 
 /// Whether stage k is on rank k, for all of them.
@@ -151,7 +151,8 @@ bool has_rank_for_each_stage(const Plan& plan);
 /// Whether some stage's micro-batches do not all run the same program.
 bool has_mixes(const Plan& plan);
 
-/// Of a stage (0-based): what the plan says, or as many as its schedule has.
+/// Micro-batches (or groups) in flight of a stage (0-based): as the plan says, or else its
+/// schedule.
 int in_flight(const Plan& plan, std::size_t stage);
 
 /// Most micro-batches of a plan file, and most actions of a program in one: with more of them it
@@ -166,17 +167,16 @@ std::string to_json(const Plan& plan);
 /// The document that says why there is no plan: {"infeasible": {...}}.
 std::string to_json(const Infeasible& infeasible);
 
-/// The inside of that document: the value of its key `infeasible`. Its `where` has the advice.
+/// The value of the key `infeasible` in that document.
 Infeasible read_infeasible(const io::Node& node);
 
 /// Reads `trireme-plan/1`. `chain`, `schedule`, `micro_batches` and of every stage `layers`,
-/// `forward`, `backward` must be there; nothing of the optimizer is away and no weights are
-/// streamed by default, and by default stage k is on rank k with as many micro-batches
-/// in flight as its schedule has, and micro-batches pass the layers one by one (`group`). `turns`
-/// is a list of {"rank": 0, "stages": [0, 2, 0, ...]}, stages counted from 0 in the order of their
-/// layers. A stage whose micro-batches do not all run the same has `others`, a list of {"forward":
-/// ..., "backward": ...}, and `cycle`. Stages may stand in any order and come back sorted by their
-/// layers.
+/// `forward`, `backward` must be there. By default no optimizer state is offloaded, no weights are
+/// streamed, stage k is on rank k with as many micro-batches in flight as its schedule has, and
+/// there are no groups (`group` is 1). `turns` is a list of {"rank": 0, "stages": [0, 2, 0, ...]},
+/// stages counted from 0 in the order of their layers. A stage whose micro-batches do not all run
+/// the same has `others`, a list of {"forward": ..., "backward": ...}, and `cycle`. Stages may
+/// stand in any order and come back sorted by their layers.
 ///
 /// Throws InputError with file, line, stage and field: unknown key or op, a layer outside its
 /// stage, gaps between stages. Whether the program is legal and fits is for the validator.
@@ -187,15 +187,15 @@ Plan read_plan(const io::Node& document);
 /// and digests are in the message.
 void require_same_chain(const Plan& plan, const chain::Chain& chain);
 
-/// Throws InputError where more of the optimizer's state is away than a stage's layers have, or
-/// where a layer is streamed that has no weights of its own.
+/// Throws InputError where more optimizer state is offloaded than a stage's layers have, or where a
+/// streamed layer has no weights of its own.
 void require_state(const Plan& plan, const chain::Chain& chain);
 
 /// The programs of all ranks (generate + lower, in groups). Throws InputError where stages, turns
-/// or numbers in flight do not fit together, or where backwards in two parts meet what they cannot:
-/// groups, ranks with several stages, updates among passes.
+/// or numbers in flight do not fit together, or where split backwards meet what they do not
+/// support: groups, ranks with several stages, updates during the passes.
 program::Program compile(const Plan& plan);
-/// The same stages' forwards alone, for validation, in groups as large.
+/// Only the forwards of the same stages, for validation, in groups of the same size.
 program::Program compile_forwards(const Plan& plan, int micro_batches);
 
 }  // namespace trireme::plan

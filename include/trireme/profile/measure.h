@@ -1,4 +1,4 @@
-// What the layers of a chain cost on this machine, measured by running each of them alone.
+// Profiler: measures the costs of a chain's layers on this machine by running each layer alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,37 +18,39 @@ namespace trireme::profile {
 
 struct MeasureOptions {
   int threads = 1;
-  /// A layer's forward and backward are repeated until both together took so long, and so often.
+  /// A layer's forward and backward are repeated for at least this time in total and at least this
+  /// many runs.
   Seconds least_time{0.2};
   int least_runs = 5;
-  /// Of `shares` that measure together, this one times every layer whose turn it is; the times of
-  /// the others stay 0 (bytes do not: they cost one run). Added up, the shares are whole.
+  /// If `shares` processes measure together, process number `share` times only the layers whose
+  /// turn it is; the times of the others stay 0 (all measure bytes: they cost one run). The sum
+  /// over shares is complete.
   int share = 0, shares = 1;
   std::function<bool()> stop_requested = {};   ///< asked between runs
-  const device::Place& place = device::cpu();  ///< what is measured
-  /// The place's memory, used by nobody else meanwhile; null: an account of the CPU's.
+  const device::Place& place = device::cpu();  ///< device to measure
+  /// The place's memory, used by nothing else meanwhile; null: an account for the CPU.
   tier::DeviceMemory* memory = nullptr;
-  /// Told after layer `number` of 1..L; `measured` is false where an equal layer's costs were
-  /// taken.
+  /// Called after layer `number` of 1..L; `measured` is false if an equal layer's costs were
+  /// reused.
   std::function<void(int number, const chain::LayerCost& cost, bool measured)> progress = {};
-  /// Told of what a reader of the costs should know.
+  /// Called with remarks for readers of the costs.
   std::function<void(const std::string& text)> note = {};
 };
 
-/// Costs of every layer at the job's micro-batch size and precision, on made-up input.
+/// Costs of every layer at the job's micro-batch size and precision, on random input.
 ///
-/// Bytes are exact: what the counting allocator saw while the layer did what the executor does with
-/// it (model/taped.h), after a first run that warmed everything up. `parameters` are all bytes that
-/// the built layer holds, buffers included; `gradients` and `optimizer` what the runtime will hold
-/// for them. A tied weight counts with each of its uses: see TiedWeights. Where a chain has no
-/// field for something, it is put where it can only make a prediction a little too high: the copy
-/// of a layer's buffers that a repeated forward holds counts with the transients of every forward,
-/// the target with the last layer's tape and, since it is loaded earlier, with its parameters, too.
+/// Bytes are exact: counted by the counting allocator while the layer runs as in the executor
+/// (model/taped.h), after a warm-up run. `parameters` are all bytes that the built layer holds,
+/// buffers included; `gradients` and `optimizer` are what the runtime will hold for them. A tied
+/// weight counts with each of its uses: see TiedWeights. What has no field in a chain is counted
+/// where it can only make a prediction slightly too high: the copy of a layer's buffers that a
+/// recomputed forward holds counts with the transients of every forward, the target with the last
+/// layer's tape and, since it is loaded earlier, also with its parameters.
 ///
 /// Times are medians; `forward` is a taped one. Layers of one kind (LayerRecipe::kind) with inputs
 /// of one shape are measured once. A layer from a file (LayerRecipe::may_vary) also runs on inputs
-/// of equal values; where its tensors are larger then, these bytes count. Holds one layer, its
-/// input, its output and its tape at a time.
+/// of equal values; if its tensors are larger then, these bytes count. Holds one layer with its
+/// input, output and tape at a time.
 ///
 /// Installs the counting allocator. Throws Interrupted when asked to stop.
 chain::Chain measure(const model::ChainModel& model, const config::JobSpec& job,

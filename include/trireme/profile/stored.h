@@ -1,4 +1,4 @@
-// Measured chains in files, found again by what they depend on.
+// Cache of measured chains in files, keyed by everything that the costs depend on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,46 +14,45 @@
 
 namespace trireme::profile {
 
-/// What ranks that are as fast as one another have in common, in a line: processor, threads, and a
-/// device that is not the processor.
+/// A line that is equal for ranks of equal speed: processor, threads, and the device if it is not
+/// the processor.
 std::string machine(int threads, const device::Place& place = device::cpu());
 
-/// Everything that costs depend on that were measured on such a machine(), as text: model with the
+/// Cache key, as text: everything that costs measured on such a machine() depend on: model with the
 /// files of its layers, micro-batch size, precision, optimizer, whether gradients are clipped, the
-/// machine, LibTorch, and the program itself (its digest: layers of its own may have changed).
+/// machine, LibTorch, and the program itself (its digest, since its layers may have changed).
 std::string dependencies(const config::JobSpec& job, const std::string& machine);
 
-/// A chain of measured costs with its place.
+/// A chain of measured costs and its file.
 struct Stored {
   chain::Chain chain;
-  std::vector<std::string> notes =
-      {};  ///< what MeasureOptions::note was told, also where was_there
+  std::vector<std::string> notes = {};  ///< remarks of MeasureOptions::note, kept in the file
   std::filesystem::path file = {};
-  bool was_there = false;    ///< nothing was measured
-  std::string problem = {};  ///< why it could not be stored: there is no file then
-  std::string refused = {};  ///< as in Found: what it was measured in place of
+  bool was_there = false;    ///< found in the cache: nothing was measured
+  std::string problem = {};  ///< why it could not be stored; then there is no file
+  std::string refused = {};  ///< as in Found: the file that was refused and measured again
 };
 
-/// What there is in a folder.
+/// Result of a look-up in a folder.
 struct Found {
   std::optional<Stored> stored;
-  /// Why what has the file's name is not taken, with that name; empty where there is none.
+  /// Why a file of the expected name is not used, with its name; empty if there is no such file.
   std::string refused;
 };
 
-/// What is stored in `folder` for these dependencies(), of this model, byte by byte as it was
-/// written: what else has that name is refused, and is replaced by what store() writes.
+/// The chain stored in `folder` for these dependencies() and this model, if its file is unchanged
+/// byte by byte: any other file of that name is refused, and replaced by the next store().
 Found find_stored(const std::string& dependencies, const model::ChainModel& model,
                   const std::filesystem::path& folder);
-/// Stores a chain that was measured under these dependencies(), with what was noted of its layers.
+/// Stores a chain measured under these dependencies(), with the remarks on its layers.
 Stored store(chain::Chain chain, const std::vector<std::string>& notes,
              const std::string& dependencies, const std::filesystem::path& folder);
 
 enum class Reuse { kAllowed, kForbidden };
 
-/// The chain stored in `folder` for these dependencies; where there is none, as find_stored() says,
-/// or with kForbidden, measures it and stores it there. Where it cannot be stored it says why.
-/// Notes of a chain that was stored are told again.
+/// The chain stored in `folder` for these dependencies; if there is none (see find_stored()), or
+/// with kForbidden, measures and stores it. If it cannot be stored, `problem` says why. Remarks
+/// stored with a chain are passed to `note` again.
 Stored load_or_measure(const model::ChainModel& model, const config::JobSpec& job,
                        const MeasureOptions& options, const std::filesystem::path& folder,
                        Reuse reuse);

@@ -1,4 +1,4 @@
-// A chain's costs for people and for programs.
+// A chain's costs as a table and as JSON.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a rank saves where it holds several uses of one tied weight.
+// Memory that a rank saves by holding several uses of one tied weight.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,13 +18,13 @@ class TiedWeights {
  public:
   TiedWeights(const model::ChainModel& model, const config::TrainSpec& train);
 
-  /// How many of the `parameters` and of the `optimizer` bytes of these runs of layers, each
-  /// first..last, one rank does not hold when it has all of them: uses of a tied weight but the
-  /// first share the first one's value and state.
+  /// How many of the `parameters` and `optimizer` bytes of these runs of layers, each first..last,
+  /// a rank that has all of them does not hold: uses of a tied weight after the first share its
+  /// value and state.
   chain::SharedBytes shared(const std::vector<std::pair<int, int>>& runs) const;
 
  private:
-  /// What one rank saves where it holds an earlier use.
+  /// What a rank saves if it holds an earlier use.
   struct Use {
     std::string tie;
     chain::SharedBytes size;

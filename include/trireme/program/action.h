@@ -1,4 +1,5 @@
-// Actions and programs: a schedule is data, and nothing else decides order.
+// Actions and programs: a schedule as data, the ordered instructions of every rank. Nothing else
+// decides order.
 //
 // Read an action aloud: `2:backward 3` is "the backward of layer 3 for micro-batch 2".
 // SPDX-License-Identifier: Apache-2.0
@@ -17,32 +18,33 @@ enum class Op {
   kForward,      ///< untaped forward of i; the input x[i-1] is dropped if held by itself
   kForwardKeep,  ///< untaped forward of i; the input stays
   kForwardTape,  ///< taped forward of i; the input stays
-  kRetape,    ///< the tape of i again, without x[i], which nobody reads any more; the input stays
+  kRetape,    ///< early-stop recomputation of the tape of i, without x[i], which nothing reads any
+              ///< more; the input stays
   kBackward,  ///< backward of i: frees its tape, the gradient of x[i], an x[i-1] held by itself
-  kBackwardInput,    ///< the same, but for the gradients of weights that may wait: it leaves what
-                     ///< these need
-  kBackwardWeights,  ///< the gradients of weights that have waited since backward_input of i
+  kBackwardInput,  ///< the same, except weight gradients that can be deferred: it leaves what these
+                   ///< need
+  kBackwardWeights,  ///< the weight gradients deferred since backward_input of i
   kDrop,             ///< frees the standalone x[i]
-  kOffload,          ///< x[i] leaves to the offload tier on the out lane
-  kPrefetch,         ///< x[i] returns on the in lane
-  kOffloadTape,      ///< the tape of i leaves
-  kPrefetchTape,     ///< the tape of i returns
+  kOffload,          ///< x[i] is copied to the offload tier on the out lane
+  kPrefetch,         ///< x[i] is copied back on the in lane
+  kOffloadTape,      ///< the tape of i is copied out
+  kPrefetchTape,     ///< the tape of i is copied back
   kLoadInput,        ///< x[0] of the micro-batch is loaded (layer 0)
-  kLoadTarget,       ///< what the last layer compares with is loaded (layer L)
-  kReadLoss,         ///< x[L] joins the step's loss and gives way to its gradient (layer L)
-  kSendOutput,       ///< x[i] goes to the rank of layer i+1 and is given away
+  kLoadTarget,       ///< the target of the last layer is loaded (layer L)
+  kReadLoss,         ///< x[L] is added to the step's loss and replaced by its gradient (layer L)
+  kSendOutput,       ///< x[i] is sent to the rank of layer i+1 and freed here
   kReceiveInput,     ///< x[i] comes from the rank of layer i
-  kSendGradient,     ///< the gradient of x[i] goes to the rank of layer i and is given away
+  kSendGradient,     ///< the gradient of x[i] is sent to the rank of layer i and freed here
   kReceiveGradient,  ///< the gradient of x[i] comes from the rank of layer i+1
   kUpdate,  ///< a part of the optimizer step of layer i alone, which `step` then leaves out
-  kReduceGradients,  ///< tied weights are added over their uses, then all gradients over the
-                     ///< replicas (layer 0)
+  kReduceGradients,  ///< gradients of tied weights are added over their uses, then all gradients
+                     ///< over the replicas (layer 0)
   kClip,             ///< global norm over all stages (layer 0)
   kStep,             ///< optimizer step; gradients are zero afterwards (layer 0)
 };
 
-/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 for the end of a step; of the
-/// parts of an update, which one).
+/// One action: `layer` is the i of the op, `micro_batch` 0-based (0 at the end of a step; for
+/// kUpdate the number of the part).
 struct Action {
   Op op{};
   int layer = 0;
@@ -57,7 +59,7 @@ std::optional<Op> op_named(std::string_view name);
 /// Every op's name, in the order of the enumeration.
 const std::vector<std::string>& op_names();
 
-/// Whether it runs a layer forward, taped or not, to its end or not.
+/// Whether it runs a layer forward: taped or not, whole or stopped early.
 bool is_forward(Op op);
 /// Whether it gives the gradient of a layer's input: backward, backward_input.
 bool is_backward(Op op);
@@ -75,9 +77,9 @@ std::string to_text(const Action& action);
 /// The reverse; throws InputError that says what was expected.
 Action parse_action(std::string_view text);
 
-/// What a stage does for one micro-batch; actions carry micro-batch 0. `forward` ends with x[last]
-/// made, `backward` begins with the gradient of x[last] there. A stage may keep anything in
-/// between.
+/// What a stage does for one micro-batch; actions carry micro-batch 0. At the end of `forward`
+/// x[last] has been made, at the beginning of `backward` its gradient is there. A stage may keep
+/// anything in between.
 struct StageProgram {
   int first_layer = 1;
   int last_layer = 1;
@@ -87,17 +89,17 @@ struct StageProgram {
   bool operator==(const StageProgram&) const = default;
 };
 
-/// Where in the forward list x[last] is made for the last time, whereupon it goes on: to the next
-/// stage or into the loss. The list's length: nowhere.
+/// Index in `forward` of the action that makes x[last] for the last time, after which it is sent to
+/// the next stage or read as the loss. The list's length if there is none.
 std::size_t output_made(const StageProgram& program);
 
-/// The program moved to another run of layers, of which `first_layer` is the first.
+/// The program shifted to the layers from `first_layer` on.
 StageProgram moved_to(StageProgram program, int first_layer);
 
-/// A stage whose micro-batches do not all run the same program: micro-batch m runs number
-/// cycle[m % cycle.size()], 0 being the stage's own, i others[i - 1]. Without a cycle all run the
-/// stage's own. With as many places in the cycle as there are micro-batches in flight, a stage
-/// always holds what one round of it keeps.
+/// A stage whose micro-batches do not all run the same program: micro-batch m runs number cycle[m %
+/// cycle.size()], where 0 is the stage's own and i is others[i - 1]. Without a cycle all run the
+/// stage's own. If the cycle is as long as the number of micro-batches in flight, a stage always
+/// holds what one round of it keeps.
 struct Mix {
   std::vector<StageProgram> others;
   std::vector<int> cycle;
@@ -137,14 +139,14 @@ std::string to_text(const Program& program);
 /// Also takes blank lines and comments from '#' on. Throws InputError with the line.
 Program parse_program(std::string_view text);
 
-/// One row per rank, one column per time slot of equal passes: a program to look at.
+/// One row per rank, one column per time slot of passes of equal length: a program to look at.
 ///
 ///     0 | F0 F1 .. B0 .. B1
 ///     1 | .. F0 B0 F1 B1 ..
 ///
 /// A forward pass is there when its stage's last layer is first run, a backward pass when the
 /// backward of the stage's first layer is. On ranks with several stages the stage's number stands
-/// in front: "2F0". Throws InputError when passes wait for one another in a circle.
+/// in front: "2F0". Throws InputError when passes deadlock.
 std::string grid(const Program& program);
 
 }  // namespace trireme::program

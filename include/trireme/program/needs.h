@@ -1,4 +1,4 @@
-// Which values an action works with.
+// Which outputs and tapes an action needs on the device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,8 +6,7 @@
 
 namespace trireme::program {
 
-/// A value that may be in the offload tier: an output that stands by itself, or a tape with the
-/// output inside.
+/// A value that can be offloaded: an output held by itself, or a tape, which includes the output.
 struct ValueKey {
   bool tape = false;
   int layer = 0;
@@ -16,7 +15,7 @@ struct ValueKey {
   auto operator<=>(const ValueKey&) const = default;
 };
 
-/// What a copy moves: of offload, prefetch and the same of tapes.
+/// What an action moves: offload, prefetch and the same of tapes.
 inline ValueKey moved_value(const Action& action) {
   const bool tape = action.op == Op::kOffloadTape || action.op == Op::kPrefetchTape;
   return {tape, action.layer, action.micro_batch};
@@ -31,7 +30,7 @@ inline bool is_copy_in(Op op) {
 }
 
 /// Calls `visit(ValueKey)` for every output and tape that must be on the device before `action`
-/// runs, where it exists: x[i] stands by itself or in a tape, so both are named.
+/// runs, if it exists: x[i] is held by itself or in a tape, so both are named.
 template <class Visit>
 void for_each_need(const Action& action, Visit visit) {
   const auto need = [&](bool tape, int layer) { visit(ValueKey{tape, layer, action.micro_batch}); };

@@ -1,5 +1,5 @@
-// Parts of optimizer state that pass a rank's device one after the other, for updates: the moves
-// that the simulator counts and the runtime makes.
+// Staging of offloaded optimizer state: parts are copied to a rank's device, updated and copied
+// back one after the other. The simulator counts these moves, the runtime makes them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,15 +14,16 @@ class PassingParts {
   PassingParts() = default;
   PassingParts(std::size_t count, chain::StateParts most) : count_(count), most_(most) {}
 
-  /// Whether another one begins to come: there is one, and room for it. Until the first one leaves
-  /// there is room for those that have come before that.
+  /// Begins to copy in the next part: false if there is none, or no room for it. Before the first
+  /// use, room is left free for parts that will be copied out.
   bool begin_next();
-  /// The next one was used and leaves. Whether the first of those that leave has to have left now.
+  /// The next part was used and begins to be copied out. Returns whether the first copy out has to
+  /// have ended now.
   bool use_next();
-  /// Whether another one leaves still, and now has left.
+  /// Ends the next copy out: false if there is none.
   bool leave_next();
 
-  /// So many have begun to come, were used, have left.
+  /// Number of parts whose copy in has begun, that were used, whose copy out has ended.
   std::size_t begun() const { return begun_; }
   std::size_t used() const { return used_; }
   std::size_t gone() const { return gone_; }
@@ -33,8 +34,8 @@ class PassingParts {
   std::size_t begun_ = 0, used_ = 0, gone_ = 0;
 };
 
-/// Of `count` things that the actions of an update share evenly, those of one: first up to, and
-/// without, end.
+/// The items first..end-1 of `count` that one of the actions of an update handles, which share them
+/// evenly.
 struct Share {
   int first = 0, end = 0;
 };

@@ -1,5 +1,4 @@
-// Recomputation that ends early: where nobody reads an output that is made again, its tape is made
-// without it.
+// Early-stop recomputation: where nothing reads a recomputed output, its tape is made without it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +8,8 @@
 namespace trireme::program {
 
 /// The same program with `retape` for every taped forward of the backward part whose output has
-/// been read for the last time, which is so when the layer above has had its backward, and for the
-/// stage's last layer always. Only of layers that cost less that way (LayerCost::retape).
+/// been read for the last time: after the backward of the layer above, and always for the stage's
+/// last layer. Only for layers that cost less that way (LayerCost::retape).
 ///
 /// torch.utils.checkpoint calls it early stopping.
 StageProgram with_retapes(StageProgram program, const chain::Chain& chain);

@@ -1,5 +1,5 @@
-// What one rank has of its streamed weights, and what brings it to what it shall have: the moves
-// that the simulator counts and the runtime makes.
+// Residency of streamed weights on one rank's device: the moves from what is there to what must be
+// there. The simulator counts these moves, the runtime makes them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,9 @@
 namespace trireme::program {
 
 struct WeightsMove {
-  /// kLetGo: its bytes are free, nobody needs what is in them; kOut: they are once a copy out has
-  /// ended; kTake: there is room for it, with anything in it; kIn: and a copy in begins.
+  /// kLetGo: its bytes are freed, the content is not needed; kOut: they are freed once a copy out
+  /// has ended; kTake: room is allocated, with any content; kIn: room is allocated and a copy in
+  /// begins.
   enum class Kind : char { kLetGo, kOut, kTake, kIn };
 
   Kind kind{};
@@ -22,11 +23,11 @@ struct WeightsMove {
   bool operator==(const WeightsMove&) const = default;
 };
 
-/// In the beginning everything is away.
+/// At the beginning all weights are offloaded.
 class WeightsHere {
  public:
-  /// Moves after which `held` and nothing else is here or on its way: first what goes, then what
-  /// comes, in the order of `held`.
+  /// Moves after which `held` and nothing else is on the device or being copied in: first frees and
+  /// copies out, then allocations and copies in, in the order of `held`.
   std::vector<WeightsMove> hold(const HeldWeights& held);
   /// A use of the layer has ended.
   void used(int layer, WeightsChange change);
@@ -35,10 +36,10 @@ class WeightsHere {
   bool has_gradients(int layer) const { return has(layer) && here_.at(layer).gradients; }
 
  private:
-  /// Without any entry: nothing is here.
+  /// A layer without an entry has nothing on the device.
   struct Layer {
-    bool weights = false, gradients = false;         ///< whether they are here
-    bool weights_changed = false, has_sums = false;  ///< what the offload tier does not have
+    bool weights = false, gradients = false;         ///< whether they are on the device
+    bool weights_changed = false, has_sums = false;  ///< what the offload tier lacks
   };
   bool has(int layer) const { return here_.contains(layer); }
 

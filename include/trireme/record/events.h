@@ -1,4 +1,4 @@
-// TensorBoard's event files: curves to look at in a browser while a run goes on.
+// TensorBoard event files: curves to watch in a browser during a run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace trireme::record {
 
-/// What an event file is opened with: the writer reads no clock and no host name.
+/// How an event file is opened: the writer itself reads no clock and no host name.
 struct EventFileStart {
   Seconds wall_time;            ///< since 1970
   std::string host;             ///< end of the file's name
@@ -22,14 +22,14 @@ struct EventFileStart {
 
 class EventFile {
  public:
-  /// Creates events.out.tfevents.<seconds>.<host> in `folder`; a name that is taken gets ".1",
-  /// ".2", ... behind it. Throws Error.
+  /// Creates events.out.tfevents.<seconds>.<host> in `folder`; ".1", ".2", ... is appended to a
+  /// name that is taken. Throws Error.
   EventFile(const std::filesystem::path& folder, const EventFileStart& start);
 
-  /// A point for every value, its curve named as the value, flushed. TensorBoard keeps float
-  /// precision. Throws Error.
+  /// Appends a point for every value to the curve of the value's name, and flushes. TensorBoard
+  /// keeps float precision. Throws Error.
   void append(const StepMetrics& metrics, Seconds wall_time);
-  /// All points so far are on disk. Throws Error.
+  /// Forces all points so far to disk. Throws Error.
   void flush() const;
 
   const std::filesystem::path& file() const { return file_; }

@@ -29,19 +29,19 @@ struct StepMetrics {
 /// has no infinities and no NaN, they are written as null.
 class MetricsFile {
  public:
-  /// Goes on with `file` where `first_step` is the least step that will be appended: lines of that
-  /// and later steps are dropped, and with them a last line that was cut short by a crash. 0 starts
-  /// anew. Creates missing folders. Throws InputError for a line that is no metrics line, Error if
-  /// the file cannot be written.
+  /// Continues `file` if `first_step`, the first step that will be appended, is not 0: lines of
+  /// that and later steps are dropped, and with them a last line that was cut short by a crash. 0
+  /// starts a new file. Creates missing folders. Throws InputError for a line that is not a metrics
+  /// line, Error if the file cannot be written.
   MetricsFile(std::filesystem::path file, std::int64_t first_step);
 
-  /// One line, handed to the system before this returns. Throws Error.
+  /// Appends one line, which the system has before this returns. Throws Error.
   void append(const StepMetrics& metrics);
-  /// All lines so far are on disk. Throws Error.
+  /// Forces all lines so far to disk. Throws Error.
   void flush() const;
 
-  /// Whether what is appended can be found under the file's name: not if that was removed, renamed
-  /// or replaced since, alone or with its folder.
+  /// Whether the file is still found under its name: not if it was removed, renamed or replaced,
+  /// alone or with its folder.
   bool is_there() const;
   const std::filesystem::path& file() const { return file_; }
 
@@ -52,7 +52,7 @@ class MetricsFile {
 };
 
 /// The lines of a metrics file, in order; a value of null is NaN. Throws InputError for a line that
-/// is no metrics line, Error where the file cannot be read.
+/// is not a metrics line, Error where the file cannot be read.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& file);
 
 }  // namespace trireme::record

@@ -1,4 +1,4 @@
-// What a person sees while a run goes on.
+// Progress lines of a run on the terminal.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@ namespace trireme::record {
 
 struct ProgressOptions {
   bool is_terminal = false;     ///< one line, rewritten in place; else plain lines
-  std::int64_t steps = 1;       ///< of the whole run
+  std::int64_t steps = 1;       ///< steps of the whole run
   std::int64_t first_step = 0;  ///< steps done before, by the run that this one resumes
-  std::int64_t log_every = 10;  ///< plain lines: one per so many steps, and the first and the last
+  std::int64_t log_every = 10;  ///< plain lines: every n-th step, and the first and the last
   std::string unit = "tokens";  ///< "examples" for a chain without tokens
 };
 

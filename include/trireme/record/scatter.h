@@ -1,4 +1,4 @@
-// Whether the steps of a run took about the same time.
+// Detects runs whose step times vary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace trireme::record {
 
-/// Where one step in ten or more took over twice the median: that, and what to do, as a line that
-/// begins with "note: "; nothing else, nor of fewer than 20 steps after the first, which is not
+/// If one step in ten or more took over twice the median: a line that begins with "note: " and says
+/// so, and what to do; else empty, as for fewer than 20 steps after the first, which is not
 /// counted. `threads` are those of every rank.
 std::string scatter_note(std::span<const Seconds> steps, int threads);
 

@@ -1,4 +1,4 @@
-// Timelines for chrome://tracing and ui.perfetto.dev.
+// Timelines in the Trace Event Format, for chrome://tracing and ui.perfetto.dev.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace trireme::report {
 
-/// The Trace Event Format: one process per rank, one thread per lane, a counter for the bytes held;
-/// times in microseconds. Wants Detail::kTimeline.
+/// One process per rank, one thread per lane, a counter for the bytes held; times in microseconds.
+/// Needs Detail::kTimeline.
 std::string chrome_trace(const simulate::Simulation& simulation, const chain::Chain& chain);
 
 /// A predicted step and the measured one in one file: a process "predicted rank 0" above every

@@ -1,4 +1,4 @@
-// One page on one plan: what it costs, what every rank does and holds when, what becomes of every
+// HTML page about one plan: its cost, the timeline and memory of every rank, the actions on every
 // layer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace trireme::report {
 
-/// HTML that needs nothing else: styles and pictures (SVG) inside, no scripts. `timeline` is the
-/// plan's own simulation with Detail::kTimeline.
+/// Self-contained HTML: styles and pictures (SVG) inside, no scripts. `timeline` is the plan's own
+/// simulation with Detail::kTimeline.
 std::string plan_page(const plan::Plan& plan, const chain::Chain& chain,
                       const simulate::Simulation& timeline);
 

@@ -1,4 +1,4 @@
-// Time against memory: what every solver makes of every budget.
+// Sweep over memory budgets: step time of every solver at every budget.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace trireme::report {
 
-/// What a solver's plan costs.
+/// Cost of a solver's plan.
 struct SweepCost {
-  Seconds step;       ///< of one step
-  Seconds recompute;  ///< of one step
+  Seconds step;
+  Seconds recompute;  ///< per step
   Bytes peak;         ///< static bytes inside
   Bytes kept;         ///< per micro-batch
   Bytes moved;        ///< per micro-batch
@@ -31,15 +31,15 @@ struct Sweep {
   std::string chain_name;
   int micro_batches = 1;
   Seconds ideal;                     ///< a step without recomputation
-  std::vector<std::string> solvers;  ///< in the order in which they are shown
+  std::vector<std::string> solvers;  ///< in display order
   std::vector<SweepPoint> points;    ///< budgets ascending
 };
 
-/// One line per point with a head; a solver that does not fit has empty cells.
+/// A header and one line per point; cells are empty where a solver does not fit.
 std::string to_csv(const Sweep& sweep);
 /// `trireme-sweep/1`.
 std::string to_json(const Sweep& sweep);
-/// A picture (memory against time) and the table behind it, HTML that needs nothing else.
+/// Self-contained HTML: a plot of time against memory, and its table.
 std::string sweep_page(const Sweep& sweep);
 
 }  // namespace trireme::report

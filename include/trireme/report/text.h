@@ -1,4 +1,4 @@
-// Plans and simulations in words, for terminals.
+// Plans and simulations as text for terminals.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace trireme::report {
 
-/// "14 B", "1572864 B (1.50 MiB)": a size that must be exact.
+/// "14 B", "1572864 B (1.50 MiB)": exact bytes, with a rounded size.
 std::string exact_text(Bytes size);
 
 /// "1.25 ms", "0 s".
@@ -22,13 +22,13 @@ std::string time_text(Seconds time);
 
 /// "12.5 %".
 std::string percent_text(double share);
-/// "+11.5 %" of `ideal`.
+/// "+11.5 %": `time` relative to `ideal`.
 std::string overhead_text(Seconds time, Seconds ideal);
 
 /// "forward_keep 1, forward_tape 2". Runs of four or more like actions on neighbouring layers are
 /// folded: "forward_tape 3..18", "backward 18..3".
 std::string actions_text(const std::vector<program::Action>& actions);
-/// "2 of 3 micro-batches in flight run instead:", of program `number` of a mix.
+/// "2 of 3 micro-batches in flight run instead:", for program `number` of a mix.
 std::string mix_note(const program::Mix& mix, int number);
 
 /// Lines of at most `width` characters, broken after commas; all but the first begin with `indent`
@@ -38,17 +38,17 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
 /// "16 micro-batches per step, in groups of 8, one stage".
 std::string passes_text(const plan::Plan& plan);
 
-/// Step time of ranks that share all work evenly, never wait and run nothing twice.
+/// Step time if ranks shared all work evenly, without waits or recomputation.
 Seconds ideal_step(const simulate::Simulation& simulation);
 
-/// A table of the plan's alternatives: step time, how much more than the plan's, what they need.
+/// A table of the plan's alternatives: step time, difference from the plan's, least budget.
 std::vector<std::vector<std::string>> alternative_rows(const plan::Plan& plan);
 
-/// What was chosen and what it costs, stage by stage with its program.
+/// The chosen plan and its cost, stage by stage with its program.
 std::string plan_text(const plan::Plan& plan, const chain::Chain& chain,
                       const simulate::Simulation& simulation);
 
-/// Step time and bubble, a table of ranks, and what every rank holds at its peak.
+/// Step time and bubble, a table of ranks, and the contents of every rank at its peak.
 std::string simulation_text(const plan::Plan& plan, const simulate::Simulation& simulation);
 
 /// The same as `trireme-simulation/1`.

@@ -1,4 +1,4 @@
-// Values on their way between a CPU rank and its offload tier.
+// Activation, state and weight offload of a CPU rank: copies to its offload tier and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace trireme::runtime {
 
-/// Copies from and to CPU memory by two threads.
+/// Copies from and to CPU memory by two threads, one per direction.
 class Copies final : public tier::ValueCopies {
  public:
-  /// To a store that is taken now.
+  /// Allocates the store at once.
   explicit Copies(const tier::OffloadStoreOptions& store);
-  /// Gives up copies under way.
+  /// Abandons copies under way.
   ~Copies() override;
 
   void offload(Key key, std::vector<c10::Storage> storages) override;
@@ -45,7 +45,7 @@ class Copies final : public tier::ValueCopies {
  private:
   struct Away {
     std::vector<c10::Storage> storages;
-    std::vector<tier::OffloadStore::Place> places;
+    std::vector<tier::OffloadStore::Allocation> places;
     tier::CopyLane::Ticket written = 0, read = 0;
   };
   Away& away(Key key);
@@ -53,7 +53,7 @@ class Copies final : public tier::ValueCopies {
   static void take_bytes(const Away& value);
 
   tier::OffloadStore store_;
-  std::map<Key, std::unique_ptr<Away>> away_;  ///< out of reach of moves: lanes work on them
+  std::map<Key, std::unique_ptr<Away>> away_;  ///< at stable addresses, which the copy threads use
   std::deque<Key> leaving_, coming_;
   Bytes moved_;
   tier::CopyLane out_, in_;

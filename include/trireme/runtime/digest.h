@@ -1,4 +1,4 @@
-// A run's fingerprint: over all parameters in chain order, so that it does not depend on the split.
+// Digests of a run's parameters, in chain order, so that they do not depend on the split.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,16 +14,16 @@ namespace trireme::runtime {
 struct ParametersDigest {
   /// 32 hex digits over names and values of all parameters in chain order, a tied weight once.
   std::string whole;
-  /// Of this rank's, the first with a value that is not finite, by its name in a checkpoint, and
-  /// that value ("nan at place 17"); empty: none. A frozen one may be built with infinities.
+  /// This rank's first parameter with a value that is not finite, by its name in a checkpoint, and
+  /// that value ("nan at index 17"); empty: none. Frozen parameters may be built with infinities.
   std::string lost, found;
 };
 
-/// Every rank.
+/// Collective over all ranks.
 ParametersDigest parameters_digest(comm::Channel& channel, const Position& position,
                                    const Stage& stage, Reducer& reducer, Optimizer& optimizer);
 
-/// Of what this rank's layers compute with.
+/// Digest of the weights that this rank's layers compute with.
 std::string weights_digest(Stage& stage);
 
 }  // namespace trireme::runtime

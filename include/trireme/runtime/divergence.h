@@ -1,4 +1,4 @@
-// A run whose numbers were lost.
+// Recognizes that a run ended because its loss, gradients or state became NaN or infinite.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,11 +11,11 @@ namespace trireme::runtime {
 
 struct Divergence {
   std::int64_t step = 0;
-  std::string what;  ///< that is no number: "the loss", "a value of parameters/head/weight"
+  std::string what;  ///< what is not finite: "the loss", "a value of parameters/head/weight"
 };
 
-/// What the words of an error say that has ended a run for it, on this rank or as heard from
-/// another one; nothing where the error is another.
+/// Reads the message of the error that ended a run, on this rank or as reported by another one;
+/// nothing if it is not about divergence.
 std::optional<Divergence> divergence_in(std::string_view words);
 
 }  // namespace trireme::runtime

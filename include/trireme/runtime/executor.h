@@ -1,5 +1,5 @@
-// The executor: reads one rank's program action by action. It decides no order and never asks which
-// rank it is.
+// The executor: runs one rank's program action by action. It makes no scheduling decisions and
+// never asks which rank it is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -33,41 +33,42 @@
 
 namespace trireme::runtime {
 
-/// Where x[0] and the targets come from: micro-batch -> values.
+/// Source of x[0] and the targets: micro-batch -> values.
 struct Feed {
   std::function<model::Values(int micro_batch)> input;
   std::function<model::Values(int micro_batch)> target;
-  /// Called when the device has been asked for all of a run and may still work on it: for what the
-  /// next run will take. May be empty.
+  /// Called once all work of a run is queued on the device, which may still be busy: to load what
+  /// the next run needs. May be empty.
   std::function<void()> meanwhile = {};
 };
 
-/// What does not change between steps.
+/// Options that do not change between steps.
 struct ExecutorOptions {
   std::int64_t seed = 0;
   model::Precision precision = model::Precision::kFloat32;  ///< that of the stage
   bool lean_tapes = false;
   double clip_norm = 0;  ///< 0: no clipping
-  double loss_scale =
-      1;  ///< gradient of every micro-batch's loss: 1 / micro-batches of all replicas
-  int first_micro_batch =
-      0;  ///< number of this replica's micro-batch 0 among those of all replicas
-  bool owns_default_generator =
-      false;  ///< one rank in this process: LibTorch's own generator is keyed, too
+  /// Gradient of every micro-batch's loss: 1 / micro-batches of all replicas.
+  double loss_scale = 1;
+  /// Number of this replica's micro-batch 0 among those of all replicas.
+  int first_micro_batch = 0;
+  /// One rank in this process: LibTorch's default generator is seeded, too.
+  bool owns_default_generator = false;
   std::function<bool()> stop_requested;  ///< asked between actions
 };
 
-/// Where a run's time went on this rank. Compute is forward + backward + recompute + step; `wait`
-/// is for other ranks, `copy_wait` for copies, also amid an action, of whose time it is no part.
-/// The lanes' own time, `copy`, passes beside all that; what is left of a run is the host's.
+/// Breakdown of a run's time on this rank. Compute is forward + backward + recompute + step; `wait`
+/// is time waiting for other ranks, `copy_wait` for copies; waits within an action are not part of
+/// the action's own time. `copy` is the time of the copies themselves, which overlaps all of these;
+/// the rest of a run is host time.
 struct Times {
   Seconds forward{0}, backward{0}, recompute{0}, step{0}, wait{0}, copy_wait{0}, copy{0};
-  Seconds update_wait{0};  ///< of copy_wait, amid updates
+  Seconds update_wait{0};  ///< part of copy_wait, within updates
 
   Seconds compute() const { return forward + backward + recompute + step; }
 };
 
-/// What one run of a program gave on this rank.
+/// Result of running a program on this rank.
 struct RunResult {
   std::vector<float> losses;  ///< per micro-batch, on the rank of the last layer; else empty
   std::optional<double> gradient_norm;  ///< before clipping, where a clip ran
@@ -82,24 +83,24 @@ class Executor {
     Boundary& boundary;
     Reducer& reducer;
     Optimizer& optimizer;
-    tier::ValueCopies* copies = nullptr;         ///< needed by programs that move values
+    tier::ValueCopies* copies = nullptr;         ///< required by programs that offload activations
     const device::Place& place = device::cpu();  ///< where the stage is
   };
   Executor(Parts parts, ExecutorOptions options);
 
-  /// One training step's program. `rate` is the learning rate of its `step` action.
+  /// Runs one training step's program. `rate` is the learning rate of its `step` action.
   ///
-  /// `points`, by action, are needed where the program moves values. With a recorder, the run is
-  /// written down there.
+  /// `points`, one per action, are required if the program offloads activations. The recorder, if
+  /// given, records the run.
   RunResult train(const std::vector<program::Action>& actions, const Feed& feed, std::int64_t step,
                   double rate, const std::vector<simulate::CopyPoint>& points = {},
                   Recorder* recorder = nullptr);
-  /// Of the last training step, what the next one would begin with: to be called before anybody
-  /// looks at weights or state, also by evaluate().
+  /// Completes the updates that the last training step left to the next one (updates before
+  /// forwards): to be called before anything reads weights or state, including evaluate().
   void finish_updates();
-  /// A forward-only program: no tape, no dropout, buffers stay as they are.
+  /// Runs a forward-only program: no tape, no dropout, buffers unchanged.
   RunResult evaluate(const std::vector<program::Action>& actions, const Feed& feed);
-  /// Frees what a run left behind that ended with an error.
+  /// Frees what is left of a run that ended with an error.
   void forget();
 
  private:
@@ -108,13 +109,14 @@ class Executor {
 
   RunResult run(const std::vector<Action>& actions);
   void finish();
-  /// What the copy points name before an action.
+  /// Frees bytes and starts copies before an action, as its copy point says.
   void release_copies(std::size_t action);
   void begin_copies(std::size_t action);
   void await_values(const Action& action);
   void bring_state();
   void update(const Action& action);
-  /// The updated weights of a layer, or of what stays, with other replicas, within an update.
+  /// Within an update: distributes the updated weights of a layer (0: those that stay on the
+  /// device) to the other replicas.
   void share(int layer);
   void await_weights(std::size_t index);
   void end_weights(std::size_t index);
@@ -127,13 +129,13 @@ class Executor {
   void retaped(const Action& action);
   void backward(const Action& action);
   void backward_input(const Action& action);
-  /// What a backward frees beside its tape goes, what it gives comes.
+  /// Frees what a backward frees besides its tape, and stores its input gradients.
   void end_backward(const Action& action, model::Values input_gradients);
   void read_loss(const Action& action);
   void send(const Action& action, model::Values values);
   void receive(const Action& action);
   void clip();
-  /// What `run` gives; errors that are the layer's name it.
+  /// Returns run(); errors raised by the layer name it.
   template <class Run>
   auto in_layer_of(const Action& action, const Run& run);
   model::Context context_of(const Action& action);
@@ -148,15 +150,16 @@ class Executor {
   WeightsRun weights_;
   LateScalars losses_, norm_;
 
-  // Of the run under way.
-  at::Tensor divisor_;  ///< of gradients, between clip and step
+  // The current run.
+  at::Tensor divisor_;  ///< gradients are divided by it; set between clip and step
   ValueStore values_;
-  std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that compares with it
+  std::map<ValueStore::Key, model::Values> targets_;  ///< by the layer that uses them
   std::set<ValueStore::Key> ran_;  ///< forwards that ran once: the next one is a recomputation
-  std::set<ValueStore::Key> moving_tapes_;  ///< tapes that the program moves
-  std::set<ValueStore::Key> retaped_;       ///< forwards that are run again up to their last save
-  std::map<ValueStore::Key, model::Outline> outlines_;         ///< waiting for that
-  std::map<ValueStore::Key, model::PendingProducts> pending_;  ///< of backwards in two parts
+  std::set<ValueStore::Key> moving_tapes_;              ///< tapes that the program moves
+  std::set<ValueStore::Key> retaped_;                   ///< forwards with early-stop recomputation
+  std::map<ValueStore::Key, model::Outline> outlines_;  ///< kept for that recomputation
+  /// Deferred weight gradients of split backwards.
+  std::map<ValueStore::Key, model::PendingProducts> pending_;
   program::LayerUpdates updates_;
   const std::vector<simulate::CopyPoint>* points_ = nullptr;
   Recorder* recorder_ = nullptr;

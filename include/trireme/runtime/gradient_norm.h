@@ -1,7 +1,7 @@
 // The global norm of a step's gradients.
 //
-// It is the root of a sum of squares whose order is that of the chain, so that it has the same bits
-// for every number of stages, and for replicas that divide their parameters and those that do not.
+// Squares are summed in chain order, so that the norm has the same bits for every number of stages,
+// with and without a sharded optimizer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,17 +21,17 @@ namespace trireme::runtime {
 
 class GradientNorm {
  public:
-  /// `counts`, by parameter: trained, and its weight's first use in the chain.
+  /// `counts`, by parameter: whether it is trained and its weight's first use in the chain.
   GradientNorm(comm::Channel& channel, Position position, const Stage& stage, Shards& shards,
                std::vector<bool> counts);
 
-  /// Every replica: a streamed layer's gradients, which are here now, are whole, or summed up for
-  /// their owners: what they add to the next norm.
+  /// Collective over replicas: computes a streamed layer's contribution to the next norm. Its
+  /// gradients are on the device, complete, or summed for their owners.
   void note(int streamed_layer);
 
-  /// Every rank: the norm over all parameters of the chain.
+  /// Collective: the norm over all parameters of the chain.
   double value();
-  /// The same as one double on the stage's device, summed there.
+  /// The same as a double scalar on the stage's device, summed there.
   at::Tensor value_on_device();
 
  private:
@@ -40,21 +40,21 @@ class GradientNorm {
     std::vector<Shards::Unit> units;
     at::Tensor values;
   };
-  /// Of a group of parameters, as all its owners have them.
+  /// Those of a group of parameters, gathered from all its owners.
   Squares squares(int group);
-  void sum_on_cpu(const Squares& into, const comm::Part& mine) const;
-  void sum_on_device(const Squares& into, const comm::Part& mine) const;
-  /// Of all groups, in the order of this rank's parameters.
+  void sum_on_cpu(const Squares& into, const comm::BufferRange& mine) const;
+  void sum_on_device(const Squares& into, const comm::BufferRange& mine) const;
+  /// Those of all groups, in the order of this rank's parameters.
   Squares of_rank();
-  /// A number with its place in the chain.
-  struct Part {
+  /// A sum of squares with its place in the chain.
+  struct PlacedSquares {
     std::int64_t layer = 0;
     std::int64_t index = 0;
     double squares = 0;
   };
-  Part place_of(std::size_t parameter) const;
-  /// Every rank of a pipeline: all ranks' parts in chain order.
-  std::vector<Part> of_chain(const std::vector<Part>& mine);
+  PlacedSquares place_of(std::size_t parameter) const;
+  /// Collective over a pipeline: all ranks' sums in chain order.
+  std::vector<PlacedSquares> of_chain(const std::vector<PlacedSquares>& mine);
 
   comm::Channel& channel_;
   Position position_;

@@ -1,4 +1,4 @@
-// Single values of a step (losses, norms) that the host reads when the step is over.
+// Scalars of a step (losses, norms) that the host reads asynchronously, once the step is over.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace trireme::runtime {
 
-/// Values on their way to the host; nothing waits for them until they are taken together. On CPU
-/// they are there at once.
+/// Asynchronous copies of scalars to the host; nothing waits for them until they are taken
+/// together. On CPU they are there at once.
 class LateScalars {
  public:
-  /// `type`: in which they travel, kFloat or kDouble.
+  /// `type` of the copies: kFloat or kDouble.
   LateScalars(const device::Place& place, at::ScalarType type) : place_(&place), type_(type) {}
 
-  /// One value, on the place's device or on the host.
+  /// Adds one value, on the place's device or on the host.
   void put(std::size_t index, const at::Tensor& value);
   void put(std::size_t index, double value);
 
-  /// Values 0.. up to the last that was put, 0 where none was; starts anew. Once the device has
-  /// done all that it was given.
+  /// Returns values 0.. up to the last that was put, 0 where none was, and clears them. To be
+  /// called once the device has finished all its work.
   std::vector<double> take();
 
  private:
@@ -31,7 +31,7 @@ class LateScalars {
 
   const device::Place* place_;
   at::ScalarType type_;
-  std::vector<at::Tensor> chunks_;  ///< copies may be under way into any: none ever moves
+  std::vector<at::Tensor> chunks_;  ///< copies into them may be in flight, so none is ever moved
   std::size_t count_ = 0;
 };
 

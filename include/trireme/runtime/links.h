@@ -1,4 +1,4 @@
-// Between which ranks device memory travels: what a transport that connects pairs has to know.
+// Pairs of ranks that exchange device memory: for transports that connect pairs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace trireme::runtime {
 
-/// Those of sums over a group: neighbours, both ways.
+/// Links for sums over a group: neighbours, both ways.
 std::vector<comm::Link> replica_links(std::span<const int> group);
 
-/// Those of a job, in the same order on every rank; `plan`'s stages in the order of their layers.
-/// Outputs and gradients of every boundary; gradients of a weight that the first and the last layer
-/// tie; replica_links(). What other layers tie is left out: no rank knows of that before it has its
-/// layers.
+/// Links of a job, in the same order on every rank; `plan`'s stages in the order of their layers.
+/// They carry outputs and gradients of every boundary, gradients of a weight that the first and the
+/// last layer tie, and replica_links(). Ties of other layers are left out: no rank knows them
+/// before its layers are built.
 std::vector<comm::Link> job_links(const plan::Plan& plan, int replicas);
 
 }  // namespace trireme::runtime

@@ -1,4 +1,4 @@
-// Numbers that live in the offload tier and come to the device a part at a time.
+// Float32 state in the offload tier that is copied to the device one part at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,49 +19,49 @@
 
 namespace trireme::runtime {
 
-/// Parts of float32 numbers. Tensors that stand in a part have bytes only while it is here. Made
-/// and used by one thread, in whose memory parts count while they are here: one at a time, between
-/// begin() and end() as many as that says.
+/// Float32 state in parts. A tensor that is a view of a part has bytes only while the part is on
+/// the device. Created and used by one thread, in whose memory parts on the device count: one at a
+/// time, or between begin() and end() as many as begin() says.
 class MovedState {
  public:
-  /// Over copies that nobody else uses.
+  /// `copies` is used by nothing else.
   MovedState(std::unique_ptr<tier::ValueCopies> copies, c10::Device device);
-  /// The copies give up what is under way.
+  /// Abandons copies under way.
   ~MovedState();
   MovedState(const MovedState&) = delete;
   MovedState& operator=(const MovedState&) = delete;
 
-  /// One more part, of `numbers` zeros, which is here until the next call for another one.
+  /// Adds a part of `numbers` zeros, which is on the device until the next call for another one.
   at::Tensor add(std::int64_t numbers);
 
   std::size_t size() const { return parts_.size(); }
-  /// The part's numbers, which are here until the next call for another one.
+  /// Brings the part to the device, where it is until the next call for another one.
   at::Tensor part(std::size_t i);
-  /// Sends away what is here.
+  /// Offloads the part that is on the device.
   void close();
 
-  /// The first of these parts begin to come, as many as are here before any leaves.
+  /// Starts to copy these parts to the device in order, as many as may be there before any leaves.
   void begin(std::vector<std::size_t> parts, chain::StateParts most);
-  /// Calls `use` with the next of them, which then leaves. Where more leave than may at a time, the
-  /// first of them has left after it; others begin to come where there is room.
+  /// Calls `use` with the next part and then starts to offload it. Waits for the oldest copy out if
+  /// more are leaving than may at a time; starts further copies in where there is room.
   void use_next(const std::function<void(std::size_t)>& use, const Waits& waits = {});
-  /// All of them were used, and leave.
+  /// Ends the pass over the parts, all of which were used: waits until they have left.
   void end(const Waits& waits = {});
-  /// All three: three parts at a time, one comes, one is used and one leaves.
+  /// begin(), use_next() for each and end(), with triple buffering: one part is copied in, one is
+  /// used and one is copied out.
   void for_each(const std::vector<std::size_t>& parts, const std::function<void(std::size_t)>& use,
                 const Waits& waits = {});
 
-  /// What moved: bytes that came to be used, each of which leaves again, and the time that all
-  /// copies took.
+  /// Traffic: bytes that were copied in (each is copied out again), and the time of all copies.
   struct Moved {
     Bytes size;
     Seconds out{0}, in{0};
   };
-  /// Since the last call; waits until nothing moves any more.
+  /// Traffic since the last call; waits for all copies.
   Moved take_moved();
 
  private:
-  /// Now and then, for lanes keep the times of all copies until asked.
+  /// Adds up copy times; called regularly, since lanes keep the times of all copies until asked.
   void count_copies();
   void bring();
   static tier::ValueCopies::Key key(std::size_t i);
@@ -71,7 +71,7 @@ class MovedState {
   c10::Device device_;
   std::vector<at::Tensor> parts_;
   std::optional<std::size_t> here_;
-  std::vector<std::size_t> order_;  ///< of the parts that pass, from begin() to end()
+  std::vector<std::size_t> order_;  ///< parts to use, from begin() to end()
   program::PassingParts passing_;
   Moved moved_;
 };

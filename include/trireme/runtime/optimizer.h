@@ -28,62 +28,63 @@ namespace trireme::runtime {
 /// step (Loshchilov and Hutter 2017).
 double learning_rate(const config::TrainSpec& spec, std::int64_t step);
 
-/// model::update() of a stage's parameters. Weight decay applies to those of two or more dimensions
-/// (not to biases and norms).
+/// Applies model::update() to a stage's parameters. Weight decay applies to those of two or more
+/// dimensions (not to biases and norms).
 ///
-/// Some of the state may be in the offload tier between updates, and layers may be updated apart
-/// from the others; the bits of an update do not depend on that.
+/// Some of the state may be offloaded between updates, and layers may be updated separately
+/// (overlapped optimizer step); the bits of an update do not depend on either.
 class Optimizer {
  public:
-  /// With all of the state on the device.
+  /// Keeps all of the state on the device.
   Optimizer(const config::OptimizerSpec& spec, Stage& stage);
-  /// With what `layout` says (lay_out_state() of the stage's parameters) in the offload tier that
-  /// `copies`, which nobody else uses, has room for: layout.room(); null without parts. Masters
-  /// that the stage does not keep are drawn layer by layer, and few layers are on the host at a
-  /// time.
+  /// Offloads the state that `layout` (lay_out_state() of the stage's parameters) says, through
+  /// `copies`, which nothing else uses and which has room for layout.room(); null if the layout has
+  /// no parts. Masters that the stage does not keep are drawn layer by layer, with few layers on
+  /// the host at a time.
   Optimizer(const config::OptimizerSpec& spec, Stage& stage, StateLayout layout,
             std::unique_ptr<tier::ValueCopies> copies);
 
-  /// Calls on the way through an update; none may be missing but all.
-  struct Way {
-    /// Of each layer whose trained weights are streamed, in their order: before its weights and
-    /// gradients have to be here.
+  /// Callbacks during a step; set all or none.
+  struct StepHooks {
+    /// Called for each layer whose trained weights are streamed, in order: before its weights and
+    /// gradients must be on the device.
     std::function<void(int layer)> reach;
-    /// Of each of them, before the next one is reached, and in the end of layer 0, which stands for
-    /// what stays: all of its numbers are updated that are updated here.
+    /// Called for each of these layers before the next one is reached, and at the end for layer 0,
+    /// which stands for weights that stay on the device: all numbers that this rank updates are
+    /// updated.
     std::function<void(int layer)> updated;
-    /// For what of the state is away.
+    /// Times the waits for offloaded state.
     Waits waits;
   };
 
-  /// One update of the layout's rows from the gradients, divided by `divisor` where that is
-  /// defined. Uses that share another use's value are not stepped again; layers with updates of
-  /// their own are left out.
-  void step(double rate, const at::Tensor& divisor = {}, const Way& way = {});
+  /// One update of the layout's rows from the gradients, divided by `divisor` if that is defined.
+  /// Uses that share another use's value are not stepped again; layers with an overlapped update
+  /// are left out.
+  void step(double rate, const at::Tensor& divisor = {}, const StepHooks& hooks = {});
 
-  /// A run of a program begins whose layers, of which trained weights are streamed, have these
-  /// updates of their own: with that rate if they are behind backwards, with what the last step()
-  /// was called with if they are before forwards.
+  /// To be called before a program runs: `updates` are its overlapped updates of layers with
+  /// streamed trained weights. Updates in the backward use `rate`; updates in the forward use what
+  /// the last step() was called with.
   void announce(const program::LayerUpdates& updates, double rate);
-  /// What they need begins to come. None comes where there is nothing to update.
+  /// Starts to copy in the state of those layers; none if there is nothing to update.
   void bring_state();
-  /// One of `parts` parts of the layer's update, in the order that was announced.
+  /// Runs part `part` of `parts` of the layer's update, in the order that was announced.
   void update(int layer, int part, int parts, const Waits& waits = {});
-  /// Layers that still lack what the last step() left out: those with updates before forwards.
+  /// Layers that the last step() left to updates in the next forward, and that are not updated yet.
   const std::set<int>& pending() const { return pending_; }
 
-  /// Masters and moments that are on the device, and in the offload tier.
+  /// Bytes of masters and moments on the device, and in the offload tier.
   Bytes state_bytes() const;
   Bytes away_bytes() const;
-  /// What of those moved since the last call; waits until nothing does.
+  /// Traffic of offloaded state since the last call; waits for all copies.
   MovedState::Moved take_moved();
 
-  /// What an update changes of a parameter: the value that is trained, its moments.
-  enum class Part { kValue, kFirst, kSecond };
+  /// Tensors of a parameter that an update changes: its trained value (the master) and its moments.
+  enum class StateTensor { kValue, kFirst, kSecond };
 
-  /// A look at values and moments between two steps, one at a time. Those that are away come in
-  /// parts, and weights that are streamed layer by layer, of which the last one goes back in the
-  /// end: what stands next to each other is best looked at one after the other.
+  /// Reads and writes values and moments between two steps, one at a time. Offloaded state is
+  /// copied in by parts, and streamed weights by layers, the last of which is copied back at the
+  /// end: access tensors that are next to each other one after the other.
   class Access {
    public:
     explicit Access(Optimizer& optimizer);
@@ -91,41 +92,42 @@ class Optimizer {
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
 
-    /// Whether stage.parameters()[i] has such a part: a use that shares another's value has that
-    /// alone, as has a frozen parameter; SGD has no second moments, and none at all without
-    /// momentum.
-    bool has(std::size_t i, Part part) const;
-    /// What of it is here: all numbers, or those of the layout's row where others have the rest.
-    Row row(std::size_t i, Part part) const;
-    /// That: in the parameter's shape, or in one dimension where it is not all; of what is away a
-    /// copy in host memory, which counts as nobody's.
-    at::Tensor read(std::size_t i, Part part);
-    /// Takes up what `change` writes into the tensor of all numbers that it is called with: what is
-    /// here, where that may be.
-    void change(std::size_t i, Part part, const std::function<void(const at::Tensor&)>& change);
+    /// Whether stage.parameters()[i] has this tensor: a use that shares another's value and a
+    /// frozen parameter have the value alone; SGD has no second moments, and no moments at all
+    /// without momentum.
+    bool has(std::size_t i, StateTensor which) const;
+    /// Its numbers on this rank: all, or those of the layout's row where other replicas have the
+    /// rest.
+    Row row(std::size_t i, StateTensor which) const;
+    /// Those numbers: in the parameter's shape, or in one dimension where they are not all.
+    /// Offloaded ones are a copy in host memory, which no budget counts.
+    at::Tensor read(std::size_t i, StateTensor which);
+    /// Calls `change` with a tensor of all numbers, which it overwrites (the held tensor itself
+    /// where possible), and stores those that belong on this rank.
+    void change(std::size_t i, StateTensor which,
+                const std::function<void(const at::Tensor&)>& change);
 
    private:
-    bool is_away(std::size_t i, Part part) const;
-    /// Whether other replicas have numbers of it that are not here.
-    bool has_others(std::size_t i, Part part) const;
-    /// Of what is not streamed, all that is on the device.
-    at::Tensor held(std::size_t i, Part part) const;
-    /// The weight becomes the value's rounding.
+    bool is_away(std::size_t i, StateTensor which) const;
+    /// Whether other replicas have numbers of it that this rank does not.
+    bool has_others(std::size_t i, StateTensor which) const;
+    /// All of it that is on the device; not for streamed weights.
+    at::Tensor held(std::size_t i, StateTensor which) const;
+    /// Sets the weight to the rounded value.
     void change_weight(const StageParameter& parameter, const at::Tensor& value);
-    /// Whether it is in a weight that is streamed.
-    bool is_streamed(std::size_t i, Part part) const;
-    /// The use that holds what `i` shares.
+    /// Whether it is a weight that is streamed (there is no separate master).
+    bool is_streamed(std::size_t i, StateTensor which) const;
+    /// Index of the use that holds the value of use `i`.
     std::size_t holder(std::size_t i) const;
-    /// Calls `visit` with what of it is here and held on the device, then with every slice that is
-    /// away, as it stands in its part; and with the first number of each.
-    void for_each_piece(std::size_t i, Part part,
+    /// Calls `visit` with each piece of it and the piece's first number: what is held on the
+    /// device, then every offloaded slice, as a view of its part.
+    void for_each_piece(std::size_t i, StateTensor which,
                         const std::function<void(const at::Tensor&, std::int64_t)>& visit);
 
     Optimizer& optimizer_;
   };
 
-  /// Goes on as after `steps` steps (0: begins), from the parameters and moments that are there
-  /// now.
+  /// Continues as after `steps` steps (0: begins), from the current parameters and moments.
   void resume_after(std::int64_t steps);
 
  private:
@@ -133,28 +135,29 @@ class Optimizer {
   struct Groups {
     std::array<std::optional<model::UpdateGroup>, 2> by_decay;
   };
-  /// Of what of a parameter's row stays on the device.
-  struct State {
-    at::Tensor master;  ///< where that is not the whole parameter, which then has no other one
+  /// State of a parameter's numbers that stay on the device.
+  struct HeldState {
+    at::Tensor master;  ///< only of a partial row; the parameter then has no other one
     at::Tensor first, second;
   };
 
-  /// Where masters come from while it is made.
+  /// Fills in masters during construction.
   class Filling;
 
-  /// Whether the parameter's numbers have masters that are not its weight, somewhere.
+  /// Whether the parameter has a master that is not its weight, on any tier.
   bool has_master(std::size_t i) const;
   void hold(std::size_t i);
-  /// Calls `use` with all groups but those of some layers: of what stays, then layer by layer of
-  /// what is streamed; what is away comes for it.
-  void for_each(const std::set<int>& but, const Way& way, const std::function<void(Groups&)>& use);
-  /// Parts of these layers, whose weights are streamed, in that order.
+  /// Calls `use` with all groups except those of layers `but`: first those that stay on the device,
+  /// then streamed ones layer by layer; offloaded state is copied in for it.
+  void for_each(const std::set<int>& but, const StepHooks& hooks,
+                const std::function<void(Groups&)>& use);
+  /// State parts of these layers with streamed weights, in that order.
   std::vector<std::size_t> parts_of(const std::vector<int>& layers) const;
   /// Whether the layer has trained weights that are not their own masters.
   bool has_masters(int layer) const;
   void send_away(const StatePart& part, Filling& filling);
-  /// Where in the part of a slice its numbers of that kind begin.
-  std::int64_t offset(const StateSlice& slice, Part part) const;
+  /// Offset in the slice's part of its numbers of that tensor.
+  std::int64_t offset(const StateSlice& slice, StateTensor which) const;
   void add(Groups& groups, std::size_t i, const model::Updated& updated) const;
   void update(Groups& groups);
   static void round_weights(Groups& groups);
@@ -162,15 +165,15 @@ class Optimizer {
   config::OptimizerSpec spec_;
   Stage& stage_;
   StateLayout layout_;
-  std::vector<State> held_of_;  ///< by parameter
+  std::vector<HeldState> held_of_;  ///< by parameter
   Groups held_;
-  std::map<int, Groups> streamed_;     ///< the same of layers whose trained weights are streamed
-  std::unique_ptr<MovedState> moved_;  ///< null: nothing is away
+  std::map<int, Groups> streamed_;     ///< by layer: those with streamed trained weights
+  std::unique_ptr<MovedState> moved_;  ///< null: no state is offloaded
   std::vector<Groups> away_;           ///< by part
   std::map<int, std::vector<std::size_t>> parts_of_;  ///< by layer
-  program::LayerUpdates own_;                         ///< of the runs now
+  program::LayerUpdates own_;                         ///< overlapped updates of the current runs
   std::set<int> pending_;
-  // Of the update at hand.
+  // The current update.
   std::int64_t steps_ = 0;  ///< its number
   double rate_ = 0;
   at::Tensor divisor_;

@@ -1,4 +1,4 @@
-// Where a rank stands in a job.
+// A rank's replica and pipeline rank.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace trireme::runtime {
 
-/// Where this rank stands among the ranks of the job. Ranks of one replica are neighbours.
+/// This rank's position in the job. Ranks of one replica have consecutive world ranks.
 struct Position {
   int replicas = 1;
   int stages = 1;  ///< ranks per pipeline

@@ -1,4 +1,4 @@
-// What one rank really did and held in one step, in the terms in which it was predicted.
+// Measured events and memory of one rank's step, in the form in which they were predicted.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,16 +19,16 @@
 
 namespace trireme::runtime {
 
-/// One rank's part of a step as it was.
+/// One rank's measured step.
 struct Recording {
-  /// What of the run no single event tells: waits may lie amid an action, and the optimizer's state
-  /// comes and goes within the update.
+  /// Totals of the run that no single event tells: waits may lie within an action, and optimizer
+  /// state is streamed within the update.
   struct Totals {
     Seconds busy{0}, recompute{0}, wait_for_ranks{0}, wait_for_copies{0};
-    Seconds state_out{0}, state_in{0};  ///< copies
+    Seconds state_out{0}, state_in{0};  ///< time of the copies
     Bytes moved, state_moved, weights_moved;
     simulate::OffloadRoom offloaded;
-    Seconds end{0};  ///< of the run
+    Seconds end{0};  ///< end of the run
   };
 
   std::vector<simulate::Event> events;
@@ -36,29 +36,29 @@ struct Recording {
   Totals totals;
 };
 
-/// Writes down when actions ran and what was held. Costs some 100 ns per action.
+/// Records when actions ran and how many bytes were held. Costs some 100 ns per action.
 class Recorder {
  public:
   using Clock = std::chrono::steady_clock;
 
   Recorder(int rank, tier::DeviceMemory& memory) : rank_(rank), memory_(memory) {}
 
-  /// A run begins now, timed by `marks`; whatever was written before is forgotten.
+  /// A run begins now, timed by `marks`; any earlier recording is discarded.
   void begin(device::Marks& marks);
   device::Marks::Mark now() { return marks_->set(); }
-  /// An action ran from `from` until now; `again`: a forward beyond the first.
+  /// An action ran from `from` until now; `again`: a forward that is a recomputation.
   void ran(const program::Action& action, device::Marks::Mark from, bool again);
-  /// Streamed weights or gradients moved: a copy of them begins.
+  /// Streamed weights or gradients were moved; a copy of them begins.
   void named(const program::WeightsMove& move);
-  /// The marks have settled: times are known. Once, before copies().
+  /// To be called once, before copies(): the marks have settled, so that times are known.
   void settle();
   /// The lane's copies, in the order in which they were named.
   void copies(simulate::Lane lane, const std::deque<tier::CopyLane::Span>& spans);
 
-  /// The run ends now, which need not be said in the totals.
+  /// The run ends now; sets totals.end.
   void ended(const Recording::Totals& totals);
 
-  /// Hands over what was written of the run that has ended.
+  /// Returns the recording of the run that has ended.
   Recording take() { return std::exchange(run_, {}); }
 
  private:
@@ -72,8 +72,8 @@ class Recorder {
   tier::DeviceMemory& memory_;
   device::Marks* marks_ = nullptr;
   device::Marks::Mark begin_ = 0;
-  std::vector<Interval> times_;              ///< of the run's events
-  std::vector<device::Marks::Mark> points_;  ///< of the run's curve
+  std::vector<Interval> times_;              ///< by event of the run
+  std::vector<device::Marks::Mark> points_;  ///< by point of the run's curve
   std::vector<program::Action> named_out_, named_in_, named_weights_, named_weights_out_;
   Recording run_;
 };
@@ -98,8 +98,8 @@ class RecordScope {
   device::Marks::Mark from_ = 0;
 };
 
-/// Every rank of the group (a pipeline's ranks, in order) with its recording of one step: the whole
-/// step, on every one of them. Times are from each rank's own beginning of the step.
+/// Collective over `group` (a pipeline's ranks, in order): merges the ranks' recordings of one step
+/// into the whole step, on every rank. Times are from each rank's own beginning of the step.
 simulate::Simulation gather_step(comm::Channel& channel, std::span<const int> group,
                                  const Recording& mine);
 

@@ -1,6 +1,7 @@
-// The end of a step's gradients: uses of tied weights added up, replicas added up, the global norm.
+// Gradient reduction at the end of a step: over the uses of tied weights and over replicas, and the
+// global norm.
 //
-// Order is fixed, so that sums have the same bits for every split: uses in chain order, then
+// The order is fixed, so that sums have the same bits for every split: uses in chain order, then
 // replicas in their order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,26 +20,26 @@ namespace trireme::runtime {
 
 class Reducer {
  public:
-  /// Who updates what: every replica all of its parameters, or each a part that it shares.
+  /// Who updates what: every replica all of its parameters, or each a shard of them (ZeRO-1).
   enum class Updates { kEverywhere, kDivided };
 
-  /// Every rank: learns where the uses of tied weights are. Throws InputError where they do not
+  /// Collective: finds out where the uses of tied weights are. Throws InputError where they do not
   /// begin with the same values.
   Reducer(comm::Channel& channel, Position position, Stage& stage,
           Updates updates = Updates::kEverywhere);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  /// Every rank: ties, then replicas. Afterwards every use holds the weight's whole gradient, but
-  /// for those that are streamed, and, with shards, for what others update.
+  /// Collective: sums over ties, then over replicas. Afterwards every use holds the weight's whole
+  /// gradient, except streamed ones and, with shards, what other replicas update.
   void reduce();
-  /// Every replica: the same for a layer whose gradients are streamed and here now.
+  /// Collective over replicas: the same for a layer whose streamed gradients are on the device.
   void reduce(int streamed_layer);
   bool has_replicas() const { return position_.replicas > 1; }
 
-  /// What of each parameter this rank updates, and how that reaches the others.
+  /// Which numbers of each parameter this rank updates, and how they reach the other replicas.
   Shards& shards() { return shards_; }
-  /// Over all parameters of the chain, a tied weight counted once.
+  /// The norm over all parameters of the chain, a tied weight counted once.
   GradientNorm& norm() { return norm_; }
 
   /// Whether this use is its weight's first in the whole chain: the one that is counted and saved.
@@ -48,7 +49,7 @@ class Reducer {
   struct Use {
     int layer = 0;
     int index = 0;
-    int rank = 0;  ///< in the world
+    int rank = 0;  ///< world rank
   };
   std::map<std::string, std::vector<Use>> learn_ties() const;
   std::vector<bool> first_uses() const;

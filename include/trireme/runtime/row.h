@@ -1,4 +1,4 @@
-// Some of a parameter's numbers.
+// A contiguous range of a parameter's numbers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace trireme::runtime {
 
-/// Numbers [begin, begin + count) of a parameter, seen as a row.
+/// Numbers [begin, begin + count) of a flattened parameter.
 struct Row {
-  /// Rows begin at multiples of it.
+  /// Rows begin at multiples of this.
   static constexpr std::int64_t kAlignment = model::kUpdatedTogether;
   static std::int64_t aligned(std::int64_t numbers) {
     return (numbers + kAlignment - 1) / kAlignment * kAlignment;
@@ -24,10 +24,11 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
-/// Whether numbers of it can be updated apart from the rest.
+/// Whether a row of it can be updated separately: weight and gradient are contiguous.
 bool lies_in_a_row(const StageParameter& parameter);
 
-/// All numbers of each parameter that an update changes: a trained one with a value of its own.
+/// By parameter: the row of all its numbers if an update changes it (it is trained and has a value
+/// of its own), else an empty one.
 std::vector<Row> whole_rows(const std::vector<StageParameter>& parameters);
 
 }  // namespace trireme::runtime

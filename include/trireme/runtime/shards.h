@@ -1,5 +1,5 @@
-// Sharded optimizer state: each replica updates a part of the parameters that all have, and holds
-// moments and masters of that part alone (ZeRO stage 1, Rajbhandari et al. 2020).
+// Sharded optimizer (ZeRO stage 1, Rajbhandari et al. 2020): replicas have the same parameters;
+// each updates one shard of them and holds moments and masters of that shard alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,70 +16,73 @@
 
 namespace trireme::runtime {
 
-/// How the replicas of one rank divide its parameters. Those whose gradients lie in one flat buffer
-/// are cut together, where that comes out even: parameters that stay (group 0), and those of each
-/// layer whose trained weights are streamed (its number). Only the last number of a parameter ends
-/// a row elsewhere than at a multiple of Row::kAlignment, so that an update has the bits of
-/// one of all numbers. What does not lie in a row is updated by every member.
+/// How the replicas of one rank divide its parameters. Each flat buffer of gradients is cut evenly,
+/// also within parameters: that of the parameters that stay on the device (group 0), and that of
+/// each layer whose trained weights are streamed (its number). Rows end at multiples of
+/// Row::kAlignment or at a parameter's end, so that an update has the bits of an undivided one.
+/// Parameters that do not lie in a row are updated by every member.
 class Shards {
  public:
-  /// `members` are the replicas of this rank in their order, which it is one of, or it alone: then
-  /// all is its own and nothing below does anything. The stage must outlive it.
+  /// `members` are the replicas of this rank in their order, itself included; or it alone: then it
+  /// owns everything and the functions below do nothing. The stage must outlive it.
   Shards(comm::Channel& channel, std::vector<int> members, Stage& stage);
 
   bool are_several() const { return members_.size() > 1; }
   /// By parameter: what this member updates; a count of 0 where others do.
   const std::vector<Row>& mine() const { return rows_[me_]; }
-  /// Whether each number of a parameter is updated by one member alone, as if by all of them.
+  /// Whether each number of a parameter is updated by exactly one member.
   bool is_divided(std::size_t parameter) const;
 
-  // Every member, in the same order; nothing is said of other members' numbers in between.
+  // Collectives: every member calls them in the same order; other members' numbers are undefined in
+  // between.
 
-  /// Gradients of a group are whole: this member's own numbers become the members' sum.
+  /// Reduce-scatter: the group's gradients are complete; this member's own numbers become the sum
+  /// over members.
   void sum(int group);
-  /// The updated weights of a group reach every member. Takes its gradients' bytes: they are of no
-  /// more use.
+  /// All-gather of a group's updated weights. Overwrites its gradients, which are no longer needed.
   void share(int group);
 
-  /// What is summed up as one number: some of a parameter's gradient.
+  /// Numbers of a parameter's gradient that are summed up to one value.
   struct Unit {
     std::size_t parameter = 0;
     Row row;
   };
-  /// Units of those parameters of a group that `counts` names, in their order: `most` numbers each,
-  /// and what is left of a parameter.
+  /// Units of the group's parameters that `counts` selects, in their order: `most` numbers each,
+  /// fewer at a parameter's end.
   std::vector<Unit> units(int group, const std::vector<bool>& counts, std::int64_t most) const;
-  /// Which of them are each member's: those that begin in its part.
-  std::vector<comm::Part> owned(int group, const std::vector<Unit>& units) const;
+  /// By member: the units that it owns, those that begin in its part.
+  std::vector<comm::BufferRange> owned(int group, const std::vector<Unit>& units) const;
   std::size_t me() const { return me_; }
-  /// After sum(): its owner has all numbers of a unit.
+  /// After sum(): gives each unit's owner all numbers of the unit.
   void complete(int group, const std::vector<Unit>& units);
-  /// `values`, one number for each unit, contiguous: each as its owner has it.
+  /// All-gather of `values`, one number for each unit, contiguous: each as its owner has it.
   void gather(int group, const std::vector<Unit>& units, const at::Tensor& values);
-  /// On host: all numbers of a divided parameter in one dimension, of which `row` has mine().
+  /// All numbers of a divided parameter in one dimension, on the host; `row` has this member's.
   at::Tensor whole(std::size_t parameter, const at::Tensor& row);
 
  private:
   /// A flat buffer of gradients.
   struct Group {
     at::Tensor flat;
-    std::vector<std::size_t> parameters;  ///< in the order of the buffer
-    std::vector<comm::Part> parts;        ///< of the buffer, by member; together all of it
+    std::vector<std::size_t> parameters;   ///< in the order of the buffer
+    std::vector<comm::BufferRange> parts;  ///< of the buffer, by member; together all of it
   };
   void add_group(int number, const at::Tensor& flat);
-  /// Evenly, whatever the parameters' sizes.
+  /// Cuts the buffer evenly, whatever the parameters' sizes.
   void cut(Group& group);
   /// Where a parameter's numbers begin in the flat buffer.
   std::int64_t offset(std::size_t parameter) const;
-  /// In whose part of the flat buffer a number is.
+  /// The member in whose part of the flat buffer a number is.
   std::size_t owner(const Group& group, std::int64_t number) const;
-  /// The members `among` all of which have some of these numbers of the flat buffer have all.
-  void complete(const Group& group, std::int64_t begin, std::int64_t end, const comm::Part& among);
-  /// What a member updates of a weight, and where that stands on its way.
+  /// All-gather of these numbers of the flat buffer over the members `among`, each of which has
+  /// some.
+  void complete(const Group& group, std::int64_t begin, std::int64_t end,
+                const comm::BufferRange& among);
+  /// The numbers of a weight that a member updates, and their place in the buffer that is sent.
   struct Move {
     at::Tensor weight, packed;
   };
-  /// One behind the other, from where the member's part of the flat buffer begins.
+  /// The member's moves, packed from the beginning of its part of the flat buffer.
   std::vector<Move> packed(const Group& group, std::size_t member) const;
 
   comm::Channel& channel_;

@@ -1,4 +1,4 @@
-// How long the parts of a step take where they are computed.
+// Times the parts of a step on the device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,13 +23,13 @@ class StepClock {
     intervals_.clear();
     marks_->begin();
   }
-  /// An interval from that mark until now; where it lies inside another one, whose total is
-  /// `around`, it is no part of that.
+  /// Adds the interval from that mark until now; where it lies inside another one, whose total is
+  /// `around`, it is subtracted from that.
   void add(Seconds& total, device::Marks::Mark from, Seconds* around = nullptr) {
     intervals_.push_back({&total, around, from, marks_->set()});
   }
-  /// Waits until the device has done all, then adds every interval to its total, which must still
-  /// be there.
+  /// Waits until the device has finished, then adds every interval to its total, which must still
+  /// exist.
   void settle() {
     marks_->settle();
     for (const Interval& interval : intervals_) {
@@ -49,8 +49,8 @@ class StepClock {
   std::vector<Interval> intervals_;
 };
 
-/// Adds the time of its own life to a total; of a life inside that of another one, it is taken from
-/// the other's, `around`.
+/// Adds its lifetime to a total; inside another stopwatch, subtracts it from that one's total,
+/// `around`.
 class Stopwatch {
  public:
   Stopwatch(StepClock& clock, Seconds& total, Seconds* around = nullptr)
@@ -66,10 +66,10 @@ class Stopwatch {
   device::Marks::Mark from_;
 };
 
-/// What an action waits for in its midst, which is no part of its own time.
+/// Times waits within an action, which are not part of the action's own time.
 class Waits {
  public:
-  /// Nobody times them.
+  /// Waits are not timed.
   Waits() = default;
   Waits(StepClock& clock, Seconds& total, Seconds& around)
       : clock_(&clock), total_(&total), around_(&around) {}

@@ -1,4 +1,4 @@
-// Training: one rank's part of a run. Reads a plan value; never solves anything.
+// The training loop of one rank. Carries out a plan; never solves anything.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "trireme/device/place.h"
 #include "trireme/model/chain.h"
 #include "trireme/plan/plan.h"
+#include "trireme/program/action.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/simulate/copy_points.h"
 #include "trireme/simulate/simulate.h"
@@ -25,17 +26,17 @@
 
 namespace trireme::runtime {
 
-/// The data set, seen by the trainer. Micro-batches are numbered over all replicas.
+/// The data set as the trainer reads it. Micro-batches are numbered over all replicas.
 struct DataSource {
   std::function<model::Values(std::int64_t step, int micro_batch)> input, target;
   std::function<model::Values(int micro_batch)> validation_input, validation_target;
   int validation_micro_batches = 0;  ///< per replica; 0: no validation
-  /// Tokens that a step trains on, over all replicas, without the padding of rows; examples, where
-  /// a chain takes no tokens.
+  /// Tokens that a step trains on, over all replicas, without the padding of rows; examples if a
+  /// chain takes no tokens.
   std::function<std::int64_t(std::int64_t step)> tokens;
 };
 
-/// What happened in one step, for whoever shows it.
+/// Results of one step, to be shown.
 struct StepRecord {
   std::int64_t step = 0;
   double loss = 0;
@@ -45,66 +46,66 @@ struct StepRecord {
   std::int64_t tokens = 0;  ///< as DataSource::tokens says
 };
 
-/// A checkpoint that is there now.
+/// A published checkpoint.
 struct SavedCheckpoint {
-  std::int64_t step = 0;  ///< steps that it has
+  std::int64_t step = 0;  ///< steps done
   std::filesystem::path folder;
   Bytes size;
-  Seconds time{0};  ///< until it was there
-  Seconds held{0};  ///< of that, what steps stood still for
+  Seconds time{0};  ///< from its beginning until it was published
+  Seconds held{0};  ///< part of that in which training stood still
 };
 
-/// Where a run saves its state, and what it goes on from.
+/// Where and how a run saves checkpoints, and what it resumes from.
 struct Checkpointing {
-  std::filesystem::path folder;  ///< of all of a run's checkpoints; seen by every rank
+  std::filesystem::path folder;  ///< holds all of a run's checkpoints; seen by every rank
   int every = 0;                 ///< steps between two, and one at the end; 0: none
-  int keep = 2;                  ///< newest ones that stay
-  bool in_background = false;    ///< copied, and written beside steps
-  std::string job;               ///< resolved, as YAML; saved beside the state
+  int keep = 2;                  ///< number of newest ones to keep
+  bool in_background = false;    ///< the state is copied, and written while training goes on
+  std::string job;               ///< resolved, as YAML; saved with the state
   std::string data;              ///< digest of the data set; likewise
-  std::optional<std::filesystem::path> resume = {};  ///< a checkpoint to go on from
+  std::optional<std::filesystem::path> resume = {};  ///< a checkpoint to resume from
 };
 
-/// Told on world rank 0 only; steps in order, in bursts of `report_every`.
+/// Called on world rank 0 only; steps in order, in bursts of `report_every`.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void started(Seconds since_start) = 0;  ///< right before the first step
-  /// After that, where a checkpoint's frozen weights are damaged: these tensors of it were read
-  /// from `model.weights` instead.
+  /// After started(), if frozen weights of the checkpoint are damaged: these tensors were read from
+  /// `model.weights` instead.
   virtual void read_again(const std::set<std::string>& /*tensors*/) {}
   virtual void step(const StepRecord& record) = 0;
   virtual void interval_ended() = 0;  ///< after every burst
   virtual void validation(std::int64_t step, double loss) = 0;
-  /// Before a checkpoint appears: what was told of its steps outlives the machine from now on, for
-  /// a run that goes on from there tells nothing of them again.
+  /// Before a checkpoint is published: records of its steps must be on disk when this returns,
+  /// since a run that resumes from it does not report them again.
   virtual void saving() {}
   virtual void saved(const SavedCheckpoint& checkpoint) = 0;
 };
 
-/// What of a device's memory is taken beside the tensors of a run; 0 where nothing is known (CPU).
+/// Device memory in use in addition to the tensors of a run; 0 where unknown (CPU).
 struct DeviceReserves {
-  Bytes allocator;   ///< most that the allocator took, the tensors' bytes among it
-  Bytes workspaces;  ///< of LibTorch's libraries (cuBLAS), taken from the allocator before the run
-  Bytes others;      ///< not by the allocator: contexts, NCCL, other processes
-  /// How often the allocator waited for the device, to give back free pages and take others
-  /// instead.
+  Bytes allocator;   ///< peak of the allocator, tensors included
+  Bytes workspaces;  ///< workspaces of LibTorch's libraries (cuBLAS), part of `allocator`, taken
+                     ///< before the run
+  Bytes others;      ///< outside the allocator: contexts, NCCL, other processes
+  /// How often the allocator waited for the device, to free unused pages and map others.
   std::int64_t gathered = 0;
 };
 
-/// One rank's figures; times are medians over the steps.
+/// One rank's figures; times are those of the median step.
 struct RankFigures {
   int rank = 0;
   Bytes budget;  ///< 0: none
   Bytes peak, static_bytes;
-  Bytes optimizer_away;  ///< of its optimizer's state, what was in the offload tier
-  Bytes weights_away;    ///< those that came for every use, with their gradients
-  Bytes process;         ///< most that its process was resident with, other ranks of it included
+  Bytes optimizer_away;  ///< optimizer state in the offload tier
+  Bytes weights_away;    ///< streamed weights, with their gradients
+  Bytes process;         ///< peak resident memory of its process, its other ranks included
   DeviceReserves reserves;
   Times times;
 };
 
-/// What a run gave; the same on every rank. Times are of the steps since it was last started.
+/// Result of a run; the same on every rank. Times are of the steps since it was last started.
 struct Outcome {
   std::int64_t steps = 0;             ///< those before it was resumed included
   double train_loss = 0;              ///< mean over the last `train_loss_steps` steps
@@ -115,11 +116,11 @@ struct Outcome {
   double bubble = 0;        ///< 1 - compute / (ranks x step)
   std::string parameters_digest, losses_digest;
   std::vector<RankFigures> ranks;
-  /// One step as it was, on the ranks of the first replica: of the up to 8 that were recorded,
-  /// evenly spread over the run, the one whose time is nearest to the median. Without ranks where
-  /// no step was made.
+  /// One measured step, on the ranks of the first replica: of up to 8 that were recorded, evenly
+  /// spread over the run, the one whose time is nearest to the median. Has no ranks if no step was
+  /// made.
   simulate::Simulation recorded_step;
-  std::int64_t recorded_number = 0;  ///< of that step, from 1
+  std::int64_t recorded_number = 0;  ///< number of that step, from 1
 };
 
 /// Everything that a rank needs. References must outlive the trainer.
@@ -127,20 +128,22 @@ struct TrainSetup {
   const config::JobSpec& job;
   const model::ChainModel& model;
   const plan::Plan& plan;
+  const program::Program& program;  ///< plan::compile(plan)
   const DataSource& data;
-  comm::Channel& channel;  ///< takes memory of `place`
+  comm::Channel& channel;  ///< must accept memory of `place`
   tier::DeviceMemory& memory;
   const device::Place& place = device::cpu();
-  /// For plans that move values: when this rank frees and takes bytes, and how values travel.
+  /// For plans that offload activations: when this rank frees and takes bytes, and the copies.
   std::vector<simulate::CopyPoint> copy_points = {};
   std::function<std::unique_ptr<tier::ValueCopies>()> make_copies = {};
-  /// For plans that have optimizer state away: how large its parts may be, and how many of them are
-  /// here at a time among passes (three when a step ends); and copies to a store with so much room.
+  /// For plans that offload optimizer state: the most bytes of a part, and how many parts are on
+  /// the device at a time during passes (three at the end of a step); and copies to a store of
+  /// `room` bytes.
   chain::StateParts optimizer_parts = {};
   std::function<std::unique_ptr<tier::ValueCopies>(Bytes room)> make_optimizer_copies = {};
   /// For plans that stream weights: copies to a store with room for this rank's.
   std::function<std::unique_ptr<tier::ValueCopies>()> make_weight_copies = {};
-  std::function<DeviceReserves()> reserves = {};  ///< asked at the end
+  std::function<DeviceReserves()> reserves = {};  ///< called at the end
   Checkpointing checkpoints = {};
   int threads = 1;
   int report_every = 10;     ///< steps between exchanges of losses; the same on every rank
@@ -151,14 +154,13 @@ struct TrainSetup {
   std::function<Seconds()> since_start;  ///< the process's age
 };
 
-/// Numbers in the weights of a whole chain, a tied one once.
+/// Number of parameters of a whole chain, a tied weight once.
 struct ParameterCount {
   std::int64_t all = 0, trained = 0;
 };
 
-/// Every rank: builds the stage, takes up a checkpoint to go on from, or weights to begin with,
-/// where there are some, then trains. Throws Interrupted when asked to stop, CommError when a peer
-/// fails.
+/// Collective: builds the stage, restores a checkpoint or loads initial weights if there are some,
+/// then trains. Throws Interrupted when asked to stop, CommError when a peer fails.
 class Trainer {
  public:
   explicit Trainer(const TrainSetup& setup);
@@ -168,11 +170,11 @@ class Trainer {
 
   /// `observer` is used on world rank 0 only and may be null elsewhere.
   ///
-  /// Where it throws, the observer has been told of every step whose loss rank 0 could learn: of a
-  /// run on one rank of all that were finished, else of those up to the last exchange of losses.
+  /// If it throws, the observer has been told of every step whose loss rank 0 can know: on one rank
+  /// of all finished steps, else of those up to the last exchange of losses.
   Outcome run(Observer* observer);
 
-  /// Of the model that it trains, the same on every rank.
+  /// Parameter count of the model, the same on every rank.
   ParameterCount parameters() const;
   /// The step that run() is in, or was in last, from 1; 0 before the first.
   std::int64_t step() const;

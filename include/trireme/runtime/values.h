@@ -14,12 +14,12 @@
 
 namespace trireme::runtime {
 
-/// Holds what the program says is held; a value that is not there is a defect, since every program
-/// was validated.
+/// Holds what the program says is held; a missing value is a defect, since every program was
+/// validated.
 ///
-/// A tape works on its layer's input without holding it: the input may leave (be dropped, or be
-/// moved to the offload tier) while the tape waits, and come back, also as another tensor with the
-/// same values. The store keeps every tape's view of its input in step with the input itself.
+/// A tape refers to its layer's input without holding it: the input may be dropped or offloaded
+/// while the tape is kept, and come back, also as another tensor with the same values. The store
+/// keeps every tape's view of its input in step with the input itself.
 class ValueStore {
  public:
   struct Key {
@@ -28,10 +28,10 @@ class ValueStore {
     auto operator<=>(const Key&) const = default;
   };
 
-  /// x[i], held by itself or inside its tape.
+  /// x[i], standalone or inside its tape.
   const model::Values& output(Key key) const;
   void put_output(Key key, model::Values values);
-  /// x[i], no longer held by itself (a tape's output stays in the tape).
+  /// Returns x[i] and no longer holds it standalone (a tape's output stays in the tape).
   model::Values take_output(Key key);
   /// Frees a standalone x[i] if there is one.
   void drop_output(Key key);
@@ -39,9 +39,9 @@ class ValueStore {
   void put_tape(Key key, model::Tape tape);
   model::Tape take_tape(Key key);
 
-  /// What a copy of the value moves: every storage that it alone holds.
+  /// The storages that offloading the value moves: all that it alone holds.
   std::vector<c10::Storage> storages(const program::ValueKey& value) const;
-  /// The value's bytes have left the device, or are there again (perhaps not filled yet).
+  /// The value's bytes were freed on the device, or are allocated again (perhaps not filled yet).
   void left(const program::ValueKey& value);
   void returned(const program::ValueKey& value);
 

@@ -1,5 +1,5 @@
-// Streamed weights and gradients of a stage while a program runs: there before they are used, away
-// after.
+// Streams a stage's weights and gradients while a program runs: copied in before they are used,
+// freed or copied out after.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,30 +15,31 @@
 
 namespace trireme::runtime {
 
-/// Does nothing where all weights of the stage stay.
+/// Does nothing where all weights of the stage stay on the device.
 class WeightsRun {
  public:
-  /// With `notes_norms`, gradients that leave for the last time were looked at for the global norm.
+  /// With `notes_norms`, gradients are counted in the global norm before they leave for the last
+  /// time.
   WeightsRun(Stage& stage, Reducer& reducer, bool notes_norms)
       : stage_(stage), reducer_(reducer), notes_norms_(notes_norms) {}
 
-  /// A program begins. The recorder, which may be null, is told what moves.
+  /// A program begins. The recorder, which may be null, is told of all moves.
   void begin(const std::vector<program::Action>& actions, Recorder* recorder);
   /// Whether the action, by its number, computes with streamed weights.
   bool needs(std::size_t action) const {
     return !uses_.points.empty() && uses_.points[action].needs != 0;
   }
-  /// Before it, if it does: compute comes after their copies.
+  /// Before such an action: compute waits for their copies.
   void await(std::size_t action);
-  /// After it: gradients that are whole are noted for the norm; then what is used no more leaves.
+  /// After it: counts complete gradients in the norm; then end() moves out what is no longer used.
   void note_norm(std::size_t action);
   void end(std::size_t action);
 
-  /// Within reduce_gradients, after what stays: the streamed gradients of all replicas are added
-  /// up, layer by layer. `waits` are for their copies, as within the update.
+  /// Within reduce_gradients, after the gradients that stay on the device: sums the streamed ones
+  /// over replicas, layer by layer. `waits` times the waits for their copies, as within the update.
   void reduce(std::size_t action, const Waits& waits);
-  /// Within the update: calls `update` with what it is to call before it needs a layer's weights
-  /// and gradients.
+  /// Within the update: calls `update` with a function that it must call before it needs a layer's
+  /// weights and gradients.
   void update(std::size_t action, const Waits& waits,
               const std::function<void(const std::function<void(int layer)>&)>& update);
 
@@ -50,8 +51,8 @@ class WeightsRun {
   Reducer& reducer_;
   bool notes_norms_;
   Recorder* recorder_ = nullptr;
-  program::WeightUses uses_;     ///< without points where all weights stay
-  std::vector<bool> completes_;  ///< by action: its layer's gradients are whole after it
+  program::WeightUses uses_;     ///< no points where all weights stay on the device
+  std::vector<bool> completes_;  ///< by action: its layer's gradients are complete after it
 };
 
 }  // namespace trireme::runtime

@@ -1,10 +1,10 @@
-// When the runtime lets go of what was copied out and takes room for what comes back, as places in
-// the program.
+// Actions at which the runtime frees the device memory of offloaded values and takes memory for
+// prefetched ones.
 //
-// In the simulator copies end at their own times. A runtime that freed and took bytes whenever a
-// copy happens to end would hold different bytes in every run. It does so at places of the program
-// instead, chosen here by the simulated times: then what a rank holds, and its peak, are a function
-// of the program alone, whatever the copies' real speed. Slow copies cost time, never bytes.
+// In the simulator copies end at their own times. A runtime that freed and took memory whenever a
+// copy happens to end would hold different bytes in every run. It does so at fixed actions instead,
+// chosen here from the simulated times: what a rank holds, and its peak, then depend on the program
+// alone, whatever the real speed of the copies. Slow copies cost time, never bytes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace trireme::simulate {
 
-/// What happens before an action, in this order: releases, then streamed weights come for which the
-/// action before it has made place, then copies in begin. Copies out are let go of in the order in
-/// which the program names them, copies in begin in theirs, so numbers are enough. A release waits
-/// until its copy has ended.
+/// What happens before an action, in this order: releases (device memory of copies out is freed),
+/// streamed weights come into the room that the action before has freed, copies in begin. Both
+/// kinds of copies are handled in program order, so counts are enough. A release waits until its
+/// copy has ended.
 struct CopyPoint {
   int releases = 0;
   int begins = 0;
@@ -31,19 +31,19 @@ struct CopyPoint {
 /// One rank's copies.
 struct CopyPoints {
   std::vector<CopyPoint> before;  ///< by action
-  Bytes peak;          ///< most bytes held if copies happen so, static and channel inside
-  Bytes offload_peak;  ///< of values in the offload tier, as the timeline has it
+  Bytes peak;          ///< most bytes held with these points, static and channel bytes included
+  Bytes offload_peak;  ///< peak of values in the offload tier, from the timeline
   Bytes idle;          ///< held between the last action and the next step's first one
 };
 
-/// Copies out are let go of before the first action that the simulation begins after their end, or
-/// as soon as bytes are short; copies in begin before the action during which they begin in the
+/// Copies out are released before the first action that the simulation begins after their end, or
+/// as soon as memory is short; copies in begin before the action during which they begin in the
 /// simulation, or before the first action that needs them, in either case when there is room.
 /// `timeline` is the program's simulation with Detail::kTimeline and without a fault. O(actions).
 CopyPoints copy_points(const program::Program& program, const Setting& setting,
                        const Simulation& timeline, int rank);
 
-/// Whether the rank's actions move anything.
+/// Whether the actions offload any values.
 bool has_copies(const std::vector<program::Action>& actions);
 
 }  // namespace trireme::simulate

@@ -17,11 +17,11 @@ constexpr int block_of(int m) {
 }
 
 /// Seconds beyond sum(f + b). Infinite below `lo`, constant from `hi` on, non-increasing between.
-/// Does not own its values: those stand in memory as of m = base.. with base a multiple of kBlock
-/// at an aligned address. A block of `least` follows, and a block that may be read but means
-/// nothing goes before, so that whole blocks can be read at any shift.
+/// Does not own its values: they begin at m = base, a multiple of kBlock, at an aligned address. A
+/// block of `least` follows them and a readable block without meaning precedes them, so that whole
+/// blocks can be read at any shift.
 struct Column {
-  const float* values = nullptr;  ///< of m = base, base + 1, ...; null: infinite everywhere
+  const float* values = nullptr;  ///< at m = base, base + 1, ...; null: infinite everywhere
   int lo = std::numeric_limits<int>::max() / 2;
   int hi = std::numeric_limits<int>::max() / 2;
   float least = kNever;  ///< the value at hi

@@ -1,9 +1,10 @@
-// What the recurrences of the table solvers read: the sizes of a chain in slots, and what a run of
-// layers needs. One place for the thresholds, so that tables, rebuilding and oracles cannot differ.
+// Memory and time costs that the recurrences of the table solvers read: sizes of a chain in slots
+// and the memory thresholds of runs of layers, in one place so that tables, rebuilding and test
+// oracles cannot differ.
 //
-// A slot is `unit` bytes. What is kept is rounded up on its own, item by item, and what must be
-// there for a moment is rounded up as a sum: m slots always stand for at least m * unit bytes, so a
-// program that fits in slots fits in bytes. With a unit of one byte everything is exact.
+// A slot is `unit` bytes. Kept items are rounded up one by one, transient needs as a sum: m slots
+// always stand for at least m * unit bytes, so a program that fits in slots fits in bytes. With a
+// unit of one byte everything is exact.
 //
 // Letters in comments: x[i] output, a[i] tape, tf, tt, tb the transients of untaped forward, taped
 // forward and backward, f[i] and b[i] the times.
@@ -23,9 +24,9 @@ namespace trireme::solve {
 /// A number of slots. Memory "m" of the recurrences.
 using Slots = std::int64_t;
 
-/// Whether bytes that retapes save are counted, which takes one more kind of part (Part::kRetaped).
-/// Otherwise a retape counts with the bytes of a whole tape, which it never exceeds; its time
-/// always counts.
+/// Whether the bytes that early-stop recomputation (a retape) saves are counted, which takes one
+/// more recurrence (Recurrence::kRetaped). Otherwise a retape counts with the bytes of a whole
+/// tape, which it never exceeds. The time that it saves always counts.
 enum class RetapeBytes { kOfWholeTapes, kTheirOwn };
 
 /// Layers first..last of a chain, in slots; layers carry the chain's own numbers.
@@ -46,9 +47,9 @@ class Costs {
   Slots tape(int i) const { return taped(i).tape; }     ///< a[i]
   /// Sum of a[s..t], item by item.
   Slots tapes(int s, int t) const { return tapes_[at(t)] - tapes_[at(s - 1)]; }
-  Bytes input_bytes(int i) const { return Bytes(input_bytes_[at(i - 1)]); }  ///< of x[i-1]
+  Bytes input_bytes(int i) const { return Bytes(input_bytes_[at(i - 1)]); }  ///< size of x[i-1]
 
-  /// What a tape takes; that of a retape with its own a, tt and tb.
+  /// Slots needed to make and use a tape; a retape has its own a, tt and tb.
   struct Taped {
     Slots tape = 0;               ///< a[i]
     Slots waiting = 0;            ///< a[i] + x[i]: what a backward that waits for its input holds
@@ -71,17 +72,17 @@ class Costs {
 
   /// Sum of f[s..j] in seconds; 0 for an empty run.
   double forward(int s, int j) const { return j < s ? 0.0 : forward_[at(j)] - forward_[at(s - 1)]; }
-  /// Sum of f[s..j] without what is saved when the tape of j is made again without its output:
-  /// what a run of s..j that keeps x[j] alone adds to the time without recomputation.
+  /// Sum of f[s..j] less what a retape of j saves: the time that running s..j and keeping x[j]
+  /// alone adds to the time without recomputation.
   double redone(int s, int j) const { return forward(s, j) - saved_[at(j)]; }
-  /// Seconds that a retape of j takes less than a forward.
+  /// Seconds that a retape of j saves against a forward.
   double saved(int j) const { return saved_[at(j)]; }
   /// Sum of f + b over s..t: the time of a sub-chain without recomputation.
   Seconds work(int s, int t) const;
 
-  /// Whole slots in so many bytes; negative for negative bytes.
+  /// Whole slots in `bytes`; negative for negative bytes.
   Slots slots_in(Bytes bytes) const;
-  /// Whole slots that a budget leaves beside x[first-1]; negative if not even that fits.
+  /// Whole slots that a budget leaves next to x[first-1]; negative if not even x[first-1] fits.
   Slots available(Bytes budget) const { return slots_in(budget - input_bytes(first_)); }
 
  private:
@@ -101,57 +102,58 @@ class Costs {
   std::vector<double> saved_;
 };
 
-/// Whether the input of a tape must stay with it.
+/// Whether the input of a layer must be kept as long as its tape.
 enum class Freedom {
   kInputStays,     ///< rotor: memory-persistent schedules
-  kInputMayLeave,  ///< rotor_free: it may be made again right before the backward
+  kInputMayLeave,  ///< rotor_free: it may be recomputed right before the backward
 };
 
-/// The quantities of the recurrences. Each is a least time over programs, as a function of m.
-enum class Part {
+/// The recurrences. Each gives a least time over programs, as a function of m.
+enum class Recurrence {
   /// C(s,t,m): forward and backward of s..t; x[s-1] outside m, the gradient of x[t] inside m.
-  /// Nobody reads x[t], so the tape of t is made by a retape.
+  /// Nothing reads x[t], so the tape of t is made by a retape.
   kWhole,
-  /// G_t(s,m): the tape of t and the gradient of x[t] are there, inside m; s..t-1 run until x[t-1]
-  /// exists, then the backwards of t..s. Without the time of b[t].
+  /// G_t(s,m): the tape of t and the gradient of x[t] are held, inside m; s..t-1 run until x[t-1]
+  /// exists, then the backwards of t..s. Without the time b[t].
   kResumed,
   /// The same where a retape made the tape of t; only where the costs count retapes.
   kRetaped,
-  /// g(s,m): the first forward of s..t, and the backward; no gradient is there until x[t] was
-  /// given away.
+  /// g(s,m): the first forward of s..t, and the backward; no gradient is held until x[t] was passed
+  /// on.
   kFirst,
 };
 
-/// The first decision on a sub-chain s..t: run s..at, keeping only one thing of it, go on with
-/// at+1..t (the right side), and come back to s..at (the left side).
+/// The first decision on a sub-chain s..t: run s..at and keep only one output or tape of it, go on
+/// with at+1..t (the right side), and come back to s..at (the left side).
 struct Split {
   enum class Keeps {
-    kOutput,  ///< x[at] stays, s..at is done again as a kWhole
-    kTape,    ///< the tape of at stays, the rest is done again as a kResumed or kRetaped
+    kOutput,  ///< x[at] is kept, s..at follows as a kWhole
+    kTape,    ///< the tape of at is kept, the rest follows as a kResumed or kRetaped
   };
   Keeps keeps{};
-  Part left{};  ///< what s..at is when it is done again
+  Recurrence left{};  ///< the recurrence of s..at when it is recomputed
   int at = 0;
-  Slots holds = 0;  ///< what the right side has less
+  Slots holds = 0;  ///< slots that the right side has less
   Slots needs = 0;  ///< least m
   double runs = 0;  ///< seconds that this adds to the time without recomputation
 };
 
-/// Bytes, in slots, that are there while the forwards of `part` run, whatever is decided.
-Slots load(const Costs& costs, Part part, int t);
-Split keep_output(const Costs& costs, Part part, int s, int t, int at);
-Split keep_tape(const Costs& costs, Part part, int s, int t, int at);
+/// Slots that are held while the forwards of a sub-chain run, whatever is decided.
+Slots load(const Costs& costs, Recurrence which, int t);
+Split keep_output(const Costs& costs, Recurrence which, int s, int t, int at);
+Split keep_tape(const Costs& costs, Recurrence which, int s, int t, int at);
 
 /// Calls `visit(split)` for every decision on s..t: outputs, then tapes, both in ascending order,
-/// then for kFirst the output that is given away. A kResumed or kRetaped of one layer has none: it
+/// then for kFirst the output that is passed on. A kResumed or kRetaped of one layer has none: it
 /// is its backward alone.
 template <class Visit>
-void each_split(const Costs& costs, Freedom freedom, Part part, int s, int t, Visit&& visit) {
-  for (int j = s; j < t; ++j) visit(keep_output(costs, part, s, t, j));
-  const int last_tape = part == Part::kResumed || part == Part::kRetaped ? t - 1 : t;
+void each_split(const Costs& costs, Freedom freedom, Recurrence which, int s, int t,
+                Visit&& visit) {
+  for (int j = s; j < t; ++j) visit(keep_output(costs, which, s, t, j));
+  const int last_tape = which == Recurrence::kResumed || which == Recurrence::kRetaped ? t - 1 : t;
   const int most = freedom == Freedom::kInputStays ? s : last_tape;
-  for (int j = s; j <= most && j <= last_tape; ++j) visit(keep_tape(costs, part, s, t, j));
-  if (part == Part::kFirst) visit(keep_output(costs, part, s, t, t));
+  for (int j = s; j <= most && j <= last_tape; ++j) visit(keep_tape(costs, which, s, t, j));
+  if (which == Recurrence::kFirst) visit(keep_output(costs, which, s, t, t));
 }
 
 }  // namespace trireme::solve

@@ -1,5 +1,5 @@
-// The true optimum over all programs of a short chain: the oracle of the tests, also where a stage
-// pauses between forward and backward.
+// Exhaustive search for the optimal program of a short chain: the oracle of the tests, also for
+// stages that pause between forward and backward.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,7 +15,7 @@ struct ExhaustiveLimits {
   /// Among memory-persistent programs only: an output may be dropped by the action right after the
   /// one that made it; everything else that is held stays until its backward.
   bool persistent = false;
-  /// Most bytes at the pause, x[first-1] inside.
+  /// Most bytes at the pause, x[first-1] included.
   std::optional<Bytes> most_kept = std::nullopt;
 };
 

@@ -1,4 +1,4 @@
-// Which outputs to keep so that a chain needs least memory when everything else is run once more,
+// Which outputs to keep so that a chain needs least memory when everything else is recomputed once,
 // segment by segment (Hong, Tsai, Wang, Liu, Wu 2025, "GPU memory usage optimization for backward
 // propagation").
 //
@@ -13,14 +13,13 @@
 namespace trireme::solve {
 
 /// Segments by their first layers, ascending; the input of each is kept. The last segment is taped
-/// at once, the others when their backward comes.
+/// in the forward, the others right before their backward.
 struct Segments {
   std::vector<int> starts;
-  Bytes value;  ///< of the objective that was minimised
+  Bytes value;  ///< value of the minimised objective
 };
 
-/// Least peak, tapes, transients and gradients inside: `value` is the peak that replay finds.
-/// O(L^2).
+/// Least peak, with tapes, transients and gradients: `value` is the peak that replay finds. O(L^2).
 Segments least_peak(const chain::Chain& chain, int first, int last);
 
 /// Least sum of kept outputs and the largest segment's tapes, the simpler objective of the older

@@ -1,4 +1,5 @@
-// Reversal of equal steps with a number of slots (Griewank and Walther 2000, algorithm 799).
+// revolve: optimal checkpointing of equal steps with a number of slots (Griewank and Walther 2000,
+// algorithm 799).
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -25,34 +25,34 @@ struct StageProblem {
   Bytes memory;       ///< the rank's budget without static bytes and channel buffers
   int in_flight = 1;  ///< 1: no other micro-batch is kept; the pause is still there (last stage:
                       ///< forward and backward follow each other)
-  /// Kept items may leave between forward and backward; what moves in each direction within one
-  /// period is at most rate x period.
+  /// Kept items may be offloaded between forward and backward; each direction copies at most rate x
+  /// period bytes within one period.
   std::optional<HostLink> link;
-  /// solve() reads the tables that all stages share and makes none with smaller slots for this one:
-  /// the answer is up to a slot of every item worse, and comes a hundred times sooner.
+  /// solve() uses the tables that all stages share and makes none with smaller slots for this one:
+  /// the answer is worse by up to a slot per item, and a hundred times faster.
   bool quick = false;
 };
 
 /// Times are per micro-batch, at speed 1. With copies, time() is the period: what one more
-/// micro-batch takes when forwards and backwards follow each other with `in_flight` between them;
-/// waits for copies are in `backward`. Kept is then what stays, and the peak that of the device
-/// with all that is leaving and returning.
+/// micro-batch takes when forwards and backwards alternate with `in_flight` micro-batches in
+/// flight; waits for copies are in `backward`. `kept` is then what stays on the device, and `peak`
+/// counts all that is being copied.
 struct StageSolution {
   program::StageProgram program;
   Seconds forward, backward, recompute;
-  Bytes kept;   ///< K, x[first-1] inside
+  Bytes kept;   ///< K, x[first-1] included
   Bytes peak;   ///< (in_flight - 1) K + working peak, by replay; <= memory
-  Bytes moved;  ///< to the offload tier per micro-batch
+  Bytes moved;  ///< bytes offloaded per micro-batch
 
   Seconds time() const { return forward + backward; }
 };
 
 /// Solves many stages of one chain: tables are made once and shared by all stages, budgets and
-/// counts in flight. Several threads may ask; they take turns at the tables.
+/// numbers in flight. Thread-safe; threads take turns at the tables.
 class StageSolver {
  public:
   struct Options {
-    Bytes largest_memory;  ///< no problem will have more
+    Bytes largest_memory;  ///< upper bound on every problem's memory
     /// Sizes are rounded up to largest_memory / slots or less (less with many in flight, where one
     /// micro-batch may keep little). 0: exact in bytes, where largest_memory is at most 20000.
     int slots = 500;
@@ -63,13 +63,13 @@ class StageSolver {
   StageSolver(const chain::Chain& chain, const Options& options);
   ~StageSolver();
 
-  /// Least forward + backward of such a stage without copies; infinity if nothing fits. Cheap after
-  /// the first question about a (last_layer, slack); never above what solve() then reaches by more
-  /// than rounding.
+  /// Least forward + backward time of the stage without copies; infinity if nothing fits. Cheap
+  /// after the first call for a (last_layer, slack); exceeds what solve() then reaches by rounding
+  /// at most.
   Seconds least_time(const StageProblem& problem);
 
-  /// The program behind it or a faster one, replayed; never slower than least_time(). An Infeasible
-  /// says least_memory(): with copies less may do.
+  /// The program of least_time() or a faster one, verified by replay; never slower than
+  /// least_time(). An Infeasible states least_memory(); with copies less may be enough.
   std::variant<StageSolution, plan::Infeasible> solve(const StageProblem& problem);
 
   /// The least memory (without static bytes) with which layers first..last run at all with
@@ -77,7 +77,7 @@ class StageSolver {
   /// kind takes, by replay.
   Bytes least_memory(int first_layer, int last_layer, int in_flight);
 
-  /// Bytes of memory that the tables hold by now.
+  /// Bytes of memory that the tables take now.
   std::size_t size() const;
 
  private:
@@ -85,10 +85,10 @@ class StageSolver {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A stage's program, which copies nothing, with as much of what it keeps moved to the offload tier
-/// between forward and backward as has to be, what is made first moving first, and other choices
-/// tried from there. Nothing if it does not fit so either, or has nothing to move.
-/// problem.link says what moving takes.
+/// Adds activation offload to a stage's program without copies: as many of its kept items as
+/// necessary are in the offload tier between forward and backward, earliest made first, and other
+/// choices are tried from there. Nothing if it still does not fit, or keeps nothing to offload.
+/// problem.link has the rates and the capacity.
 std::optional<StageSolution> with_kept_moved(const chain::Chain& chain, const StageProblem& problem,
                                              const program::StageProgram& program);
 

@@ -1,5 +1,6 @@
 // Cost tables: the least time of every sub-chain of a chain at every number of slots, made once and
-// shared by all budgets, stages and periods of one planning run; and the programs behind them.
+// shared by all budgets, stages and periods of one planning run; and the programs rebuilt from
+// them.
 //
 //     C(s,t,m) = 0 if s > t, else the least over s <= j <= t of
 //       f[s..j]   + C(j+1, t, m - x[j]) + C(s, j, m)          keep x[j]      (j < t)
@@ -10,8 +11,8 @@
 //     each where m is at least what costs.h says that the step needs.
 //
 // The first line with j = s of the second is the recurrence of Beaumont et al. 2019 (RR-9302); G
-// lets the input of a live tape leave and come back. A table holds what a sub-chain costs beyond
-// sum(f + b), i.e. forwards that are run again, as float: exactly 0 where everything is kept, and
+// lets the input of a taped layer be dropped and recomputed. A table holds what a sub-chain costs
+// beyond sum(f + b), i.e. recomputed forwards, as float: exactly 0 where everything is kept, and
 // else a sum of at most 2 L rounded additions of non-negative numbers, so its relative error is
 // below 2 L / 2^24 of the recomputed time (4e-5 for 339 layers, in practice far less). Programs are
 // rebuilt from the tables without stored choices; their times are computed afresh in double by
@@ -34,21 +35,21 @@ namespace trireme::solve {
 
 /// Most layers of one table: its directory alone grows with their square.
 inline constexpr int kMaxTableLayers = 2500;
-/// Throws InputError for more of them.
+/// Throws InputError for more layers.
 void require_table_size(int first, int last);
 
-/// Anything that knows the recurrences' values: slot tables, exact tables, least budgets. Programs
-/// are rebuilt from it.
+/// Interface to the recurrences' values (slot tables, exact tables, least budgets), from which
+/// programs are rebuilt.
 class CostReader {
  public:
   CostReader(std::shared_ptr<const Costs> costs, Freedom freedom)
       : costs_(std::move(costs)), freedom_(freedom) {}
   virtual ~CostReader() = default;
 
-  /// Seconds of forwards that are run again, infinity if m does not suffice (negative m included).
-  /// For kFirst, t is the reader's last layer.
-  virtual double extra(Part part, int s, int t, Slots m) const = 0;
-  /// For kFirst: what must be left of m for other micro-batches while this one pauses.
+  /// Seconds of recomputed forwards, infinity if m does not suffice (negative m included). For
+  /// kFirst, t is the reader's last layer.
+  virtual double extra(Recurrence which, int s, int t, Slots m) const = 0;
+  /// For kFirst: slots of m that must stay free for other micro-batches while this one pauses.
   virtual Slots slack() const { return 0; }
 
   const Costs& costs() const { return *costs_; }
@@ -73,7 +74,7 @@ class Tables final : public CostReader {
     Bytes unit{1};
     int top = 0;      ///< largest m
     int threads = 1;  ///< the values do not depend on it
-    int longest = 0;  ///< longer sub-chains will not be asked for; 0: all may be
+    int longest = 0;  ///< longest sub-chain that is read; 0: all may be
   };
   /// O(L^3 top) for L different layers (L longest^2 top); sub-chains of equal layers are solved
   /// once. Throws InputError for more than kMaxTableLayers layers.
@@ -81,9 +82,9 @@ class Tables final : public CostReader {
   ~Tables() override;
   Tables(Tables&&) noexcept;
 
-  double extra(Part part, int s, int t, Slots m) const override;
+  double extra(Recurrence which, int s, int t, Slots m) const override;
   /// C (kWhole) or G (kResumed) of s..t as a whole, for loops over m; lives as long as the table.
-  const Column& column(Part part, int s, int t) const;
+  const Column& column(Recurrence which, int s, int t) const;
   int top() const;
   /// Bytes of memory that the table holds.
   std::size_t size() const;
@@ -95,16 +96,16 @@ class Tables final : public CostReader {
   std::unique_ptr<State> state_;
 };
 
-/// g(s,m) of design section 7 for all s up to `last`: sub-chains as a pipeline stage runs them, the
-/// forward first, then a pause, then the backward; x[last] leaves at the pause and its gradient
-/// comes after it. Kept at the pause is at most m - slack (both beside x[s-1]). With slack 0 it is
-/// what a device alone does. O((last - first)^2 top); `tables` must outlive it.
+/// g(s,m) for all s up to `last`: sub-chains as a pipeline stage runs them: forward, pause,
+/// backward; x[last] is passed on at the pause and its gradient comes after it. At most m - slack
+/// is kept at the pause (neither counts x[s-1]). Slack 0 is a device alone. O((last - first)^2
+/// top); `tables` must outlive it.
 class FirstPass final : public CostReader {
  public:
   FirstPass(const Tables& tables, int last, Slots slack = 0);
   ~FirstPass() override;
 
-  double extra(Part part, int s, int t, Slots m) const override;
+  double extra(Recurrence which, int s, int t, Slots m) const override;
   Slots slack() const override { return slack_; }
   int last() const { return last_; }
   int top() const { return tables_.top(); }
@@ -117,12 +118,11 @@ class FirstPass final : public CostReader {
   std::unique_ptr<Columns> columns_;
 };
 
-/// The actions behind C(s,t,m), to be run where x[s-1] and the gradient of x[t] are held. m must be
-/// feasible.
+/// The actions that take C(s,t,m), from x[s-1] and the gradient of x[t] held. m must be feasible.
 std::vector<program::Action> rebuild(const CostReader& reader, int s, int t, Slots m);
-/// The actions behind G_t(s,m): x[s-1], the tape of t and the gradient of x[t] are held.
+/// The actions that take G_t(s,m), from x[s-1], the tape of t and the gradient of x[t] held.
 std::vector<program::Action> rebuild_resumed(const CostReader& reader, int s, int t, Slots m);
-/// The program behind g(first,m), from x[first-1] alone to the gradient of x[first-1].
+/// The program that takes g(first,m), from x[first-1] alone to the gradient of x[first-1].
 program::StageProgram rebuild_stage(const CostReader& reader, int first, int last, Slots m);
 
 }  // namespace trireme::solve

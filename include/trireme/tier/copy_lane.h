@@ -1,4 +1,4 @@
-// Work that runs beside compute, in order: copies to or from the offload tier.
+// A worker thread for copies to and from the offload tier, which run concurrently with compute.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,12 @@
 
 namespace trireme::tier {
 
-/// One thread that runs what is posted to it, first in, first out. After an error the rest is not
-/// run; every wait throws that error again.
+/// One thread that runs posted work in FIFO order. After an error the remaining work is not run,
+/// and every wait throws that error again.
 class CopyLane {
  public:
   using Clock = std::chrono::steady_clock;
-  /// When a piece of work ran.
+  /// When an item of work ran.
   struct Span {
     Clock::time_point begin, end;
 
@@ -29,20 +29,20 @@ class CopyLane {
   using Ticket = std::uint64_t;  ///< 1, 2, ... in the order of posting
 
   CopyLane();
-  /// Waits for the work under way; what waits behind it is given up.
+  /// Waits for the running work; queued work is dropped.
   ~CopyLane();
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
   Ticket post(std::function<void()> work);
-  /// Until the work of that ticket has ended.
+  /// Blocks until the work with that ticket has ended.
   void wait(Ticket ticket);
-  /// Until all that was posted has ended, or been given up after an error, which is thrown.
+  /// Blocks until all posted work has ended, or was dropped after an error, which is thrown.
   void drain();
-  /// Gives up what has not begun and waits for the rest; errors are forgotten.
+  /// Drops work that has not begun, waits for the rest and clears any error.
   void abandon() noexcept;
 
-  /// Ends of all work since the last call, in order.
+  /// When all work since the last call ran, in order.
   std::deque<Span> take_spans();
 
  private:

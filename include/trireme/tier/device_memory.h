@@ -1,5 +1,4 @@
-// The memory of the device that a rank computes on, as the runtime sees it: what is held, the most
-// that was, and how much may be.
+// Interface to the memory of a rank's device: bytes in use, their peak, and the budget.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,36 +19,36 @@ class DeviceMemory {
   /// For messages: "rank 1".
   virtual const std::string& name() const = 0;
 
-  /// Tensors that this thread makes on the device while the result lives count here.
+  /// Tensors that this thread allocates on the device while the result lives are counted here.
   virtual std::shared_ptr<void> enter() = 0;
 
-  /// Bytes that tensors hold.
+  /// Bytes held by tensors.
   virtual Bytes live() const = 0;
   virtual Bytes peak() const = 0;
-  /// Bytes that were held when this was opened: workspaces of libraries. Not among live().
+  /// Bytes that were held when this was opened, such as library workspaces. Not part of live().
   virtual Bytes held_before() const { return Bytes(0); }
-  /// Bytes that are taken from the device for tensors, used or not: what others cannot have. The
-  /// same as the former where the allocator keeps nothing back.
+  /// Bytes that the allocator has reserved on the device for tensors, used or not, which nothing
+  /// else can have. Equal to live() where the allocator does not cache.
   virtual Bytes reserved() const = 0;
   virtual Bytes peak_reserved() const = 0;
-  /// How often since the last reset_peak() an allocation found no room at once: the allocator
-  /// waited for the device and gave back what was free.
+  /// Allocation retries since the last reset_peak(): the allocator waited for the device and
+  /// released its cached memory to find room.
   virtual std::int64_t gathered() const { return 0; }
 
-  /// Both peaks start again from what is live now.
+  /// Resets both peaks to the current values.
   virtual void reset_peak() = 0;
-  /// The peak of live bytes since the last call, or since the last reset; the peak as a whole
-  /// stays. Not while other threads allocate.
+  /// Peak of live bytes since the last call or reset; peak() is not affected. Not while other
+  /// threads allocate.
   virtual Bytes take_interval_peak() = 0;
 
   virtual Bytes budget() const = 0;
   virtual bool has_budget() const = 0;
-  /// Of a budget, what live() can reach: the rest goes to what was held before and to gaps.
+  /// What live() can reach under `budget`; the rest is for held_before() and fragmentation.
   virtual Bytes for_tensors(Bytes budget) const { return budget; }
-  /// The least budget of which live() can reach that much.
+  /// The smallest budget under which live() can reach `tensors`.
   virtual Bytes budget_for(Bytes tensors) const { return tensors; }
-  /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and
-  /// what is held.
+  /// An allocation that would exceed `budget` throws c10::OutOfMemoryError with the bytes
+  /// requested, free and held.
   virtual void set_budget(Bytes budget) = 0;
 };
 

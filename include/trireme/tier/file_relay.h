@@ -1,5 +1,5 @@
-// Between a device's memory and the file of an offload store, which a copy engine cannot reach: two
-// buffers that it can reach take turns, so that the disk works while the engine copies.
+// Copies between device memory and the file of an offload store, double-buffered in host memory
+// that the copy engine can access, so that the disk works while the engine copies.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace trireme::tier {
 
-/// Two buffers in host memory of one size, and the engine that copies between them and a device.
-/// Copies run in the order in which they were begun.
+/// Two host buffers of equal size, and the engine that copies between them and a device. Copies run
+/// in the order in which they were begun.
 class EngineBuffers {
  public:
   virtual ~EngineBuffers() = default;
@@ -23,14 +23,14 @@ class EngineBuffers {
   EngineBuffers& operator=(const EngineBuffers&) = delete;
 
   virtual std::array<std::span<std::byte>, 2> buffers() const = 0;
-  /// Begins to copy `size` bytes of the device to the buffer, or from it.
+  /// Begins to copy `size` bytes from the device to the buffer, or back.
   virtual void begin_out(std::size_t buffer, const std::byte* from, std::size_t size) = 0;
   virtual void begin_in(std::size_t buffer, std::byte* to, std::size_t size) = 0;
-  /// Until the last copy of that buffer has ended.
+  /// Blocks until the buffer's last copy has ended.
   virtual void wait(std::size_t buffer) = 0;
 };
 
-/// A part of a value that is in the file of a store, or shall be: `size` bytes from `device` on.
+/// A part of a value that is stored in the store's file: `size` bytes from `device` on.
 struct FilePart {
   std::int64_t offset = 0;  ///< in the store
   std::int64_t size = 0;
@@ -39,7 +39,7 @@ struct FilePart {
 
 enum class CopyDirection { kOut, kIn };
 
-/// Returns when all bytes are where they belong. Throws what the store and the engine throw.
+/// Returns when all bytes are copied. Throws what the store and the engine throw.
 void relay(CopyDirection direction, std::span<const FilePart> parts, OffloadStore& store,
            EngineBuffers& engine);
 

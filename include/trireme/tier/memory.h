@@ -1,8 +1,8 @@
-// Memory of the device tier on CPU: LibTorch's CPU allocator wrapped, so that every byte that a
-// rank's tensors hold is counted, tagged and held against a budget.
+// Memory accounting for ranks on CPU: LibTorch's CPU allocator is wrapped, so that every byte that
+// a rank's tensors hold is counted, tagged and checked against a budget.
 //
-// Not seen by it: scratch memory inside oneDNN and MKL, the transport's own buffers, containers of
-// the C++ library.
+// Not counted: scratch memory inside oneDNN and MKL, the transport's own buffers, containers of the
+// C++ library.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace trireme::tier {
 
-/// What bytes are held for.
+/// What memory is used for.
 enum class Tag : std::uint8_t {
   kOther,
   kParameters,
@@ -31,8 +31,8 @@ enum class Tag : std::uint8_t {
 inline constexpr int kTags = 7;
 std::string_view name(Tag tag);
 
-/// The bytes of one rank. Thread-safe. Accounts live until the process ends: tensors may outlive
-/// the rank that made them.
+/// Memory account of one rank. Thread-safe. Accounts live until the process ends: tensors may
+/// outlive the rank that made them.
 class MemoryAccount final : public DeviceMemory {
  public:
   /// A new account with a name for messages ("rank 1").
@@ -48,13 +48,12 @@ class MemoryAccount final : public DeviceMemory {
   const std::string& name() const override { return name_; }
   std::shared_ptr<void> enter() override;
 
-  /// The peak starts again from what is live now.
+  /// Resets the peak to live().
   void reset_peak() override;
-  /// The peak since the last call, or since the last reset; the peak as a whole stays. Not while
-  /// other threads allocate.
+  /// Peak since the last call or reset; peak() is not affected. Not while other threads allocate.
   Bytes take_interval_peak() override;
-  /// An allocation that would lead over `budget` throws c10::OutOfMemoryError: asked, free, and who
-  /// holds what.
+  /// An allocation that would exceed `budget` throws c10::OutOfMemoryError with the bytes requested
+  /// and free, and what holds the rest.
   void set_budget(Bytes budget) override { budget_.store(budget.count()); }
 
   /// "gradients 12.0 MiB, kept 3.00 MiB": non-zero tags, largest first.
@@ -71,18 +70,18 @@ class MemoryAccount final : public DeviceMemory {
 
   std::string name_;
   std::atomic<std::int64_t> live_{0};
-  std::atomic<std::int64_t> peak_{0};          ///< since the last look at the interval's
+  std::atomic<std::int64_t> peak_{0};          ///< since the last take_interval_peak()
   std::atomic<std::int64_t> earlier_peak_{0};  ///< before that
   std::atomic<std::int64_t> budget_{INT64_MAX};
   std::array<std::atomic<std::int64_t>, kTags> tags_{};
 };
 
-/// Puts the counting allocator in place of LibTorch's; once per process, before the first tensor
-/// that shall be counted and before worker threads start. Further calls do nothing.
+/// Replaces LibTorch's CPU allocator by the counting one. Call before the first tensor that is to
+/// be counted and before worker threads start; further calls do nothing.
 void install_cpu_allocator();
 
-/// Tensors made by this thread inside the scope count on `account`. Outside of any scope they count
-/// on no account.
+/// Tensors that this thread makes inside the scope are charged to `account`; outside of any scope,
+/// to no account.
 class AccountScope {
  public:
   explicit AccountScope(MemoryAccount& account);
@@ -91,10 +90,10 @@ class AccountScope {
   AccountScope& operator=(const AccountScope&) = delete;
 
  private:
-  MemoryAccount* offload_;
+  MemoryAccount* enclosing_;
 };
 
-/// Tensors made by this thread inside the scope carry `tag`.
+/// Tensors that this thread makes inside the scope are tagged with `tag`.
 class TagScope {
  public:
   explicit TagScope(Tag tag);
@@ -103,7 +102,7 @@ class TagScope {
   TagScope& operator=(const TagScope&) = delete;
 
  private:
-  Tag offload_;
+  Tag enclosing_;
 };
 
 }  // namespace trireme::tier

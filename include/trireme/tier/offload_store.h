@@ -1,4 +1,4 @@
-// Memory outside of the device tier: host memory first, then a file.
+// Storage of the offload tier: host memory first, then a file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,56 +19,56 @@ namespace trireme::tier {
 
 class StoreFile;
 
-/// How an offload store is made.
+/// Options of an offload store.
 struct OffloadStoreOptions {
-  Bytes host;  ///< bytes of ordinary memory
-  Bytes disk;  ///< bytes of a file
-  /// A folder for the file; empty: the system's for temporary files. The file has no name there: it
-  /// is gone when the process is, however that ends.
+  Bytes host;  ///< host memory
+  Bytes disk;  ///< size of the file
+  /// Folder for the file; empty: the system's temporary folder. The file is nameless: it disappears
+  /// with the process, however that ends.
   std::filesystem::path disk_path;
-  /// Every write leaves a checksum that the read compares with.
+  /// Every write stores a checksum, which the read verifies.
 #ifdef NDEBUG
   bool checksums = false;
 #else
   bool checksums = true;
 #endif
-  /// The file is made slower than it is: for tests and rehearsals. 0: as fast as it is.
+  /// Limits the file to this rate, for tests and rehearsals. 0: no limit.
   BytesPerSecond file_rate{0};
 };
 
-/// A fixed number of bytes, taken from the machine when it is made, handed out in places. A place
-/// may be in several pieces, which begin anywhere, so that nothing is lost to gaps, alignment or
-/// the border between memory and file: a store of n bytes has room for any values of together n
-/// bytes. reserve() and release() belong to one thread; write() and read() of different places may
-/// run on others.
+/// A fixed number of bytes, reserved at construction and handed out as allocations. An allocation
+/// may consist of several pieces at any offsets, so that nothing is lost to fragmentation,
+/// alignment or the border between memory and file: a store of n bytes has room for any values of n
+/// bytes in total. reserve() and release() belong to one thread; write() and read() of different
+/// allocations may run on others.
 class OffloadStore {
  public:
-  /// Throws Error when the memory or the space on disk is not to be had: nothing fails later for
-  /// want of it.
+  /// Throws Error when the memory or the disk space is not available: nothing fails later for lack
+  /// of it.
   explicit OffloadStore(const OffloadStoreOptions& options);
   ~OffloadStore();
   OffloadStore(const OffloadStore&) = delete;
   OffloadStore& operator=(const OffloadStore&) = delete;
 
-  struct Place {
-    /// Host memory first, then the file; none is in both.
+  struct Allocation {
+    /// Those in host memory first, then those in the file; none is in both.
     std::vector<Places::Piece> pieces;
   };
 
-  /// Room for `size` bytes. Throws Error with what was asked, free and all there is.
-  Place reserve(Bytes size);
-  void release(const Place& place);
+  /// Allocates `size` bytes. Throws Error with the bytes requested, free and in total.
+  Allocation reserve(Bytes size);
+  void release(const Allocation& allocation);
 
-  /// Throws Error when the file does not take or give what it should: with its folder, the offset
-  /// and the reason. `bytes` has the place's size.
-  void write(const Place& place, std::span<const std::byte> bytes);
-  void read(const Place& place, std::span<std::byte> bytes);
-  /// The same of a part of a piece, which begins at `offset`. What is checked is what is read as it
-  /// was written: from the same offset, as many bytes.
+  /// Throws Error when file I/O fails or a checksum does not match: with the folder or offset and
+  /// the reason. `bytes` has the allocation's size.
+  void write(const Allocation& allocation, std::span<const std::byte> bytes);
+  void read(const Allocation& allocation, std::span<std::byte> bytes);
+  /// As write() and read(), for the part of a piece that begins at `offset`. With checksums, a read
+  /// must have the offset and size of a write.
   void write_part(std::int64_t offset, std::span<const std::byte> bytes);
   void read_part(std::int64_t offset, std::span<std::byte> bytes);
 
-  /// Where pieces are that are in memory: for those who copy by other means.
+  /// The host memory, for callers that copy its pieces by other means.
   std::span<std::byte> host() const { return {host_.get(), static_cast<std::size_t>(host_size_)}; }
   bool is_in_file(const Places::Piece& piece) const { return piece.offset >= host_size_; }
 
@@ -91,7 +91,7 @@ class OffloadStore {
 
   bool checks_ = false;
   std::mutex sums_mutex_;
-  std::map<std::int64_t, std::uint64_t> sums_;  ///< by offset, of what was written there last
+  std::map<std::int64_t, std::uint64_t> sums_;  ///< by offset: checksum of the last write there
 };
 
 }  // namespace trireme::tier

@@ -1,4 +1,4 @@
-// Who has which bytes of a slab: room that is handed out by offsets, without touching the bytes.
+// Allocator of offsets in a slab of bytes, which it does not touch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace trireme::tier {
 
-/// A fixed number of bytes, handed out to the last one: as long as there are so many free bytes,
-/// any number of them can be had. What is asked for lies in one piece that begins at a multiple of
-/// kAlignment where there is room for it, else in one that begins anywhere, else in several.
+/// A fixed number of bytes, handed out down to the last one: a request succeeds if that many bytes
+/// are free. It gets one piece at a multiple of kAlignment where there is room for it, else one
+/// piece at any offset, else several.
 class Places {
  public:
   static constexpr std::int64_t kAlignment = 64;
@@ -27,7 +27,7 @@ class Places {
 
   explicit Places(Bytes capacity);
 
-  /// Pieces of together `size` bytes, ascending; nothing if less is free.
+  /// Pieces of `size` bytes in total, ascending; nullopt if fewer are free.
   std::optional<std::vector<Piece>> take(Bytes size);
   void give_back(std::span<const Piece> pieces);
 
@@ -38,15 +38,15 @@ class Places {
  private:
   using Free = std::map<std::int64_t, std::int64_t>;
 
-  /// Where the first piece that begins at a multiple of `alignment` could lie.
+  /// First fit for one piece that begins at a multiple of `alignment`.
   std::optional<Piece> first_whole(std::int64_t size, std::int64_t alignment) const;
-  /// As few free pieces as can be that have `size` bytes together, ascending.
+  /// The fewest free pieces that have `size` bytes in total, ascending.
   std::vector<Piece> largest(std::int64_t size) const;
   void take_out(const Piece& piece);
   void give_back(const Piece& piece);
 
   Bytes capacity_, used_, peak_;
-  Free free_;  ///< offset -> size; no two touch
+  Free free_;  ///< offset -> size; adjacent ones are merged
 };
 
 }  // namespace trireme::tier

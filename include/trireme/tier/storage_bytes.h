@@ -1,4 +1,4 @@
-// Bytes of storages that come and go while the tensors that stand in them stay.
+// Frees and reallocates the bytes of storages while the tensors that use them stay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace trireme::tier {
 
-/// The storage has none from here on; they go back to where they were taken.
+/// Gives the storage's bytes back to their allocator.
 inline void free_bytes(const c10::Storage& storage) {
   storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
 }
@@ -17,7 +17,7 @@ inline void free_bytes(std::span<const c10::Storage> storages) {
   for (const c10::Storage& storage : storages) free_bytes(storage);
 }
 
-/// New ones, of any content, of the allocator of its device.
+/// Allocates bytes of undefined content for the storage with the allocator of its device.
 inline void take_bytes(const c10::Storage& storage) {
   storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
       c10::GetAllocator(storage.device_type())->allocate(storage.nbytes()));

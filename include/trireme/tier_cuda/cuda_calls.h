@@ -1,4 +1,4 @@
-// Calls of the CUDA runtime: an error becomes a DeviceError that says which call and why.
+// CUDA runtime calls: an error becomes a DeviceError that says which call failed and why.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace trireme::tier {
 
-/// Throws DeviceError "CALL: out of memory" unless `status` is cudaSuccess. An error that belongs
-/// to this call alone is also taken off the runtime's hands, so that it does not show up again.
+/// Throws DeviceError "CALL: out of memory" unless `status` is cudaSuccess. Also clears the
+/// runtime's last error, so that one that belongs to this call alone is not reported again later.
 void check(cudaError_t status, std::string_view call);
 
-/// Whether `data` is in a GPU's memory. The driver is asked on `device`: the question makes a
-/// context there, and a thread's own device is at first number 0.
+/// Whether `data` is in a GPU's memory. Asks the driver with `device` current, because the query
+/// creates a context there, and a thread's current device is initially number 0.
 bool is_device_memory(const void* data, c10::DeviceIndex device);
 
 }  // namespace trireme::tier

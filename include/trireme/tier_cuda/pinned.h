@@ -1,4 +1,4 @@
-// Host memory that the copy engines of a GPU reach.
+// Pinned host memory, which a GPU's copy engines access directly.
 //
 // LibTorch's own pinned allocator rounds every request up to a power of two and keeps it; a planned
 // host budget needs exact bytes.
@@ -11,11 +11,11 @@
 
 namespace trireme::tier {
 
-/// Ordinary memory, pinned as long as this lives.
+/// Pins ordinary memory while it lives.
 class Pinned {
  public:
-  /// Pins all of it now: nothing fails later for want of it. Throws Error if that cannot be; `what`
-  /// is it for, `advice` what to do.
+  /// Pins all of it now: nothing fails later for lack of it. Throws Error if that fails, with what
+  /// it is for (`what`) and what to do (`advice`).
   Pinned(std::span<std::byte> memory, std::string_view what, std::string_view advice);
   ~Pinned();
   Pinned(const Pinned&) = delete;

@@ -1,22 +1,22 @@
-// Copies between a GPU and an offload store, whose memory is pinned, on two streams of their own,
-// one for each direction.
+// Copies between a GPU and an offload store, whose memory is pinned, on two dedicated streams, one
+// for each direction.
 //
-// The host does not wait: order is kept by events. With C for compute's stream:
+// The host does not wait: events order the streams. With C for the compute stream, and `out` and
+// `in` for the copy streams:
 //   offload    C records; out waits for it, copies, records `ended`
-//   release    C waits for `ended`; the device bytes go back to the allocator, as bytes of C
-//   begin      device bytes are taken, as bytes of C; C records; in waits for it, copies, records
-//              `ended`
+//   release    C waits for `ended`; the device bytes are freed on C
+//   begin      device bytes are allocated on C; C records; in waits for it, copies, records `ended`
 //   await      C waits for `ended`
-//   let go     C waits for `ended`; the device bytes go back to the allocator
-//   write back as offload, to the place of the copy in
-//   take       device bytes are taken, as bytes of C
-// Bytes are taken and freed on C alone, so whoever gets them next on C comes after the copy. A
-// place in the store is used again only by a later offload, whose copy waits for C, which has
-// waited for the copy in. Nothing is allocated on a side stream, and record_stream, which makes the
-// allocator wait for as long as it likes, is not needed.
+//   let go     C waits for `ended`; the device bytes are freed on C
+//   write back as offload, to the allocation of the copy in
+//   take       device bytes are allocated on C
+// Device bytes are allocated and freed on C alone, so their next user on C runs after the copy.
+// Space in the store is reused only by a later offload, whose copy waits for C, which has waited
+// for the copy in. Nothing is allocated on a side stream, so record_stream, which delays reuse of
+// memory, is not needed.
 //
-// What the store has in its file goes through two threads, one for each direction, whose begin
-// waits for C's event and whose end the host waits for, in release and await.
+// Pieces in the store's file go through two threads, one for each direction: a copy begins after
+// C's event, and the host waits for its end in release and await.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,8 +40,8 @@ class FileLane;
 
 class StreamCopies final : public ValueCopies {
  public:
-  /// Copies of values on `device`, whose compute runs on the caller's current stream, always the
-  /// same one. Takes and pins the store's memory, and makes its file, now.
+  /// Copies values on `device`, whose compute runs on the caller's current stream, always the same
+  /// one. Allocates and pins the store's memory and makes its file now.
   StreamCopies(c10::DeviceIndex device, const OffloadStoreOptions& store);
   /// Waits for copies under way.
   ~StreamCopies() override;
@@ -65,39 +65,39 @@ class StreamCopies final : public ValueCopies {
  private:
   /// When the copies of a value begin and end.
   struct Timed {
-    c10::cuda::CUDAEvent begun{cudaEventDefault};  ///< on the stream, in the file, too
+    c10::cuda::CUDAEvent begun{cudaEventDefault};  ///< on the stream; the file waits for it, too
     c10::cuda::CUDAEvent ended{cudaEventDefault};  ///< on the stream
-    CopyLane::Ticket ticket = 0;                   ///< 0: nothing of it is in the file
+    CopyLane::Ticket ticket = 0;                   ///< 0: no part of it is in the file
   };
   struct Away {
     std::vector<c10::Storage> storages;
-    std::vector<OffloadStore::Place> places;  ///< by storage
-    std::shared_ptr<Timed> out, in;           ///< `in` only once it comes back
+    std::vector<OffloadStore::Allocation> allocations;  ///< by storage
+    std::shared_ptr<Timed> out, in;                     ///< `in` is null until it is copied in
     bool is_released = false;
   };
-  /// One direction.
-  struct Way {
+  /// Stream and file thread of one direction, and their copies.
+  struct CopyQueue {
     CopyDirection direction;
     c10::cuda::CUDAStream stream;
-    std::unique_ptr<FileLane> file;             ///< null where the store has none
-    std::deque<std::shared_ptr<Timed>> copies;  ///< since the last look
+    std::unique_ptr<FileLane> file;             ///< null where the store has no file
+    std::deque<std::shared_ptr<Timed>> copies;  ///< since the last take_spans()
   };
 
-  Way way(CopyDirection direction);
+  CopyQueue make_queue(CopyDirection direction);
   Away& away(Key key);
   void send(Key key, Away& value);
-  /// Starts to copy all of the value after what compute was given so far.
-  std::shared_ptr<Timed> copy(const Away& value, Way& way);
-  /// What compute is given from here on comes after these copies.
-  void let_compute_wait(Timed& copies, Way& way);
-  void drain(Way& way);
+  /// Starts to copy the whole value, ordered after the compute queued so far.
+  std::shared_ptr<Timed> copy(const Away& value, CopyQueue& queue);
+  /// Orders compute queued from here on after these copies.
+  void let_compute_wait(Timed& copies, CopyQueue& queue);
+  void drain(CopyQueue& queue);
   void set_origin();
-  std::deque<CopyLane::Span> spans_of(Way& way) const;
+  std::deque<CopyLane::Span> spans_of(CopyQueue& queue) const;
 
   c10::DeviceIndex device_;
   OffloadStore store_;
   Pinned pinned_;
-  Way out_, in_;
+  CopyQueue out_, in_;
   std::map<Key, Away> away_;
   std::deque<Key> leaving_, coming_;
   Bytes moved_;

@@ -1,4 +1,4 @@
-// Marks in the work of a CUDA stream: events.
+// Marks in the work of a CUDA stream, made of events.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace trireme::tier {
 
-/// Marks on the current stream of the thread that sets them, always the same one. A mark that
-/// follows another one so soon that nothing can have been launched between is the same one.
+/// Marks on the current stream of the thread that sets them, which must always be the same. A mark
+/// set so soon after another that nothing can have been launched in between is that other mark.
 class StreamMarks final : public device::Marks {
  public:
   explicit StreamMarks(c10::DeviceIndex device) : device_(device) {}
@@ -32,9 +32,9 @@ class StreamMarks final : public device::Marks {
   c10::DeviceIndex device_;
   c10::cuda::CUDAEvent origin_{cudaEventDefault};  ///< happened at origin_time_
   Clock::time_point origin_time_, last_set_;
-  std::deque<c10::cuda::CUDAEvent> events_;  ///< used again by the next run
+  std::deque<c10::cuda::CUDAEvent> events_;  ///< reused after begin()
   std::size_t used_ = 0;
-  std::vector<Clock::duration> since_origin_;  ///< of the first marks
+  std::vector<Clock::duration> since_origin_;  ///< by mark, as far as read
 };
 
 }  // namespace trireme::tier

@@ -31,9 +31,9 @@ extern "C" __global__ void __launch_bounds__(256)
   put(y + place + half, turned_b);
 }
 
-/// gelu(x) = x share: the normal distribution's, or the logistic one's that comes near it
-/// (Hendrycks and Gimpel 2016). Every operation is written out: a value that is made again by
-/// another kernel has the same bits.
+/// gelu(x) = x share, with the distribution function of the normal distribution, or of the logistic
+/// one that approximates it (Hendrycks and Gimpel 2016). Every operation is written out: a value
+/// that another kernel computes again has the same bits.
 template <bool kIsTanh>
 __device__ float gelu_share(float x) {
   if constexpr (!kIsTanh) return __fmul_rn(0.5F, __fadd_rn(1.0F, erff(__fmul_rn(x, 0.70710678F))));
@@ -41,7 +41,7 @@ __device__ float gelu_share(float x) {
   return __fdividef(1.0F, __fadd_rn(1.0F, __expf(-__fmul_rn(x, slope))));
 }
 
-/// The derivative of gelu at x, whose share this is.
+/// The derivative of gelu at x, for share = gelu_share(x).
 template <bool kIsTanh>
 __device__ float gelu_slope(float x, float share) {
   if constexpr (!kIsTanh) return share + x * 0.39894228F * __expf(-0.5F * x * x);
@@ -68,11 +68,11 @@ extern "C" __global__ void __launch_bounds__(256)
                : gelu_of_eight<false>(x + 8 * mine, y + 8 * mine);
 }
 
-/// A lane's 8 columns of the rows of its warp, and their sums.
+/// The backward of gelu for a lane's 8 columns of its warp's rows, and their sums.
 template <bool kIsTanh>
 __device__ void gelu_backward_of_rows(bf16* dy, const bf16* x, bf16* y, Index rows, Index columns,
                                       Index column, float (&sum)[8]) {
-  constexpr int kAtOnce = 2;  // rows whose loads stand before the first store
+  constexpr int kAtOnce = 2;  // rows that are loaded before the first store
   const Index step = 8 * static_cast<Index>(gridDim.y), first = threadIdx.x / 32;
   for (Index row = 8 * static_cast<Index>(blockIdx.y) + first; row < rows; row += kAtOnce * step) {
     Eight of_y[kAtOnce], from[kAtOnce];
@@ -100,9 +100,9 @@ __device__ void gelu_backward_of_rows(bf16* dy, const bf16* x, bf16* y, Index ro
   }
 }
 
-/// Of x [rows, columns], to the place of the result's gradient dy, with what column_parts would
-/// give of it, by blocks and warps that share the rows like there. Where y is there it gets the
-/// result again.
+/// The gradient of x [rows, columns] in the place of dy, the result's gradient, with what
+/// column_parts would give of it, and its distribution of rows over blocks and warps. y becomes the
+/// recomputed result unless it is null.
 extern "C" __global__ void __launch_bounds__(256, 4)
     gelu_backward(bf16* dy, const bf16* x, bf16* y, float* parts, Index rows, Index columns,
                   int is_tanh) {
@@ -131,7 +131,8 @@ extern "C" __global__ void __launch_bounds__(256)
   put(y + 8 * mine, result);
 }
 
-/// Its backward: with s = sigmoid(gate), the gradients dy up s (1 + gate (1 - s)) and dy gate s.
+/// The backward of `swiglu`: with s = sigmoid(gate), the gradients dy up s (1 + gate (1 - s)) and
+/// dy gate s.
 extern "C" __global__ void __launch_bounds__(256)
     swiglu_backward(const bf16* dy, const bf16* gate, const bf16* up, bf16* of_gate, bf16* of_up,
                     Index count) {

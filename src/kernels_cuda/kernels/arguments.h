@@ -1,10 +1,10 @@
-// What the host hands to a kernel as one argument, for both of them: types bf16 and Index come
-// first.
+// Arguments that the host passes to kernels for several tensors, for both sides to include after
+// the types bf16 and Index.
 // SPDX-License-Identifier: Apache-2.0
 
-/// What `sum_parts` adds up: `columns` columns of `parts`, which has `rows` rows `stride` apart. To
-/// `wide_sums`, where this is there (with `is_first` as they are, else added to what is there),
-/// else rounded to `sums`.
+/// One sum of `sum_parts`: of `columns` columns of `parts`, which has `rows` rows `stride` apart.
+/// Written to `wide_sums` if not null (replaces it with `is_first`, else is added), else rounded to
+/// `sums`.
 struct PartSum {
   const float* parts;
   bf16* sums;
@@ -21,7 +21,7 @@ struct PartSums {
   int count;
 };
 
-/// What `adamw` updates: a parameter, or a part of one, with what belongs to it.
+/// One item of `adamw`: a parameter, or a part of one, with its gradient and state.
 struct Updated {
   float* value;
   const float* gradient;
@@ -39,5 +39,5 @@ struct Update {
   int count;
   float rate, decay, beta1, beta2, epsilon;
   float correction1, correction2;  ///< 1 - beta1^step, sqrt(1 - beta2^step)
-  const float* divisor;            ///< of the gradients, or null
+  const float* divisor;            ///< gradients are divided by it; or null
 };

@@ -1,7 +1,7 @@
-// What the kernels of this folder share. They do in one pass over memory what LibTorch does in
-// several, or in slow ones. NVRTC builds them as one text, this file first, when a GPU is opened,
-// without any header. All of them add in an order that
-// depends on shapes alone: the same bits every time.
+// Helpers that the kernels of this folder share. The kernels do in one pass over memory what
+// LibTorch does in several, or in slow ones. NVRTC compiles them as one text, this file first, when
+// a GPU is opened, without any header. All of them sum in an order that depends on shapes alone:
+// the same bits every time.
 //
 // bf16: the bits of a bfloat16. Tensors are contiguous and, unless it is said otherwise, begin at a
 // multiple of 16 bytes and have rows of a multiple of 8 values.
@@ -10,7 +10,7 @@
 using bf16 = unsigned short;
 using Index = long long;
 
-/// As many as one access takes.
+/// Eight values: what one memory access takes.
 struct alignas(16) Eight {
   bf16 of[8];
 };
@@ -36,7 +36,7 @@ __device__ inline Packed packed(const bf16* place) {
   return *reinterpret_cast<const Packed*>(place);
 }
 
-/// To the nearest, ties to even.
+/// Rounds to the nearest, ties to even.
 __device__ inline bf16 narrow(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   bf16 result;
@@ -49,7 +49,7 @@ __device__ inline bf16 narrow(float x) {
 #endif
 }
 
-/// Two of them, as they lie in memory.
+/// Rounds two values and packs them as in memory.
 __device__ inline unsigned narrow_two(float first, float second) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   unsigned two;
@@ -60,7 +60,7 @@ __device__ inline unsigned narrow_two(float first, float second) {
 #endif
 }
 
-/// Rounded, in one access; left alone, the compiler writes in pieces.
+/// Stores eight rounded values in one access; left alone, the compiler splits it.
 __device__ inline void put(bf16* place, const float (&x)[8]) {
   unsigned two[4];
   for (int i = 0; i < 4; ++i) two[i] = narrow_two(x[2 * i], x[2 * i + 1]);
@@ -76,12 +76,12 @@ __device__ inline void put(bf16* place, const float (&x)[8]) {
 #endif
 }
 
-/// What comes back of it.
+/// x rounded to bfloat16.
 __device__ inline float rounded(float x) {
   return wide(narrow(x));
 }
 
-/// Which of the items of one launch this block is for.
+/// Index of the item that this block works on, in a launch for several.
 template <class All>
 __device__ inline int item_of_block(const All& all) {
   int i = 0;
@@ -93,9 +93,9 @@ struct Pair {
   float first, second;
 };
 
-/// `combine` over all threads of the block, the same for each of them. The block has whole warps.
-/// `calls` counts these: every other one has the same place for what warps tell each other, so that
-/// who is late has read it.
+/// Reduces with `combine` over all threads of the block, which all get the result. The block has
+/// whole warps. `calls` counts the calls: they alternate between two buffers for the warps'
+/// results, so that a late warp has read one before it is overwritten.
 template <class Combine>
 __device__ Pair over_block(Pair mine, Pair neutral, int& calls, const Combine& combine) {
   __shared__ Pair of_warps[2][32];
@@ -115,8 +115,8 @@ __device__ Pair over_block(Pair mine, Pair neutral, int& calls, const Combine& c
   return over_warp(lane < warps ? place[lane] : neutral);
 }
 
-/// Rows of any alignment: `one(i, x)` for values before and after whole Eights, `eight(i, x)` for
-/// these, shared out over the block.
+/// For rows of any alignment: `one(i, x)` for values before and after whole Eights, `eight(i, x)`
+/// for these, distributed over the block's threads.
 template <class OfOne, class OfEight>
 __device__ void for_each_in_row(bf16* row, Index columns, const OfOne& one, const OfEight& eight) {
   const Index misplaced = reinterpret_cast<unsigned long long>(row) / sizeof(bf16) % 8;

@@ -1,13 +1,13 @@
-// A softmax's loss.
+// Log-likelihood of a softmax, and the gradient of its logits.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Of a target that does not count (model::kMasked).
+/// Target of a position that is not learned (model::kMasked).
 constexpr Index kMasked = -100;
 
-/// A block per row of `logits` [rows, columns], of any alignment: the logarithm of the softmax at
-/// the row's target. With `gradients` the logits become the softmax, less 1 at the target. All of a
-/// row whose target is masked is 0. The largest value and the sum are found in one pass (Milakov
-/// and Gimelshein 2018, algorithm 3).
+/// A block per row of `logits` [rows, columns], of any alignment: the log-softmax at the row's
+/// target. With `gradients` the logits become the softmax, less 1 at the target. A row whose target
+/// is masked gives zeros. The largest value and the sum are found in one pass (Milakov and
+/// Gimelshein 2018, algorithm 3).
 extern "C" __global__ void __launch_bounds__(1024)
     log_likelihood(bf16* logits, const Index* targets, float* of_rows, Index columns,
                    int gradients) {

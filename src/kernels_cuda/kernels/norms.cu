@@ -1,7 +1,7 @@
 // Layer and RMS norms.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Of any alignment.
+/// As packed(), at any alignment.
 __device__ inline Packed packed_one_by_one(const bf16* place) {
   Packed all;
   for (int i = 0; i < 4; ++i)
@@ -9,7 +9,7 @@ __device__ inline Packed packed_one_by_one(const bf16* place) {
   return all;
 }
 
-/// What was made of it is not kept in registers: it is made again where it is used again.
+/// Makes the compiler compute again what it derived from x, instead of keeping it in registers.
 __device__ inline void forget_what_was_made_of(Packed& x) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(x.of[0]), "+r"(x.of[1]), "+r"(x.of[2]), "+r"(x.of[3]));
@@ -18,40 +18,40 @@ __device__ inline void forget_what_was_made_of(Packed& x) {
 #endif
 }
 
-/// A thread's 8 columns of the rows that its block works on, one after the other: a row's values
-/// are on their way while the one before it is worked on.
+/// A thread's 8 columns of the rows that its block processes one after the other: a row is loaded
+/// while the one before it is processed.
 struct Columns {
-  Index count;  ///< of a row
+  Index count;  ///< columns of a row
   const Index first = 8 * static_cast<Index>(threadIdx.x);
   const bool are_there = first < count;
   const Index step = count * gridDim.x;            ///< from one row to the next
-  const Index begin = count * blockIdx.x + first;  ///< place of the first row's
+  const Index begin = count * blockIdx.x + first;  ///< offset of the thread's first value
 
-  /// 0 where there are none.
+  /// 0 where the row has no such columns.
   __device__ Packed of(const bf16* rows, Index place) const {
     return are_there ? packed(rows + place) : Packed{};
   }
-  /// Of a parameter, of any alignment.
+  /// The same of a parameter, at any alignment.
   __device__ Packed of(const bf16* parameter) const {
     return are_there ? packed_one_by_one(parameter + first) : Packed{};
   }
 };
 
-/// Of each of kCount values the sum over the lanes of a warp, or of each group of 2 `half` lanes,
-/// the same for each of them.
+/// Sums each of kCount values over the lanes of a warp, or over each group of 2 `half` lanes, all
+/// of which get the result.
 template <int kCount>
 __device__ inline void over_lanes(float (&values)[kCount], int half = 16) {
   for (int distance = half; distance > 0; distance /= 2)
     for (int i = 0; i < kCount; ++i) values[i] += __shfl_xor_sync(0xffffffffU, values[i], distance);
 }
 
-/// Of each of kCount values the sum over all threads of the block, the same for each of them. The
-/// block has whole warps, at most 32.
+/// Sums each of kCount values over all threads of the block, which all get the result. The block
+/// has whole warps, at most 32.
 class BlockSums {
  public:
   __device__ BlockSums() {
     const int warps = blockDim.x / 32;
-    int group = 1;  // lanes that together read what all warps tell
+    int group = 1;  // lanes that together read the results of all warps
     while (group < warps) group *= 2;
     half_ = group / 2;
     reads_ = lane_ & (group - 1);
@@ -62,7 +62,7 @@ class BlockSums {
   __device__ void over_block(float (&values)[kCount]) {
     __shared__ float of_warps[2][kCount][32];
     over_lanes(values);
-    // Every other one has the same place: who is late has read it.
+    // Calls alternate between two buffers: a late warp has read one before it is overwritten.
     auto& place = of_warps[calls_++ & 1];
     if (lane_ == 0)
       for (int i = 0; i < kCount; ++i) place[i][threadIdx.x / 32] = values[i];
@@ -77,13 +77,13 @@ class BlockSums {
   bool has_more_;
 };
 
-/// Every operation is written out: a result that is made again by another kernel has the same bits.
+/// Every operation is an intrinsic: a result that another kernel computes again has the same bits.
 __device__ inline float normed(float off, float scale, float weight, float bias) {
   return __fmaf_rn(__fmul_rn(off, scale), weight, bias);
 }
 
-/// y = h weight + bias with h = (x - mean) scale, row by row; mean and scale, which is
-/// 1 / sqrt(variance + epsilon), are given as well. Without `means` it is an RMS norm: there is no
+/// y = h weight + bias with h = (x - mean) scale, row by row; mean and scale, which is 1 /
+/// sqrt(variance + epsilon), are stored as well. Without `means` it is an RMS norm: there is no
 /// mean and no bias. A thread per 8 columns. `weight` and `bias` have any alignment.
 extern "C" __global__ void __launch_bounds__(1024)
     row_norm(const bf16* x, const bf16* weight, const bf16* bias, bf16* y, float* means,
@@ -120,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(1024)
   }
 }
 
-/// `row_norm` of rows of at most 256 kEights values, a warp per row: its lanes have kEights times 8
-/// of them each, and no warp waits for another one. Blocks of 4 warps.
+/// `row_norm` of rows of at most 256 kEights values, a warp per row: each lane has kEights times 8
+/// of them, and no warp waits for another one. Blocks of 4 warps.
 template <int kEights>
 __device__ void norm_by_warps(const bf16* x, const bf16* weight, const bf16* bias, bf16* y,
                               float* means, float* scales, Index rows, Index columns,
@@ -193,10 +193,10 @@ NORM_BY_WARPS(8)
 #undef NORM_BY_WARPS
 
 /// The backward of `row_norm`: with g = dy weight, dx = (g - mean(g) - h mean(g h)) scale, without
-/// mean(g) for an RMS norm; `more` [rows, columns] is added to it unless it is null. dx may be
-/// where dy is. With kAgain y becomes the result again. A thread per 8 columns. Each block gives
-/// the sums over its rows of dy h, and where there are means of dy: row b of `parts` [gridDim.x,
-/// columns, or twice as many].
+/// mean(g) for an RMS norm; `more` [rows, columns] is added to it unless it is null. dx may be dy.
+/// With kAgain y becomes the recomputed result. A thread per 8 columns. Block b writes its rows'
+/// sums of dy h, and with `means` also of dy, to row b of `parts` [gridDim.x, columns, or twice as
+/// many].
 template <bool kAgain>
 __device__ void norm_backward(const bf16* dy, const bf16* x, const float* means,
                               const float* scales, const bf16* weight, const bf16* bias,

@@ -1,8 +1,8 @@
-// Sums over rows, and of gradients.
+// Sums of columns, and accumulation of gradients.
 // SPDX-License-Identifier: Apache-2.0
 
-/// Sums of 256 columns over a block of 8 warps, of which each has some of the rows and each lane 8
-/// of the columns, to this block's row of `parts` [gridDim.y, columns].
+/// Adds the sums of 256 columns over a block of 8 warps, each with some of the rows and each lane
+/// with 8 of the columns, to this block's row of `parts` [gridDim.y, columns].
 __device__ inline void column_part(const float (&sum)[8], float* parts, Index columns) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   __shared__ float of_warps[8][256];
@@ -15,8 +15,8 @@ __device__ inline void column_part(const float (&sum)[8], float* parts, Index co
   parts[blockIdx.y * columns + mine] = total;
 }
 
-/// Sums of x [rows, columns] to `parts` [gridDim.y, columns]: warp w of block y has every
-/// 8 gridDim.y-th row from 8 y + w on.
+/// Partial sums of the columns of x [rows, columns] to `parts` [gridDim.y, columns]: warp w of
+/// block y has every 8 gridDim.y-th row from 8 y + w on.
 extern "C" __global__ void __launch_bounds__(256)
     column_parts(const bf16* x, float* parts, Index rows, Index columns) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -34,8 +34,8 @@ extern "C" __global__ void __launch_bounds__(256)
   column_part(sum, parts, columns);
 }
 
-/// Three x [rows, width] side by side, y [rows, 3 width], with what column_parts would give of it,
-/// by blocks and warps that share the rows like there.
+/// Concatenates three x [rows, width] to y [rows, 3 width], and gives what column_parts would give
+/// of y, with its distribution of rows over blocks and warps.
 extern "C" __global__ void __launch_bounds__(256)
     side_by_side(const bf16* x0, const bf16* x1, const bf16* x2, bf16* y, float* parts, Index rows,
                  Index width) {
@@ -56,8 +56,8 @@ extern "C" __global__ void __launch_bounds__(256)
   column_part(sum, parts, columns);
 }
 
-/// Several sums, none of which waits for another. Blocks of 32 warps, which share the rows of 32
-/// columns of one of them. Of any alignment.
+/// Several independent sums. A block of 32 warps shares the rows of 32 columns of one of them. Any
+/// alignment.
 extern "C" __global__ void __launch_bounds__(1024) sum_parts(PartSums all) {
   const int i = item_of_block(all);
   const PartSum one = all.of[i];
@@ -80,8 +80,7 @@ extern "C" __global__ void __launch_bounds__(1024) sum_parts(PartSums all) {
     one.wide_sums[column] = one.is_first != 0 ? total : one.wide_sums[column] + total;
 }
 
-/// sum += x, or sum = x for the first of several; a thread per 8 values, which there are `count`
-/// of.
+/// sum += x, or sum = x with `is_first`, for `count` values; a thread per 8 values.
 extern "C" __global__ void __launch_bounds__(256)
     accumulate(float* sum, const bf16* x, Index count, int is_first) {
   const Index i = 8 * (static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x);

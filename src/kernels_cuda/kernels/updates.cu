@@ -1,9 +1,9 @@
-// AdamW.
+// The update of AdamW.
 // SPDX-License-Identifier: Apache-2.0
 
 /// AdamW (Loshchilov and Hutter 2019, algorithm 2), and the new value rounded to `weight`: a thread
-/// per 4 values. Of any alignment; every operation is written out, so that a value's bits do not
-/// depend on where it stands.
+/// per 4 values. Any alignment; every operation is an intrinsic, so that a value's bits do not
+/// depend on its position.
 extern "C" __global__ void __launch_bounds__(256) adamw(Update all) {
   const int i = item_of_block(all);
   const Updated one = all.of[i];

@@ -1,4 +1,4 @@
-// Answers to questions in which nothing is open but cut and programs.
+// Plans for questions in which only cut and programs are open.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,17 +8,16 @@
 
 namespace trireme::partition {
 
-/// The whole chain on one rank: a single-stage solver's program and what it costs there. Throws
-/// InputError when there is no such solver or it does not take this chain.
+/// Plans the whole chain on one rank with a single-stage solver. Throws InputError when there is no
+/// such solver or it does not take this chain.
 Answer answer_alone(const Question& question, const std::string& solver);
 
-/// Several stages: every policy with its best cut and with the equal one, the best of everything.
+/// Plans a pipeline: every policy with its best cut and with the equal cut, then takes the best.
 /// The question must be sound.
 Answer plan_pipeline(const Question& question);
 
-/// For a question with a group of more than one: the fastest of `plan`'s plans for groups. The
-/// least budget of one that lacks memory may be a little more than what would do.
-/// Two threads call `plan`.
+/// Plans breadth-first groups (group > 1): the fastest plan for groups that `plan` makes. The least
+/// budget of an infeasible answer may be slightly too large. Two threads call `plan`.
 Answer plan_in_groups(const Question& question, const Planner& plan);
 
 }  // namespace trireme::partition

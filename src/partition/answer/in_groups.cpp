@@ -1,15 +1,15 @@
-// Micro-batches in groups, on ranks that stream weights: what comes for a use of a layer then comes
-// once for a group, while what a micro-batch keeps between layers is kept for all of it.
+// Breadth-first groups of micro-batches on ranks that stream weights: weights are copied once per
+// group and use, while the values kept between layers are held for the whole group.
 //
-// To the solvers a group is one large micro-batch of another chain, in which outputs weigh and
-// layers take so many times as much, and what is there for a moment as much as before. Plans are
-// carried over to the micro-batches as they run, and judged by the simulator as such.
+// To the solvers a group is one large micro-batch of another chain, in which outputs and times are
+// multiplied by the group size and transients are not. Plans are carried over to single
+// micro-batches as they run, and simulated as such.
 // SPDX-License-Identifier: Apache-2.0
 #include "answers.h"
 #include "cut/in_flight.h"
 #include "judge/judge.h"
-#include "values/at_once.h"
 #include "values/cut.h"
+#include "values/parallel_for.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -28,15 +28,15 @@ namespace {
 /// What a group keeps of its layers until their backward.
 enum class Kept { kInputs, kTapes };
 
-/// Plans that are asked for when one is over its budget as it runs.
+/// Attempts with lower budgets when a plan is over its budget as it runs.
 constexpr int kTries = 3;
 
 Bytes times(int group, Bytes bytes) {
   return Bytes(group * bytes.count());
 }
 
-/// A layer for a whole group. What is there for a moment is there of one micro-batch; so are the
-/// last layer's output and tape, whose backward follows at once.
+/// Costs of a layer for a whole group. Transients are those of one micro-batch; so are the last
+/// layer's output and tape, whose backward follows at once.
 chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int group, Kept kept) {
   chain::LayerCost all = layer;
   all.forward = layer.forward * group;
@@ -49,13 +49,14 @@ chain::LayerCost for_group(const chain::LayerCost& layer, bool is_last, int grou
     all.tape = times(group, layer.tape);
     return all;
   }
-  // Every tape is made late: its time is the backward's, so that none is kept to save it.
+  // Every tape is made right before its backward: its time is counted with the backward, so that no
+  // solver keeps one to save it.
   all.backward += std::exchange(all.retape->time, Seconds(0));
   all.tape = std::max(layer.tape, all.output);
   return all;
 }
 
-/// The question with a group for each micro-batch.
+/// The question in which each micro-batch is a group.
 Question of_groups(const Question& question, Kept kept) {
   const int group = question.group.value();
   Question asked = with_more_as_budget(question);
@@ -70,7 +71,7 @@ Question of_groups(const Question& question, Kept kept) {
   return asked;
 }
 
-/// What each micro-batch of a group does.
+/// The program of each micro-batch of a group.
 program::StageProgram carried_over(const Question& question, program::StageProgram program,
                                    Kept kept) {
   program = program::with_whole_tapes(std::move(program));
@@ -78,7 +79,7 @@ program::StageProgram carried_over(const Question& question, program::StageProgr
   return program::with_retapes(std::move(program), question.chain);
 }
 
-/// A plan for groups as it runs.
+/// The plan for groups, carried over to micro-batches.
 plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
   plan.micro_batches = question.micro_batches;
   plan.group = question.group.value();
@@ -91,9 +92,8 @@ plan::Plan carried_over(const Question& question, plan::Plan plan, Kept kept) {
   return plan;
 }
 
-/// By how much ranks are over their budgets, in a step or a validation; nothing if the plan cannot
-/// run, where a tape's input is let go of while the tape waits or messages of whole groups wait for
-/// one another.
+/// Excess of every rank over its budget, in a step or a validation. Empty if the plan cannot run: a
+/// tape's input is released while the tape waits, or messages of whole groups wait for one another.
 std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan::Plan& plan) {
   const simulate::Setting setting = setting_of(question, plan);
   std::vector<Bytes> most(question.platform.ranks.size());
@@ -107,7 +107,7 @@ std::optional<std::vector<Bytes>> excess_of(const Question& question, const plan
   return most;
 }
 
-/// What a plan lacks that is over the budgets by that much as it runs.
+/// Why the plan is infeasible, from its excess as it runs.
 plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
                          const std::vector<Bytes>& excess) {
   const auto rank =
@@ -125,7 +125,7 @@ plan::Infeasible lacking(const Question& question, const plan::Plan& plan,
   return lacks;
 }
 
-/// False where that leaves a rank nothing.
+/// Returns false where a rank would have no budget left.
 bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
   for (std::size_t rank = 0; rank < by.size(); ++rank) {
     Bytes& memory = question.platform.ranks[rank].memory;
@@ -135,8 +135,8 @@ bool lower_budgets(Question& question, const std::vector<Bytes>& by) {
   return true;
 }
 
-/// The plan of groups that keep this, within the budgets, or what it lacks; nothing where none was
-/// found that can run.
+/// The plan of groups that keep `kept`, within the budgets, or what it lacks; empty where no plan
+/// was found that can run.
 std::optional<Answer> plan_that_keeps(Kept kept, const Question& question, const Planner& plan) {
   Question asked = of_groups(question, kept);
   std::optional<Answer> lacks;
@@ -162,8 +162,8 @@ std::optional<Answer> plan_that_keeps(Kept kept, const Question& question, const
   return lacks;
 }
 
-/// Where the fastest cut's groups that keep tapes would wait in a circle, those of the cut that
-/// keeps inputs may not.
+/// Groups that keep tapes on the cut of `other`: where those of the fastest cut would deadlock,
+/// these may not.
 std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question& question,
                                          const Planner& plan) {
   if (question.cut || std::cmp_not_equal(other.stages.size(), question.stages) ||
@@ -175,7 +175,7 @@ std::optional<Answer> that_keep_tapes_on(const plan::Plan& other, const Question
   return plan_that_keeps(Kept::kTapes, asked, plan);
 }
 
-/// Of plans that were made, none can run.
+/// The answer where all plans that were made would deadlock.
 plan::Infeasible none_runs(const Question& question) {
   return {.reason = plan::Infeasible::Reason::kTurns,
           .last_layer = question.chain.length(),
@@ -186,11 +186,11 @@ plan::Infeasible none_runs(const Question& question) {
               "ranks that wait in a circle; use smaller groups, or leave the size to the planner")};
 }
 
-/// The faster of the groups that keep inputs and those that keep tapes; nothing where plans were
-/// made and none of them can run.
+/// The faster of groups that keep inputs and groups that keep tapes; empty where all plans would
+/// deadlock.
 std::optional<Answer> fastest_that_runs(const Question& question, const Planner& plan) {
   std::array<std::optional<Answer>, 2> answers;
-  each_at_once(answers.size(), [&](std::size_t k) {
+  parallel_for(answers.size(), [&](std::size_t k) {
     answers[k] = plan_that_keeps(k == 0 ? Kept::kInputs : Kept::kTapes, question, plan);
   });
   const auto* const late = answers[0] ? std::get_if<plan::Plan>(&*answers[0]) : nullptr;
@@ -216,7 +216,7 @@ std::optional<Answer> fastest_that_runs(const Question& question, const Planner&
 Answer plan_in_groups(const Question& question, const Planner& plan) {
   ensure(question.group.value() > 1, "a group is more than one micro-batch");
   std::optional<Answer> answer = fastest_that_runs(question, plan);
-  // A stream holds few messages: with fewer groups in flight fewer of them wait for one another.
+  // A stream holds few messages: with fewer groups in flight, fewer of them block one another.
   for (const int size : sizes_that_share_a_count(question)) {
     if (answer) break;
     answer = fastest_that_runs(with_shared_counts(question, size), plan);

@@ -12,8 +12,8 @@
 namespace trireme::partition {
 namespace {
 
-/// In what the rank has left. Without a budget in as much memory as makes sense: what keep_all
-/// needs, more only for a solver that needs more.
+/// Solves within the memory that static bytes leave. Without a budget, within what keep_all needs,
+/// or more only for a solver that needs more.
 solve::Result solved(const Question& question, const std::string& solver, const chain::Chain& timed,
                      const FixedBytes& fixed) {
   const chain::RankSpec& rank = question.platform.ranks.front();
@@ -59,8 +59,8 @@ Answer answer_alone(const Question& given, const std::string& solver) {
   const bool has_window = update_window(question, 0, all) > Bytes(0);
   const Bytes step = has_window ? Bytes(0) : chain::step_room(question.chain, fixed.optimizer_away);
   const Bytes needed = std::max(solution.peak, step);
-  // Static bytes alone may exceed the memory where a chain holds nothing else, and passes may take
-  // less than a step's parts of state that is away.
+  // Static bytes alone may exceed the memory where a chain holds nothing else, and passes may need
+  // less than an optimizer step's parts of offloaded state.
   if (memory > Bytes(0) && needed + fixed.held > memory) {
     return with_static({.first_layer = 1,
                         .last_layer = timed.length(),

@@ -20,27 +20,26 @@ namespace {
 
 using How = PlanBuilder::How;
 
-/// Cuts that are simulated per policy: of the one that is asked for, and of the others.
+/// Cuts simulated per policy: for the named one, and for the others.
 constexpr int kCuts = 12;
 constexpr int kOtherCuts = 3;
-/// Uniform policies that are looked at closely, and the one that is named where none fits.
+/// Uniform policies that are searched closely, and the one named where none fits.
 constexpr std::size_t kSizes = 2;
 constexpr const char* kUniform = "uniform 2";
-/// Sizes of theirs up to which all are tried; beyond, each is about a fifth larger than the one
-/// before it.
+/// Their sizes up to which all are tried; beyond, each is about a fifth larger than the last.
 constexpr int kEvery = 8;
 constexpr const char* kMadpipe = "madpipe";
-/// Least gain of several stages on a rank, relative: they wait for one another wherever times are
-/// not what was measured, more than the simulator knows.
+/// Least relative gain for several stages on a rank: they wait for one another wherever times
+/// differ from the measured ones, which the simulator does not know.
 constexpr double kGainOfSharing = 0.02;
 
-/// Too slow to be asked about every stage that a cut could make.
+/// Whether the policy is too slow to solve every stage that a cut could make.
 bool is_costly(const std::string& name) {
   const solve::Traits traits = solve::traits_of(name).value_or(solve::Traits{});
   return traits.growth > solve::Growth::kLength && !has_policy_of_its_own(name);
 }
 
-/// Whether the policy is asked with the ranks' links: always, never, or both.
+/// Whether the policy always plans with the ranks' copy links.
 bool always_copies(const std::string& name) {
   return solve::traits_of(name).value_or(solve::Traits{}).moves;
 }
@@ -53,8 +52,8 @@ bool is_faster(const Found& one, const Found& other) {
   return one.plan && (!other.plan || one.plan->step < other.plan->step);
 }
 
-/// All "uniform N" and "block N" that differ on stages of this pipeline's lengths: one may well be
-/// twice as long as the mean, hardly longer.
+/// All "uniform N" and "block N" that differ on stages of this pipeline's lengths; a stage may be
+/// up to about twice as long as the mean.
 std::vector<std::string> uniform_policies(const StageRoom& room) {
   const int longest = std::min(room.layers(), 2 * (room.layers() / room.stages() + 1));
   std::vector<std::string> names;
@@ -89,9 +88,8 @@ class Pipeline {
     if (named == "joint") consider_in_flight();
     if (open_) consider_movers();
     if (named == "joint" && !spread) consider_mixed();
-    // Without being asked for, ranks with several stages are not thought of where messages are
-    // free: more stages send more of them and look better than they are. Large questions take
-    // minutes.
+    // `auto` tries several stages on a rank only where links cost something: with free messages
+    // more stages look better than they are. Large questions would take minutes.
     const bool may_share =
         question_.platform.default_link.rate > BytesPerSecond(0) && !is_large(question_);
     if (room_.stages() > 1 && (spread || (open_ && may_share))) consider_madpipe();
@@ -101,7 +99,7 @@ class Pipeline {
   }
 
  private:
-  /// What the answer would be now: the fastest, or what was asked for.
+  /// The answer so far: the fastest, or the named policy's.
   const Tried* leading() const { return open_ ? fastest(tried_) : &tried_.front(); }
 
   const plan::Plan* fastest_plan() const {
@@ -128,7 +126,7 @@ class Pipeline {
     StagePolicy& policy = builder_.policy(is_costly(name) ? "joint" : name);
     std::vector<Cut> cuts = CutSearch(room_, policy, name == "offload").candidates(most);
     const std::set<Cut> known(cuts.begin(), cuts.end());
-    // The policies before this one keep their cuts only as far as they were good for them.
+    // Good cuts of earlier policies are tried, too.
     if (most == kCuts) {
       for (const Cut& cut : good_cuts_)
         if (!known.contains(cut)) cuts.push_back(cut);
@@ -142,11 +140,11 @@ class Pipeline {
     const bool copies = can_copy_ && always_copies(name);
     for (const Cut& cut : cuts) {
       if (copies) found.take(builder_.built(name, cut, How::kCopies), cut);
-      // Copies may overflow where the leanest program without them does not.
+      // Programs with copies may exceed the budget where the leanest one without them fits.
       if (!copies || !found.plan) found.take(builder_.built(name, cut, How::kPlain), cut);
       if (name == "joint") found.take(builder_.built(name, cut, How::kChosen), cut);
       if (name == "joint" && room_.layers() <= kFewLayers) {
-        // Of programs that take equally long, those that keep inputs may hide more.
+        // Among programs of equal time, those that keep inputs may hide more recomputation.
         auto plan = builder_.built("rotor", cut, How::kChosen);
         if (plan) plan->solver = name;
         found.take(std::move(plan), cut);
@@ -155,13 +153,13 @@ class Pipeline {
     return found;
   }
 
-  /// Looks at a policy with its best cut, and with the equal one if the cut is free. One stage has
-  /// one cut, which no label names.
+  /// Plans a policy with its best cut, and with the equal one if the cut is free. One stage has one
+  /// cut, which labels do not name.
   void consider(const std::string& name, int most) {
     const std::vector<Cut> cuts = cuts_for(name, most);
     Found best = best_of(name, cuts), copied;
     if (!best.plan && !fixed_ && is_costly(name)) {
-      // The cuts were joint's. That which this policy itself needs least for may do.
+      // The cuts were joint's; the one for which this policy itself needs least may fit.
       if (const auto own = fitting_cut(room_, builder_.policy(name))) best = best_of(name, {*own});
     }
     if (name == "joint" && can_copy_) copied = joint_with_copies(room_, builder_, best, cuts);
@@ -171,12 +169,12 @@ class Pipeline {
     add(copies_help ? "joint without copies" : label, name, best, fixed_);
     if (fixed_) return;
     const Found even = best_of(name, {even_});
-    // The best cut may be the equal one; then it is the best of both.
+    // The equal cut may win; then it is the best cut.
     if (is_faster(even, best)) tried_.back().answer = *even.plan;
     if (has_cuts_) add(name + ", equal cut", name, even, even_);
   }
 
-  /// The same with the best of all uniform policies, for each of the two cuts.
+  /// Plans the best of all uniform policies, on each of the two cuts.
   void consider_uniform() {
     const Cut given = fixed_.value_or(even_);
     Found best, equal;
@@ -196,9 +194,9 @@ class Pipeline {
         given);
   }
 
-  /// Those of them that fit, in the order of their steps on the cut with the least period or the
-  /// equal one, whichever is faster; where there are few cuts all, as these are looked at for every
-  /// size. Their very best cuts are not looked for here.
+  /// Uniform policies that fit, by their step on the cut with the least period or the equal one,
+  /// whichever is faster; all of them for short chains, where every size is searched. Their very
+  /// best cuts are not searched here.
   std::vector<std::pair<double, std::string>> hopeful_uniform_policies() {
     std::vector<std::pair<double, std::string>> ranked;
     for (std::string& name : fits_ ? uniform_policies(room_) : std::vector<std::string>()) {
@@ -213,7 +211,7 @@ class Pipeline {
     return ranked;
   }
 
-  /// The best plan's cut with as many in flight as its stages need, where that is faster.
+  /// Plans the best plan's cut with as few in flight as its stages need; taken if faster.
   void consider_in_flight() {
     const Tried* const best = leading();
     const plan::Plan* const usual = best != nullptr ? best->plan() : nullptr;
@@ -223,7 +221,7 @@ class Pipeline {
     add_tried(tried_.begin(), "joint, fewer in flight", *std::move(plan));
   }
 
-  /// The best plan with several programs per stage, where that is faster.
+  /// Plans the best plan with several programs per stage; taken if faster.
   void consider_mixed() {
     const plan::Plan* best = nullptr;
     for (const Tried& one : tried_) {
@@ -239,7 +237,8 @@ class Pipeline {
     add_tried(tried_.begin(), "joint, mixed programs", *std::move(plan));
   }
 
-  /// Solvers that move and run again at once, which take long; where there is something to gain.
+  /// Plans with the slow solvers that combine offload and recomputation, where there is something
+  /// to gain.
   void consider_movers() {
     if (!can_copy_ || room_.layers() > kFewLayers) return;
     for (const char* const name : {"capuchin", "pofo"}) {
@@ -249,10 +248,9 @@ class Pipeline {
     }
   }
 
-  /// One rank with several stages, where that is enough faster than the best so far. What
-  /// contiguous stages can do, it can too: their plan stands in where nothing faster is found.
-  /// Where it only has other numbers in flight than the schedule, it is not called madpipe unless
-  /// that was asked for.
+  /// Plans one rank with several stages; taken where it is enough faster than the best so far.
+  /// Contiguous stages are a special case: their plan stands in where nothing faster is found. A
+  /// plan that differs only in its numbers in flight is called madpipe only if that was asked for.
   void consider_madpipe() {
     if (question_.cut || !question_.in_flight.empty()) return;
     const auto place = open_ ? tried_.end() : tried_.begin();
@@ -268,8 +266,8 @@ class Pipeline {
     if (alone) consider_mixed();
   }
 
-  /// The same from scratch, faster than the best of `joint` and what takes no time: what is found
-  /// depends on what it has to be faster than, and shall be what is found by that name.
+  /// A plan from scratch that beats the best of `joint` and of instant policies, so that the result
+  /// does not depend on other policies and equals what `madpipe` finds by name.
   std::optional<plan::Plan> shared_plan() {
     StagePolicy& policy = builder_.policy("joint");
     auto plan = madpipe_plan(room_, policy, joint_step_, 0);
@@ -281,7 +279,7 @@ class Pipeline {
     return madpipe_plan(room_, policy, least, kGainOfSharing);
   }
 
-  /// What was found for a policy; `only` is the cut that it was asked for, nothing for all.
+  /// Records the result of a policy; `only` is the cut it was limited to, empty for all.
   void add(const std::string& label, const std::string& policy, const Found& found,
            const std::optional<Cut>& only) {
     if (!found.plan) {
@@ -302,7 +300,7 @@ class Pipeline {
   const Question& question_;
   StageRoom room_;
   PlanBuilder builder_;
-  const bool open_ = question_.solver == "auto";  // which solver
+  const bool open_ = question_.solver == "auto";  // the solver
   const std::optional<Cut> fixed_ = fixed_cut(question_);
   const Cut even_ = equal_cut(room_.layers(), room_.stages());
   const bool has_cuts_ = !fixed_ && room_.stages() > 1;
@@ -313,14 +311,14 @@ class Pipeline {
   /// with a rank for each stage needs less than the leanest programs of "joint".
   bool fits_ = true;
   std::vector<Tried> tried_;
-  /// What of `tried_` found nothing lacks: counted once a plan needs it.
+  /// Policies that found no plan; what they lack is computed once a plan needs it.
   struct Lacking {
     std::string policy;
     std::optional<Cut> cut;
   };
   std::map<std::string, Lacking> without_plan_;  // by label
-  std::set<Cut> good_cuts_;                      // of policies looked at so far
-  double joint_step_ = kNever;                   // of joint, and of what is looked at beside it
+  std::set<Cut> good_cuts_;                      // of policies planned so far
+  double joint_step_ = kNever;                   // of joint and of instant policies
 };
 
 }  // namespace

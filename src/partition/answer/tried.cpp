@@ -14,14 +14,14 @@
 namespace trireme::partition {
 namespace {
 
-/// Layers up to which tables take no time either.
+/// Layers up to which tables are instant, too.
 constexpr int kFewLayers = 200;
 /// Layers beyond which they take minutes.
 constexpr int kManyLayers = 1000;
 
 using solve::Growth;
 
-/// Solvers of which that is so, without those that move values where the rank cannot.
+/// Solvers whose traits are `wanted`, without those that offload where the rank cannot.
 template <class Wanted>
 std::vector<std::string> solvers_with(const Question& question, Wanted&& wanted) {
   const bool can_move = question.platform.ranks.front().can_copy();

@@ -1,5 +1,5 @@
-// One dimension of the search: what it proposes from where the search is. An axis is a file, a row
-// of the table in axes.cpp, and a test.
+// An axis: one dimension of the search, which proposes decisions next to the best so far. Each is a
+// file, a row of the table in axes.cpp, and a test.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,67 +13,70 @@
 
 namespace trireme::partition {
 
-/// A step that takes no longer than that of one without waits is not worth a further look.
+/// A step within this factor of the ideal one is not searched further.
 inline constexpr double kNearIdeal = 1.005;
 
-/// Where the search is.
+/// State of the search that axes see.
 struct Scene {
-  const Question& question;  ///< the problem, and what of it is open
+  const Question& question;  ///< the problem and its open decisions
   const Log& log;
   const Judged& best;
-  int round = 0;   ///< how often the axis had its turn before
-  int misses = 0;  ///< proposals of this turn that made nothing faster
+  int round = 0;   ///< earlier turns of the axis
+  int misses = 0;  ///< proposals of this turn without an improvement
 };
 
 struct Axis {
   std::string_view name;
-  /// What an alternative is called whose choices do not use the axis.
+  /// Name of the alternative that does not use the axis.
   std::string_view without;
   bool (*is_open)(const Question& question);
-  /// What to judge next, all at once; nothing where the axis is done. Choices that were judged or
-  /// passed over are left out by the search.
+  /// Decisions to simulate next, in parallel; empty when the axis is done. The search leaves out
+  /// decisions that were simulated or skipped before.
   std::vector<Choices> (*moves)(const Scene& scene);
-  /// No plan for these choices takes less, by the problem and what was judged. May be nullptr:
-  /// nothing is known.
+  /// Lower bound on the step of any plan for these choices, from the problem and the log. nullptr:
+  /// no bound.
   Seconds (*bound)(const Problem& problem, const Log& log, const Choices& choices) = nullptr;
   bool (*is_used)(const Judged& judged);
-  /// How often it proposes in a turn: of a usual question, and of a large one (is_large).
+  /// Most proposals per turn, for usual questions and for large ones (is_large).
   int most_looks, most_looks_at_large;
-  /// Least gain that a turn is worth, of a step, and why.
+  /// Least gain of a turn, as a share of the step, for it to count, and why.
   double least_gain;
   std::string_view reason;
 };
 
-/// A straight line through the search: choices that differ in one number alone.
+/// A line search over choices that differ in one number.
 struct Line {
-  double low, high;  ///< ends, the first to be judged
-  double finest;     ///< least gap that is looked into
+  double low, high;  ///< ends, simulated first
+  double finest;     ///< smallest gap to bisect
   std::function<Choices(double)> at;
-  std::function<double(const Choices&)> asked;      ///< the number of choices, wherever they lie
-  std::function<double(const Judged&)> position{};  ///< of a plan; empty: what was asked
+  std::function<double(const Choices&)>
+      asked;  ///< the number that choices ask for, on this line or not
+  std::function<double(const Judged&)>
+      position{};  ///< the number a plan came out with; empty: as asked
 };
-/// The ends, then, again and again, the middle of the wider one of the two gaps beside the fastest.
-/// After the first round only the gaps beside the best, as wide as other lines along the same
+/// Proposes the ends, then repeatedly the middle of the wider of the two gaps next to the fastest.
+/// After the first round only the gaps next to the best, as wide as other lines along the same
 /// number have left them.
 std::vector<Choices> along(const Line& line, const Scene& scene);
 
 extern const Axis kOptimizerState, kStreamedWeights, kWeightsAtOnce, kGroups, kUpdates, kJoint,
     kSolvers, kIdleMemory, kSplitBackward, kCut;
 
-/// The same choices with the most layers streamed whose copies alone take less than that step.
+/// The choices with the most layers streamed whose copies alone take less than `step`.
 Choices streaming_most(const Question& question, Choices choices, Seconds step);
 
-/// All axes in the order in which they have their turns: first those that are taken in turns until
-/// none helps, by quick solvers; then each of the others once.
+/// All axes in the order of their turns: `in_turns` are repeated until none helps, with quick
+/// solvers; then each of `at_last` has one turn.
 struct Axes {
   std::vector<const Axis*> in_turns, at_last;
 
-  /// Each once.
+  /// Every axis once.
   std::vector<const Axis*> all() const;
 };
 const Axes& axes();
 
-/// Whether it is open where something is, or how many micro-batches pass together.
+/// Whether any placement (weights, optimizer state, streamed layers at a time) or the group size is
+/// open.
 bool has_places(const Question& question);
 
 }  // namespace trireme::partition

@@ -15,9 +15,8 @@ namespace {
 
 using program::UpdatePlace;
 
-/// Of a budget, one part in this many stays free where programs were made for more: beside streamed
-/// weights a step holds some hundred bytes that no layer's profile has, such as sums of squares for
-/// the norm.
+/// 1/kMargin of a budget stays free where programs were made for more: with streamed weights a step
+/// holds some hundred bytes that no layer's profile has, such as sums of squares for the norm.
 constexpr std::int64_t kMargin = 512;
 
 bool streams_trained(const Question& question) {
@@ -28,7 +27,7 @@ bool streams_trained(const Question& question) {
          (!question.streamed || !question.streamed->empty());
 }
 
-/// Frozen weights that are streamed have no updates for others to stand among.
+/// Streamed frozen weights have no updates, so there is no overlapped optimizer step.
 void require_trained(const Question& question) {
   if (question.updates == UpdatePlace::kAtEnd || !some_can_stream(question)) return;
   for (const int layer : question.streamed.value_or(all_to_stream(question.chain)))
@@ -39,7 +38,7 @@ void require_trained(const Question& question) {
                  "), whose weights may be streamed, is frozen; use 'at_end' or 'auto'"));
 }
 
-/// The one farthest from nothing.
+/// The one with the largest absolute value.
 Bytes largest_of(const std::vector<Bytes>& bytes) {
   const auto size = [](Bytes one) { return std::max(one, -one); };
   Bytes largest;
@@ -132,14 +131,16 @@ std::string to_text(const Choices& choices) {
   if (choices.optimizer_copies == kAnyTime)
     parts.emplace_back("optimizer state offloaded");
   else if (choices.optimizer_copies > Seconds(0))
-    parts.push_back(concat("optimizer state offloaded for ", to_text(choices.optimizer_copies)));
+    parts.push_back(
+        concat("optimizer state offloaded, copies of ", to_text(choices.optimizer_copies)));
   if (!choices.streamed.empty())
-    parts.push_back(concat(choices.streamed.size(), " layers streamed, ", choices.weights_at_once,
-                           " at a time"));
-  if (choices.group > 1) parts.push_back(concat("groups of ", choices.group));
+    parts.push_back(concat(choices.streamed.size(), " layers streamed (", choices.weights_at_once,
+                           " on the device)"));
+  if (choices.group > 1) parts.push_back(concat("breadth-first groups of ", choices.group));
   if (choices.updates != UpdatePlace::kAtEnd)
     parts.push_back(concat("updates ", program::name(choices.updates)));
-  if (choices.update_window) parts.push_back(concat("window ", to_text(*choices.update_window)));
+  if (choices.update_window)
+    parts.push_back(concat("update window ", to_text(*choices.update_window)));
   if (choices.cut) {
     std::vector<std::string> ends;
     for (const int last : *choices.cut) ends.push_back(concat(last));
@@ -147,9 +148,9 @@ std::string to_text(const Choices& choices) {
   }
   if (choices.splits_backward) parts.emplace_back("split backward");
   if (const Bytes most = largest_of(choices.more); most > Bytes(0))
-    parts.push_back(concat("programs for ", to_text(most), " more"));
+    parts.push_back(concat("programs made for ", to_text(most), " above the budget"));
   else if (most < Bytes(0))
-    parts.push_back(concat(to_text(-most), " left free"));
+    parts.push_back(concat(to_text(-most), " of the budget left free"));
   return join(parts, ", ");
 }
 

@@ -1,4 +1,4 @@
-// What axes choose. A cut and programs are then found for it; everything else is given.
+// Choices: a decision in all axes. The planner then finds the cut and the programs for it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace trireme::partition {
 
-/// One point of the search: a value of every axis. See Freedom for what each of them means.
+/// One point of the search, with a value for every axis. See Freedom for their meaning.
 struct Choices {
   std::string solver = "auto";
-  double breadth = 1;  ///< of the solver's search (Effort::breadth)
-  int slots = 500;     ///< of its tables (Effort::slots)
+  double breadth = 1;  ///< breadth of the solver's search (Effort::breadth)
+  int slots = 500;     ///< slots of its tables (Effort::slots)
   Seconds optimizer_copies{0};
   std::vector<int> streamed = {};
   int weights_at_once = program::kLeastAtOnce;
@@ -22,37 +22,37 @@ struct Choices {
   program::UpdatePlace updates = program::UpdatePlace::kAtEnd;
   std::optional<Bytes> update_window = {};
   std::vector<Bytes> more = {};
-  std::optional<std::vector<int>> cut = {};  ///< nothing: as the question has it
+  std::optional<std::vector<int>> cut = {};  ///< empty: the question's
   bool splits_backward = false;
 
   bool operator==(const Choices&) const = default;
 };
 
-/// The question with nothing open but the cut and the programs. Where these are made for more than
-/// a budget, a little of it stays free.
+/// The question with everything fixed but the cut and the programs. A margin of the budget stays
+/// free where programs are made for more than it.
 Question settled(const Question& question, const Choices& choices);
 
-/// What the question gives, all else on the device, micro-batches one by one, backwards whole.
+/// The question's fixed values; everything else on the device, micro-batches one by one, whole
+/// backwards.
 Choices plainest(const Question& question);
 
-/// The same choices with whole backwards.
+/// The choices without split backwards.
 Choices with_whole_backwards(Choices choices);
 
-/// The same choices without streamed layers that would all be on the device at a time anyway, and
-/// without what is for streamed weights alone where none are, as far as the question leaves that
-/// open: one point has one spelling.
+/// Canonical form of the choices: without streamed layers that would all be on the device at a time
+/// anyway, and, where none are streamed, without settings for streamed weights, as far as the
+/// question leaves these open.
 Choices tidy(const Question& question, Choices choices);
 
-/// The same choices with these layers streamed, and updated among the passes where none were
-/// before.
+/// The choices with these layers streamed, and with an overlapped optimizer step where none were
+/// streamed before.
 Choices streaming(const Question& question, Choices choices, std::vector<int> layers);
 
-/// "joint, 12 layers streamed 3 at a time, ...": what differs from the plainest choices.
+/// "joint, 12 layers streamed (3 on the device), ...": differences from the plainest choices.
 std::string to_text(const Choices& choices);
 
-/// Where streamed layers are updated among the passes if clipping, replicas and frozen weights
-/// allow it; else at the end. Throws InputError where the question asks for what frozen weights
-/// cannot have.
+/// Place of an overlapped optimizer step where clipping, replicas and frozen weights allow one;
+/// else kAtEnd. Throws InputError where the question asks for one that frozen weights rule out.
 program::UpdatePlace updates_among_passes(const Question& question);
 
 }  // namespace trireme::partition

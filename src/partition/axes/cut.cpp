@@ -1,6 +1,6 @@
-// Cuts that differ from the best one by a layer. A cut is found by the times of whole passes; what
-// backwards in two parts, copies of weights and state, and numbers in flight make of it, the
-// simulator says. So the stages that take longest give a layer to a neighbour as long as that makes
+// Cuts that differ from the best one by a layer. The cut search knows only the times of whole
+// passes; the effects of split backwards, of copies of weights and state, and of numbers in flight
+// come from the simulator. So the slowest stages give a layer to a neighbour as long as that makes
 // the step shorter.
 // SPDX-License-Identifier: Apache-2.0
 #include "values/cut.h"
@@ -14,7 +14,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Stages that give a layer, to either side.
+/// Slowest stages that try to give a layer to either neighbour.
 constexpr std::size_t kSlowest = 3;
 
 std::vector<Choices> moves(const Scene& scene) {
@@ -56,6 +56,6 @@ const Axis kCut{.name = "neighbouring cuts",
                 .most_looks = 4,
                 .most_looks_at_large = 2,
                 .least_gain = 1e-3,
-                .reason = "times of layers are measured no better than that"};
+                .reason = "layer times are not measured more precisely"};
 
 }  // namespace trireme::partition

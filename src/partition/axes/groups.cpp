@@ -1,6 +1,5 @@
-// How many micro-batches pass the layers together (breadth-first): what comes for a use of a
-// streamed layer then comes once for a group, while what a micro-batch keeps between layers is kept
-// for all of it.
+// Size of breadth-first groups of micro-batches: streamed weights are copied once per group and
+// use, while the values kept between layers are held for the whole group.
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/program/groups.h"
 
@@ -16,12 +15,13 @@ namespace trireme::partition {
 namespace {
 
 constexpr int kSizesAtOnce = 2;
-/// A size that took so much longer than the fastest smaller one leaves larger ones no hope.
+/// Larger sizes are not tried after one that took this factor longer than the fastest smaller one.
 constexpr double kHopeless = 1.3;
-/// The same of all groups that were judged, where a climb begins at other choices.
+/// The same over all groups simulated so far, where a climb begins at other choices.
 constexpr double kHopelessElsewhere = 1.1;
 
-/// Larger and larger groups, half as many each time, of the least size that makes that number.
+/// Group sizes in ascending order: the number of groups halves each time, with the least size that
+/// gives that number.
 std::vector<int> sizes_of(int micro_batches) {
   std::vector<int> sizes;
   for (int groups = micro_batches; groups > 1;) {
@@ -31,7 +31,7 @@ std::vector<int> sizes_of(int micro_batches) {
   return sizes;
 }
 
-/// The next sizes, as long as larger ones may do.
+/// The next larger sizes to try.
 std::vector<Choices> larger(const Scene& scene, const Choices& base) {
   std::vector<Choices> next;
   Seconds least = scene.best.step();
@@ -51,7 +51,7 @@ std::vector<Choices> larger(const Scene& scene, const Choices& base) {
   return next;
 }
 
-/// The best of the groups that were judged of these choices.
+/// The best simulated group size for these choices.
 const Judged* best_of(const Log& log, const Choices& base) {
   return log.best_where([&](const Judged& one) {
     Choices alone = one.choices;
@@ -60,7 +60,7 @@ const Judged* best_of(const Log& log, const Choices& base) {
   });
 }
 
-/// The fastest of the sizes on that base, with as few layers streamed as the best choices have.
+/// The fastest group size for `base`, combined with the fewer streamed layers of the best choices.
 std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& base) {
   const Choices& best = scene.best.choices;
   if (best.group > 1 || best.streamed.empty() || best.streamed == base.streamed)
@@ -72,8 +72,7 @@ std::optional<Choices> with_fewer_streamed(const Scene& scene, const Choices& ba
   return fewer;
 }
 
-/// Whether groups were judged of other choices than these alone, and none was nearly as fast as the
-/// best.
+/// Whether groups were simulated only for other choices, and none was nearly as fast as the best.
 bool are_hopeless(const Scene& scene, const Choices& base) {
   if (best_of(scene.log, base) != nullptr) return false;
   const Judged* const other =
@@ -86,7 +85,7 @@ std::vector<Choices> moves(const Scene& scene) {
   const plan::Plan* const plan = scene.best.plan();
   if (plan != nullptr && keeps_everything(*plan) && streamed_by(*plan).empty()) return {};
   const int micro_batches = scene.question.micro_batches;
-  // Groups are for what comes for every use: with as much streamed as may be.
+  // Groups pay for copies per use, so they are tried with as much streamed as possible.
   Choices base = streaming(scene.question, scene.best.choices, streamable(scene.question));
   base.group = 1;
   if (base.streamed.empty() || are_hopeless(scene, base)) return {};
@@ -117,7 +116,7 @@ std::vector<Choices> moves(const Scene& scene) {
 
 }  // namespace
 
-const Axis kGroups{.name = "micro-batches in groups",
+const Axis kGroups{.name = "breadth-first micro-batches",
                    .without = "micro-batches one by one",
                    .is_open =
                        [](const Question& question) {
@@ -129,6 +128,6 @@ const Axis kGroups{.name = "micro-batches in groups",
                    .most_looks = 6,
                    .most_looks_at_large = 4,
                    .least_gain = 0.01,
-                   .reason = "groups take room in the offload tier"};
+                   .reason = "groups take more room in the offload tier"};
 
 }  // namespace trireme::partition

@@ -1,7 +1,7 @@
-// Memory that a plan with streamed weights leaves idle. To its solvers a rank holds at any time the
-// most that streamed weights ever take; the most that values take may come at another time, and the
-// simulator, which counts both action by action, finds a lower peak. So plans are made for as much
-// more memory as the best one leaves idle, and those within the budgets count.
+// Memory left idle by plans with streamed weights. Solvers reserve the most that streamed weights
+// ever take, but activations may peak at another time; the simulator, which counts both action by
+// action, finds a lower peak. So programs are made for that much more memory, and accepted if they
+// fit the real budgets.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "judge/judge.h"
@@ -18,13 +18,13 @@
 namespace trireme::partition {
 namespace {
 
-/// Least idle memory that is worth a look, as a share of a budget.
+/// Least idle memory worth using, as a share of a budget.
 constexpr double kWorthIt = 0.01;
-/// Choices whose own idle memory is looked at beside the best ones', if they are nearly as fast.
+/// Runners-up whose own idle memory is tried too, if they are nearly as fast as the best.
 constexpr std::size_t kRunnersUp = 3;
 constexpr double kAmongFastest = 1.15;
-/// Looks without a gain at plans that take long, those of pipelines and long chains: all that is
-/// idle, then half of it.
+/// Proposals without a gain for slow questions (pipelines and long chains): all idle memory, then
+/// half.
 constexpr int kFewMisses = 2;
 
 Bytes times(double share, Bytes bytes) {
@@ -35,7 +35,7 @@ Bytes saved(const Problem& problem, const Choices& choices, const std::vector<in
   return saved_bytes(problem.chain, layers, choices.weights_at_once);
 }
 
-/// Of each rank, what the plan leaves of its budget.
+/// By rank, the unused part of its budget.
 std::vector<Bytes> idle(const Problem& problem, const plan::Plan& plan) {
   const simulate::Simulation now = simulated(problem, plan, simulate::Detail::kFigures);
   std::vector<Bytes> left(problem.platform.ranks.size());
@@ -54,14 +54,14 @@ bool is_worth_it(const Problem& problem, const std::vector<Bytes>& left) {
   return false;
 }
 
-/// What a rank's solvers count for the streamed weights of all layers.
+/// Device bytes that a rank's solvers reserve for the streamed weights of all layers.
 Bytes window(const Problem& problem, const Choices& choices) {
   Bytes all;
   for (const int layer : choices.streamed) all += problem.chain.layer(layer).may_leave().all();
   return all - saved(problem, choices, choices.streamed);
 }
 
-/// Least number of layers that saves no more than that less than those streamed now.
+/// Least number of streamed layers that saves at most `less` bytes less than those streamed now.
 int fewest(const Problem& problem, const Choices& now, Bytes less) {
   const Bytes least = saved(problem, now, now.streamed) - less;
   int low = 0, high = static_cast<int>(now.streamed.size());
@@ -73,7 +73,8 @@ int fewest(const Problem& problem, const Choices& now, Bytes less) {
   return low;
 }
 
-/// With the state where it would be with room for it: what is idle is for programs.
+/// The best choices with the optimizer state where this plan has it, so that idle memory goes to
+/// programs.
 Choices placed(const Question& question, const Judged& best) {
   Choices choices = best.choices;
   choices.solver = best.plan()->solver;
@@ -88,7 +89,7 @@ bool is_any(const std::vector<Bytes>& bytes) {
   return std::any_of(bytes.begin(), bytes.end(), [](Bytes one) { return one > Bytes(0); });
 }
 
-/// The least that was found to be too much more for these choices, or to be no help.
+/// The least `more` for these choices that was found not to help or not to fit.
 std::optional<std::vector<Bytes>> least_too_much(const Log& log, const Choices& now) {
   std::optional<std::vector<Bytes>> least;
   for (const Judged& one : log.all()) {
@@ -104,15 +105,15 @@ std::optional<std::vector<Bytes>> least_too_much(const Log& log, const Choices& 
   return least;
 }
 
-/// How many fewer layers do is not known beforehand: what they need may fall on the peak or not. A
-/// pipeline's plans take long, and few.
+/// Proposals that use idle memory, with the same and with fewer streamed layers: whether fewer fit
+/// depends on whether their bytes fall on the peak. Pipelines take long to plan and get few.
 std::vector<Choices> loosened(const Scene& scene, const Judged& from) {
   const Question& question = scene.question;
   if (from.plan() == nullptr || plan::streamed_weights(*from.plan(), question.chain).empty())
     return {};
   const Choices now = placed(question, from);
   std::vector<Bytes> left = idle(question, *from.plan());
-  // A program that fills its memory where the weights are may be one of several that fit.
+  // Even where a program fills its memory, another may fit that needs it at another time.
   const bool may_be_other = question.stages == 1 && now.more.front() == Bytes(0) &&
                             question.platform.ranks.front().memory > Bytes(0);
   if (may_be_other && !is_worth_it(question, left))
@@ -142,8 +143,8 @@ std::vector<Choices> loosened(const Scene& scene, const Judged& from) {
   return found;
 }
 
-/// Others that may be faster once they use what they leave idle: of one stage, whose plans are
-/// quick, the fastest by other numbers of layers or sizes of groups.
+/// Other decisions that may win once they use their idle memory: for one stage, whose plans are
+/// quick, the fastest with other numbers of streamed layers or group sizes.
 std::vector<const Judged*> runners_up(const Scene& scene) {
   std::vector<const Judged*> others;
   if (scene.question.stages > 1 || is_large(scene.question)) return others;
@@ -190,6 +191,6 @@ const Axis kIdleMemory{.name = "idle memory",
                        .most_looks = 5,
                        .most_looks_at_large = 2,
                        .least_gain = 1e-3,
-                       .reason = "a peak that is nearer to the budget"};
+                       .reason = "its peak is nearer to the budget"};
 
 }  // namespace trireme::partition

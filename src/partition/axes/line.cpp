@@ -9,17 +9,17 @@
 namespace trireme::partition {
 namespace {
 
-/// A gap as wide as such a part of the line, whose ends differ by no more of a step, is not looked
-/// into.
+/// Gaps up to this share of the line whose ends differ by at most this factor in step time are not
+/// bisected.
 constexpr double kNarrow = 0.125, kFlat = 1.0005;
 
-/// Where judged choices lie.
+/// Position of simulated choices on the line.
 double number_of(const Line& line, const Judged& judged) {
   return line.position && judged.plan() != nullptr ? line.position(judged)
                                                    : line.asked(judged.choices);
 }
 
-/// What is known along a line: by number asked for, where that came to lie and the step it gave.
+/// A known point of the line: position and step time.
 struct Known {
   double position;
   Seconds step;
@@ -39,7 +39,8 @@ std::vector<Known> known_on(const Line& line, const Log& log) {
   return known;
 }
 
-/// The nearest numbers on both sides of the best, on whatever line they were judged.
+/// Middles towards the nearest known numbers on both sides of the best, on whatever line they were
+/// simulated.
 std::vector<Choices> beside(const Line& line, const Scene& scene) {
   const double here = number_of(line, scene.best);
   double below = line.low, above = line.high;

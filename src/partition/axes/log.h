@@ -1,4 +1,4 @@
-// Everything that a search has judged.
+// Log of the decisions that a search has simulated or skipped.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace trireme::partition {
 
-/// What choices come to: a plan within the budgets, or why there is none.
+/// Result for choices: a plan within the budgets, or why there is none.
 struct Judged {
   Choices choices;
   Answer answer;
-  /// Of a plan with split backwards: a rank lacks memory for some of what could be delayed.
+  /// With split backwards: some rank lacks memory for all weight gradients that could be deferred.
   bool lacks_memory_to_delay = false;
 
   const plan::Plan* plan() const { return std::get_if<plan::Plan>(&answer); }
   Seconds step() const { return plan() == nullptr ? kAnyTime : plan()->step; }
 };
 
-/// Whether `a` is faster or, where neither is a plan, lacks less.
+/// Whether `a` is faster or, where neither is a plan, needs a smaller budget.
 bool is_better(const Judged& a, const Judged& b);
 
-/// Judged choices in the order in which they were proposed; references stay.
+/// Simulated choices in the order they were proposed; references stay valid.
 class Log {
  public:
   const Judged* find(const Choices& choices) const;
-  /// The best of those that `is_one` holds of; nullptr where it holds of none.
+  /// The best entry with `is_one`; nullptr where there is none.
   template <class Is>
   const Judged* best_where(Is&& is_one) const {
     const Judged* best = nullptr;
@@ -38,7 +38,7 @@ class Log {
       if (is_one(one) && (best == nullptr || is_better(one, *best))) best = &one;
     return best;
   }
-  /// Whether they were judged, or need not be since nothing could make them faster than the best.
+  /// Whether the choices were simulated, or skipped because of their lower bound.
   bool is_settled(const Choices& choices) const;
   const Judged& add(Judged judged);
   void pass_over(Choices choices) { passed_over_.push_back(std::move(choices)); }

@@ -1,10 +1,9 @@
-// Where the optimizer's state is between updates: on the device, or in the offload tier, from where
-// it comes in parts when a step ends and goes back.
+// Optimizer state offload: between updates, state is on the device or in the offload tier, from
+// where it is copied in parts when a step ends, and back.
 //
-// Bytes that leave make room for every micro-batch's passes and cost one copy each way per step.
-// All ranks copy at the same time, so a step pays for the longest of them: within a given time,
-// every rank may as well have offloaded what it can copy in it. That time is the one number to
-// choose.
+// Offloaded bytes make room for every micro-batch and cost one copy each way per step. All ranks
+// copy at the same time, so a step pays for the longest copy: within a time budget, every rank may
+// offload what it can copy in it. That time is the one number to choose.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "judge/judge.h"
@@ -13,7 +12,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Of a step, the least difference of copies that is looked at.
+/// Least difference in copy time worth trying, as a share of a step.
 constexpr double kFinest = 0.005;
 
 std::vector<Choices> moves(const Scene& scene) {
@@ -52,6 +51,6 @@ const Axis kOptimizerState{.name = "optimizer state in the offload tier",
                            .most_looks = 7,
                            .most_looks_at_large = 3,
                            .least_gain = 0,
-                           .reason = "the simulator knows every copy"};
+                           .reason = "the simulator counts every copy"};
 
 }  // namespace trireme::partition

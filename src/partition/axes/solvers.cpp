@@ -17,7 +17,7 @@ namespace trireme::partition {
 namespace {
 
 constexpr const char* kQuick = "joint";
-/// Of searches for copies, where they are to be quick.
+/// Breadth of copy searches where they are to be quick.
 constexpr double kQuickBreadth = 0.125;
 constexpr double kAmongFastest = 1.005;
 
@@ -30,10 +30,10 @@ bool have_same_plan(const Judged& a, const Judged& b) {
   return a.plan() != nullptr && b.plan() != nullptr && *a.plan() == *b.plan();
 }
 
-/// To be asked carefully: of the choices that were judged, the best with and without streamed
-/// weights, with and without state in the offload tier, if they are nearly as fast as the best and
-/// another plan: what is run twice and what is offloaded, other solvers weigh against each other by
-/// other rules. Programs for other memories than the budgets stay with the solver they suit.
+/// Decisions to solve again with full effort: the best simulated one with and without streamed
+/// weights, and with and without offloaded state, if nearly as fast as the best and with a
+/// different plan. Other solvers weigh recomputation against offload by other rules. Programs made
+/// for other memories than the budgets stay with their solver.
 std::vector<Choices> best_of_each_kind(const Scene& scene) {
   std::array<const Judged*, 4> best{};
   for (const Judged& one : scene.log.all()) {
@@ -60,7 +60,7 @@ std::vector<Choices> moves(const Scene& scene) {
   return has_quick_solvers(scene.question) ? best_of_each_kind(scene) : std::vector<Choices>{};
 }
 
-/// Solvers of one stage look at one micro-batch; `joint` plans the copies of all together.
+/// Single-stage solvers plan the copies of one micro-batch; `joint` those of all micro-batches.
 std::vector<Choices> moves_by_joint(const Scene& scene) {
   if (scene.best.plan() == nullptr || scene.best.step() <= ideal_step(scene.question) * kNearIdeal)
     return {};
@@ -111,9 +111,9 @@ const Axis kSolvers{.name = "solvers",
                     .most_looks = 1,
                     .most_looks_at_large = 1,
                     .least_gain = 0,
-                    .reason = "the same plan by another name"};
+                    .reason = "another solver costs nothing else"};
 
-const Axis kJoint{.name = "copies of all micro-batches together",
+const Axis kJoint{.name = "copies across micro-batches",
                   .without = "copies of each micro-batch alone",
                   .is_open =
                       [](const Question& question) {
@@ -125,6 +125,6 @@ const Axis kJoint{.name = "copies of all micro-batches together",
                   .most_looks = 1,
                   .most_looks_at_large = 1,
                   .least_gain = 0,
-                  .reason = "the simulator knows every copy"};
+                  .reason = "the simulator counts every copy"};
 
 }  // namespace trireme::partition

@@ -1,4 +1,4 @@
-// Which solvers make programs: quick ones while everything else is searched, then all of them.
+// Choice of the solvers that make programs: quick ones during the search, then all of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,22 +9,20 @@
 
 namespace trireme::partition {
 
-/// The solver by which choices are compared, for each of which `auto` would take long: of several
-/// stages `joint`; else the question's own.
+/// The solver that compares choices, since `auto` would take long for each: `joint` for several
+/// stages, else the question's own.
 std::string quick_solver(const Question& question);
 
-/// The quick one and, for pipelines of few layers, those for which state and weights may well be in
-/// other places: what is offloaded and what is run twice they weigh against each other by other
-/// rules.
+/// The quick solver and, for short pipelines, those whose best placement of state and weights may
+/// differ, since they weigh recomputation against offload by other rules.
 std::vector<std::string> solvers_to_start_with(const Question& question);
 
-/// The same choices by quick solvers, on a long chain of one stage with a narrower search for
-/// copies.
+/// The choices with the quick solver; for a long chain of one stage with a narrower copy search.
 Choices quickly(const Question& question, Choices choices);
-/// The same by the question's own.
+/// The choices with the question's own solver and breadth.
 Choices carefully(const Question& question, Choices choices);
 
-/// Whether that is another matter.
+/// Whether quickly() and carefully() differ for the question.
 bool has_quick_solvers(const Question& question);
 
 }  // namespace trireme::partition

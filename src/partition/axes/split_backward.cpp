@@ -14,11 +14,11 @@
 namespace trireme::partition {
 namespace {
 
-/// A step that is shorter by less is not worth two parts.
+/// Split backwards must shorten the step to at most this share.
 constexpr double kLeastGain = 0.998;
-/// Of the passes that can wait on a stage, those for which room is asked: all, and one.
+/// Shares of a stage's deferrable passes that room is made for: all, and (at least) one pass.
 constexpr std::array kRooms{1.0, 0.0};
-/// Layers by micro-batches; a step with more of them takes long to plan and to simulate.
+/// Layers x micro-batches above which a step takes long to plan and to simulate.
 constexpr int kMostPasses = 10'000;
 bool has_many_passes(const Question& question) {
   return question.chain.length() * question.micro_batches > kMostPasses;
@@ -34,7 +34,7 @@ bool may_split(const Question& question) {
          std::any_of(layers.begin(), layers.end(), has_parts);
 }
 
-/// Not of what runs something twice without a budget: whoever asks for that wants the memory.
+/// Not for plans that recompute without a budget: whoever asks for that wants the memory.
 bool may_split(const Question& question, const plan::Plan& plan) {
   const auto is_unlimited = [](const chain::RankSpec& rank) { return rank.memory == Bytes(0); };
   const auto& ranks = question.platform.ranks;
@@ -43,7 +43,7 @@ bool may_split(const Question& question, const plan::Plan& plan) {
   return plan.group == 1 && std::cmp_equal(plan::ranks_of(plan), plan.stages.size());
 }
 
-/// What a pass of the stage leaves for later.
+/// Pending bytes that one pass of the stage holds until its weight gradients are computed.
 Bytes pending_of(const chain::Chain& chain, const program::StageProgram& stage) {
   Bytes sum;
   for (int i = stage.first_layer; i <= stage.last_layer; ++i)
@@ -51,8 +51,8 @@ Bytes pending_of(const chain::Chain& chain, const program::StageProgram& stage) 
   return sum;
 }
 
-/// Whether the stage's backwards have two parts. Nobody waits for the first stage; weights that are
-/// streamed would come once more for the second part.
+/// Whether the stage's backwards may be split. No rank waits for the first stage; streamed weights
+/// would be copied once more for the second part.
 bool can_split(const chain::Chain& chain, const plan::StagePlan& stage) {
   const auto layers = chain.layers.begin();
   return stage.program.first_layer > 1 && stage.streamed.empty() &&
@@ -60,7 +60,7 @@ bool can_split(const chain::Chain& chain, const plan::StagePlan& stage) {
                      has_parts);
 }
 
-/// As many as there can be.
+/// Defers the weight gradients of every stage by as many passes as possible.
 void put_all_behind(const chain::Chain& chain, plan::Plan& plan) {
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
     std::optional<int>& behind = plan.stages[k].weights_behind;
@@ -83,7 +83,7 @@ Outcome outcome_of(const Question& question, const plan::Plan& plan) {
   return {.step = simulation.step, .over = excess(question, simulation)};
 }
 
-/// Fewer behind where a rank is over its budget, until none is. Whether one was.
+/// Defers by fewer passes on ranks over their budget until all fit. Returns whether one was over.
 bool put_fewer_behind(const Question& question, plan::Plan& plan) {
   bool was_over = false;
   for (bool is_over = true; std::exchange(is_over, false);) {
@@ -103,8 +103,8 @@ bool put_fewer_behind(const Question& question, plan::Plan& plan) {
   return was_over;
 }
 
-/// One more or one fewer on one stage, as long as that makes the step shorter: stages are not
-/// alike.
+/// Local search: one pass more or fewer on one stage as long as the step gets shorter, since stages
+/// differ.
 void improve(const Question& question, plan::Plan& plan) {
   if (has_many_passes(question)) return;
   Seconds best = outcome_of(question, plan).step;
@@ -138,8 +138,8 @@ std::optional<plan::Plan> faster_than(const Question& question, Seconds step, pl
   return fits && fits->step < step * kLeastGain ? std::move(fits) : std::nullopt;
 }
 
-/// By rank, less memory by what such a share of the passes leaves that can wait on each stage of
-/// the plan, and one at least.
+/// By rank, the (negative) change of memory that leaves room for this share of each stage's
+/// deferrable passes, at least one.
 std::vector<Bytes> room_left(const Question& question, plan::Plan plan, double share) {
   put_all_behind(question.chain, plan);
   std::vector<Bytes> more(question.platform.ranks.size());
@@ -154,8 +154,8 @@ std::vector<Bytes> room_left(const Question& question, plan::Plan plan, double s
   return more;
 }
 
-/// What the passes of the busiest rank take in a step, in whatever order and parts they run;
-/// nothing where copies make them wait.
+/// Compute time of the busiest rank in a step, a lower bound in any order of passes; 0 where copies
+/// may make them wait.
 Seconds busiest(const plan::Plan& plan) {
   std::vector<Seconds> busy(static_cast<std::size_t>(plan::ranks_of(plan)));
   for (const plan::StagePlan& stage : plan.stages) {
@@ -166,22 +166,21 @@ Seconds busiest(const plan::Plan& plan) {
   return *std::max_element(busy.begin(), busy.end());
 }
 
-/// A plan is split that was judged whole.
+/// Bound by the plan with whole backwards, from which the split one is made.
 Seconds bound(const Problem&, const Log& log, const Choices& choices) {
   if (!choices.splits_backward) return Seconds(0);
   const Judged* const whole = log.find(with_whole_backwards(choices));
   return whole == nullptr || whole->plan() == nullptr ? Seconds(0) : busiest(*whole->plan());
 }
 
-/// Where all memory is spent on tapes, a plan that leaves some for what waits may be the faster
-/// one.
+/// Where tapes fill the memory, a plan that leaves some for pending values may be faster.
 std::vector<Choices> moves(const Scene& scene) {
   const Question& question = scene.question;
   const plan::Plan* const plan = scene.best.plan();
   if (plan == nullptr || plan->group > 1) return {};
   Choices split = scene.best.choices;
   split.splits_backward = true;
-  // Where ranks have several stages, the best plan with one on each.
+  // Where ranks have several stages: the best plan with one stage per rank.
   if (!may_split(question, *plan)) split.solver = quick_solver(question);
   const Judged* const judged = scene.log.find(split);
   if (judged == nullptr) return {split};
@@ -191,7 +190,7 @@ std::vector<Choices> moves(const Scene& scene) {
     roomy.push_back(split);
     roomy.back().solver = quick_solver(question);
     roomy.back().more = room_left(question, *judged->plan(), share);
-    if (kOptimizerState.is_open(question)) {  // which may make that room
+    if (kOptimizerState.is_open(question)) {  // offloading it may make that room
       roomy.push_back(roomy.back());
       roomy.back().optimizer_copies = kAnyTime;
     }
@@ -225,6 +224,6 @@ const Axis kSplitBackward{
     .most_looks = 2,
     .most_looks_at_large = 2,
     .least_gain = 1 / kLeastGain - 1,
-    .reason = "delayed gradients take memory that times other than measured may need"};
+    .reason = "deferred gradients take memory that a run may need if its times differ"};
 
 }  // namespace trireme::partition

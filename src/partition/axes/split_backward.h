@@ -1,4 +1,4 @@
-// Backwards in two parts: how many passes the gradients of weights are behind on every rank.
+// Split backward (zero bubble): by how many passes every rank defers its weight gradients.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,12 +9,12 @@
 namespace trireme::partition {
 
 struct Delayed {
-  std::optional<plan::Plan> plan;  ///< nothing where that makes no step shorter
-  bool lacks_memory = false;       ///< some rank, for some of what could be behind
+  std::optional<plan::Plan> plan;  ///< empty where that makes the step no shorter
+  bool lacks_memory = false;       ///< some rank, for all it could defer
 };
-/// The plan with as much behind as ZB-H1 has (program::with_split_backward), on ranks that lack the
-/// memory as much as they have room for, and from there one more or one fewer on one stage as long
-/// as that helps. Nothing where the plan cannot have split backwards: see plan::compile().
+/// The plan with weight gradients deferred as in ZB-H1 (program::with_split_backward), by fewer
+/// passes on ranks that lack the memory, then improved by one more or one fewer on one stage as
+/// long as that helps. Empty where the plan cannot have split backwards: see plan::compile().
 std::optional<Delayed> with_weights_delayed(const Question& question, const plan::Plan& whole);
 
 }  // namespace trireme::partition

@@ -1,6 +1,6 @@
-// Which layers have their weights in the offload tier, from where they come for every use, while
-// the layer before is used. What their copies cost, the simulator says; how many layers are
-// streamed is the one number to choose.
+// Weight streaming: which layers keep their weights in the offload tier and copy them to the device
+// for every use, during the layer before. The simulator counts the copies; the one number to choose
+// is how many layers are streamed.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "memory/offload.h"
@@ -15,9 +15,10 @@ namespace {
 
 constexpr double kFinest = 2;  // layers
 
-/// Less than what the longest copies in of a rank take in a step that streams these layers: every
-/// group of micro-batches brings their weights twice and, but for the first, their gradients,
-/// without those that are there where the order turns. The longest takes no less than the mean.
+/// Lower bound on a rank's copy-in time in a step that streams these layers: every group of
+/// micro-batches copies their weights twice and, except the first, their gradients, without those
+/// still on the device where the order turns from forward to backward. The longest time is at least
+/// the mean.
 Seconds least_copies(const Problem& problem, const Choices& choices) {
   double weights = 0, gradients = 0, largest = 0, rate = 0;
   for (const int layer : choices.streamed) {
@@ -29,7 +30,7 @@ Seconds least_copies(const Problem& problem, const Choices& choices) {
   for (int k = 0; k < problem.stages; ++k)
     rate += problem.platform.ranks[static_cast<std::size_t>(k)].in.count();
   if (rate == 0) return Seconds(0);
-  // Those on the device where the order turns, and one on its way.
+  // Layers on the device where the order turns, and one being copied.
   const double stay = 2.0 * problem.stages * (choices.weights_at_once + 1);
   const int uses = program::groups_of(problem.micro_batches, choices.group);
   const double bytes = uses * (2 * weights + gradients - stay * largest);
@@ -85,6 +86,6 @@ const Axis kStreamedWeights{.name = "weights in the offload tier",
                             .most_looks = 6,
                             .most_looks_at_large = 3,
                             .least_gain = 0,
-                            .reason = "the simulator knows every copy"};
+                            .reason = "the simulator counts every copy"};
 
 }  // namespace trireme::partition

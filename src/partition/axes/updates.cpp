@@ -1,6 +1,6 @@
-// When layers are updated whose trained weights are streamed: among the passes, where their weights
-// are on the device anyway, or all at the end of a step. And how much of the optimizer's state is
-// on its way at a time, where the usual window leaves too little room.
+// Overlapped optimizer step: streamed layers are updated among the passes, while their weights are
+// on the device anyway, or all at the end of a step. Also a smaller window for optimizer state on
+// its way, where the usual one leaves too little room.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "memory/offload.h"
@@ -15,7 +15,7 @@ namespace {
 
 using program::UpdatePlace;
 
-/// Parts of the usual window that are tried where it leaves too little room, one after the other.
+/// Divisors of the usual window, tried in this order where it leaves too little room.
 constexpr std::array kSmallerWindows{4, 16};
 
 std::optional<Choices> with_smaller_window(const Scene& scene) {
@@ -51,7 +51,7 @@ std::vector<Choices> moves(const Scene& scene) {
 }  // namespace
 
 const Axis kUpdates{
-    .name = "updates among the passes",
+    .name = "overlapped optimizer step",
     .without = "updates at the end of a step",
     .is_open =
         [](const Question& question) {
@@ -63,6 +63,6 @@ const Axis kUpdates{
     .most_looks = 2,
     .most_looks_at_large = 2,
     .least_gain = 0,
-    .reason = "the simulator knows every update"};
+    .reason = "the simulator counts every update"};
 
 }  // namespace trireme::partition

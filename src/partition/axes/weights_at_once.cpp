@@ -1,5 +1,5 @@
-// The weights of how many streamed layers are on the device at a time: one in use and one on its
-// way, or two on their way, which hides more of unequal copies and takes a layer's room more.
+// How many streamed layers have their weights on the device at a time: two (one in use, one being
+// copied) or three, which hides more of unequal copies and takes room for one layer more.
 // SPDX-License-Identifier: Apache-2.0
 #include "axis.h"
 #include "memory/offload.h"
@@ -15,7 +15,8 @@ std::vector<Choices> moves(const Scene& scene) {
   const bool has_more = other.weights_at_once == kMoreAtOnce;
   other.weights_at_once = has_more ? program::kLeastAtOnce : kMoreAtOnce;
   std::vector<Choices> found{tidy(scene.question, other)};
-  if (!has_more && !scene.question.streamed) {  // with less room, more of them may have to go
+  if (!has_more &&
+      !scene.question.streamed) {  // with less room, more layers may have to be streamed
     other.streamed = all_to_stream(scene.question.chain);
     found.push_back(tidy(scene.question, std::move(other)));
   }
@@ -25,7 +26,7 @@ std::vector<Choices> moves(const Scene& scene) {
 }  // namespace
 
 const Axis kWeightsAtOnce{
-    .name = "layers on the device at a time",
+    .name = "streamed layers on the device",
     .without = "weights of two layers at a time",
     .is_open =
         [](const Question& question) {
@@ -37,6 +38,6 @@ const Axis kWeightsAtOnce{
     .most_looks = 1,
     .most_looks_at_large = 0,
     .least_gain = 0,
-    .reason = "either way the same bytes are copied"};
+    .reason = "the same bytes are copied either way"};
 
 }  // namespace trireme::partition

@@ -8,12 +8,12 @@
 namespace trireme::partition {
 namespace {
 
-/// Cuts up to which each of them is looked at.
+/// Number of cuts up to which all of them are tried.
 constexpr double kFewCuts = 2000;
-/// Cuts that are climbed from, and passes looked at per climb: a few tenths of a second.
+/// Number of climbs, and passes per climb: a few tenths of a second.
 constexpr std::size_t kMostClimbs = 2;
 constexpr double kMostPasses = 1e8;
-/// Neighbouring ends that move together.
+/// Most neighbouring ends that move together.
 constexpr int kMostTogether = 4;
 
 }  // namespace
@@ -50,10 +50,9 @@ double CutSearch::ideal_step(const Cut& cut) {
   return timeline_.step(cut, times);
 }
 
-// best() is exact for cuts whose stages all take at most `period`. So once some cut does, the one
-// that it finds has the least period of all: any better cut would be among those that it compared.
-// Small periods are tried first because the window, and with it the number of stages that the
-// policy is asked about, grows with the period.
+// best() is exact for cuts whose stages all take at most `period`, so the first cut it finds has
+// the least period of all: a better one would have been among those compared. Small periods come
+// first because the window, and with it the number of stages to solve, grows with the period.
 std::optional<Cut> CutSearch::least_period() {
   const double least = least_possible_period();
   for (const double factor : {1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2, 3.0, 5.0, 10.0}) {
@@ -82,8 +81,8 @@ std::vector<Cut> CutSearch::candidates(int most) {
   return chosen;
 }
 
-// A step cannot take less than with programs that run nothing twice, so cuts that would be too slow
-// even then are not asked about.
+// No step is shorter than without recomputation, so cuts that would be too slow even then are not
+// solved.
 std::vector<Cut> CutSearch::ranked(std::vector<Cut> cuts, int most, bool hidden) {
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -105,9 +104,9 @@ std::vector<Cut> CutSearch::ranked(std::vector<Cut> cuts, int most, bool hidden)
   return cuts;
 }
 
-// Between the least period and the one beyond which a longer period costs more than fill and drain
-// can give back: a step takes about the sum of all stages plus (micro-batches - 1) periods, and
-// the sum cannot sink below that of a chain that runs nothing twice.
+// Cuts for periods from the least to the one beyond which a longer period costs more than fill and
+// drain can win back: a step takes about the sum of all stages plus (micro-batches - 1) periods,
+// and the sum is at least that of a chain without recomputation.
 std::vector<Cut> CutSearch::cuts_for_periods() {
   std::vector<Cut> cuts;
   const std::optional<Cut> shortest = least_period();
@@ -165,8 +164,8 @@ Cut CutSearch::climbed(Cut cut, bool hidden) {
 }
 
 // A stage that begins later cannot end earlier, so the latest end of one gives the latest of the
-// next; where the next layer alone takes too long, a stage that begins earlier ends before it. The
-// same from the other end for the earliest.
+// next; where the next layer alone takes too long, a stage that begins earlier ends before it.
+// Likewise from the other end for the earliest.
 bool CutSearch::find_window(double period) {
   const int stages = room_.stages(), layers = room_.layers();
   window_.least.assign(at(stages), layers);
@@ -226,7 +225,8 @@ std::vector<Cut> CutSearch::all_cuts() const {
   Cut cut(at(stages), layers);
   std::iota(cut.begin(), cut.end() - 1, 1);
   std::vector<Cut> cuts{cut};
-  // The last end that can still move does, and those behind it follow as closely as can be.
+  // Next cut in lexicographic order: the last end that can still move does, and those after it
+  // follow as closely as possible.
   for (int k = stages - 2; k >= 0; --k) {
     if (cut[at(k)] == layers - (stages - 1 - k)) continue;
     std::iota(cut.begin() + k, cut.end() - 1, cut[at(k)] + 1);

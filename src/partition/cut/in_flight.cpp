@@ -12,17 +12,17 @@
 namespace trireme::partition {
 namespace {
 
-/// Sums of the same times in another order differ by less, in periods.
+/// Rounding error of sums of times, in periods.
 constexpr double kSame = 1e-9;
-/// How often numbers in flight are counted anew.
+/// Most recomputations of the numbers in flight.
 constexpr int kRounds = 3;
-/// Of a step, what must be recomputation for shared numbers to be tried.
+/// Least share of recomputation in a step for shared numbers to be tried.
 constexpr double kWorthSharing = 0.01;
-/// Sizes in a row without a gain, after which larger ones are not tried.
+/// Consecutive sizes without a gain after which larger ones are not tried.
 constexpr int kMisses = 2;
-/// A size that is so much slower leaves larger ones no hope.
+/// Larger sizes are not tried after one that is slower by this factor.
 constexpr double kHopeless = 1.1;
-/// Cuts that are simulated for a size.
+/// Cuts simulated per size.
 constexpr int kCuts = 4;
 
 double periods(double seconds, double period) {
@@ -38,7 +38,7 @@ bool may_have_fewer_in_flight(const Question& question) {
   return question.schedule == "1f1b" && question.in_flight.empty() && question.solver != "madpipe";
 }
 
-/// What 1F1B* says for the period of this plan, at most what the schedule has.
+/// Numbers in flight of 1F1B* for the period of this plan, at most the schedule's.
 std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
   std::vector<double> stages, links;
   double period = 0;
@@ -57,8 +57,7 @@ std::vector<int> counts_for(const StageRoom& room, const plan::Plan& plan) {
 }
 
 /// A faster plan on the cut of `plan`, each stage with as many in flight as 1F1B* needs for the
-/// plan's period. Stages that keep little for others keep more of their own, so that they run less
-/// again, and the numbers may sink once more.
+/// plan's period. With fewer in flight stages recompute less, so their numbers may fall once more.
 std::optional<plan::Plan> for_its_period(const StageRoom& room, const PlanBuilder& builder,
                                          const plan::Plan& plan) {
   if (plan.recompute == Seconds(0)) return std::nullopt;
@@ -97,9 +96,9 @@ std::optional<plan::Plan> fastest_with(const Question& question, const PlanBuild
   return best;
 }
 
-/// A faster plan than `plan`, on any cut, with neighbouring stages that share a number in flight.
-/// Where memory just suffices for the schedule's numbers, they leave so little of it for tapes that
-/// nearly everything runs twice.
+/// A plan faster than `plan`, on any cut, in which neighbouring stages share a number in flight.
+/// Where memory just suffices for the schedule's numbers, these leave so little for tapes that
+/// nearly everything is recomputed.
 std::optional<plan::Plan> with_faster_shared_counts(const Question& question,
                                                     const PlanBuilder& builder,
                                                     const plan::Plan& plan) {
@@ -119,9 +118,9 @@ std::optional<plan::Plan> with_faster_shared_counts(const Question& question,
   return best;
 }
 
-/// Where no cut fits with the schedule's numbers. What a stage needs at least never falls with its
-/// number in flight, so the size is found by bisection. With the least that fits, stages may have
-/// to run so much again that larger ones are faster: they grow by a third as long as that helps.
+/// For when no cut fits with the schedule's numbers. What a stage needs at least never falls with
+/// its number in flight, so the least size that fits is found by bisection. Stages may then
+/// recompute so much that larger sizes are faster: sizes grow by a third as long as that helps.
 std::optional<plan::Plan> with_fitting_shared_counts(const Question& question,
                                                      PlanBuilder& builder) {
   const auto enough = [&](int size) {
@@ -157,8 +156,8 @@ std::vector<int> least_in_flight(const std::vector<double>& stages,
   return counts;
 }
 
-// Forward and backward must not meet the forward of another micro-batch, so what does not fit into
-// the period that has begun waits for the next.
+// Forward and backward must not overlap the forward of another micro-batch, so what does not fit
+// into the period that has begun waits for the next.
 double seconds_in_flight(double seconds, double taken, double period) {
   if (taken == 0) return seconds;
   const double whole = periods(taken, period) * period;

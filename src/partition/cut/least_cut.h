@@ -1,4 +1,4 @@
-// The cut of least value, exactly: one dynamic program for times, for memory and for plain work.
+// The optimal cut by dynamic programming, for times, memory or plain work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,19 +15,19 @@ inline int first_of(const Cut& cut, int stage) {
   return stage == 0 ? 1 : cut[at(stage - 1)] + 1;
 }
 
-/// In how many ways some can be chosen, as a cut's ends among a chain's layers.
+/// Binomial coefficient: ways to choose `count` of `from`, as a cut's ends among a chain's layers.
 inline double choose(int from, int count) {
   double ways = 1;
   for (int i = 0; i < count; ++i) ways *= static_cast<double>(from - i) / (i + 1);
   return ways;
 }
 
-/// With which layers a stage may end at the earliest and at the latest, by stage.
+/// Range of each stage's last layer.
 struct Ends {
   std::vector<int> least, most;
 };
 
-/// Those that leave every other stage a layer.
+/// Ranges that leave every other stage a layer.
 inline Ends all_ends(int layers, int stages) {
   Ends ends;
   for (int k = 0; k < stages; ++k) {
@@ -37,10 +37,10 @@ inline Ends all_ends(int layers, int stages) {
   return ends;
 }
 
-/// The cut of the least value, if that is below `enough`; of equal ones that with the shortest last
-/// stages. `value(k, first, last, before, least)` is that of the stages up to k where k has these
-/// layers and those before it have the value `before`: some number that is not below `least` will
-/// do for any such, and nothing says that no longer stage k is below it either.
+/// The cut of least value, if below `enough`; ties go to the shortest last stages. `value(k, first,
+/// last, before, least)` is the value of stages up to k where k has layers first..last and the
+/// stages before it have the value `before`. It may return any number >= `least` for a value that
+/// is not below `least`, and empty where longer stages k are not below it either.
 template <class Value>
 std::optional<Cut> least_cut(const Ends& ends, double enough, Value&& value) {
   const int stages = static_cast<int>(ends.most.size()), layers = ends.most.back();

@@ -1,8 +1,9 @@
-// With w in flight, of which a run program A and the others B in turns, a stage holds
+// Stages that mix two programs. With w micro-batches in flight, a of them with program A and the
+// others with B in turns, a stage holds
 //
 //     a K_A + (w - a) K_B + the larger of what either needs beyond what it keeps
 //
-// and takes (a t_A + (w - a) t_B) / w for a micro-batch in the mean.
+// and takes (a t_A + (w - a) t_B) / w per micro-batch in the mean.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "judge/judge.h"
@@ -18,12 +19,12 @@
 namespace trireme::partition {
 namespace {
 
-/// Memories at which a stage is asked for a program.
+/// Memory sizes for which a stage's programs are made.
 constexpr int kLevels = 16;
-/// How often a stage that the simulator finds over its budget is mixed again with less.
+/// Most retries with less memory where the simulator finds a stage over its budget.
 constexpr int kRounds = 3;
 
-/// What the micro-batches of a stage run.
+/// Program or mix of a stage.
 struct Choice {
   program::StageProgram program;
   program::Mix mix = {};
@@ -31,15 +32,15 @@ struct Choice {
   bool is_mixed() const { return !mix.cycle.empty(); }
 };
 
-/// `count` of `size` places, as evenly as can be.
+/// A cycle of `size` places with `count` ones, as evenly as possible.
 std::vector<int> cycle_of(int size, int count) {
   std::vector<int> cycle;
   for (int i = 0; i < size; ++i) cycle.push_back((i + 1) * count / size > i * count / size ? 1 : 0);
   return cycle;
 }
 
-/// What takes the least mean time in the memory of stage `k` but for `less`; one program as it is,
-/// where that does.
+/// The mix with the least mean time in the memory of stage `k` less `less`; a single program where
+/// that is as good.
 Choice choice_for(const StageRoom& room, StageOptions& options, const program::StageProgram& now,
                   int k, Bytes less) {
   const StageQuestion asked = room.asked(k, now.first_layer, now.last_layer);
@@ -71,8 +72,8 @@ Choice choice_for(const StageRoom& room, StageOptions& options, const program::S
   return best;
 }
 
-/// All stages that can are mixed, for they wait for one another; then each goes back to one program
-/// where that is no slower.
+/// Mixes programs in all stages that can, since stages wait for one another; then each goes back to
+/// one program where that is no slower.
 std::optional<plan::Plan> mixed(const StageRoom& room, StagePolicy& policy,
                                 const plan::Plan& plan) {
   StageOptions options(room, policy, kLevels);

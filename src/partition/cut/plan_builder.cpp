@@ -12,23 +12,23 @@
 namespace trireme::partition {
 namespace {
 
-/// How often a plan over a budget is solved again with less.
+/// Most retries with less memory for a plan over a budget.
 constexpr int kTightenings = 6;
-/// Shares of a stage's memory for which programs are made.
+/// Shares of a stage's memory for which further programs are made.
 constexpr double kShares[] = {0.93, 0.86, 0.79, 0.72, 0.65, 0.58, 0.5, 0.4};
 constexpr int kRounds = 4;
-/// From which run of second forwards on they are moved to before the gradient.
+/// Number of starting runs tried for moving recomputation ahead of the gradient.
 constexpr int kStarts = 2;
-/// Programs that keep less and less.
+/// Most programs that keep less and less.
 constexpr int kSteps = 6;
-/// Cuts tried with copies.
+/// Most cuts tried with copies.
 constexpr int kMostCuts = 16;
 
 using How = PlanBuilder::How;
 using Programs = std::vector<program::StageProgram>;
 
-/// The policy's own for every stage; nothing if some stage does not fit. `less` is what each stage
-/// is to leave free.
+/// The policy's own program for every stage; empty if some stage does not fit. `less`: bytes that
+/// each stage is to leave free.
 std::optional<Programs> fastest_programs(const StageRoom& room, StagePolicy& policy, const Cut& cut,
                                          const std::vector<Bytes>& less, bool copies) {
   for (int k = 0; k < room.stages(); ++k)
@@ -84,8 +84,8 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
     if (!program) break;
     add(*program);
   }
-  // As if one more micro-batch were in flight, in just too little memory for what was last found:
-  // the fastest program that keeps less, again and again.
+  // With one more micro-batch in flight and just too little memory for the last program: the
+  // fastest program that keeps less, repeatedly.
   StageQuestion crowded = asked;
   ++crowded.in_flight;
   StageNeeds needs = prepared(chain, *fastest).needs;
@@ -100,9 +100,9 @@ std::vector<Variant> variants_of(const StageRoom& room, StagePolicy& policy, int
   return variants;
 }
 
-/// For every stage one that the policy makes of less and less memory, with as much recomputation
-/// ahead of the gradient as fits, chosen together by timeline; nothing if some stage does not fit.
-/// `less` is what each stage is to leave free.
+/// For every stage one of the policy's programs for less and less memory, with as much
+/// recomputation ahead of the gradient as fits, chosen together by timeline; empty if some stage
+/// does not fit. `less`: bytes that each stage is to leave free.
 std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& policy, const Cut& cut,
                                         const std::vector<Bytes>& less) {
   std::vector<std::vector<Variant>> variants;
@@ -138,9 +138,9 @@ std::optional<Programs> chosen_programs(const StageRoom& room, StagePolicy& poli
   return programs;
 }
 
-/// Cuts that copies begin from. They take long to plan, so only the best cut without them is looked
-/// at, and where they may spare all recomputation, the best one that keeps everything without a
-/// budget.
+/// Cuts from which the search with copies starts. Copies take long to plan, so only the best cut
+/// without them is used and, where copies may avoid all recomputation, the best one that keeps
+/// everything without a budget.
 std::vector<Cut> first_cuts(const Question& question, PlanBuilder& builder, std::vector<Cut> cuts) {
   cuts.resize(std::min<std::size_t>(1, cuts.size()));
   if (question.cut) return cuts;
@@ -203,8 +203,8 @@ Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found
   };
   for (const Cut& cut : first_cuts(room.question(), builder, cuts)) improve(cut);
   if (!found.plan) return {};
-  // The last stage's copies are searched. A layer moves away from the slowest stage, to either
-  // side, while the step gets shorter.
+  // The last stage's copies are searched. A layer moves from the slowest stage to either neighbour
+  // while the step gets shorter.
   const program::StageProgram& last = found.plan->stages.back().program;
   const bool is_quick = last.last_layer - last.first_layer < kFewLayers;
   for (bool better = is_quick && !room.question().cut; better;) {
@@ -222,7 +222,7 @@ Found joint_with_copies(const StageRoom& room, PlanBuilder& builder, const Found
       better = improve(less_at_begin);
     }
   }
-  // Where copies are not worth it, recomputation that hides behind a wait may be.
+  // Where copies do not pay, recomputation hidden behind a wait may.
   if (const auto other = builder.built("joint", found.cut, How::kChosen))
     found.plan = builder.mixed(*std::move(found.plan), *other);
   return found;

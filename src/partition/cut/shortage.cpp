@@ -16,26 +16,26 @@
 namespace trireme::partition {
 namespace {
 
-/// The least share of a budget that is more than all of it.
+/// Smallest share above 1: over budget.
 const double kTooMuch = std::nextafter(1.0, 2.0);
 
-/// What stages need at least.
+/// Least memory of stages.
 class Needs {
  public:
   Needs(const StageRoom& room, StagePolicy& policy) : room_(room), policy_(policy) {}
 
   Bytes budget(int stage) const { return room_.question().platform.ranks[at(stage)].memory; }
-  /// Bytes that a stage holds whatever its program keeps.
+  /// Bytes that a stage holds with any program.
   Bytes fixed(int stage, int first, int last) const {
     return room_.fixed(stage, first, last) + room_.waiting(last);
   }
   Bytes bytes(int stage, int first, int last) const {
     return fixed(stage, first, last) + policy_.least_memory(first, last, in_flight(stage));
   }
-  /// Share of the stage's budget, 0 where there is none. Where it is not below `enough`, some
-  /// number that is not either. What one micro-batch in flight needs is asked first: few stages of
-  /// all pass, and the answer serves every rank. Each other in flight keeps at least the stage's
-  /// input.
+  /// Least memory as a share of the stage's budget, 0 without one; where it is not below `enough`,
+  /// some number that is not either. The need of one micro-batch in flight is computed first: it
+  /// serves every rank and rules out most stages. Each further one in flight keeps at least the
+  /// stage's input.
   double share(int stage, int first, int last, double enough = kNever) const {
     const Bytes whole = budget(stage);
     if (whole == Bytes(0)) return 0;
@@ -51,14 +51,14 @@ class Needs {
   bool fits(int stage, int first, int last) const {
     return share(stage, first, last, kTooMuch) < kTooMuch;
   }
-  /// The stage of that cut with the largest share.
+  /// The stage of the cut with the largest share.
   int scarcest(const Cut& cut) const {
     std::vector<double> shares;
     for (int k = 0; k < room_.stages(); ++k)
       shares.push_back(share(k, first_of(cut, k), cut[at(k)]));
     return static_cast<int>(std::max_element(shares.begin(), shares.end()) - shares.begin());
   }
-  /// The cut with the least of the largest shares, if that is below `enough`.
+  /// The cut whose largest share is least, if that is below `enough`.
   std::optional<Cut> thriftiest(double enough) const {
     const auto largest = [&](int k, int first, int last, double before,
                              double least) -> std::optional<double> {
@@ -74,7 +74,7 @@ class Needs {
   StagePolicy& policy_;
 };
 
-/// [k][l]: whether so many stages fit layers 1..l.
+/// [k][l]: whether k stages can hold layers 1..l.
 using Reach = std::vector<std::vector<bool>>;
 template <class Fits>
 Reach reach_of(int stages, int layers, Fits&& fits) {
@@ -89,8 +89,8 @@ Reach reach_of(int stages, int layers, Fits&& fits) {
   return reach;
 }
 
-/// The least extra bytes on one rank alone with which some cut fits; nothing if there is no such
-/// rank. It may be as large as its stage asks for between those before it and those behind it.
+/// The least extra bytes on a single rank with which some cut fits; empty if there is no such rank.
+/// Its stage may be as large as the stages before and after it require.
 struct OneRank {
   int rank = 0;
   Bytes more;
@@ -121,7 +121,8 @@ std::optional<OneRank> least_on_one_rank(const StageRoom& room, StagePolicy& pol
   return best;
 }
 
-/// The least number by bisection, more stages taken to need less; 0 if twice as many do not do.
+/// Least number of stages that fits, by bisection (assuming that more stages need less); 0 if twice
+/// as many do not fit.
 int enough_stages(const StageRoom& room, StagePolicy& policy) {
   const Question& question = room.question();
   const auto enough_with = [&](int stages) {
@@ -141,7 +142,7 @@ int enough_stages(const StageRoom& room, StagePolicy& policy) {
   return enough;
 }
 
-/// The smallest single changes; none for a fixed cut.
+/// The smallest single changes that would help; none for a fixed cut.
 std::vector<plan::Advice> advice(const StageRoom& room, StagePolicy& policy) {
   using enum plan::Advice::Kind;
   std::vector<plan::Advice> changes;

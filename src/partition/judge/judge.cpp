@@ -19,7 +19,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Replay's word on a micro-batch on the rank, where copies have so much room, or all they want.
+/// Replay's prediction for a micro-batch on the rank, with `room` bytes for copies, or unlimited.
 plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& rank,
                                 std::optional<Bytes> room, const program::StageProgram& program) {
   const simulate::CopyLanes lanes{.out = rank.out, .in = rank.in, .budget = room};
@@ -34,7 +34,7 @@ plan::StagePrediction predicted(const Problem& problem, const chain::RankSpec& r
           .offloaded = replay.moved};
 }
 
-/// Of the programs of a stage, its own first, over the mix's cycle.
+/// Mean over the mix's cycle of the predictions of a stage's programs, its own first.
 plan::StagePrediction mean(const std::vector<plan::StagePrediction>& of, const program::Mix& mix) {
   if (mix.cycle.empty()) return of.front();
   plan::StagePrediction sum;
@@ -63,7 +63,7 @@ plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const 
   stage.static_bytes = fixed.held;
   stage.optimizer_away = fixed.optimizer_away;
   stage.program = program::with_retapes(std::move(program), problem.chain);
-  // Only alone on its rank a micro-batch waits for room as replay does.
+  // Copies of a micro-batch wait for room as replay has it only with one stage.
   std::optional<Bytes> room;
   if (problem.stages == 1 && spec.memory > Bytes(0)) room = spec.memory - fixed.held;
   std::vector<plan::StagePrediction> each{predicted(problem, spec, room, stage.program)};
@@ -76,7 +76,7 @@ plan::StagePlan stage_of(const Problem& problem, int rank, int in_flight, const 
   return stage;
 }
 
-/// Leaves out what the plan says of updates among passes where it has none.
+/// Clears the settings of an overlapped optimizer step where the plan has none.
 void with_updates_that_are(plan::Plan& plan) {
   const std::vector<std::vector<int>> updated = plan::updated_layers(plan);
   const std::vector<Bytes> windows = plan::update_windows(plan);
@@ -86,8 +86,8 @@ void with_updates_that_are(plan::Plan& plan) {
   if (windows == std::vector<Bytes>(windows.size())) plan.update_window = Bytes(0);
 }
 
-/// Whether a plan whose turns go well from the second step on has ranks that wait in a circle in
-/// the first one, where what moves may have to wait for who receives it.
+/// Whether a plan whose turns run from the second step on deadlocks in the first, where copies may
+/// have to wait for the receiver.
 bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
   if (judged.plan.turns.empty() ||
       std::none_of(judged.simulation.ranks.begin(), judged.simulation.ranks.end(),
@@ -99,7 +99,7 @@ bool waits_in_first_step(const Problem& problem, const Simulated& judged) {
       .fault.has_value();
 }
 
-/// Simulates the plan, which then has its predictions, or says why it cannot run.
+/// Simulates the plan and fills in its predictions, or says why it cannot run.
 std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
   plan::Plan& plan = judged.plan;
   judged.simulation = simulate::simulate(plan::compile(plan), setting_of(problem, plan),
@@ -114,9 +114,9 @@ std::optional<std::string> fault_of(const Problem& problem, Simulated& judged) {
   return std::nullopt;
 }
 
-/// What each rank has left of its budget. Where values are on their way out, room is time: such a
-/// rank has none. Of the bytes for streamed weights none are left, even if a step never needs all:
-/// validation holds other layers together.
+/// Unused budget by rank. A rank that offloads activations has none, since room there saves time.
+/// Room for streamed weights does not count, even if a step never needs all of it: validation holds
+/// other layers together.
 std::vector<Bytes> room_of(const Problem& problem, const plan::Plan& plan) {
   std::vector<Bytes> room(problem.platform.ranks.size());
   for (const plan::StagePlan& stage : plan.stages)
@@ -237,7 +237,7 @@ std::optional<plan::Plan> on_budgets(const Problem& problem, plan::Plan plan) {
   if (fault_of(problem, result) || !is_within(problem, result.simulation)) return std::nullopt;
   const simulate::Setting setting = setting_of(problem, result.plan);
   if (simulate::validate(plan::compile(result.plan), setting)) return std::nullopt;
-  // Weights that are streamed may meet in a validation as in no step: the last layer's and the
+  // A validation may hold streamed weights together that no step does: the last layer's and the
   // first one's.
   if (!is_within(problem, simulate::simulate(validation_of(result.plan), setting,
                                              simulate::Detail::kFigures)))

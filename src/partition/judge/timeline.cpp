@@ -14,9 +14,9 @@ namespace {
 
 using program::Pass;
 
-/// Parts of a step after which it may be given up.
+/// Checkpoints in a step at which the computation may be abandoned.
 constexpr std::size_t kParts = 16;
-/// By more than this, relative, a sum of the same times in another order does not differ.
+/// Relative rounding error of sums of the same times in another order.
 constexpr double kRounding = 1e-9;
 
 program::PassOrder order_of(const StageRoom& room) {
@@ -37,8 +37,8 @@ Timeline::Timeline(const StageRoom& room)
   order_turns();
 }
 
-// Round by round one pass of every stage that can go on, so that a processor finds passes side by
-// side that do not wait for one another.
+// Interleaves the stages pass by pass, so that a processor finds independent passes next to each
+// other.
 void Timeline::order_turns() {
   const program::PassOrder order = order_of(room_);
   const std::size_t count = stages_.size(), all = 2 * count * micro_batches_;

@@ -17,7 +17,7 @@ namespace {
 
 using program::UpdatePlace;
 
-/// State on its way is no more than such a part of what the largest layer has.
+/// The state window is at most 1/kPartOfLayer of the largest layer's state.
 constexpr int kPartOfLayer = 4;
 
 bool some_rank(const Question& question, bool (*can)(const chain::RankSpec&)) {
@@ -25,19 +25,19 @@ bool some_rank(const Question& question, bool (*can)(const chain::RankSpec&)) {
   return std::any_of(begin, begin + question.stages, can);
 }
 
-/// What may be taken of so much room, as with_margin() has it.
+/// Usable part of an offload tier; inverse of with_margin().
 Bytes without_margin(Bytes room) {
   return room / 16 * 15;
 }
 
-/// How many streamed layers are on a device at a time.
+/// Streamed layers on a device at a time.
 int at_a_time(const Question& question) {
   return question.weights_at_once.value_or(program::kLeastAtOnce);
 }
 
-/// Of the layers, those with which a rank holds least: of what changes, it holds as much as leaves
-/// at a time beside what is used, and one that is much larger than the others may as well stay.
-/// With a limit to what leaves at a time, every layer below it saves something.
+/// The subset of layers whose streaming saves most. The device holds bytes in proportion to the
+/// largest streamed layers, so one that is much larger than the others is better kept. Given the
+/// largest bytes that leave, every smaller layer saves something.
 std::vector<int> leanest(const chain::Chain& chain, std::vector<int> layers, int at_once) {
   const auto weights = [&](int layer) { return chain.layer(layer).may_leave(); };
   std::stable_sort(layers.begin(), layers.end(),
@@ -56,7 +56,7 @@ std::vector<int> leanest(const chain::Chain& chain, std::vector<int> layers, int
     const Bytes with_fewer = saved_bytes(chain, layers, at_once);
     if (with_fewer > saved) best = layers;
     saved = std::max(saved, with_fewer);
-    // As many as are there at a time would cost the same either way, the others more and more.
+    // `at_once` layers cost the same either way; each further one costs more.
     const auto lost = staying.begin() + std::min(std::ssize(staying), std::ptrdiff_t{at_once});
     if (std::accumulate(lost, staying.end(), Bytes(0)) >= most) break;
   }
@@ -64,8 +64,8 @@ std::vector<int> leanest(const chain::Chain& chain, std::vector<int> layers, int
   return best;
 }
 
-/// Of the layers, in their order, those that the rank's offload tier has room for: small ones
-/// first, of which fewer bytes are on the device at a time.
+/// The layers, in order, that fit the rank's offload tier: small ones first, which take fewer bytes
+/// on the device at a time.
 std::vector<int> that_fit(const chain::Chain& chain, const chain::RankSpec& rank,
                           std::vector<int> layers) {
   const auto weights = [&](int layer) { return chain.layer(layer).may_leave(); };
@@ -81,7 +81,7 @@ std::vector<int> that_fit(const chain::Chain& chain, const chain::RankSpec& rank
   return layers;
 }
 
-/// Nothing for "auto", `nowhere` for "device" and `all` for "offload".
+/// Empty for "auto", `nowhere` for "device" and `all` for "offload".
 template <class Choice>
 std::optional<Choice> choice_of(const std::string& place, const char* what, Choice nowhere,
                                 Choice all) {
@@ -166,7 +166,7 @@ Bytes optimizer_away(const Question& question, int rank, const LayerRuns& runs) 
 Bytes optimizer_away(const Question& question, int rank, Bytes state, Bytes beside) {
   const chain::RankSpec& spec = question.platform.ranks[at(rank)];
   if (has_no_copies(question) || copy_rate(spec) == BytesPerSecond(0)) return Bytes(0);
-  // A cut adds less than a line.
+  // Splitting state adds less than a line.
   const Bytes whole = std::min(without_margin(spec.offload_capacity()),
                                spec.offload_capacity() - question.chain.state_line);
   const Bytes most = std::min(state, std::max(Bytes(0), whole - beside));

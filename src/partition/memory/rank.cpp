@@ -99,7 +99,7 @@ StageShares::StageShares(const Question& question,
   }
 }
 
-// What a rank's stages share, the later one does not hold.
+// Bytes that stages of a rank share are counted with the first of them.
 StageShares::Share StageShares::next(int rank, std::pair<int, int> layers) {
   Rank& now = ranks_[at(rank)];
   Share share;

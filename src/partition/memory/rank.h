@@ -1,4 +1,4 @@
-// What a rank has of a problem, whatever its programs, and what stages that share it have of that.
+// Memory of a rank that does not depend on its programs, and its division among the rank's stages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,25 +9,23 @@
 
 namespace trireme::partition {
 
-/// Micro-batches of stage k (0-based) whose forward has begun and whose backward has not ended.
+/// Micro-batches in flight of stage k (0-based).
 int in_flight(const Question& question, int stage);
 
-/// What a rank may take in all while it runs the programs that are made: its budget, and
-/// Freedom::more of it; 0 where it has none.
+/// Memory that programs are made for: the rank's budget plus Freedom::more; 0 where it has none.
 Bytes memory_for_programs(const Question& question, int rank);
 
-/// The chain with the times of a rank of that speed.
+/// The chain with its times on a rank of this speed.
 chain::Chain at_speed(const chain::Chain& chain, double speed);
 
-/// What a rank with these runs has whatever its programs: parameters, gradients and optimizer on
-/// the device; of the optimizer's state what is away; and the room that this takes in the offload
-/// tier with the weights that come and go.
+/// Bytes of a rank with these runs for any programs: static bytes on the device, offloaded
+/// optimizer state, and the room in the offload tier for that state and the streamed weights.
 struct FixedBytes {
   Bytes held{}, optimizer_away{}, outside{};
 };
 FixedBytes fixed_bytes(const Question& question, int rank, const LayerRuns& runs);
 
-/// What each stage of a rank has of what the rank has: stages in the order of their layers.
+/// Divides a rank's fixed bytes among its stages, in chain order.
 class StageShares {
  public:
   StageShares(const Question& question, const std::vector<program::StageProgram>& programs,
@@ -37,16 +35,16 @@ class StageShares {
     FixedBytes fixed;
     std::vector<int> streamed;
   };
-  /// Of the next stage.
+  /// The share of the next stage.
   Share next(int rank, std::pair<int, int> layers);
 
  private:
   struct Rank {
-    LayerRuns runs;        ///< of the stages so far
-    Bytes away;            ///< of the rank's optimizer state, that no stage has yet
-    std::vector<int> all;  ///< layers that are streamed
+    LayerRuns runs;        ///< layers of the stages so far
+    Bytes away;            ///< offloaded optimizer state not yet given to a stage
+    std::vector<int> all;  ///< streamed layers of the rank
     std::vector<int> so_far;
-    Bytes window;  ///< of updates, that no stage has yet
+    Bytes window;  ///< window for updates, not yet given to a stage
   };
   const Question& question_;
   std::vector<Rank> ranks_;

@@ -13,10 +13,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Sums of the same times in another order differ by less.
+/// Rounding error of sums of the same times.
 constexpr double kSame = 1 + 1e-9;
 
-/// The ranks but one, `special`: in the order in which they get one stage each.
+/// All ranks but `special`, in the order in which each gets one stage.
 std::vector<int> normal_ranks(int ranks, int special) {
   std::vector<int> normal(at(ranks));
   std::iota(normal.begin(), normal.end(), 0);
@@ -24,8 +24,8 @@ std::vector<int> normal_ranks(int ranks, int special) {
   return normal;
 }
 
-/// MadPipe's dynamic program (Beaumont, Eyraud-Dubois and Shilova 2022), with what the special rank
-/// has so far kept as sets of labels that none beats, not in steps of load and memory.
+/// MadPipe's dynamic program (Beaumont, Eyraud-Dubois and Shilova 2022); instead of discretizing
+/// the special rank's load and memory, it keeps sets of non-dominated labels.
 class AllocationSearch {
  public:
   AllocationSearch(const StageRoom& room, StageOptions& options, int special,
@@ -44,7 +44,7 @@ class AllocationSearch {
     for (int begin = layers + 1; begin > 1; --begin) {
       for (int placed = 0; placed <= normals; ++placed) {
         for (const bool special : {false, true}) {
-          // Longer labels join other states.
+          // Extended labels belong to other states.
           Labels& labels = states_[{begin, placed, special}];
           thin(labels);
           for (const Label* const label : labels) extend(*label);
@@ -62,19 +62,19 @@ class AllocationSearch {
   }
 
  private:
-  /// Layers begin..L are placed.
+  /// A partial allocation: layers begin..L are placed.
   struct Label {
-    int begin = 1, last = 0;  ///< of the first stage among them
-    int rank = -1;            ///< that has it
+    int begin = 1, last = 0;  ///< range of the first stage among them
+    int rank = -1;            ///< its rank
     int normals = 0, specials = 0;
-    const Label* after = nullptr;  ///< label without that stage
-    double load = 0;               ///< of the special rank
-    double in_flight = 0;    ///< seconds from the begin of its forward to the end of its backward
-    Bytes kept{}, beyond{};  ///< of the special rank
+    const Label* after = nullptr;  ///< the label before that stage was added
+    double load = 0;               ///< seconds of the special rank
+    double in_flight = 0;    ///< seconds from the start of its forward to the end of its backward
+    Bytes kept{}, beyond{};  ///< bytes of the special rank
 
     Bytes memory() const { return kept + beyond; }
     auto in_order() const { return std::tuple(load, in_flight, memory()); }
-    /// Of two of which the other has no less load.
+    /// Dominance, given that `other` has no less load.
     bool beats(const Label& other) const {
       return in_flight <= other.in_flight && kept <= other.kept && beyond <= other.beyond &&
              (specials > 0 || other.specials == 0);
@@ -125,7 +125,7 @@ class AllocationSearch {
     }
   }
 
-  /// `next` is `from` with a stage more; what it takes is not yet in it.
+  /// Adds `next`, which is `from` with one more stage whose costs are not yet included.
   void add_normal(Label next, const Label& from) {
     ++next.normals;
     if (is_hopeless(next)) return;
@@ -133,7 +133,7 @@ class AllocationSearch {
     if (taken == kNever) return;
     const Bytes memory = room_.memory(next.rank, next.begin, next.last);
     double time = room_.work(next.rank, next.begin, next.last);
-    // More time may mean more in flight, and more in flight less memory for each.
+    // Fixed point: more time may mean more in flight, and more in flight less memory for each.
     for (int in_flight = 0;;) {
       next.in_flight = seconds_in_flight(time, taken, period_);
       const int wanted = count(next.in_flight);
@@ -145,7 +145,7 @@ class AllocationSearch {
     add(next);
   }
 
-  /// The same with each program that the special rank may run for it.
+  /// Likewise for the special rank, with each of the programs that it may run.
   void add_special(const Label& one_more, const Label& from) {
     const int first = one_more.begin, last = one_more.last;
     const double taken = behind_link(from, special_);
@@ -181,7 +181,8 @@ class AllocationSearch {
     return layers > 0 && room_.work(special_, 1, layers) * speed > capacity * kSame;
   }
 
-  /// Seconds in flight of what follows a stage on `rank`, its link inside; kNever if that is slow.
+  /// Seconds in flight of all that follows a stage on `rank`, including its link; kNever if the
+  /// link is too slow.
   double behind_link(const Label& label, int rank) const {
     if (label.rank < 0) return 0;
     const double link = 2 * room_.transfer(rank, label.rank, label.begin - 1);
@@ -210,8 +211,9 @@ class AllocationSearch {
   const std::size_t most_labels_;
   const double period_, longest_;
   const std::vector<int> normal_;
-  std::deque<Label> labels_;  // which point to one another
-  /// Where they begin, how many normal ranks they have, whether the first is the special one's.
+  std::deque<Label> labels_;  // a deque, since labels point to one another
+  /// By first layer, number of normal ranks used, and whether the first stage is the special
+  /// rank's.
   std::map<std::tuple<int, int, bool>, Labels> states_;
 };
 
@@ -226,7 +228,7 @@ std::vector<std::vector<int>> stages_by_rank(const Allocation& allocation, int r
 std::vector<int> special_ranks(const chain::Platform& platform, int ranks) {
   std::vector<int> special;
   for (int rank = 0; rank < ranks; ++rank) {
-    // Where links differ, ranks that are alike are not.
+    // Where links differ, equal ranks are not interchangeable.
     if (rank == 0 || platform.ranks[at(rank)] != platform.ranks[at(rank - 1)] ||
         !platform.overrides.empty())
       special.push_back(rank);
@@ -245,7 +247,8 @@ std::vector<Allocation> every_allocation(int layers, int ranks, int special) {
   const std::vector<int> normal = normal_ranks(ranks, special);
   Allocation grown;
   std::vector<Allocation> found;
-  // With so many normal stages and perhaps special ones so far, by all that can become whole.
+  // Extends `grown`, which has `normals` normal stages and perhaps special ones, in all ways that
+  // can be completed.
   const std::function<void(int, bool)> extend = [&](int normals, bool has_special) {
     const int begin = grown.first(grown.stages());
     if (begin > layers) return found.push_back(grown);
@@ -254,7 +257,7 @@ std::vector<Allocation> every_allocation(int layers, int ranks, int special) {
       if (is_special ? !may_be_special : normals + 1 == ranks) continue;
       const int with = normals + (is_special ? 0 : 1);
       const bool has_one = has_special || is_special;
-      // Stages that must still come need a layer each; where none can come, no layer is left.
+      // Remaining stages need a layer each; where none can follow, no layer may be left.
       const int left = ranks - 1 - with;
       const int first_end = is_special && left == 0 ? layers : begin;
       grown.ranks.push_back(is_special ? special : normal[at(normals)]);

@@ -15,28 +15,28 @@
 namespace trireme::partition {
 namespace {
 
-/// Up to so many allocations are all looked at.
+/// Number of allocations up to which all are tried.
 constexpr double kAll = 2000;
-/// Labels that the dynamic program keeps; what it finds with more is looked at as well where layers
-/// x stages are few, for it is neither always better nor quick.
+/// Labels that the dynamic program keeps. For few layers x stages it runs with both numbers, since
+/// more labels are not always better.
 constexpr std::size_t kLabels = 12, kMoreLabels = 24;
 constexpr int kFewPlaces = 300;
-/// Periods between the least that is found and one that is too long.
+/// Bisection steps for the least period, and factors of longer periods tried.
 constexpr int kBisections = 7;
 constexpr double kLonger[] = {1.02, 1.05, 1.1, 1.2};
-/// Allocations that are simulated, and numbers in flight for each.
+/// Allocations simulated, and numbers in flight for each.
 constexpr std::size_t kBuilt = 12;
 constexpr std::size_t kBuiltCounts = 2;
-/// Allocations that climbing looks at.
+/// Most allocations tried by the local search.
 constexpr int kSteps = 200;
-/// What is estimated to take so much longer than the best is not simulated.
+/// Candidates estimated to be slower than the best by this factor are not simulated.
 constexpr double kHopeless = 1.02;
-/// Numbers in flight beyond those of 1F1B* that are tried.
+/// Most extra micro-batches in flight tried beyond those of 1F1B*.
 constexpr int kMoreInFlight = 2;
-/// How often a plan over a budget is solved again with less, and one below it with more.
+/// Most retries with less memory for a plan over a budget, and with more for one below it.
 constexpr int kTightenings = 6;
 constexpr int kLoosenings = 3;
-/// Memories at which a stage that shares its rank is asked for a program.
+/// Memory sizes for which programs of stages that share a rank are made.
 constexpr int kLevels = 6;
 /// The solver's name in plans.
 constexpr const char* kName = "madpipe";
@@ -44,8 +44,8 @@ constexpr const char* kName = "madpipe";
 /// Micro-batches in flight, by stage.
 using Counts = std::vector<int>;
 
-/// Numbers worth trying: what 1F1B* says for the heaviest rank's load, a few more for the waits of
-/// stages for one another's rank, and as many as there are stages from there to the end.
+/// Numbers worth trying: those of 1F1B* for the heaviest rank's load, a few more because stages
+/// wait for one another's rank, and the number of stages from there to the end.
 std::set<Counts> counts_for(const StageRoom& room, const Allocation& allocation) {
   const Question& question = room.question();
   const int stages = allocation.stages(), most = question.micro_batches;
@@ -72,8 +72,7 @@ std::set<Counts> counts_for(const StageRoom& room, const Allocation& allocation)
   return {found.begin(), found.end()};
 }
 
-/// Programs, the order of passes and the simulator's word for an allocation with these numbers in
-/// flight.
+/// Makes programs, order of passes and simulation for an allocation with given numbers in flight.
 class Layout {
  public:
   /// All must outlive it.
@@ -81,14 +80,14 @@ class Layout {
          const Counts& counts)
       : room_(room), options_(options), allocation_(allocation), counts_(counts) {}
 
-  /// The step if every pass takes its time and links are free when they are needed, with programs
-  /// that are found quickly; kNever if a stage does not fit.
+  /// Estimated step with quickly found programs if links are always free; kNever if a stage does
+  /// not fit.
   double estimate() {
     const auto found = programs(std::vector<Bytes>(at(room_.stages())), How::kQuick);
     return found ? turns(*found).end : kNever;
   }
 
-  /// Within every budget by the simulator; nothing if that cannot be had.
+  /// A plan that the simulator finds within every budget; empty if there is none.
   std::optional<plan::Plan> built() {
     std::vector<Bytes> less(at(room_.stages()));
     auto found = tightened(room_.question(), kTightenings, less,
@@ -101,7 +100,7 @@ class Layout {
   using Programs = std::vector<const Prepared*>;
   using How = StageOptions::How;
 
-  /// Memory of a rank for the programs of such stages; kUnlimited without a budget.
+  /// A rank's memory for the programs of these stages; kUnlimited without a budget.
   Bytes memory(const std::vector<int>& stages) const {
     Bytes left = kUnlimited;
     Bytes taken;
@@ -121,7 +120,8 @@ class Layout {
     return found != nullptr ? std::optional(Programs{found}) : std::nullopt;
   }
 
-  /// By stage; nothing if a rank has too little. `less` is what each rank is to leave free.
+  /// Programs by stage; empty if a rank has too little memory. `less`: bytes that each rank is to
+  /// leave free.
   std::optional<Programs> programs(const std::vector<Bytes>& less, How how) {
     Programs found(allocation_.ends.size(), nullptr);
     for (const std::vector<int>& stages : by_rank_) {
@@ -176,8 +176,8 @@ class Layout {
     return std::any_of(over.begin(), over.end(), [](Bytes bytes) { return bytes > Bytes(0); });
   }
 
-  /// A faster plan with what the ranks have left, as long as there is one. Stages of one rank
-  /// seldom hold their most at once, so what they are given together may be more than the rank has.
+  /// Gives ranks their unused memory as long as that makes the plan faster. Stages of one rank
+  /// seldom peak at the same time, so together they may be given more than the rank has.
   plan::Plan loosened(Simulated found, std::vector<Bytes> less) {
     for (int round = 0; round < kLoosenings && found.plan.recompute > Seconds(0); ++round) {
       const std::vector<Bytes> before = less;
@@ -194,7 +194,7 @@ class Layout {
     return std::move(found.plan);
   }
 
-  /// Recomputation ahead of the gradient where that makes the step shorter.
+  /// Moves recomputation ahead of the gradient where that makes the step shorter.
   plan::Plan hidden(plan::Plan plan) const {
     if (plan.recompute == Seconds(0)) return plan;
     for (int k = 0; k + 1 < allocation_.stages(); ++k) {
@@ -246,7 +246,7 @@ class Madpipe {
 
  private:
   struct Candidate {
-    double step = 0;  // as counted
+    double step = 0;  // with the handicap
     Allocation allocation;
     Counts counts;
   };
@@ -289,7 +289,7 @@ class Madpipe {
     }
   }
 
-  /// With every number in flight, by estimate; none if no plan could be faster than the best.
+  /// Candidates with all numbers in flight, by estimated step; none if no plan could beat the best.
   std::vector<Candidate> candidates(const Allocation& allocation) {
     std::vector<Candidate> found;
     if (counted(least_step(room_, allocation), allocation) >= least_ * (1 - kGain)) return found;
@@ -302,7 +302,7 @@ class Madpipe {
     return found;
   }
 
-  /// Keeps the best of the first candidates' plans if it is the best so far; whether it is.
+  /// Simulates the first candidates and keeps the best plan. Returns whether it is the best so far.
   bool build(const std::vector<Candidate>& candidates) {
     bool better = false;
     for (std::size_t i = 0; i < std::min(kBuiltCounts, candidates.size()); ++i) {
@@ -320,12 +320,12 @@ class Madpipe {
     return better;
   }
 
-  /// What a step counts as that takes so long.
+  /// The step with the handicap for several stages on a rank.
   double counted(double step, const Allocation& allocation) const {
     return allocation.stages() > room_.stages() ? step * longer_ : step;
   }
 
-  /// Moves the ends of the best plan's stages by a layer while that helps.
+  /// Local search: moves the ends of the best plan's stages by a layer while that helps.
   void climb() {
     int left = kSteps;
     for (bool better = true; better && left > 0;) {
@@ -346,10 +346,10 @@ class Madpipe {
 
   const StageRoom& room_;
   StageOptions options_;
-  double least_;  // what the best plan's step counts as, or what it has to be below
+  double least_;  // the best plan's counted step, or the bound to beat
   double longer_;
   std::optional<plan::Plan> plan_;
-  Allocation allocation_;  // of the plan
+  Allocation allocation_;  // of plan_
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// One rank with several stages that do not follow one another, the others with one each: who has
-// which layers, and plans.
+// MadPipe: allocations in which one rank has several non-adjacent stages and every other rank one,
+// and plans for them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace trireme::partition {
 
-/// Stages in the order of their layers.
+/// Stages in chain order.
 struct Allocation {
   Cut ends;                // last layers
-  std::vector<int> ranks;  // who has them
+  std::vector<int> ranks;  // rank of each stage
 
   auto operator<=>(const Allocation&) const = default;
   int stages() const { return static_cast<int>(ends.size()); }
@@ -29,34 +29,33 @@ struct Allocation {
 /// Stages of every rank, ascending.
 std::vector<std::vector<int>> stages_by_rank(const Allocation& allocation, int ranks);
 
-/// Ranks worth taking for the one with several stages, the special one: of neighbours that are
-/// alike the first, for whichever is taken, the others stand in the same order.
+/// Candidates for the special rank, the one with several stages: of equal neighbouring ranks the
+/// first, since the remaining ranks have the same order for each.
 std::vector<int> special_ranks(const chain::Platform& platform, int ranks);
 
-/// How many ways there are to cut `layers` into one stage for each of `ranks` - 1 ranks, in their
-/// order, and one or more that do not follow one another for the special one.
+/// Number of ways to cut `layers` into one stage for each of `ranks` - 1 ranks, in order, and one
+/// or more non-adjacent stages for the special rank.
 double count_allocations(int layers, int ranks);
-/// All of them.
+/// All these allocations.
 std::vector<Allocation> every_allocation(int layers, int ranks, int special);
 
-/// No plan with this allocation has a shorter step: every rank's work, and what comes before its
-/// first micro-batch and after its last.
+/// Lower bound on the step of any plan with this allocation: every rank's work, plus what comes
+/// before its first micro-batch and after its last.
 double least_step(const StageRoom& room, const Allocation& allocation);
 
-/// With a special rank no period is shorter, even if nothing were run twice.
+/// Lower bound on the period with a special rank, without recomputation.
 double least_period(const StageRoom& room, int special);
 
-/// Allocations in which every rank and link is done with a micro-batch within `period`, each rank
-/// within its memory for as many in flight as 1F1B* has; those that take few in flight or leave
-/// the special rank room. None if there is none, or if it was lost among too many ways to begin.
-/// `options` are those of the room. Of beginnings with equal layers and ranks placed `most_labels`
-/// are kept.
+/// Allocations in which every rank and link finishes a micro-batch within `period`, each rank
+/// within its memory for the numbers in flight of 1F1B*; preferably with few in flight or room on
+/// the special rank. Empty if there is none, or if it was pruned. `options` are those of the room.
+/// `most_labels` partial allocations are kept for each set of placed layers and ranks.
 std::vector<Allocation> allocations_within(const StageRoom& room, StageOptions& options,
                                            int special, std::size_t most_labels, double period);
 
-/// The fastest plan with a special rank that is found, by the simulator and within all budgets;
-/// without copies. Nothing if none is faster than `least`, or fits. Plans where a rank has several
-/// stages count as longer by a share of `handicap`.
+/// The fastest plan found with a special rank, simulated within all budgets, without copies. Empty
+/// if none fits or beats `least`. Steps of plans where a rank has several stages count as longer by
+/// a share of `handicap`.
 std::optional<plan::Plan> madpipe_plan(const StageRoom& room, StagePolicy& policy, double least,
                                        double handicap);
 

@@ -20,7 +20,7 @@ Question with_host(Question question, Bytes host) {
   return question;
 }
 
-/// Of the rank with most: state and weights that are in its offload tier all the time.
+/// Bytes of state and weights that are offloaded throughout a step, on the rank with most.
 Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
   const std::vector<Bytes> state = plan::optimizer_away(plan);
   Bytes most;
@@ -30,7 +30,7 @@ Bytes most_away(const chain::Chain& chain, const plan::Plan& plan) {
   return most;
 }
 
-/// Amounts of host memory that a plan may do with, ascending; the last one holds all that it moves.
+/// Host memory sizes that may suffice for a plan, ascending; the last holds all that it moves.
 std::vector<Bytes> offload_sizes(const Question& question, const plan::Plan& plan) {
   const simulate::Simulation simulation = simulated(question, plan, simulate::Detail::kFigures);
   Bytes all;
@@ -43,7 +43,7 @@ std::vector<Bytes> offload_sizes(const Question& question, const plan::Plan& pla
   return sizes;
 }
 
-/// What a plan has in the offload tier: "weights with their gradients and the optimizer's state".
+/// What a plan offloads: "weights with their gradients and the optimizer's state".
 std::string offload_text(const chain::Chain& chain, const plan::Plan& plan) {
   std::vector<std::string> parts;
   const std::vector<chain::OffloadWeights> streamed = plan::streamed_weights(plan, chain);
@@ -59,8 +59,8 @@ std::string offload_text(const chain::Chain& chain, const plan::Plan& plan) {
   return enumerated(parts);
 }
 
-/// That much host memory, an amount of at most `host` bytes on every rank with which `propose` was
-/// found to answer the question. Nothing where `host` bytes are not enough.
+/// Advice to give every rank host memory, at most `host` bytes, with which `propose` found a plan.
+/// Empty where `host` bytes are not enough.
 std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
                                         const Planner& propose) {
   const Question generous = with_host(question, host);
@@ -83,8 +83,8 @@ std::optional<plan::Advice> host_advice(const Question& question, Bytes host,
       enough};
 }
 
-/// Ranks of which no copies are known get some, so that host memory can be advised; those that have
-/// them one way keep what they have.
+/// Assumes copy rates for ranks without any, so that host memory can be advised; ranks with copies
+/// in one direction are unchanged.
 void assume_lanes(Question& question) {
   for (chain::RankSpec& rank : question.platform.ranks)
     if (rank.out == BytesPerSecond(0) && rank.in == BytesPerSecond(0))

@@ -1,4 +1,4 @@
-// What would help where nothing fits: host memory for what may be offloaded.
+// Advice where nothing fits: host memory to offload to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,9 +8,8 @@
 
 namespace trireme::partition {
 
-/// For a question that nothing answers: an amount of host memory on every rank, of as much as the
-/// optimizer's state takes or, where that does not do, the weights too, with which `propose` was
-/// found to answer it.
+/// For a question without a plan: host memory per rank, enough for the optimizer state or, where
+/// that is too little, also the weights, with which `propose` found a plan.
 std::optional<plan::Advice> host_advice_for(const Question& question, const Planner& propose);
 
 }  // namespace trireme::partition

@@ -7,8 +7,8 @@
 #include "axes/split_backward.h"
 #include "judge/judge.h"
 #include "memory/offload.h"
-#include "values/at_once.h"
 #include "values/effort.h"
+#include "values/parallel_for.h"
 
 #include "trireme/partition/tried.h"
 
@@ -18,9 +18,9 @@
 namespace trireme::partition {
 namespace {
 
-/// Turns of all axes; each but the first looks beside what was found.
+/// Rounds of turns of all axes; after the first, axes search next to the best.
 constexpr int kRounds = 3;
-/// How much slower a corner may be from which a climb begins.
+/// Corners within this factor of the best are climbed from.
 constexpr double kAmongFastest = 1.25;
 
 void add_alternative(plan::Alternative other, plan::Plan& plan) {
@@ -70,9 +70,9 @@ std::vector<Choices> Search::corners(const std::string& solver) {
   return corners;
 }
 
-// What is left open shall never cost time: a search that may not offload the one may find more on
-// the way of the other. So every corner that is nearly as fast is climbed from, without the axes
-// that it does not use.
+// Leaving an axis open must never make the step longer: a search restricted to one kind of offload
+// may find more than one with both open. So every corner that is nearly as fast is climbed from,
+// without the axes that it does not use.
 void Search::climb_from(const std::vector<Choices>& corners) {
   climb();
   if (is_large(question_) || is_near_ideal()) return;
@@ -147,7 +147,7 @@ bool Search::improve(const Axis& axis) {
 }
 
 void Search::judge(std::vector<Choices> choices) {
-  std::vector<Choices> whole;  // a plan is split that was made before
+  std::vector<Choices> whole;  // split plans are made from whole ones
   for (const Choices& one : choices)
     if (one.splits_backward) whole.push_back(with_whole_backwards(one));
   if (!whole.empty()) judge(std::move(whole));
@@ -161,7 +161,7 @@ void Search::judge(std::vector<Choices> choices) {
       hopeful.push_back(std::move(one));
   }
   std::vector<std::optional<Judged>> results(hopeful.size());
-  each_at_once(hopeful.size(), [&](std::size_t k) { results[k] = judged(hopeful[k]); });
+  parallel_for(hopeful.size(), [&](std::size_t k) { results[k] = judged(hopeful[k]); });
   for (std::optional<Judged>& result : results) {
     const Judged& added = log_.add(*std::move(result));
     if (best_ == nullptr || is_better(added, *best_)) best_ = &added;
@@ -195,7 +195,7 @@ Answer Search::proposed(const Choices& choices) const {
   if (choices.more.empty()) return answer;
   std::optional<plan::Plan> fits = on_budgets(asked, *plan);
   if (fits && asked.platform.ranks != question_.platform.ranks)
-    fits = on_budgets(question_, *std::move(fits));  // its own predictions
+    fits = on_budgets(question_, *std::move(fits));  // predictions for the real budgets
   if (fits) return *std::move(fits);
   const Bytes needed = plan->stages.front().predicted.peak;
   return plan::Infeasible{.last_layer = question_.chain.length(),
@@ -226,7 +226,7 @@ Seconds Search::unlimited_step(const std::string& solver) {
   const auto known = unlimited_.find(solver);
   if (known != unlimited_.end()) return known->second;
   Choices rich = quickly(question_, plainest(question_));
-  rich.solver = solver == "auto" ? "keep_all" : solver;  // nothing has to be run again
+  rich.solver = solver == "auto" ? "keep_all" : solver;  // no recomputation without budgets
   rich.optimizer_copies = Seconds(0);
   rich.streamed.clear();
   rich.group = 1;
@@ -243,8 +243,8 @@ const Judged* Search::without(const Axis& axis) const {
 
 plan::Plan Search::with_alternatives() const {
   plan::Plan plan = *best_->plan();
-  if (!best_->choices.more.empty()) plan.alternatives.clear();  // they may be over the budgets
-  // What the question's own solvers said at the best choices that they were asked for.
+  if (!best_->choices.more.empty()) plan.alternatives.clear();  // which may be over the budgets
+  // The answers of the question's own solvers at the best choices that they were run for.
   const Judged* const careful = log_.best_where([&](const Judged& one) {
     return one.choices.solver == question_.solver && one.choices.more.empty() &&
            one.plan() != nullptr;

@@ -1,5 +1,5 @@
-// The search over everything that a question leaves open: choices are judged, axes propose others,
-// until none makes a step shorter.
+// The search over all open decisions: choices are simulated and axes propose others, until none
+// makes a step shorter.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,48 +17,49 @@ namespace trireme::partition {
 
 class Search {
  public:
-  /// `propose` makes a cut and programs for questions of which nothing else is open, micro-batches
-  /// one by one; several threads call it. The question must outlive the search.
+  /// `propose` makes cut and programs for questions with nothing else open and micro-batches one by
+  /// one; several threads call it. The question must outlive the search.
   Search(const Question& question, Planner propose)
       : question_(question), propose_(std::move(propose)) {}
   Search(const Question&& question, Planner propose) = delete;
 
-  /// The best plan, with alternatives; or why there is none, with advice. The same whatever the
+  /// The best plan with alternatives, or why there is none, with advice. Does not depend on the
   /// number of threads. To be called once.
   Answer best();
-  /// What the answer rests on.
+  /// Reasons for the answer.
   Reasons reasons() const;
 
  private:
-  /// Judges the plainest choices by that solver and, where they leave something to gain, those with
-  /// everything offloaded that may be. These are the corners to climb from.
+  /// Simulates the plainest choices with this solver and, where they leave something to gain, those
+  /// with everything offloaded that may be: the corners to climb from.
   std::vector<Choices> corners(const std::string& solver);
-  /// From the best corner, and from the others that are nearly as fast.
+  /// Climbs from the best corner, and from the others that are nearly as fast.
   void climb_from(const std::vector<Choices>& corners);
-  /// Of a long chain, whether the same choices with updates among the passes are faster: a climb
-  /// from there has gone the same ways.
+  /// For a long chain, whether the same choices with an overlapped optimizer step are faster: a
+  /// climb from there has covered these.
   bool has_faster_twin(const Judged& one) const;
-  /// From the best so far as far as the axes that are taken in turns lead.
+  /// Climbs from the best so far by the axes that take turns.
   void climb();
-  /// One turn of an axis. Whether it found better choices.
+  /// One turn of an axis. Returns whether it found better choices.
   bool improve(const Axis& axis);
 
-  /// Judges choices that are not in the log and that might be faster than the best, several at
-  /// once.
+  /// Simulates, in parallel, the choices that are not in the log and whose lower bound is below the
+  /// best step.
   void judge(std::vector<Choices> choices);
   Judged judged(const Choices& choices) const;
-  /// What `propose` says, where micro-batches pass in groups of those.
+  /// The answer of `propose`, for breadth-first groups through plan_in_groups().
   Answer proposed_in_groups(const Question& asked) const;
-  /// The plan with whole backwards, within the budgets also where programs were made for others.
+  /// The plan with whole backwards, within the budgets even where programs were made for more
+  /// memory.
   Answer proposed(const Choices& choices) const;
-  /// No plan for these choices takes less.
+  /// Lower bound on the step of any plan for these choices.
   Seconds bound(const Choices& choices) const;
-  /// Whether nothing but split backwards can make a step much shorter.
+  /// Whether only split backwards can still make the step much shorter.
   bool is_near_ideal();
-  /// A step of that solver's plan without budgets and copies.
+  /// Step of this solver's plan without budgets and copies.
   Seconds unlimited_step(const std::string& solver);
 
-  /// The fastest of the judged choices that do without an axis; nullptr where all use it.
+  /// The fastest simulated choices without the axis; nullptr where all use it.
   const Judged* without(const Axis& axis) const;
   plan::Plan with_alternatives() const;
   plan::Infeasible with_advice() const;
@@ -66,9 +67,9 @@ class Search {
   const Question& question_;
   Planner propose_;
   Log log_;
-  const Judged* best_ = nullptr;     ///< of this climb
-  const Judged* fastest_ = nullptr;  ///< of all
-  std::vector<const Axis*> closed_;  ///< axes that this climb does without
+  const Judged* best_ = nullptr;     ///< best of this climb
+  const Judged* fastest_ = nullptr;  ///< best of all climbs
+  std::vector<const Axis*> closed_;  ///< axes that this climb must not use
   std::map<const Axis*, int> turns_ = {};
   std::map<std::string, Seconds> unlimited_ = {};
 };

@@ -20,12 +20,13 @@ int rank_of(const Shape& shape, int replica, int stage) {
 }
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b);
 
-/// What replicas of a rank add up, and what comes back to each.
+/// Bytes of a gradient reduction over replicas: the half that reduces, and the half that
+/// distributes.
 struct Summed {
   Bytes there, back;
   void add(const chain::LayerCost& layer, bool is_sharded);
 };
-/// Of all replicas of rank k the slowest.
+/// Reduction time of rank k, that of its slowest replica.
 Seconds sum_of_replicas(const ShapeQuestion& question, const Shape& shape, int k,
                         const Summed& summed);
 
@@ -81,7 +82,8 @@ Question question_of(const ShapeQuestion& question, const Shape& shape, chain::C
       rank = weaker(rank, whole.ranks[static_cast<std::size_t>(rank_of(shape, j, k))]);
     asked.platform.ranks.push_back(rank);
     if (whole.overrides.empty()) continue;
-    // Also of ranks that are no neighbours: with several stages on a rank they talk, too.
+    // Also between ranks that are not neighbours: with several stages on a rank they communicate,
+    // too.
     for (int i = 0; i < k; ++i) {
       chain::LinkSpec link = whole.link(i, k);
       for (int j = 1; j < shape.replicas; ++j)
@@ -108,7 +110,7 @@ chain::Chain scaled_chain(const chain::Chain& chain, int measured_at, int micro_
   scale(scaled.input);
   for (chain::LayerCost& layer : scaled.layers) {
     chain::walk(grow, layer);
-    // Every size was rounded up by itself.
+    // Sizes were rounded up separately.
     if (layer.retape) layer.retape = chain::capped(*layer.retape, layer);
   }
   return scaled;
@@ -140,7 +142,7 @@ chain::Chain chain_between(const SizedChain& a, const SizedChain& b, int micro_b
     chain::walk([&](const chain::CostField&, auto& value, const auto& less,
                     const auto& more) { value = on_line(less, more); },
                 layer, from, to);
-    // Beyond the two, lines may cross what bounds them between.
+    // Extrapolated values may exceed their bounds.
     if (layer.retape) layer.retape = chain::capped(*layer.retape, layer);
     if (layer.split) layer.split->weights = std::min(layer.backward, layer.split->weights);
   }
@@ -176,7 +178,7 @@ Seconds least_reduce_time(const ShapeQuestion& question, const Shape& shape,
 
 namespace {
 
-// A memory of 0 is one without a limit.
+// A memory of 0 means no limit.
 chain::RankSpec weaker(const chain::RankSpec& a, const chain::RankSpec& b) {
   constexpr Bytes kNoLimit(0);
   const bool first = b.memory == kNoLimit || (a.memory != kNoLimit && a.memory < b.memory);

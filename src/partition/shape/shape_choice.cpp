@@ -1,9 +1,8 @@
-// Among many shapes: all are planned quickly, several at a time, and those that come near the
-// fastest thoroughly.
+// Choice of the shape: all are planned quickly, in parallel, and those near the fastest thoroughly.
 // SPDX-License-Identifier: Apache-2.0
 #include "stage/solver_store.h"
 #include "stage/stage_policy.h"
-#include "values/at_once.h"
+#include "values/parallel_for.h"
 
 #include "trireme/core/error.h"
 #include "trireme/core/text.h"
@@ -21,10 +20,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Quick plans are rarely off by more.
+/// Quick plans are rarely further from thorough ones.
 constexpr double kNearFastest = 1.1;
 
-/// No step is faster: ranks do all the work, and a micro-batch is in one layer at a time.
+/// Lower bound on the step: ranks do all the work, and a micro-batch is in one layer at a time.
 Seconds shortest_step(Question question) {
   const Seconds of_all = ideal_step(question);
   std::vector<chain::RankSpec>& ranks = question.platform.ranks;
@@ -35,7 +34,7 @@ Seconds shortest_step(Question question) {
   return std::max(of_all, ideal_step(question));
 }
 
-/// The shapes by the least that a step of them takes, and what planning says of them.
+/// The shapes by ascending lower bound, with the planner's answers.
 class Choice {
  public:
   explicit Choice(const ShapeQuestion& question);
@@ -46,22 +45,23 @@ class Choice {
 
   enum class Care { kQuick, kThorough };
 
-  /// Plans these, several at a time, from the first on; quickly only those that may be the fastest.
+  /// Plans these shapes in parallel, in order; with kQuick only those that may still be the
+  /// fastest.
   void look(const Indices& shapes, Care care);
   TriedShape planned(TriedShape tried, Care care) const;
   bool may_be_fastest(const TriedShape& tried) const { return tried.least < fastest_; }
-  /// As if they had been planned one after the other: how many were at work at a time decides
-  /// nothing.
+  /// Drops answers that sequential planning would have skipped, so that the number of threads does
+  /// not change the result.
   void forget_late_ones();
-  /// Planned quickly, and near the fastest; fastest first. All of those where none has a plan.
+  /// Quickly planned shapes near the fastest, fastest first; all of them where none has a plan.
   Indices to_look_at_again() const;
 
   const ShapeQuestion& question_;
-  std::map<int, chain::Chain> chains_;  ///< by the size of the micro-batch
+  std::map<int, chain::Chain> chains_;  ///< by micro-batch size
   std::shared_ptr<SolverStore> solvers_ = std::make_shared<SolverStore>();
   ShapeAnswer answer_;
   Seconds fastest_{std::numeric_limits<double>::infinity()};
-  std::mutex mutex_;  ///< of answer_ and fastest_ while several are planned
+  std::mutex mutex_;  ///< guards answer_ and fastest_
 };
 
 Choice::Choice(const ShapeQuestion& question) : question_(question) {
@@ -75,8 +75,8 @@ Choice::Choice(const ShapeQuestion& question) : question_(question) {
     answer_.tried.push_back(std::move(tried));
   }
   if (answer_.tried.empty())
-    throw InputError(concat("stages: no number of them up to the chain's layers makes ",
-                            question.ranks, " ranks with what is fixed"));
+    throw InputError(concat("stages: no number up to the chain's layers makes ", question.ranks,
+                            " ranks with the values that are fixed"));
   std::stable_sort(answer_.tried.begin(), answer_.tried.end(),
                    [](const TriedShape& a, const TriedShape& b) { return a.least < b.least; });
 }
@@ -99,7 +99,7 @@ ShapeAnswer Choice::best() {
 }
 
 void Choice::look(const Indices& shapes, Care care) {
-  each_at_once(shapes.size(), [&](std::size_t k) {
+  parallel_for(shapes.size(), [&](std::size_t k) {
     TriedShape& tried = answer_.tried[shapes[k]];
     std::unique_lock lock(mutex_);
     if (care == Care::kQuick && !may_be_fastest(tried)) return;

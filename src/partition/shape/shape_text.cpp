@@ -7,7 +7,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Of a shape that was planned.
+/// Table row of a planned shape.
 std::vector<std::string> row_of(const TriedShape& tried, bool is_chosen);
 Bytes largest_peak(const plan::Plan& plan);
 
@@ -15,7 +15,7 @@ Bytes largest_peak(const plan::Plan& plan);
 
 std::string to_text(const ShapeAnswer& answer) {
   std::vector<std::vector<std::string>> rows{
-      {"stages", "replicas", "micro-batches", "of", "step", "of it all-reduce", "peak", ""}};
+      {"stages", "replicas", "micro-batches", "size", "step", "incl. all-reduce", "peak", ""}};
   const TriedShape* least = nullptr;
   for (std::size_t i = 0; i < answer.tried.size(); ++i) {
     const TriedShape& tried = answer.tried[i];
@@ -24,9 +24,9 @@ std::string to_text(const ShapeAnswer& answer) {
     if (!is_planned && least == nullptr) least = &tried;
   }
   if (least == nullptr) return table(rows);
-  return concat(table(rows), answer.tried.size() + 1 - rows.size(), " more would take ",
-                trireme::to_text(least->least),
-                " or longer even with nothing run twice and no waits\n");
+  return concat(table(rows), answer.tried.size() + 1 - rows.size(),
+                " more shapes skipped: at least ", trireme::to_text(least->least),
+                " even without recomputation and waits\n");
 }
 
 namespace {
@@ -34,7 +34,7 @@ namespace {
 std::vector<std::string> row_of(const TriedShape& tried, bool is_chosen) {
   std::string step = "-", reduce = "-", peak = "-", remark = is_chosen ? "chosen" : "";
   if (tried.plan() != nullptr) {
-    if (tried.is_quick) remark = "by a quick plan";
+    if (tried.is_quick) remark = "quick plan";
     step = trireme::to_text(tried.step());
     reduce = trireme::to_text(tried.reduce);
     peak = trireme::to_text(largest_peak(*tried.plan()));

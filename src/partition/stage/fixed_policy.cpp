@@ -1,4 +1,4 @@
-// Policies without a choice of what runs twice, and what a program needs.
+// Policies with fixed recomputation, and the needs of a program.
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_policy.h"
 #include "sub_chains.h"
@@ -51,13 +51,13 @@ class FixedPolicy : public StagePolicy {
   std::map<Run, StageNeeds> needs_;
 };
 
-/// Nothing is run twice: stages keep everything, and what does not fit moves.
+/// No recomputation: stages keep everything and offload what does not fit.
 class OffloadPolicy final : public FixedPolicy {
  public:
   explicit OffloadPolicy(const chain::Chain& chain) : FixedPolicy(chain, program::keep_all) {}
 
-  // What is over has to leave in time: of each micro-batch in flight its share, of which the
-  // working one may have its own elsewhere as well.
+  // The excess must be copied in time: each micro-batch in flight takes its share, the working one
+  // included.
   double time(const StageQuestion& question) override {
     const StageNeeds& all = needs(question.first, question.last);
     if (fits(question)) return all.time();

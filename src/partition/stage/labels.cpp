@@ -13,7 +13,7 @@ using program::Action;
 using program::Op;
 using program::StageProgram;
 
-/// Of a stage all of whose programs are tried.
+/// Most layers of a stage for which all programs are tried.
 constexpr int kMostLayers = 5;
 
 void run_again(int begin, int end, Again again, std::vector<Action>& actions) {
@@ -31,8 +31,8 @@ void run_again(int begin, int end, Again again, std::vector<Action>& actions) {
     actions.insert(actions.end(), {{Op::kForwardTape, i}, {Op::kBackward, i}});
 }
 
-/// The layers between the last kept input and the next kept tape or the end; 0 if every tape is
-/// kept.
+/// Number of layers between the last kept input and the next kept tape or the end; 0 if every tape
+/// is kept.
 int last_group(const std::vector<Op>& labels) {
   int size = 0;
   for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
@@ -78,7 +78,7 @@ std::vector<StageProgram> short_stage_programs(const chain::Chain& chain,
     if (k < labels.size()) {
       for (const Op label : {Op::kForwardTape, Op::kForwardKeep, Op::kForward}) {
         const bool loose = k == 0 || labels[k - 1] == Op::kForwardTape;
-        if (label == Op::kForward && loose) continue;  // its input stays for it or inside a tape
+        if (label == Op::kForward && loose) continue;  // its input is kept by itself or in a tape
         labels[k] = label;
         self(self, k + 1);
       }

@@ -1,5 +1,5 @@
-// Keep or recompute, layer by layer (AdaPipe: Sun et al. 2024). A layer that is run again keeps its
-// input, i.e. the output of the layer before it by itself; a layer that is kept holds its tape.
+// AdaPipe's policy (Sun et al. 2024): keep or recompute, layer by layer. A recomputed layer keeps
+// its input, i.e. the output of the layer before it by itself; a kept layer holds its tape.
 // Choosing for a cap on the kept bytes is a knapsack; the cap is searched, and replay says what
 // fits.
 // SPDX-License-Identifier: Apache-2.0
@@ -19,7 +19,7 @@ namespace {
 
 using program::Op;
 
-/// Slots of the knapsack, and caps tried.
+/// Slots of the knapsack, and number of caps tried.
 constexpr int kSlots = 300;
 constexpr int kTries = 12;
 
@@ -44,7 +44,7 @@ class PerLayerPolicy final : public StagePolicy {
   }
 
  private:
-  /// Of each layer, whether its tape is kept or its input.
+  /// By layer: whether its tape or its input is kept.
   using Labels = std::vector<Op>;
   struct Choice {
     Labels labels;
@@ -71,7 +71,7 @@ class PerLayerPolicy final : public StagePolicy {
     if (!best) return best;
     double all = 0;
     for (int i = first; i <= last; ++i) all += std::max(0.0, weight(i, last));
-    // Rounding up takes half a slot per layer, so that the cap may have to exceed what is meant.
+    // Rounding up takes half a slot per layer, so the cap may have to exceed the intended bytes.
     double low = 0, high = all * (1 + static_cast<double>(last - first + 1) / kSlots);
     for (int k = 0; k < kTries; ++k) {
       const double middle = (low + high) / 2;
@@ -80,9 +80,9 @@ class PerLayerPolicy final : public StagePolicy {
     return best;
   }
 
-  /// All layers kept, those alone that weigh nothing, none. The fewer layers are kept, the fewer
-  /// bytes are; but a layer that is run again weighs its tape at its backward, so that the leanest
-  /// need not keep nothing. One of the three fits, or no set is looked for.
+  /// Three extremes: all layers kept, only those without weight, none. Fewer kept layers keep fewer
+  /// bytes, but a recomputed layer holds its tape in its backward, so keeping nothing need not be
+  /// the leanest. If none of the three fits, no set is searched.
   const std::vector<Choice>& extremes(int first, int last) {
     return once(extremes_, alike_.run(first, last), [&] {
       const std::size_t layers = at(last - first + 1);
@@ -97,7 +97,7 @@ class PerLayerPolicy final : public StagePolicy {
     return {std::move(labels), needs};
   }
 
-  /// The layers to keep for the least time with at most `cap` bytes more than recompute_all keeps.
+  /// Layers to keep for the least time with at most `cap` bytes more than recompute_all keeps.
   Labels knapsack(int first, int last, double cap) const {
     const std::size_t layers = at(last - first + 1), slots = cap > 0 ? kSlots : 0;
     const double unit = std::max(cap / kSlots, 1e-9);
@@ -126,7 +126,7 @@ class PerLayerPolicy final : public StagePolicy {
     return labels;
   }
 
-  /// Bytes more at the pause if layer i is kept.
+  /// Additional kept bytes if layer i is kept.
   double weight(int i, int last) const {
     return static_cast<double>(chain_.layer(i).tape.count()) -
            (i < last ? static_cast<double>(chain_.output(i).count()) : 0);

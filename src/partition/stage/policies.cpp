@@ -1,4 +1,4 @@
-// The policies by name.
+// Table of the stage policies by name.
 // SPDX-License-Identifier: Apache-2.0
 #include "labels.h"
 #include "stage_policy.h"
@@ -18,11 +18,11 @@ namespace {
 
 using program::Op;
 
-/// A policy that asks no single-stage solver.
+/// A policy that does not use a single-stage solver.
 struct NamedPolicy {
   std::string_view name;
   std::unique_ptr<StagePolicy> (*make)(const Question& question, int size);
-  bool has_size = false;  ///< behind the name, 2 if not given
+  bool has_size = false;  ///< after the name, 2 if not given
 };
 
 const std::vector<NamedPolicy>& policies() {
@@ -31,7 +31,7 @@ const std::vector<NamedPolicy>& policies() {
   };
   static const std::vector<NamedPolicy> kPolicies{
       {"joint", kFreeTables},
-      {"madpipe", kFreeTables},  // decides who has which stages; their programs are joint's
+      {"madpipe", kFreeTables},  // only places stages; their programs are joint's
       {"rotor_free", kFreeTables},
       {"rotor", [](const Question& question, int) { return table_policy(question, false); }},
       {"adapipe", [](const Question& question, int) { return per_layer_policy(question.chain); }},
@@ -40,7 +40,7 @@ const std::vector<NamedPolicy>& policies() {
       {"recompute_all", [](const Question& question,
                            int) { return fixed_policy(question.chain, program::recompute_all); }},
       {"offload", [](const Question& question, int) { return offload_policy(question.chain); }},
-      // Groups of `size` layers keep their input alone and are run again as a whole.
+      // Groups of `size` layers keep only their input and are recomputed as a whole.
       {"uniform",
        [](const Question& question, int size) {
          return fixed_policy(question.chain, [size](int first, int last) {
@@ -51,7 +51,7 @@ const std::vector<NamedPolicy>& policies() {
          });
        },
        true},
-      // The first `size` layers are run again one by one, the others kept.
+      // The first `size` layers are recomputed one by one, the others kept.
       {"block",
        [](const Question& question, int size) {
          return fixed_policy(question.chain, [size](int first, int last) {
@@ -69,7 +69,7 @@ std::string head_of(const std::string& name) {
   return name.substr(0, name.find(' '));
 }
 
-/// Nothing for another name.
+/// nullptr for other names.
 const NamedPolicy* find(const std::string& name) {
   for (const NamedPolicy& one : policies())
     if (one.name == name || (one.has_size && one.name == head_of(name))) return &one;

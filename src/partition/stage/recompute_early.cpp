@@ -18,7 +18,7 @@ using program::Action;
 using program::Op;
 using program::StageProgram;
 
-/// Drops that are added or left out until a moved run is legal.
+/// Most drops added or removed to make a moved run legal.
 constexpr int kRepairs = 64;
 
 bool is_backward(const Action& action) {
@@ -39,12 +39,12 @@ std::size_t run_end(const std::vector<Action>& actions, std::size_t begin) {
   return begin;
 }
 
-/// What a stage holds between two of its actions.
+/// Memory of a stage between two of its actions.
 struct Held {
   simulate::Ledger ledger;
   Bytes peak{}, kept{};
 
-  /// Whether the action may run, which then has.
+  /// Runs the action if it is legal; returns whether it was.
   bool run(const Action& action) {
     const simulate::Ledger::Outcome outcome = ledger.apply(action);
     if (outcome.fault) return false;
@@ -53,14 +53,14 @@ struct Held {
   }
 };
 
-/// A part of the backward list and where it shall go.
+/// A part of the backward list and its destination.
 struct Move {
   std::size_t begin, end, to;
-  bool drops_at_pause;  ///< added drops stand at the end of the forward list, so that less is kept
+  bool drops_at_pause;  ///< added drops go to the end of the forward list, so that less is kept
 };
 
-/// Moves parts of a program's backward list to before its first backward. What the stage holds when
-/// the gradient comes is worked out once for all moves.
+/// Moves parts of a program's backward list to before its first backward. The stage's memory at the
+/// arrival of the gradient is computed once for all moves.
 class Mover {
  public:
   Mover(const chain::Chain& chain, const StageQuestion& question, StageProgram program)
@@ -78,8 +78,8 @@ class Mover {
 
   const StageProgram& program() const { return program_; }
   std::size_t first_backward() const { return first_; }
-  /// With that part at the first place that is possible: behind what runs early already, or before
-  /// it; with drops where they are needed, or at the pause.
+  /// The program with this part at the first legal place: after what runs early already, or before
+  /// it; with drops where they are needed, or before the gradient.
   std::optional<StageProgram> moved(std::size_t begin, std::size_t end) const {
     for (const std::size_t to : {first_, std::size_t{0}}) {
       Outcome outcome = moved({begin, end, to, false});
@@ -91,20 +91,20 @@ class Mover {
 
  private:
   struct Outcome {
-    std::optional<StageProgram> program;  ///< nothing where it cannot be, or does not fit
+    std::optional<StageProgram> program;  ///< empty where it is illegal or does not fit
     bool drops = false;                   ///< a drop was missing in the moved part
   };
 
-  // x[i] may be held by itself when the tape of i is made earlier than it was: then it is dropped
-  // first, for the tape holds it. A drop that had its turn later has nothing to do any more. What
-  // does not fit once the moved part has run never will.
+  // x[i] may be held by itself when the tape of i is made earlier than before: then it is dropped
+  // first, since the tape holds it. A later drop of it is then removed. What does not fit once the
+  // moved part has run never will.
   Outcome moved(const Move& move) const {
     const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
     StageProgram moved = program_;
     std::vector<Action>& actions = moved.backward;
     std::rotate(actions.begin() + place(move.to), actions.begin() + place(move.begin),
                 actions.begin() + place(move.end));
-    std::size_t last = move.to + (move.end - move.begin);  // of the moved run
+    std::size_t last = move.to + (move.end - move.begin);  // end of the moved run
     std::size_t at = move.to;
     std::optional<Held> held = at == 0 ? resumed({}) : begun_;
     std::vector<Action> at_pause;
@@ -158,7 +158,8 @@ class Mover {
     return held;
   }
 
-  /// At the first action of the backward list, once these were dropped at the pause.
+  /// State at the first action of the backward list, after these drops at the end of the forward
+  /// list.
   std::optional<Held> resumed(const std::vector<Action>& drops) const {
     Held held = paused_;
     for (const Action& drop : drops)
@@ -173,7 +174,7 @@ class Mover {
     return needs.memory(question_.in_flight) <= question_.memory;
   }
 
-  /// Whether nothing is left but the gradient of the stage's input.
+  /// Whether only the gradient of the stage's input is left.
   bool is_finished(const Held& held) const {
     const std::vector<simulate::Value> left = held.ledger.values();
     return std::all_of(left.begin(), left.end(), [&](const simulate::Value& value) {
@@ -186,7 +187,7 @@ class Mover {
   const StageQuestion& question_;
   StageProgram program_;
   std::size_t first_;
-  Held paused_, begun_;  ///< before the gradient comes; before the first backward
+  Held paused_, begun_;  ///< before the gradient arrives; before the first backward
 };
 
 }  // namespace
@@ -194,7 +195,7 @@ class Mover {
 StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& question,
                              StageProgram program, int left_alone) {
   if (copies(program)) return program;
-  // What is moved to before the backward of the layer above must have its output.
+  // A forward moved to before the backward of the layer above must produce its output.
   program = program::with_whole_tapes(std::move(program));
   std::optional<Mover> mover(std::in_place, chain, question, std::move(program));
   for (std::size_t at = mover->first_backward() + 1; at < mover->program().backward.size();) {
@@ -208,7 +209,7 @@ StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& que
     for (std::size_t stop = end; stop > at && !moved; stop = at + (stop - at) * 3 / 4)
       moved = mover->moved(at, stop);
     if (moved) {
-      // Drops came or went.
+      // Drops may have been added or removed.
       const std::size_t size = moved->backward.size();
       at = std::min(at + size - mover->program().backward.size(), size);
       mover.emplace(chain, question, *std::move(moved));

@@ -1,4 +1,4 @@
-// Recomputation while the gradient is under way: the same work in a better order.
+// Recomputation overlapped with the wait for the gradient: the same work in a better order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace trireme::partition {
 
-/// The program with as many of its second forwards as memory allows moved to before its first
-/// backward, where a stage that is not the last waits for a gradient. A moved retape becomes a
-/// whole taped forward, for the layer above still reads its output; else the time stays the same.
-/// No more is kept, and it still fits question.memory. Programs that copy come back as they are.
-/// The first `left_alone` runs of second forwards stay where they are: what moves first takes the
-/// room of what comes later, which may be worth more.
+/// The program with as much recomputation as memory allows moved to before its first backward,
+/// where a stage that is not the last waits for a gradient. A moved retape becomes a whole taped
+/// forward, since the layer above still reads its output; otherwise the time stays the same. It
+/// keeps no more and still fits question.memory. Programs with copies are returned unchanged. The
+/// first `left_alone` recomputed runs stay in place: what moves first takes the room of later runs,
+/// which may be worth more.
 program::StageProgram recompute_early(const chain::Chain& chain, const StageQuestion& question,
                                       program::StageProgram program, int left_alone = 0);
 
-/// Seconds of its backward list at speed 1 that run before the first backward.
+/// Seconds at speed 1 of the backward list before the first backward.
 double ahead(const chain::Chain& chain, const program::StageProgram& program);
 
 }  // namespace trireme::partition

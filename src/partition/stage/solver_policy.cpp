@@ -1,6 +1,6 @@
-// Single-stage solvers in a pipeline: they know one budget, so it is lowered until (w - 1) times
-// what their program keeps fits beside its peak: what using a single-stage solver as it is comes
-// to.
+// Single-stage solvers as stage policies. They know one budget, so it is lowered until (w - 1)
+// times the kept bytes of their program plus its peak fits: the baseline of using such a solver
+// unchanged.
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_policy.h"
 #include "sub_chains.h"
@@ -18,7 +18,7 @@
 namespace trireme::partition {
 namespace {
 
-/// Budgets tried between what the memory could be and what must be.
+/// Budgets tried between the most and the least possible.
 constexpr int kTries = 10;
 
 class SolverPolicy final : public StagePolicy {
@@ -56,8 +56,7 @@ class SolverPolicy final : public StagePolicy {
                 [&] { return solve(question); });
   }
 
-  // What the leanest program needs decides whether a stage fits, so that least_memory() is the
-  // truth.
+  // The leanest program decides whether a stage fits, so that least_memory() is consistent.
   Found solve(const StageQuestion& question) {
     Found best;
     const auto fits = [&](const Found& solution) {
@@ -67,7 +66,7 @@ class SolverPolicy final : public StagePolicy {
     };
     const Found& lean = leanest(question);
     if (!fits(lean)) return best;
-    // No solver has a use for more than keeping everything takes.
+    // No solver can use more than keeping everything takes.
     const StageNeeds all = prepared(chain_, program::keep_all(question.first, question.last)).needs;
     Bytes high = std::min(question.memory, all.peak);
     if (fits(answer(question, high))) return best;
@@ -87,14 +86,14 @@ class SolverPolicy final : public StagePolicy {
     return std::nullopt;
   }
 
-  /// The program with the solver's least peak; nothing where the run is too long for the solver.
+  /// The program with the solver's least peak; empty where the run is too long for the solver.
   const Found& leanest(const StageQuestion& question) {
     return once(leanest_, {alike_.run(question.first, question.last), key_of(question.link)},
                 [&]() -> Found {
                   try {
                     return made_leanest(problem(question, Bytes(0)));
                   } catch (const InputError&) {
-                    // The constructor has asked for one layer: there are too many of them.
+                    // The constructor has solved one layer, so there are too many layers.
                     return std::nullopt;
                   }
                 });
@@ -103,7 +102,7 @@ class SolverPolicy final : public StagePolicy {
   solve::Solution made_leanest(solve::Problem problem) const {
     solve::Result result = solve::solve(solver_, problem);
     while (const auto* infeasible = std::get_if<plan::Infeasible>(&result)) {
-      // Nearly always the least that works; a little more where a solver counts that too low.
+      // Nearly always the least that works; slightly more where a solver underestimates it.
       problem.budget =
           std::max(infeasible->least_budget, problem.budget + problem.budget / 64 + Bytes(1));
       result = solve::solve(solver_, problem);

@@ -1,5 +1,5 @@
-// Stage solvers that questions share while a plan is searched: where weights and the optimizer's
-// state are decides how much memory is left, not what tables say about the chain.
+// Cache of stage solvers shared by the questions of one search: placements of weights and optimizer
+// state change the memory left, not the tables of the chain.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,29 +14,29 @@
 
 namespace trireme::partition {
 
-/// For any number of threads.
+/// Thread-safe.
 class SolverStore {
  public:
-  /// Made when first asked for.
+  /// Created on first use.
   std::shared_ptr<solve::StageSolver> solver(const chain::Chain& whole,
                                              const solve::StageSolver::Options& options);
 
  private:
   struct Entry {
-    chain::Chain chain;  ///< what its passes take
+    chain::Chain chain;  ///< costs of its passes
     solve::StageSolver::Options options;
     std::shared_ptr<solve::StageSolver> solver;
   };
-  /// Lets go of those that nobody uses, the longest unused first, until the others are few.
+  /// Releases unused entries, least recently used first, until the rest is small enough.
   void forget();
 
   std::mutex mutex_;
-  std::vector<Entry> entries_;  ///< the last one was asked for last
+  std::vector<Entry> entries_;  ///< most recently used last
 };
 
-/// The question's own, or a new one.
+/// The question's store, or a new one.
 std::shared_ptr<SolverStore> store_of(const Question& question);
-/// The same question with a store.
+/// The question with a store.
 Question with_store(Question question);
 
 }  // namespace trireme::partition

@@ -12,10 +12,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Combinations of choices that are followed.
+/// Most combinations of choices kept.
 constexpr std::size_t kCombinations = 256;
 
-/// Choices for the first stages of a rank.
+/// Choices for the first stages of a rank, with their needs.
 struct Combination {
   Bytes kept, beyond;
   double time = 0;
@@ -34,7 +34,7 @@ StageQuestion question(Run run, Bytes memory, int in_flight, StageOptions::How h
           .quick = how == StageOptions::How::kQuick};
 }
 
-/// Without those that another one beats; at most kCombinations, evenly by time.
+/// The non-dominated combinations; at most kCombinations, evenly spread by time.
 std::vector<Combination> best_of(std::vector<Combination> all) {
   std::sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
     return std::tuple(a.time, a.kept, a.beyond) < std::tuple(b.time, b.kept, b.beyond);

@@ -1,4 +1,4 @@
-// Programs of a run of layers, with what they need: from little memory to everything kept.
+// Candidate programs of a run of layers with their needs, from little memory to everything kept.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,27 +13,27 @@
 
 namespace trireme::partition {
 
-/// Answers are kept, once for runs of layers that cost the same: a program is that of the earliest
-/// of them, to be moved to where it is used (program::moved_to).
+/// Answers are memoized, once for all runs of layers with equal costs: a program is that of the
+/// earliest such run, to be moved to its place (program::moved_to).
 class StageOptions {
  public:
-  /// What is to be run is asked for with care; what is only compared, quickly.
+  /// kCareful for programs to be run, kQuick for those only compared.
   enum class How { kQuick, kCareful };
-  /// Both must outlive it; `levels` is the number of memories at which several() asks.
+  /// Both must outlive it; `levels` is the number of memory sizes that several() tries.
   StageOptions(const StageRoom& room, StagePolicy& policy, int levels)
       : room_(room), policy_(policy), levels_(levels), alike_(room.question().chain) {}
 
-  /// The fastest in `memory`; nullptr if none fits.
+  /// The fastest program in `memory`; nullptr if none fits.
   const Prepared* fastest(int first, int last, Bytes memory, int in_flight, How how);
-  /// Its time at speed 1; kNever if none fits.
+  /// Seconds of the fastest program at speed 1; kNever if none fits.
   double time(int first, int last, Bytes memory, int in_flight) {
     return policy_.time({first, last, memory, in_flight});
   }
-  /// Some from the least memory to `most`, the last the fastest; none if nothing fits.
+  /// Programs from the least memory to `most`, the last the fastest; none if nothing fits.
   const std::vector<Prepared>& several(int first, int last, Bytes most, int in_flight, How how);
 
-  /// The choice for each stage of one rank with the least sum of times; nothing if none fits.
-  /// A rank with several stages holds what each of them keeps, times its number in flight, and what
+  /// The programs for the stages of one rank with the least sum of times; empty if none fits. A
+  /// rank with several stages holds what each of them keeps, times its number in flight, plus what
   /// the working one needs beyond that.
   struct Asked {
     int first = 1, last = 1;

@@ -1,8 +1,8 @@
-// How a stage's program is made: the part of the planner that a cut does not decide.
+// Stage policies: how a stage's program is made, independent of the cut.
 //
-// A stage with w micro-batches in flight holds (w - 1) K beside the working one, K being what a
-// micro-batch keeps between its forward and its backward (docs: memory model). A policy answers
-// for a run of layers, a memory and a w; it knows neither ranks nor cuts.
+// A stage with w micro-batches in flight holds (w - 1) K in addition to the working one, K being
+// what a micro-batch keeps between its forward and its backward (docs: memory model). A policy
+// answers for a run of layers, a memory size and a w; it knows neither ranks nor cuts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,25 +22,26 @@
 
 namespace trireme::partition {
 
-/// Stands for no budget.
+/// Memory without a budget.
 inline constexpr Bytes kUnlimited{std::int64_t{1} << 61};
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Least gain that counts, relative: less is a sum of the same times in another order.
+/// Least relative gain that counts; less is rounding of sums in another order.
 inline constexpr double kGain = 1e-9;
 
-/// Layers first..last with `in_flight` micro-batches in `memory`, static bytes and channel outside.
+/// Layers first..last with `in_flight` micro-batches in `memory`, which excludes static bytes and
+/// channel buffers.
 struct StageQuestion {
   int first = 1, last = 1;
   Bytes memory;
   int in_flight = 1;
-  /// Of the rank, in the seconds of speed 1; for policies that move values.
+  /// Copy link of the rank, in seconds of speed 1; for policies with copies.
   std::optional<solve::HostLink> link = std::nullopt;
-  /// A program that is nearly as good will do; for searches that ask about many stages.
+  /// Accepts a nearly optimal program; for searches over many stages.
   bool quick = false;
 };
 
-/// For keys of answers that are kept: rates and capacity of the link, 0 without one.
+/// Memoization key: rates and capacity of the link, 0 without one.
 using LinkKey = std::tuple<double, double, Bytes>;
 inline LinkKey key_of(const std::optional<solve::HostLink>& link) {
   return link ? LinkKey{link->out.count(), link->in.count(), link->capacity} : LinkKey{};
@@ -49,9 +50,9 @@ inline LinkKey key_of(const std::optional<solve::HostLink>& link) {
 class StagePolicy {
  public:
   virtual ~StagePolicy() = default;
-  /// Seconds of forward and backward at speed 1; kNever if it does not fit. Answers are kept.
+  /// Seconds of forward and backward at speed 1; kNever if it does not fit. Memoized.
   virtual double time(const StageQuestion& question) = 0;
-  /// The program behind it; nothing if it does not fit.
+  /// The program of that time; empty if it does not fit.
   virtual std::optional<program::StageProgram> program(const StageQuestion& question) = 0;
   /// The least memory with which time() is finite; kUnlimited for a run that is too long for the
   /// solver.
@@ -62,41 +63,41 @@ class StagePolicy {
 using ProgramMaker = std::function<program::StageProgram(int first, int last)>;
 std::unique_ptr<StagePolicy> fixed_policy(const chain::Chain& chain, ProgramMaker maker);
 
-/// Every layer is either kept or run again from its input right before its backward; the set with
-/// the least time that fits (a knapsack per stage, as AdaPipe's: Sun et al. 2024).
+/// Every layer is either kept or recomputed from its input right before its backward: the fastest
+/// set that fits (a knapsack per stage, as in AdaPipe: Sun et al. 2024).
 std::unique_ptr<StagePolicy> per_layer_policy(const chain::Chain& chain);
 
-/// The optimum by tables (solve/stage.h). Without freedom the input of a kept tape stays with it.
+/// The optimum by tables (solve/stage.h). Without `input_may_leave` the input of a kept tape stays
+/// with it.
 std::unique_ptr<StagePolicy> table_policy(const Question& question, bool input_may_leave);
 
-/// Nothing is run twice: what does not fit leaves between forward and backward. time() is a lower
-/// bound where something has to (rates alone; program() knows), least_memory() is that without
-/// copies.
+/// No recomputation: what does not fit is offloaded between forward and backward. time() is then a
+/// lower bound (from rates alone; program() is exact), least_memory() is that without copies.
 std::unique_ptr<StagePolicy> offload_policy(const chain::Chain& chain);
 
-/// A single-stage solver by name, asked for less and less memory until what its program keeps fits
-/// as often as there are micro-batches in flight; its leanest program says whether any does. Throws
-/// InputError for an unknown one.
+/// A single-stage solver by name, given less and less memory until what its program keeps fits for
+/// all micro-batches in flight; its leanest program decides whether any does. Throws InputError for
+/// an unknown name.
 std::unique_ptr<StagePolicy> solver_policy(const Question& question, const std::string& solver);
 
 /// The policy of that name: a solver's, "joint", "madpipe" (the same), "adapipe", "uniform N",
 /// "block N". Throws InputError.
 std::unique_ptr<StagePolicy> policy_named(const Question& question, const std::string& name);
-/// Whether that is one made for stages, which does not ask a single-stage solver.
+/// Whether the name is a stage policy that does not use a single-stage solver.
 bool has_policy_of_its_own(const std::string& name);
 
-/// What a program takes for one micro-batch, in seconds of speed 1.
+/// Time (at speed 1) and memory of a program for one micro-batch.
 struct StageNeeds {
   Seconds forward, backward;
   Bytes kept, peak;
 
   double time() const { return (forward + backward).count(); }
   Bytes memory(int in_flight) const { return kept * (in_flight - 1) + peak; }
-  /// What it needs while it works beyond what it keeps for every micro-batch in flight.
+  /// Working memory beyond what is kept for every micro-batch in flight.
   Bytes beyond_kept() const { return peak - kept; }
 };
 
-/// A program with its layers that run again ending early, and what it takes by replay.
+/// A program with early-stop recomputation applied, and its needs by replay.
 struct Prepared {
   program::StageProgram program;
   StageNeeds needs;

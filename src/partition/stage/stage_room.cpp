@@ -43,14 +43,14 @@ bool StageRoom::may_fit(int stage, int first, int last) const {
          *std::max_element(least_.begin() + first, least_.begin() + last + 1);
 }
 
-// With GPipe every micro-batch's loss is read before the first backward, and the gradient of x[L]
-// that it leaves waits with the kept set; replay knows one micro-batch only.
+// With GPipe every micro-batch's loss is read before the first backward, and its gradient of x[L]
+// stays with the kept set; replay knows one micro-batch only.
 Bytes StageRoom::waiting(int last) const {
   if (question_.schedule != "gpipe" || last < layers()) return Bytes(0);
   return question_.chain.output(last) * (question_.micro_batches - 1);
 }
 
-// As simulate::channel_bytes() counts: input and gradient of every cut at which the rank stands.
+// Like simulate::channel_bytes(): input and gradient of every cut next to the rank.
 Bytes StageRoom::fixed(int stage, int first, int last) const {
   Bytes bytes =
       static_.of(first, last) - away(stage, first, last) - streamed(stage, first, last).saved;

@@ -1,4 +1,4 @@
-// What a rank has left for a candidate stage, and how fast it is there.
+// Memory and speed of a rank for a candidate stage.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace trireme::partition {
 
-/// Sums of what runs of layers have.
+/// Prefix sums over layers.
 template <class Value>
 class Sums {
  public:
-  /// What the next layer has.
+  /// Appends the value of the next layer.
   void add(Value value) { sums_.push_back(sums_.back() + value); }
   Value of(int first, int last) const { return to(last) - to(first - 1); }
 
@@ -39,24 +39,24 @@ class StageRoom {
   /// Memory for the programs of layers first..last: without static bytes and channel buffers;
   /// kUnlimited where the rank has no budget. May be negative.
   Bytes memory(int stage, int first, int last) const;
-  /// What such a stage holds whatever its program: static bytes and channel buffers.
+  /// Bytes that such a stage holds with any program: static bytes and channel buffers.
   Bytes fixed(int stage, int first, int last) const;
-  /// What a stage that ends with the chain holds for micro-batches between its passes, beside what
-  /// their programs keep.
+  /// Bytes that a stage ending with the chain holds per micro-batch between passes, in addition to
+  /// what programs keep.
   Bytes waiting(int last) const;
-  /// Whether that is enough for the backward of each layer by itself, which all programs have.
+  /// Whether memory() is enough for the backward of each layer by itself, which all programs have.
   bool may_fit(int stage, int first, int last) const;
-  /// With `copies` the rank's link is inside.
+  /// The policy's question for this stage; with `copies` including the rank's copy link.
   StageQuestion asked(int stage, int first, int last, bool copies = false) const;
 
-  /// Seconds of first..last on the rank if nothing is run twice.
+  /// Seconds of first..last on the rank without recomputation.
   double work(int stage, int first, int last) const { return work_.of(first, last) / speed(stage); }
   double forward(int stage, int first, int last) const {
     return forward_.of(first, last) / speed(stage);
   }
   double speed(int stage) const { return rank(stage).speed; }
-  /// Seconds for which x[last] keeps the lane from `stage` to the next busy; it arrives `latency`
-  /// after that.
+  /// Seconds for which x[last] occupies the lane from `stage` to the next; it arrives `latency`
+  /// later.
   double transfer(int stage, int last) const { return transfer(link(stage), last); }
   /// The same between any two ranks.
   double transfer(int from, int to, int last) const {
@@ -76,20 +76,20 @@ class StageRoom {
   const chain::LinkSpec& link(int stage) const { return links_[static_cast<std::size_t>(stage)]; }
   double transfer(const chain::LinkSpec& link, int last) const;
   const chain::SharedBytes& shared(int first, int last) const;
-  /// Of the stage's optimizer state, what is in the offload tier.
+  /// Offloaded bytes of the stage's optimizer state.
   Bytes away(int stage, int first, int last) const;
-  /// Of the stage's weights.
+  /// Streamed bytes of the stage's weights.
   StreamedBytes streamed(int stage, int first, int last) const;
 
   const Question& question_;
   std::vector<chain::LinkSpec> links_;
-  std::vector<int> alike_;          // by rank: the first one that is the same
-  Sums<Bytes> static_, optimizer_;  // the latter inside the former
+  std::vector<int> alike_;          // by rank: the first equal rank
+  Sums<Bytes> static_, optimizer_;  // static_ includes optimizer_
   Sums<double> work_, forward_;     // at speed 1
-  std::vector<Bytes> least_;        // by layer: what its backward needs
+  std::vector<Bytes> least_;        // by layer: least memory of its backward
   mutable std::map<std::pair<int, int>, chain::SharedBytes>
-      shared_;  // asked for so far: layers are built for it
-  /// Likewise, of ranks that are alike once.
+      shared_;  // memoized, since layers are built for it
+  /// Memoized likewise, once for equal ranks.
   mutable std::unordered_map<std::size_t, StreamedBytes> streamed_;
 };
 

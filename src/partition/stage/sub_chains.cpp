@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15U;  // any odd number
 
-/// What solvers see of a layer, in numbers.
+/// The costs of a layer that solvers see.
 std::vector<double> seen_of(const chain::LayerCost& layer) {
   std::vector<double> numbers;
   const auto see = [&](const chain::CostField& field, const auto& value) {

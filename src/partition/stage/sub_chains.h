@@ -1,4 +1,4 @@
-// Which runs of layers cost the same: the blocks of a transformer are solved once.
+// Runs of layers with equal costs, so that the blocks of a transformer are solved once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,11 +18,11 @@ class SubChains {
  public:
   explicit SubChains(const chain::Chain& chain);
 
-  /// The first layer of the earliest run asked about that a solver cannot tell from first..last:
-  /// times, sizes and input are equal, and both or neither end with the chain. Static bytes, which
-  /// no solver sees, may differ.
+  /// First layer of the earliest queried run that a solver cannot tell from first..last: times,
+  /// sizes and input are equal, and both or neither end with the chain. Static bytes, which no
+  /// solver sees, may differ.
   int earliest(int first, int last);
-  /// That run.
+  /// The earliest such run.
   Run run(int first, int last) {
     const int begin = earliest(first, last);
     return {begin, begin + last - first};

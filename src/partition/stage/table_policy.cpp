@@ -1,5 +1,5 @@
-// The optimum of a stage by tables, shared by all stages, cuts and periods of one planning run, and
-// where such tables are kept.
+// Table policy: the optimum of a stage by tables, shared by all stages, cuts and periods of one
+// planning run; and the store of such tables.
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/rank.h"
 #include "solver_store.h"
@@ -19,10 +19,10 @@
 namespace trireme::partition {
 namespace {
 
-/// Bytes of tables that wait to be asked again.
+/// Most bytes of unused tables kept for reuse.
 constexpr std::size_t kMost = std::size_t{256} << 20;
 
-/// Without names, and without what a rank holds whatever it runs, which differs between replicas.
+/// The chain without names and static bytes; the latter differ between replicas.
 chain::Chain passes_of(chain::Chain chain) {
   chain.name.clear();
   for (chain::LayerCost& layer : chain.layers) {
@@ -48,7 +48,7 @@ class TablePolicy final : public StagePolicy {
   }
 
   double time(const StageQuestion& asked) override {
-    // Where everything may be kept, nothing is faster.
+    // If everything can be kept, that is fastest.
     if (const double all = keep_all_->time(asked); all != kNever) return all;
     const StageQuestion question = canonical(asked);
     return once(times_, {run_of(question), question.memory, question.in_flight},
@@ -74,7 +74,7 @@ class TablePolicy final : public StagePolicy {
   }
 
  private:
-  /// The same question about the earliest run of equal layers, so that tables are shared.
+  /// The question about the earliest run of equal layers, so that tables are shared.
   StageQuestion canonical(StageQuestion question) {
     std::tie(question.first, question.last) = alike_.run(question.first, question.last);
     return question;
@@ -88,7 +88,7 @@ class TablePolicy final : public StagePolicy {
     problem.link = {};
     const double time = solver_for(question.memory).least_time(problem).count();
     if (time != kNever) return time;
-    // It fits in bytes but not in slots.
+    // It fits in bytes, but not after rounding to slots.
     const std::optional<solve::StageSolution> solution = solved(question);
     return solution ? solution->time().count() : kNever;
   }
@@ -108,8 +108,8 @@ class TablePolicy final : public StagePolicy {
             .quick = question.quick};
   }
 
-  /// Tables whose slots suit such a memory: halves of the largest one, so that a small rank beside
-  /// a large one has its slots too.
+  /// Tables with slots suited to this memory: the largest one is halved up to three times, so that
+  /// a rank much smaller than the largest has enough slots, too.
   solve::StageSolver& solver_for(Bytes memory) {
     int halvings = 0;
     Bytes size = std::max(largest_, Bytes(1));

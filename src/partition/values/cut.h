@@ -1,4 +1,4 @@
-// Where a chain is cut: the last layer of every stage, the chain's last among them.
+// A cut: the last layer of every stage, including the chain's last.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,16 +12,16 @@ namespace trireme::partition {
 
 using Cut = std::vector<int>;
 
-/// The cut that the question fixes, if it does.
+/// The cut that the question fixes, if any.
 std::optional<Cut> fixed_cut(const Question& question);
 
-/// That of a plan.
+/// The cut of a plan.
 Cut cut_of(const plan::Plan& plan);
 
-/// The plan's stages by what a micro-batch takes on them, the longest first.
+/// The plan's stages by their time for a micro-batch, longest first.
 std::vector<std::size_t> slowest_first(const plan::Plan& plan);
 
-/// Numbers of layers as equal as can be, longer ones first.
+/// Stages of as equal numbers of layers as possible, longer ones first.
 Cut equal_cut(int layers, int stages);
 
 }  // namespace trireme::partition

@@ -1,4 +1,4 @@
-// How much work an answer is.
+// Estimates of how long a question takes to plan.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace trireme::partition {
 
-/// Layers up to which searches for copies look at all there is in no time.
+/// Layers up to which exhaustive copy searches are fast.
 inline constexpr int kFewLayers = 32;
 
 /// Whether there are so many layers x stages that a plan takes seconds or more.

@@ -1,4 +1,4 @@
-// Places in vectors, and answers that are kept.
+// Vector indices, and memoized answers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace trireme::partition {
 
-/// A layer, stage or rank as a place in a vector.
+/// A layer, stage or rank as a vector index.
 inline std::size_t at(int i) {
   return static_cast<std::size_t>(i);
 }
 
-/// What `answers` has for the key: the first time, what `make` says.
+/// Memoizes: the entry for the key, made by `make` the first time.
 template <class Map, class Make>
 const typename Map::mapped_type& once(Map& answers, const typename Map::key_type& key,
                                       Make&& make) {

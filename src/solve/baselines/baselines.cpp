@@ -1,5 +1,5 @@
-// The policies that everybody uses: nothing is searched, the budget only says yes or no.
-// Segments as in Chen et al. 2016; a number of segments as torch's checkpoint_sequential cuts them.
+// Common checkpointing policies: nothing is searched, the budget is only checked. Segments as in
+// Chen et al. 2016; a number of segments as torch's checkpoint_sequential cuts them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "baselines.h"

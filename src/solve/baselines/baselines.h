@@ -1,4 +1,4 @@
-// The solvers that read no tables, and segments, which several of them make.
+// The solvers without tables, and segmented programs, which several of them make.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,8 +20,8 @@ Result solve_min_peak(const Problem& problem, std::string_view argument);
 Result solve_exhaustive(const Problem& problem, std::string_view argument);
 
 /// Kept outputs split first..last into segments: the input of each is kept, and each but the last
-/// is run again, taped, before its backward; the last is taped at once. `starts` are the segments'
-/// first layers, ascending, the problem's first layer among them.
+/// is recomputed, taped, before its backward; the last is taped in the forward. `starts` are the
+/// segments' first layers, ascending, the problem's first layer among them.
 program::StageProgram segmented(const Problem& problem, const std::vector<int>& starts);
 
 }  // namespace trireme::solve

@@ -1,7 +1,7 @@
 // Shortest path from "x[first-1] is held" to "nothing is left", one edge per action. A state says
-// of every layer whether its output or its tape is held, and which gradient there is. Tapes cannot
-// be thrown away, so each layer is taped exactly once, where possible by a retape. The length of a
-// path is the time of its forwards. Needs nothing but the rules of the memory model, so that it can
+// of every layer whether its output or its tape is held, and which gradient is held. Tapes cannot
+// be dropped, so each layer is taped exactly once, where possible by a retape. The length of a path
+// is the time of its forwards. Needs nothing but the rules of the memory model, so that it can
 // judge the table solvers.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -39,14 +39,14 @@ enum class Held : std::uint8_t { kNothing, kOutput, kTape };
 struct State {
   std::array<Held, kMostLayers + 1> held{};
   bool turned = false;  // past the pause
-  bool bare = false;    // the tape of the layer whose gradient is there lacks its output
-  int gradient = 0;     // which x[i] has its gradient there; before the pause: the loss was read
+  bool bare = false;    // the tape of the layer whose gradient is held lacks its output
+  int gradient = 0;     // i of the x[i] whose gradient is held; before the pause: the loss was read
   int fresh = 0;        // persistent: the output that the last action made, 0 for none
 };
 
 struct Edge {
   State to;
-  Action action;    // of layer 0: kReadLoss, and kDrop for the pause
+  Action action;    // kReadLoss and the pause (as kDrop) have layer 0
   double runs = 0;  // seconds
   std::int64_t peak = 0;
 };
@@ -86,9 +86,9 @@ class Search {
   std::int64_t budget_, most_kept_;
   bool persistent_;
   bool retapes_ = false;  // some layer has them
-  bool with_loss_;  // the chain's last layer is inside: x[last] gives way to its gradient at once
+  bool with_loss_;  // the chain's last layer is included: its gradient replaces x[last] at once
   Wanted wanted_;
-  std::array<std::int32_t, kMostLayers + 1> power_{};  // of 3
+  std::array<std::int32_t, kMostLayers + 1> power_{};  // powers of 3
   std::vector<Visit> visits_;
 };
 
@@ -206,7 +206,7 @@ void Search::each_edge(const State& state, Take&& take) const {
 
 template <class Take>
 void Search::run_layer(const State& state, int i, std::int64_t weight, Take&& take) const {
-  const bool read = !state.turned || i != state.gradient;  // by anybody
+  const bool read = !state.turned || i != state.gradient;  // whether anything reads x[i]
   Edge taped{.to = state, .action = {Op::kForwardTape, i}, .runs = layer(i).forward.count()};
   taped.peak = weight + (layer(i).tape + layer(i).tape_transient).count();
   if (!read && layer(i).retape) {
@@ -231,8 +231,8 @@ void Search::run_layer(const State& state, int i, std::int64_t weight, Take&& ta
   }
 }
 
-// The loss is read as soon as it is made: its gradient comes in the place of x[last], or beside the
-// tape that holds it. Drops may follow before the pause.
+// The loss is read as soon as it is made: its gradient replaces x[last], or is held next to the
+// tape that holds x[last]. Drops may follow before the pause.
 template <class Take>
 void Search::read_loss(const State& state, std::int64_t bytes, Take&& take) const {
   Edge edge{.to = state, .action = {Op::kReadLoss, 0}, .peak = bytes};
@@ -246,7 +246,8 @@ void Search::read_loss(const State& state, std::int64_t bytes, Take&& take) cons
   take(edge);
 }
 
-// The pause: the forward ends with x[last] made and given away, and drops; then its gradient comes.
+// The pause: the forward ends with x[last] made and passed on, and drops; then its gradient is
+// received.
 template <class Take>
 void Search::turn(const State& state, std::int64_t bytes, Take&& take) const {
   Edge edge{.to = state, .action = {Op::kDrop, 0}};

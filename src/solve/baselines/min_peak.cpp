@@ -2,12 +2,12 @@
 // layer i:
 //
 //   M(last) = 0;  M(i) = x[i] + min over j > i of max( M(j), U(i,j) )
-//   U(i,j)  = what the segment i+1..j needs beside x[i]: its first, untaped run; its taped run
+//   U(i,j)  = what the segment i+1..j needs next to x[i]: its first, untaped run; its taped run
 //             under the gradient of x[j]; its backwards. The last segment is taped at once, before
 //             there is a gradient.
 //
-// U is updated from j to j + 1 in constant time. The last layer of a segment that is run again
-// makes its tape by a retape.
+// U is updated from j to j + 1 in constant time. The last layer of a recomputed segment makes its
+// tape by a retape.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/min_peak.h"
@@ -48,7 +48,7 @@ class BoundedSegments {
  public:
   BoundedSegments(const chain::Chain& chain, int first, int last);
   const std::vector<Bytes>& sums() const { return sums_; }
-  /// Least sum of kept outputs, nothing if no cut keeps the bound.
+  /// Least sum of kept outputs, or kUnbounded if no cut keeps the bound.
   Bytes solve(Bytes bound);
   std::vector<int> starts() const;
 
@@ -131,7 +131,7 @@ Bytes SegmentNeed::extend(int j) {
   taping_ = std::max(taping_, tapes_ + layer.tape_transient);
   backward_ = std::max(backward_, tapes_ + layer.output + layer.backward_transient);
   if (j == last_) return std::max(taping_, backward_);
-  // Its tape is made again without its output.
+  // Its tape is recomputed without its output.
   const chain::Retape again = layer.again();
   const Bytes tapes = before + again.tape;
   return std::max({run_, layer.output + std::max(taping, tapes + again.tape_transient), backward,

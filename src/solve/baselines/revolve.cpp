@@ -1,7 +1,8 @@
-// revolve: the schedule is the recursion behind the closed form, T(n,s) = min over k of
-// k + T(n-k, s-1) + T(k, s): advance k steps, keep that input, reverse the right part with one slot
-// less, then the left part. On a chain of unequal layers many numbers of slots are tried and the
-// fastest that keeps the budget taken: the counts are optimal, the seconds are what they are.
+// revolve: the schedule follows the recursion behind the closed form,
+//   T(n,s) = min over k of k + T(n-k, s-1) + T(k, s):
+// advance k steps, keep that input, reverse the right part with one slot less, then the left part.
+// On a chain of unequal layers many numbers of slots are tried and the fastest that keeps the
+// budget is taken: the number of forwards is optimal, the time need not be.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/revolve.h"
@@ -28,10 +29,10 @@ class Reversal {
   explicit Reversal(program::StageProgram& program)
       : list_(&program.forward), backward_(&program.backward) {}
   /// Layers first..last, whose input is kept, with `slots` for it and others.
-  struct Part {
+  struct Subproblem {
     int first, last, slots;
   };
-  void reverse(Part all);
+  void reverse(Subproblem all);
 
  private:
   void add(Op op, int layer) { list_->push_back({op, layer, 0}); }
@@ -81,10 +82,10 @@ program::StageProgram revolve_program(int first, int last, int slots) {
 
 namespace {
 
-// What is left to reverse is on a stack of its own: as deep as there are slots, which may be more
-// than a thread's stack has room for.
-void Reversal::reverse(Part all) {
-  std::vector<Part> left{all};
+// What is left to reverse is on an explicit stack: as deep as there are slots, which may be too
+// many for a thread's stack.
+void Reversal::reverse(Subproblem all) {
+  std::vector<Subproblem> left{all};
   while (!left.empty()) {
     const auto [first, last, slots] = left.back();
     left.pop_back();
@@ -97,7 +98,7 @@ void Reversal::reverse(Part all) {
       add(i == first ? Op::kForwardKeep : Op::kForward, i);
     }
     left.push_back({first, first + advance - 1, slots});
-    // With one slot the input at the end of the advance is used at once and kept by nobody.
+    // With one slot the input at the end of the advance is used at once and not kept.
     left.push_back({first + advance, last, std::max(1, slots - 1)});
   }
 }
@@ -108,14 +109,14 @@ void Reversal::tape_and_turn(int layer) {
   add(Op::kBackward, layer);
 }
 
-// All of them on a chain of usual length; on a longer one all small ones, then ever fewer, and none
-// whose program no plan file has room for; a slot for every layer in any case.
+// All numbers of slots on a chain of usual length; on a longer one all small ones, then ever fewer,
+// and none whose program is too long for a plan file; a slot for every layer in any case.
 std::vector<int> slots_to_try(int steps) {
   constexpr int kUsualLength = 1024, kSmall = 64;
   std::vector<int> tried;
   for (int slots = steps; slots >= 1;
        slots -= steps <= kUsualLength ? 1 : std::max(1, slots / kSmall)) {
-    // Beside them as many tapes and backwards as there are steps.
+    // In addition to these forwards, as many tapes and backwards as there are steps.
     if (slots == steps || revolve_forwards(steps, slots) + 2 * steps <= plan::kMaxActions)
       tried.push_back(slots);
   }

@@ -1,7 +1,7 @@
-// Capuchin (Peng et al. 2020, ASPLOS), the greedy baseline: tensors whose way out and back hides
-// behind the layers between their two uses are swapped first, those with the longest such time
-// before the others; when nothing hides any more, whatever saves most bytes per second that it adds
-// is done, a swap or a recomputation. What hides and what it adds is measured by replay.
+// Capuchin (Peng et al. 2020, ASPLOS), the greedy baseline: tensors whose copies out and back are
+// hidden by the layers between their two uses are swapped first, those with the longest such time
+// before the others; when no swap is hidden any more, the swap or recomputation that saves most
+// bytes per added second is done. Replay measures what is hidden and what is added.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "copies.h"
@@ -26,11 +26,11 @@ using program::Op;
 
 // Times that differ by less are the same: sums in another order.
 constexpr double kSame = 1e-9;
-// Candidates of a kind that are measured before one is taken.
+// Candidates of each kind that are measured before one is taken.
 constexpr std::size_t kMeasured = 16;
 
-// Which layers are run again and which tensors are swapped. Both by layer, from the one before the
-// first on; `swapped` is of whatever is kept of the layer, its tape or its output.
+// Which layers are recomputed and which tensors are swapped. Both by layer, from the one before the
+// first on; `swapped` means whatever is kept of the layer, its tape or its output.
 struct Policy {
   std::vector<bool> recomputed, swapped;
 };
@@ -64,14 +64,14 @@ class Capuchin {
   double free_time(const Policy& policy, int i) const;
   std::vector<CopyPart> parts(const Policy& policy) const;
 
-  // Whether anything of i is kept: its tape, or x[i] as the input of what comes next.
+  // Whether anything of i is kept: its tape, or x[i] as the input of the next layer.
   bool is_kept(const Policy& policy, int i) const {
     return !policy.recomputed[at(i)] || !policy.recomputed[at(i + 1)];
   }
   Bytes size(const Policy& policy, int i) const {
     return i < first_ || policy.recomputed[at(i)] ? chain_.output(i) : chain_.layer(i).tape;
   }
-  // The last layer of what is run again together with i.
+  // The last layer that is recomputed together with i.
   int end_of_run(const Policy& policy, int i) const {
     while (policy.recomputed[at(i)] && policy.recomputed[at(i + 1)]) ++i;
     return i;
@@ -133,7 +133,7 @@ Capuchin::State Capuchin::evaluated(Policy policy) const {
   return state;
 }
 
-// The one with the longest free time that adds no time.
+// The swap with the longest free time that adds no time.
 std::optional<Capuchin::State> Capuchin::hidden_swap(const State& state) const {
   std::vector<Candidate> candidates;
   for (int i = before_; i < last_; ++i) {
@@ -205,8 +205,8 @@ bool Capuchin::can_swap(const Policy& policy, int i) const {
          size(policy, i).count() > 0;
 }
 
-// Seconds from the last forward use of what is kept of i to its first backward use, less those that
-// its way out and back takes.
+// Seconds from the last forward use of what is kept of i to its first backward use, less the time
+// of its copies out and back.
 double Capuchin::free_time(const Policy& policy, int i) const {
   Seconds free = -(size(policy, i) / problem_.link->out) - size(policy, i) / problem_.link->in;
   const int used_until = end_of_run(policy, i + 1);

@@ -1,4 +1,4 @@
-// The solvers that move what is kept to the offload tier and back.
+// The solvers with activation offload: capuchin, offload and pofo.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,4 @@
-// What is on its way between device and offload tier, as a plan that is being made sees it. The out
+// Copy lanes between device and offload tier, as the search for offload plans tracks them. The out
 // lane is followed forward in time from the start of the step, the in lane backward in time from
 // its end: there a tensor "leaves" when its copy in begins. So both sides obey the same rules, and
 // a first forward pass and the backward pass can be planned together, layer by layer.
@@ -21,14 +21,14 @@
 namespace trireme::solve {
 
 enum class Side { kOut, kIn };
-/// Of two lanes that are compared: the one that may lag behind, and the other one.
+/// Roles of two lanes that are compared: the one that may lag, and the other one.
 enum class Role { kLagging, kOther };
 
 using Levels = Sketch::Levels;
-/// The first one is 0, the others grow.
+/// Ascending from 0.
 using LevelBytes = std::array<std::int64_t, Sketch::kLevels>;
 
-/// A clock with bytes that are still leaving. Both kinds offer the same functions.
+/// A clock with bytes that are still leaving (being copied). Both kinds offer the same functions.
 class FluidLane {
  public:
   /// What all lanes of one direction share.
@@ -59,10 +59,10 @@ class FluidLane {
   double lag(const Track& track, const FluidLane& other, Side) const {
     return std::max(0.0, left_ - other.left_) / track.rate;
   }
-  /// Seconds until no more than these amounts are leaving. A lane lags behind another one by no
-  /// less than the most by which it is later at any of them. Here all the same: they say nothing.
+  /// Seconds until no more than these amounts are leaving. A lane lags another one by at least the
+  /// largest difference at any of them. Unused for fluid lanes: all 0.
   Levels levels(const Track&, const LevelBytes&, Side, Role) const { return {}; }
-  /// Bytes that are leaving, where levels say something.
+  /// Bytes that are leaving; 0 where levels are unused.
   std::int64_t leaving(const Track&) const { return 0; }
   /// Idle time at the turn from forward to backward: the last copy out ends before the first copy
   /// in begins, and all copies out end before the turn.
@@ -80,13 +80,13 @@ class FluidLane {
 
  private:
   double now_ = 0;
-  double left_ = 0;  // negative within a run: what could have been moved beside
+  double left_ = 0;  // negative within a run: what could have been copied in addition
 };
 
 class TensorLane {
  public:
   /// The copies that lanes of one direction ever began, each with the one before it: lanes that
-  /// part share their past.
+  /// branch share their past.
   class Track {
    public:
     explicit Track(double bytes_per_s) : rate_(bytes_per_s) {}
@@ -169,7 +169,8 @@ inline void TensorLane::leave(Track& track, std::int64_t size) {
 
 inline double TensorLane::lag(const Track& track, const TensorLane& other, Side side) const {
   double lag = 0;
-  // With each of its copies, newest first, so much is leaving; until when is as much on the other?
+  // For each of its copies, newest first: the bytes then leaving, and until when the other lane has
+  // as many.
   std::int64_t leaving = 0, others = 0;
   double until = 0;
   std::int32_t l = other.newest_;
@@ -198,7 +199,7 @@ inline Levels TensorLane::levels(const Track& track, const LevelBytes& bytes, Si
     for (; level < until.size() && leaving > bytes[level]; ++level)
       until[level] = track.copy(k).end - now_;
   }
-  // As lag() has it: how long the lane has been idle counts, too.
+  // As in lag(): how long the lane has been idle counts, too.
   if (side == Side::kIn && newest_ >= 0) until[0] = free_ - now_;
   if (side == Side::kIn && newest_ < 0) until[0] = role == Role::kOther ? 0 : kNever;
   return until;

@@ -1,4 +1,4 @@
-// Searching for copies: the relaxation first, then whole tensors with ever lower bounds.
+// The search for copies: the fluid relaxation first, then whole tensors with ever lower bounds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
@@ -12,8 +12,8 @@
 namespace trireme::solve {
 namespace {
 
-// Plans of the relaxation that are replayed: close to each other in value, but whole tensors treat
-// them differently.
+// Plans of the relaxation that are replayed: close to each other in the relaxation, but not with
+// whole tensors.
 constexpr std::size_t kFluidPlans = 8;
 // Searches with whole tensors, each with its bound a quarter of the way down to what is known to be
 // out of reach; until no more than this share is to be gained.
@@ -58,7 +58,7 @@ void BestProgram::offer(Solution solution) {
   parts_.clear();
 }
 
-// Late ones first: they have least time to be away.
+// Late ones first: they have least time to be offloaded.
 void BestProgram::drop_needless_copies() {
   for (std::size_t k = parts_.size(); k-- > 0;) {
     CopyPart& part = parts_[k];

@@ -1,4 +1,4 @@
-// What the solvers that search for copies share: the best program so far, the searches, the leanest
+// Shared by the solvers that search for copies: the best program so far, the searches, the leanest
 // program.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -22,9 +22,9 @@ class BestProgram {
   explicit BestProgram(const Problem& problem) : problem_(problem) {}
 
   void offer(const std::vector<CopyPart>& parts);
-  /// One that was made elsewhere.
+  /// Offers a program that was made elsewhere.
   void offer(Solution solution);
-  /// Keeps on the device what need not leave: as fast, with less to move.
+  /// Drops offloads that gain no time: as fast, with less to copy.
   void drop_needless_copies();
   const std::optional<Solution>& best() const { return best_; }
   /// Seconds that a program must beat.
@@ -37,20 +37,20 @@ class BestProgram {
 
   const Problem& problem_;
   std::optional<Solution> best_;
-  std::vector<CopyPart> parts_;  // of the best one; none if it was made elsewhere
+  std::vector<CopyPart> parts_;  // parts of the best one; none if it was made elsewhere
 };
 
 /// Offers what the fluid relaxation plans, then what the search with whole tensors finds. Where the
-/// latter cannot look at everything, it tries again with the bound set lower, which leaves it more
-/// room for what is promising.
+/// latter is incomplete, it runs again with a lower bound, which leaves it more labels for
+/// promising plans.
 void search_copies(const CopySetting& setting, BestProgram& best);
 
-/// Labels that a search may go on with: more for short chains, fewer where the problem asks for
-/// coarser slots.
+/// Labels that a search may keep per layer (its beam width): more for short chains, fewer where the
+/// problem asks for coarser slots.
 std::size_t most_labels(const Problem& problem);
 
-/// The decisions with the least peak when all that is kept may leave, whatever the time. Without a
-/// freedom every layer is taped once.
+/// The decisions with the least peak when all that is kept may be offloaded, whatever the time.
+/// Without a freedom every layer is taped once.
 std::vector<CopyPart> leanest_parts(const Problem& problem, std::optional<Freedom> freedom);
 
 }  // namespace trireme::solve

@@ -1,4 +1,4 @@
-// From decisions to actions.
+// Builds programs from a plan's decisions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_program.h"
@@ -41,7 +41,7 @@ class Builder {
   const chain::Chain& chain_;
   StageProgram program_;         // without the returns
   std::vector<Return> returns_;  // in the order of need
-  std::vector<Bytes> during_;    // of the backward actions, returns as late as can be
+  std::vector<Bytes> during_;    // bytes of the backward actions, returns as late as possible
   Bytes needed_;
 };
 
@@ -50,11 +50,11 @@ class Builder {
 std::vector<CopyPart> parts_of(const std::vector<CopyStep>& steps, const RedoTable* redo) {
   std::vector<CopyPart> parts;
   for (const CopyStep& step : steps) {
-    const Part part = step.taped ? Part::kResumed : Part::kWhole;
+    const Recurrence which = step.taped ? Recurrence::kResumed : Recurrence::kWhole;
     parts.push_back({step.first, step.last, step.taped, step.leaves,
                      step.redo == nullptr
                          ? std::vector<Action>{{Op::kBackward, step.first}}
-                         : redo->actions({part, step.first, step.last}, *step.redo)});
+                         : redo->actions({which, step.first, step.last}, *step.redo)});
   }
   return parts;
 }
@@ -115,8 +115,8 @@ Bytes Builder::during(simulate::Ledger& ledger, const Action& action) {
   return outcome.effect.during;
 }
 
-// Bytes of every action with copies taken as instant and each return at the last moment. The ends
-// of the stage as replay runs them.
+// Bytes of every action if copies are instant and each return is as late as possible. The ends of
+// the stage are run as in replay.
 void Builder::run_ledger() {
   const int first = problem_.first_layer, last = problem_.last_layer;
   simulate::Ledger ledger(chain_, {.first_layer = first, .last_layer = last});

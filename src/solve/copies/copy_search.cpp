@@ -1,4 +1,4 @@
-// Labels through the layers.
+// Propagates labels through the layers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_search.h"
@@ -16,7 +16,7 @@ constexpr double kSame = 1e-12;
 constexpr double kFirstMargin = 1e-4, kWidestMargin = 10, kGrowth = 1.5;
 // How a share of the budget compares with the same share of the time that is at stake.
 constexpr double kBytesToTime = 0.3;
-// Infinitely fast for no time would be nothing that one can reckon with.
+// Stands for an infinite rate, since infinity times 0 seconds is not a number.
 constexpr double kFastest = 1e300;
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
 
@@ -88,29 +88,29 @@ std::vector<CopyStep> CopySearch<Lane>::steps(const End& end) const {
   return steps;
 }
 
-// Both fates of the input of i, and every way to go on.
+// Keeps or offloads the input of i, and tries every way to continue.
 template <class Lane>
 void CopySearch<Lane>::expand(int i, std::int32_t from, bool taped_input) {
-  Run stays{.label = labels_[static_cast<std::size_t>(from)]};
+  ForwardRun stays{.label = labels_[static_cast<std::size_t>(from)]};
   item_ = input_bytes(i, taped_input);
   stays.room = setting_.problem.budget.count() - stays.label.kept - item_;
   if (stays.room < 0) return;
   stays.label.from = from;
   stays.label.step.leaves = false;
-  Run leaves = stays;
+  ForwardRun leaves = stays;
   leaves.label.step.leaves = true;
   leaves.label.moved += item_;
   leaves.open = item_ > 0 && leaves.label.moved <= capacity_;
-  std::array<Run, 2> runs{stays, leaves};
-  for (const Run& run : runs) {
+  std::array<ForwardRun, 2> runs{stays, leaves};
+  for (const ForwardRun& run : runs) {
     if (run.open) keep_tape(run, i);
   }
   if (setting_.redo != nullptr) run_again(runs, i);
 }
 
-// F_all: layer i taped, nothing is run again.
+// F_all: layer i taped, nothing is recomputed.
 template <class Lane>
-void CopySearch<Lane>::keep_tape(Run run, int i) {
+void CopySearch<Lane>::keep_tape(ForwardRun run, int i) {
   if (i == last_ && run.label.step.leaves) return;  // it would have to come back at once
   const std::int64_t needs = backward_bytes(chain_, i), room = run.room;
   if (needs > room || !run_layer(run, i, i, taping_bytes(chain_, i))) return;
@@ -120,14 +120,14 @@ void CopySearch<Lane>::keep_tape(Run run, int i) {
   add(run.label, {.first = i, .last = i, .taped = true}, in);
 }
 
-// F_ck i, F_none i+1..j: layers i..j untaped, all to be done again; or, where the input of a tape
-// may leave, with the tape of j kept.
+// F_ck i, F_none i+1..j: layers i..j untaped, all to be recomputed; or, where inputs need not stay
+// with tapes, with the tape of j kept.
 template <class Lane>
-void CopySearch<Lane>::run_again(std::array<Run, 2>& runs, int i) {
+void CopySearch<Lane>::run_again(std::array<ForwardRun, 2>& runs, int i) {
   const bool free = setting_.redo->freedom() == Freedom::kInputMayLeave;
   const std::int64_t room = runs[0].room;
   for (int j = i; j <= last_; ++j) {
-    for (Run& run : runs) {
+    for (ForwardRun& run : runs) {
       if (!run.open) continue;
       if (free && j > i) add_taped(run, i, j, room);
       run.open = j < last_ && run_layer(run, i, j, run_bytes(chain_, i, j)) &&
@@ -138,25 +138,25 @@ void CopySearch<Lane>::run_again(std::array<Run, 2>& runs, int i) {
 }
 
 template <class Lane>
-void CopySearch<Lane>::add_untaped(const Run& run, int i, int j, std::int64_t room) {
+void CopySearch<Lane>::add_untaped(const ForwardRun& run, int i, int j, std::int64_t room) {
   Lane in = run.label.in;
-  if (const Redo* redo = best_redo({Part::kWhole, i, j}, room, in)) {
+  if (const Redo* redo = best_redo({Recurrence::kWhole, i, j}, room, in)) {
     add(run.label, {.first = i, .last = j, .redo = redo}, in);
   }
 }
 
 template <class Lane>
-void CopySearch<Lane>::add_taped(Run run, int i, int j, std::int64_t room) {
+void CopySearch<Lane>::add_taped(ForwardRun run, int i, int j, std::int64_t room) {
   if (!run_layer(run, i, j, taping_and_input_bytes(chain_, j))) return;
   Lane in = run.label.in;
-  if (const Redo* redo = best_redo({Part::kResumed, i, j}, room, in)) {
+  if (const Redo* redo = best_redo({Recurrence::kResumed, i, j}, room, in)) {
     add(run.label, {.first = i, .last = j, .taped = true, .redo = redo}, in);
   }
 }
 
 // Layer k of a run that began at i. False if it does not fit.
 template <class Lane>
-bool CopySearch<Lane>::run_layer(Run& run, int i, int k, std::int64_t bytes) {
+bool CopySearch<Lane>::run_layer(ForwardRun& run, int i, int k, std::int64_t bytes) {
   if (bytes > run.room) return false;
   Lane& out = run.label.out;
   out.wait(out_, run.room - bytes);
@@ -168,9 +168,9 @@ bool CopySearch<Lane>::run_layer(Run& run, int i, int k, std::int64_t bytes) {
   return true;
 }
 
-// The way that is done first, waits for room inside (Lemma 1), and the in lane after it. None is
-// better than the one that is done first: what is left to copy after a longer way is left as well
-// after a shorter one and idling for the difference.
+// The way that ends first, waits for room included (Lemma 1), and the in lane after it. No other
+// way is better: what is left to copy after a longer way is also left after a shorter one that
+// idles for the difference.
 template <class Lane>
 const Redo* CopySearch<Lane>::best_redo(const SubChain& chain, std::int64_t room, Lane& in) {
   RedoTable& table = *setting_.redo;
@@ -218,8 +218,8 @@ void CopySearch<Lane>::add(Label label, const CopyStep& step, const Lane& in) {
   if (labels.size() >= 4 * setting_.most_labels) prune(labels);
 }
 
-// In the time that the bound leaves, only so many bytes can leave and only so many come back; with
-// so much more memory, recomputation alone would have to do.
+// In the time that the bound leaves, a limited number of bytes can be copied out and back; with
+// that much more memory, recomputation alone would have to be enough.
 template <class Lane>
 double CopySearch<Lane>::least_time(const Label& label) const {
   const int i = label.step.last + 1;
@@ -234,8 +234,8 @@ double CopySearch<Lane>::least_time(const Label& label) const {
   return bytes < static_cast<double>(all_kept_[at(i)]) ? kNoPlan : least;
 }
 
-// Drops what is no better than another label; if that leaves too many, also what is hardly better
-// than a more promising one.
+// Drops labels that are no better than another one; if too many are left, also those that are
+// hardly better than a more promising one.
 template <class Lane>
 void CopySearch<Lane>::prune(std::vector<Label>& labels) {
   std::stable_sort(labels.begin(), labels.end(),
@@ -271,7 +271,7 @@ void CopySearch<Lane>::keep_best(std::vector<Label>& labels, const Margin& margi
   labels.resize(kept);
 }
 
-// In equal steps up to the most that is leaving anywhere.
+// Levels in equal steps up to the most that is leaving in any label.
 template <class Lane>
 void CopySearch<Lane>::choose_levels(const std::vector<Label>& labels) {
   std::int64_t most_out = 0, most_in = 0;
@@ -295,7 +295,7 @@ Sketch CopySearch<Lane>::sketch(const Label& label, Role role) const {
           .in = label.in.levels(in_, in_levels_, Side::kIn, role)};
 }
 
-// What no_worse() asks for, as far as sketches say.
+// The conditions of no_worse() that sketches can check.
 template <class Lane>
 SketchLimit CopySearch<Lane>::limit(const Label& label, const Margin& margin) const {
   SketchLimit limit{.sketch = sketch(label, Role::kOther),
@@ -306,8 +306,8 @@ SketchLimit CopySearch<Lane>::limit(const Label& label, const Margin& margin) co
   return limit;
 }
 
-// Copies out may go on after the turn. What they then share with layers that come before these
-// labels, b may have found room for and a not: so much may a have to wait.
+// Copies out may go on after the turn, in parallel to the backward of layers that are already
+// decided. b may have room for that and a not: a may then have to wait as long.
 template <class Lane>
 bool CopySearch<Lane>::no_worse(const Label& a, const Label& b, const Margin& margin) const {
   if (a.kept > b.kept + margin.bytes) return false;

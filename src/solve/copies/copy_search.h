@@ -1,12 +1,13 @@
-// The search for programs that copy what they keep to the offload tier and back: layer by layer,
-// what becomes of its input and how far it is run untaped, the first forward pass and the backward
-// pass planned at once (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
+// Search for programs with activation offload: layer by layer, it decides what becomes of the input
+// and how far layers run untaped, with the first forward pass and the backward pass planned
+// together (Beaumont et al. 2021, POFO, section 4: the states and the transitions).
 //
-// A label stands for one way to do the layers before i: the bytes that stay (the paper's A), what
-// is still leaving when the forward of i begins (d_F), what must be back when the backward of i
-// ends (d_B), and the time spent on both sides, waits inside. Sizes are exact: nothing is rounded.
-// A label is dropped when another one, idling a little, is no worse in any respect. What is left
-// contains an optimum unless labels had to be left out for their number; then the search says so.
+// A label stands for one way to run the layers before i: the bytes that stay on the device (the
+// paper's A), what is still leaving when the forward of i begins (d_F), what must be back when the
+// backward of i ends (d_B), and the time spent on both sides, waits included. Sizes are exact:
+// nothing is rounded. A label is dropped when another one, idling a little, is no worse in any
+// respect. What is left contains an optimum unless labels were left out for their number; then
+// complete() is false.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -30,15 +31,15 @@ namespace trireme::solve {
 struct CopyStep {
   int first = 0, last = 0;
   bool taped = false;
-  bool leaves = false;         ///< the input of `first` goes to the offload tier meanwhile
-  const Redo* redo = nullptr;  ///< how they are done again; null: all taped, i.e. first == last
+  bool leaves = false;         ///< the input of `first` is offloaded meanwhile
+  const Redo* redo = nullptr;  ///< how they are recomputed; null: all taped, i.e. first == last
 };
 
 /// What to plan for. The link's rates and its capacity are positive.
 struct CopySetting {
   const Problem& problem;
   RedoTable* redo = nullptr;      ///< null: every layer is taped once
-  std::size_t most_labels = 100;  ///< that go on from one layer and one kind of input
+  std::size_t most_labels = 100;  ///< kept per layer and kind of input
 };
 
 template <class Lane>
@@ -53,7 +54,7 @@ class CopySearch {
   bool complete() const { return coarse_ == 0; }
 
   struct End {
-    double time;  ///< with FluidLane the plan's; with TensorLane replay finds no less
+    double time;  ///< with FluidLane the plan's time; with TensorLane a lower bound of the replay's
     std::int32_t label;
   };
   /// Plans, fastest first.
@@ -64,16 +65,16 @@ class CopySearch {
   struct Label {
     Lane out, in;
     std::int64_t kept = 0, moved = 0;
-    double least = 0;  // seconds of any plan that it leads to
+    double least = 0;  // lower bound of the seconds of any plan from it
     std::int32_t from = -1;
     CopyStep step;
 
     double time() const { return out.now() + in.now(); }
   };
   // A first forward of some layers, their input leaving (label.step.leaves) or not.
-  struct Run {
+  struct ForwardRun {
     Label label;
-    std::int64_t room = 0;  // beside what is kept and what is leaving
+    std::int64_t room = 0;  // bytes next to what is kept and what is leaving
     bool open = true;
   };
   // By how much a label must be better than the others to stay.
@@ -83,11 +84,11 @@ class CopySearch {
   };
 
   void expand(int i, std::int32_t from, bool taped_input);
-  void keep_tape(Run run, int i);
-  void run_again(std::array<Run, 2>& runs, int i);
-  void add_untaped(const Run& run, int i, int j, std::int64_t room);
-  void add_taped(Run run, int i, int j, std::int64_t room);
-  bool run_layer(Run& run, int i, int k, std::int64_t bytes);
+  void keep_tape(ForwardRun run, int i);
+  void run_again(std::array<ForwardRun, 2>& runs, int i);
+  void add_untaped(const ForwardRun& run, int i, int j, std::int64_t room);
+  void add_taped(ForwardRun run, int i, int j, std::int64_t room);
+  bool run_layer(ForwardRun& run, int i, int k, std::int64_t bytes);
   const Redo* best_redo(const SubChain& chain, std::int64_t room, Lane& in);
   void add(Label label, const CopyStep& step, const Lane& in);
   double least_time(const Label& label) const;
@@ -109,7 +110,7 @@ class CopySearch {
   std::int64_t capacity_;
   bool scarce_ = false;  // all that could move would not fit in the offload tier
   typename Lane::Track out_, in_;
-  std::vector<double> work_, forward_;  // by layer: seconds of it and all later ones, done once
+  std::vector<double> work_, forward_;  // by layer: seconds of it and all later ones, each run once
   std::vector<std::int64_t> all_kept_;
   double bound_ = 0;
   std::int64_t item_ = 0;  // bytes of the input that is being decided on
@@ -117,7 +118,7 @@ class CopySearch {
   std::vector<std::vector<Label>> places_;
   std::vector<Label> labels_;
   LabelScreen screen_;
-  LevelBytes out_levels_{}, in_levels_{};  // of sketches
+  LevelBytes out_levels_{}, in_levels_{};  // levels of sketches
 };
 
 extern template class CopySearch<FluidLane>;

@@ -1,4 +1,4 @@
-// Sketches against each other, a block at a time with vector instructions.
+// Compares sketches, a block at a time with vector instructions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "label_screen.h"

@@ -1,5 +1,5 @@
-// Which labels of a search for copies may be no worse than another one, by a few numbers of each.
-// Nearly all of the search's time goes into such comparisons, and nearly all of them fail.
+// Fast pre-check which labels of the copy search may dominate another one, by a few numbers of
+// each. Nearly all of the search's time goes into such comparisons, and nearly all of them fail.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace trireme::solve {
 
-/// A label in short.
+/// Summary of a label.
 struct Sketch {
   static constexpr std::size_t kLevels = 4;
   using Levels = std::array<double, kLevels>;
@@ -20,17 +20,17 @@ struct Sketch {
   double time = 0;   ///< seconds so far
   double kept = 0;   ///< bytes that stay
   double moved = 0;  ///< bytes in the offload tier; 0 where it has room for all
-  /// Of each lane, seconds until no more than so many bytes are leaving, for amounts that all
-  /// sketches have in common. In parts negative: so long ago.
+  /// By lane: seconds until at most a level's bytes are leaving, at levels that all sketches share.
+  /// Negative: that long ago.
   Levels out{}, in{};
 };
 
-/// What labels that are no worse have at most: a sketch, with what they may have more of bytes
-/// inside, and seconds.
+/// Upper limits of labels that are no worse: a sketch, with the extra bytes that they may have, and
+/// extra seconds.
 struct SketchLimit {
   Sketch sketch;
   double more = 0;    ///< seconds that they may be later
-  double shared = 0;  ///< of the seconds that they are earlier, those that do not count
+  double shared = 0;  ///< part of the seconds that they are earlier that does not count
 };
 
 /// Labels, numbered as they are added.
@@ -38,8 +38,8 @@ class LabelScreen {
  public:
   void clear();
   void add(const Sketch& sketch);
-  /// Whether `is_no_worse(k)` is true of a label k; it is not asked about those of which the
-  /// sketch says that it is not: more bytes, or later with the waits until no more is leaving.
+  /// Whether `is_no_worse(k)` is true for a label k. It is not called for labels that their
+  /// sketches rule out: with more bytes, or later once they have waited for their lanes.
   template <class IsNoWorse>
   bool any(const SketchLimit& limit, IsNoWorse is_no_worse) const {
     for (std::size_t b = 0; b < blocks_.size(); ++b) {

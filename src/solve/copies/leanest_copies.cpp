@@ -1,5 +1,5 @@
-// The least budget with which copies can do a chain: everything that is kept leaves as soon as it
-// may and returns as late as it may, so that only what an action touches counts.
+// The least budget with which a chain can run with copies: all that is kept is offloaded as early
+// and prefetched as late as possible, so that only what an action uses counts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "copy_plan.h"
@@ -38,14 +38,16 @@ class Leanest {
   std::int64_t item(int i, bool taped_input) const {
     return (taped_input ? chain_.layer(i - 1).tape : chain_.output(i - 1)).count();
   }
-  std::int64_t redo(Part part, int i, int j) const { return table_->column(part, i, j).needs; }
+  std::int64_t redo(Recurrence which, int i, int j) const {
+    return table_->column(which, i, j).needs;
+  }
   const Choice& choice(int i, bool taped_input) const {
     return choices_[2 * static_cast<std::size_t>(i - problem_.first_layer) + (taped_input ? 1 : 0)];
   }
 
   const Problem& problem_;
   const chain::Chain& chain_;
-  std::unique_ptr<const IntervalTable<LeastColumn>> table_;  // null: nothing is run again
+  std::unique_ptr<const IntervalTable<LeastColumn>> table_;  // null: nothing is recomputed
   std::vector<Choice> choices_;
 };
 
@@ -90,11 +92,11 @@ void Leanest::run_again(int i, std::int64_t item, Choice& best) const {
   for (int j = i; j <= problem_.last_layer; ++j) {
     if (j > i && table_->freedom() == Freedom::kInputMayLeave) {
       const std::int64_t tapes = taping_and_input_bytes(chain_, j);
-      take(best, std::max({runs, tapes, item + redo(Part::kResumed, i, j)}), j, true);
+      take(best, std::max({runs, tapes, item + redo(Recurrence::kResumed, i, j)}), j, true);
     }
     if (j == problem_.last_layer) return;
     runs = std::max(runs, (j == i ? item : 0) + run_bytes(chain_, i, j));
-    take(best, std::max(runs, item + redo(Part::kWhole, i, j)), j, false);
+    take(best, std::max(runs, item + redo(Recurrence::kWhole, i, j)), j, false);
   }
 }
 
@@ -122,10 +124,10 @@ std::vector<CopyPart> Leanest::parts() const {
 
 std::vector<Action> Leanest::backward(int i, const Choice& choice) const {
   if (choice.taped && choice.last == i) return {{Op::kBackward, i}};
-  const Part part = choice.taped ? Part::kResumed : Part::kWhole;
-  const Slots m = redo(part, i, choice.last);
-  return part == Part::kWhole ? rebuild(*table_, i, choice.last, m)
-                              : rebuild_resumed(*table_, i, choice.last, m);
+  const Recurrence which = choice.taped ? Recurrence::kResumed : Recurrence::kWhole;
+  const Slots m = redo(which, i, choice.last);
+  return which == Recurrence::kWhole ? rebuild(*table_, i, choice.last, m)
+                                     : rebuild_resumed(*table_, i, choice.last, m);
 }
 
 }  // namespace

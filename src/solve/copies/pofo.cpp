@@ -18,7 +18,7 @@
 namespace trireme::solve {
 namespace {
 
-// `alone`: what is possible without copies; `freedom`: none where nothing is run again.
+// `alone`: what is possible without copies; `freedom`: none where nothing is recomputed.
 Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> freedom);
 void offer_searched(const Problem& problem, std::optional<Freedom> freedom, BestProgram& best);
 
@@ -68,7 +68,7 @@ Result with_copies(const Problem& problem, Result alone, std::optional<Freedom> 
   }
   if (best.best()) return *best.best();
   const auto& without = std::get<plan::Infeasible>(alone);
-  // Where the offload tier is too small for the leanest program: what works without it.
+  // Where the offload tier is too small for the leanest program: the result without it.
   if (least.moved > problem.link->capacity) return without;
   plan::Infeasible with = infeasible_with_copies(problem, leanest);
   return with.least_budget < without.least_budget ? with : without;

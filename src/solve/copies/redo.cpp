@@ -1,4 +1,4 @@
-// Needs of rebuilt programs, put together from those of their parts instead of walking each
+// Memory needs of rebuilt programs, combined from those of their sub-chains instead of walking each
 // program.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -20,7 +20,7 @@ void add_need(std::vector<Need>& needs, double after, std::int64_t bytes) {
   if (needs.empty() || bytes > needs.back().bytes) needs.push_back({after, bytes});
 }
 
-// Some needs stand for several: as much as the last of them, from the first on.
+// Merges needs: one stands for several, with the bytes of the last from the time of the first on.
 void thin_out(std::vector<Need>& needs, std::size_t most) {
   while (needs.size() > most) {
     auto least = needs.begin();
@@ -45,29 +45,30 @@ RedoTable::RedoTable(const chain::Chain& chain, Source source)
 }
 
 std::vector<program::Action> RedoTable::actions(const SubChain& chain, const Redo& way) const {
-  return chain.part == Part::kWhole ? rebuild(*source_.parts, chain.s, chain.t, way.m)
-                                    : rebuild_resumed(*source_.parts, chain.s, chain.t, way.m);
+  return chain.recurrence == Recurrence::kWhole
+             ? rebuild(*source_.parts, chain.s, chain.t, way.m)
+             : rebuild_resumed(*source_.parts, chain.s, chain.t, way.m);
 }
 
 double RedoTable::least_extra(int i, double bytes) const {
   const Costs& costs = source_.parts->costs();
-  // Every kept item may waste up to a slot; half of them is what it comes to.
+  // Every kept item may waste up to a slot by rounding; half a slot on average.
   const Slots wasted = costs.unit() == Bytes(1) ? 0 : (costs.last() - i + 2) / 2;
   const double slots = std::ceil(bytes / static_cast<double>(costs.unit().count()));
   if (slots < 0) return std::numeric_limits<double>::infinity();
   if (!(slots + static_cast<double>(wasted) <= static_cast<double>(source_.top))) return 0;
-  return source_.first_pass->extra(Part::kFirst, i, costs.last(),
+  return source_.first_pass->extra(Recurrence::kFirst, i, costs.last(),
                                    static_cast<Slots>(slots) + wasted);
 }
 
-// Numbers of slots only: what they mean is filled in when somebody asks.
+// Numbers of slots only; the rest of a way is filled in when it is first read.
 RedoTable::Ways RedoTable::ways(const SubChain& chain) {
   const int first = source_.parts->costs().first();
   const int s = equal_.twin(chain.s, chain.t);
   const auto row = static_cast<std::size_t>(s + chain.t - chain.s - first);
   const auto column = static_cast<std::size_t>(s - first);
   std::optional<Ways>& group =
-      groups_[row * (row + 1) + 2 * column + (chain.part == Part::kWhole ? 0 : 1)];
+      groups_[row * (row + 1) + 2 * column + (chain.recurrence == Recurrence::kWhole ? 0 : 1)];
   if (group) return *group;
   const std::vector<Slots> points = source_.breakpoints(chain);
   group = {.first = ways_.size(), .count = points.size()};
@@ -86,7 +87,7 @@ const Redo& RedoTable::in_force(const SubChain& chain, Slots m) {
 
 void RedoTable::make(const SubChain& chain, Redo& redo) {
   std::vector<Need> needs;
-  if (chain.part == Part::kResumed && chain.s == chain.t) {
+  if (chain.recurrence == Recurrence::kResumed && chain.s == chain.t) {
     redo.duration = chain_.layer(chain.t).backward.count();
     add_need(needs, 0, backward_bytes(chain_, chain.t));
   } else {
@@ -101,13 +102,13 @@ void RedoTable::make(const SubChain& chain, Redo& redo) {
   needs_.insert(needs_.end(), needs.begin(), needs.end());
 }
 
-// The left side is done last, the right side before it. Answers how long both take.
+// The left side runs last, the right side before it. Returns how long both take.
 double RedoTable::add_parts(const SubChain& chain, const Split& split, Slots m,
                             std::vector<Need>& needs) {
   const Redo& left = in_force({split.left, chain.s, split.at}, m);
   for (const Need& need : this->needs(left)) needs.push_back(need);
   if (split.at == chain.t) return left.duration;
-  const Redo& right = in_force({chain.part, split.at + 1, chain.t}, m - split.holds);
+  const Redo& right = in_force({chain.recurrence, split.at + 1, chain.t}, m - split.holds);
   const bool tape = split.keeps == Split::Keeps::kTape;
   const Bytes held = tape ? chain_.layer(split.at).tape : chain_.output(split.at);
   for (const Need& need : this->needs(right)) {
@@ -116,19 +117,19 @@ double RedoTable::add_parts(const SubChain& chain, const Split& split, Slots m,
   return left.duration + right.duration;
 }
 
-// The forwards before the parts, which take `after`. Answers how long it all takes.
+// The forwards before the parts, which take `after`. Returns how long it all takes.
 double RedoTable::add_forwards(const SubChain& chain, const Split& split, double after,
                                std::vector<Need>& needs) const {
   const bool tape = split.keeps == Split::Keeps::kTape;
   Bytes load = chain_.output(chain.t);
-  if (chain.part == Part::kResumed) load += chain_.layer(chain.t).tape;
+  if (chain.recurrence == Recurrence::kResumed) load += chain_.layer(chain.t).tape;
   for (int k = split.at; k >= chain.s; --k) {
     const std::int64_t input = k > chain.s ? chain_.output(k - 1).count() : 0;
     const bool taped = tape && k == split.at;
     add_need(
         needs, after,
         load.count() + (taped ? input + taping_bytes(chain_, k) : run_bytes(chain_, chain.s, k)));
-    const bool bare = taped && chain.part == Part::kWhole && k == chain.t;
+    const bool bare = taped && chain.recurrence == Recurrence::kWhole && k == chain.t;
     after += (bare ? chain_.layer(k).again().time : chain_.layer(k).forward).count();
   }
   return after;
@@ -136,14 +137,14 @@ double RedoTable::add_forwards(const SubChain& chain, const Split& split, double
 
 // The decision that `rebuild` takes.
 Split RedoTable::best(const SubChain& chain, Slots m) const {
-  const auto& [part, s, t] = chain;
+  const auto& [which, s, t] = chain;
   double least = std::numeric_limits<double>::infinity();
   std::optional<Split> found;
-  each_split(source_.parts->costs(), freedom(), part, s, t, [&](const Split& split) {
+  each_split(source_.parts->costs(), freedom(), which, s, t, [&](const Split& split) {
     if (split.runs >= least || m < split.needs) return;
     double time = split.runs + source_.parts->extra(split.left, chain.s, split.at, m);
     if (split.at < chain.t) {
-      time += source_.parts->extra(chain.part, split.at + 1, chain.t, m - split.holds);
+      time += source_.parts->extra(chain.recurrence, split.at + 1, chain.t, m - split.holds);
     }
     if (time >= least) return;
     least = time;

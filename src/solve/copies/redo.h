@@ -1,7 +1,7 @@
-// Ways to do a run of layers again from its kept input, with what each needs when: the choices of a
-// plan that copies bytes back while layers are run again. A leaner way takes longer but leaves room
-// for what is coming back. The ways of a sub-chain are those of a cost table, one for every number
-// of slots from which on it takes less time.
+// Ways to recompute a run of layers from its kept input, each with its memory needs over time: the
+// choices of a plan that prefetches while layers are recomputed. A leaner way takes longer but
+// leaves room for prefetched tensors. The ways of a sub-chain are those of a cost table, one for
+// every number of slots from which on it takes less time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -24,8 +24,8 @@
 
 namespace trireme::solve {
 
-/// So many bytes must be there when `after` seconds are still to come; all later actions need
-/// less. Bytes as in the recurrences: the input of the first layer is not counted.
+/// `bytes` are needed when `after` seconds remain; all later actions need less. Bytes as in the
+/// recurrences: the input of the first layer is not counted.
 struct Need {
   double after = 0;
   std::int64_t bytes = 0;
@@ -33,32 +33,33 @@ struct Need {
 
 /// One way; its needs are in the table.
 struct Redo {
-  Slots m = 0;            ///< what it was planned for
-  double duration = 0;    ///< seconds, backwards inside
+  Slots m = 0;            ///< slots that it was planned for
+  double duration = 0;    ///< seconds, backwards included
   std::int64_t most = 0;  ///< bytes that it needs at any time
   std::uint32_t first_need = 0, needs = 0;
 };
 
 /// Layers s..t as the recurrences see them: C(s,t,.) or G_t(s,.).
 struct SubChain {
-  Part part{};
+  Recurrence recurrence{};
   int s = 0, t = 0;
 };
 
 class RedoTable {
  public:
-  /// The cost tables behind the ways.
+  /// The cost tables that the ways come from.
   struct Source {
-    std::shared_ptr<const CostReader> parts;       ///< knows kWhole and kResumed
-    std::shared_ptr<const CostReader> first_pass;  ///< knows kFirst of the last layer
-    Slots top = 0;                                 ///< up to which both are known
-    std::size_t most_needs = 0;                    ///< of one way, the others merged; 0: no limit
-    /// Values of m from which on a part takes less time, ascending, the least feasible one first.
+    std::shared_ptr<const CostReader> parts;       ///< has kWhole and kResumed
+    std::shared_ptr<const CostReader> first_pass;  ///< has kFirst of the last layer
+    Slots top = 0;                                 ///< largest m of both
+    std::size_t most_needs = 0;                    ///< kept per way, the others merged; 0: no limit
+    /// Values of m from which on a sub-chain takes less time, ascending, the least feasible one
+    /// first.
     std::function<std::vector<Slots>(const SubChain&)> breakpoints;
   };
   RedoTable(const chain::Chain& chain, Source source);
 
-  /// The numbers of its ways among all, fastest first.
+  /// The indices of a sub-chain's ways, fastest first.
   struct Ways {
     std::size_t first = 0, count = 0;
   };
@@ -75,8 +76,8 @@ class RedoTable {
   }
   std::vector<program::Action> actions(const SubChain& chain, const Redo& way) const;
 
-  /// Seconds of forwards that layers i..last run again when all that is ever held beside the input
-  /// of i fits in `bytes`: at least so much in a table of bytes, about so much in one of slots.
+  /// Seconds of forwards that layers i..last recompute when all that is ever held next to the input
+  /// of i fits in `bytes`: a lower bound with tables in bytes, approximate with tables in slots.
   double least_extra(int i, double bytes) const;
 
   Freedom freedom() const { return source_.parts->freedom(); }
@@ -92,7 +93,7 @@ class RedoTable {
   const chain::Chain& chain_;
   Source source_;
   EqualLayers equal_;
-  std::vector<std::optional<Ways>> groups_;  ///< of parts, those that are equal once
+  std::vector<std::optional<Ways>> groups_;  ///< by sub-chain; equal ones share one
   std::deque<Redo> ways_;
   std::vector<Need> needs_;
 };
@@ -105,8 +106,8 @@ RedoTable make_redo_table(const Problem& problem, Freedom freedom);
 std::int64_t run_bytes(const chain::Chain& chain, int s, int k);
 /// a[i] + tt[i] and x[i] + a[i] + tb[i].
 std::int64_t taping_bytes(const chain::Chain& chain, int i);
-/// A first taped forward of i whose input is there by itself and goes afterwards: x[i-1] + a[i] +
-/// tt[i], or with the gradient of the loss, which comes before the input goes.
+/// A first taped forward of i whose input is held by itself and dropped afterwards: x[i-1] + a[i] +
+/// tt[i], or with the gradient of the loss, which comes before the input is dropped.
 std::int64_t taping_and_input_bytes(const chain::Chain& chain, int i);
 std::int64_t backward_bytes(const chain::Chain& chain, int i);
 /// By layer: what it and all later ones need when every tape is kept, x[i-1] not counted.

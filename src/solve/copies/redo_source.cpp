@@ -1,4 +1,4 @@
-// The cost tables behind ways to do layers again.
+// The cost tables for ways to recompute layers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "redo.h"
@@ -13,15 +13,15 @@
 namespace trireme::solve {
 namespace {
 
-// Exact tables beyond this are slower to search than they are better.
+// Exact tables beyond this cost more search time than they gain.
 constexpr std::size_t kMostBreakpoints = 20'000;
 constexpr int kMostSlots = 100;
-// Needs are most of what a long chain's ways take.
+// Needs take most of the memory of a long chain's ways.
 constexpr std::size_t kMostNeeds = 8;
 // A table also bounds what more memory would save, up to this many times the budget.
 constexpr int kTimesBudget = 8;
 
-// Memory from which on nothing is run again.
+// Memory from which on nothing is recomputed.
 std::int64_t enough(const Problem& problem) {
   return std::max(problem.budget.count(), keep_all_bytes(problem).front());
 }
@@ -35,7 +35,7 @@ RedoTable::Source exact_source(const Problem& problem,
           .breakpoints = [table, most](const SubChain& chain) {
             std::vector<Slots> points;
             for (const StepColumn::Point& point :
-                 table->column(chain.part, chain.s, chain.t).points()) {
+                 table->column(chain.recurrence, chain.s, chain.t).points()) {
               if (point.m <= most) points.push_back(point.m);
             }
             return points;
@@ -47,7 +47,7 @@ RedoTable::Source slot_source(const Problem& problem, Freedom freedom) {
   const std::int64_t budget = std::max<std::int64_t>(1, problem.budget.count());
   const Bytes unit(std::max<std::int64_t>(1, budget / slots));
   const int layers = problem.last_layer - problem.first_layer + 1;
-  // A way fits in bytes when it seems not to in slots, since those were rounded up.
+  // A way may fit in bytes where it does not in slots, since sizes were rounded up.
   const Slots available = budget / unit.count(), most = available + available / 8;
   const Slots top = std::clamp<Slots>(enough(problem) / unit.count() + layers + 1, most,
                                       std::max(most, kTimesBudget * available));
@@ -70,7 +70,7 @@ RedoTable::Source slot_source(const Problem& problem, Freedom freedom) {
             std::vector<Slots> points;
             double before = std::numeric_limits<double>::infinity();
             for (Slots m = 0; m <= most; ++m) {
-              const double time = tables->extra(chain.part, chain.s, chain.t, m);
+              const double time = tables->extra(chain.recurrence, chain.s, chain.t, m);
               if (time < before) points.push_back(m);
               before = time;
             }

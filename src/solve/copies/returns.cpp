@@ -1,3 +1,4 @@
+// Returns moved to the earliest actions where they fit.
 // SPDX-License-Identifier: Apache-2.0
 #include "returns.h"
 

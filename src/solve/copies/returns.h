@@ -1,4 +1,4 @@
-// Tensors that come back between the actions of a backward list.
+// Prefetches between the actions of a backward list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,19 +11,19 @@
 
 namespace trireme::solve {
 
-/// The copy of a tensor, and which action of the backward list it stands before.
+/// The prefetch of a tensor, and the action of the backward list that it comes before.
 struct Return {
   program::Action action;
   Bytes size;
   std::size_t before = 0;
 };
 
-/// Returns in the order of need, each before what needs it, are moved to where they come as early
-/// as they fit, those that are needed first before the others. `during`: bytes of the backward
-/// actions with all returns as late as can be; `room`: what they and the returns may take.
+/// Moves returns, given in the order of need and each before the action that needs it, to the
+/// earliest actions where they fit, in the same order. `during`: bytes of the backward actions with
+/// all returns as late as possible; `room`: what they and the returns may take.
 void return_early(std::vector<Return>& returns, std::vector<Bytes> during, Bytes room);
 
-/// The backward list with its returns, which are in its order.
+/// The backward list with its returns, which are sorted by `before`.
 std::vector<program::Action> merged(const std::vector<program::Action>& backward,
                                     const std::vector<Return>& returns);
 

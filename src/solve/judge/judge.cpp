@@ -1,4 +1,4 @@
-// Replay decides what a program costs, and what a budget lacks.
+// Replay as the judge of programs: what they cost, and what a budget lacks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "judge.h"
@@ -14,7 +14,7 @@
 namespace trireme::solve {
 namespace {
 
-/// Where room is waited for, with the budget that there is.
+/// Replay of a program; with a budget, actions and copies wait for memory.
 simulate::Replay replayed(const Problem& problem, const program::StageProgram& program,
                           std::optional<Bytes> budget = std::nullopt);
 Solution solution(program::StageProgram program, const simulate::Replay& replay);
@@ -68,7 +68,7 @@ simulate::Replay replayed(const Problem& problem, const program::StageProgram& p
   lanes.budget = budget;
   simulate::Replay replay = simulate::replay(*problem.chain, program, lanes);
   if (replay.fault) {
-    throw LogicError(concat("a solver made a program that may not run: ", to_text(*replay.fault)));
+    throw LogicError(concat("a solver made a program that cannot run: ", to_text(*replay.fault)));
   }
   return replay;
 }

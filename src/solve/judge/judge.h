@@ -13,12 +13,13 @@
 
 namespace trireme::solve {
 
-/// What replay says of a program. A program that may not run is a defect of its solver: LogicError.
+/// The program with what replay says of it. A program that cannot run is a bug of its solver:
+/// LogicError.
 Solution judged(const Problem& problem, program::StageProgram program);
-/// What replay says of a program when everything waits for room; nothing if it exceeds the budget
-/// or the offload tier all the same.
+/// The same where actions and copies wait for memory; nothing if the budget or the offload tier is
+/// exceeded even so.
 std::optional<Solution> judged_with_copies(const Problem& problem, program::StageProgram program);
-/// The program if it keeps the budget, else why nothing does, it being the leanest of its kind.
+/// The program if it keeps the budget, else why none does: it is the leanest of its kind.
 Result within_budget(const Problem& problem, program::StageProgram leanest);
 plan::Infeasible infeasible(const Problem& problem, const program::StageProgram& leanest);
 

@@ -1,4 +1,4 @@
-// Fronts of stages.
+// Pareto fronts of stages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "lean_stages.h"
@@ -11,7 +11,7 @@
 
 namespace trireme::solve {
 
-// A front as rebuilding reads it: what fits into m and, at the pause, into m - slack.
+// A front as rebuild_stage() reads it: what fits into m and, at the pause, into m - slack.
 class LeanStages::Reader final : public CostReader {
  public:
   Reader(const IntervalTable<LeastColumn>& table, const std::vector<Front>& fronts, Slots slack)
@@ -20,8 +20,8 @@ class LeanStages::Reader final : public CostReader {
         fronts_(fronts),
         slack_(slack) {}
 
-  double extra(Part part, int s, int t, Slots m) const override {
-    if (part != Part::kFirst) return table_.extra(part, s, t, m);
+  double extra(Recurrence which, int s, int t, Slots m) const override {
+    if (which != Recurrence::kFirst) return table_.extra(which, s, t, m);
     double least = std::numeric_limits<double>::infinity();
     for (const Point& point : fronts_[static_cast<std::size_t>(t - s)]) {
       if (point.needs <= m && point.kept <= m - slack_) least = std::min(least, point.time);
@@ -58,8 +58,8 @@ program::StageProgram LeanStages::leanest(int first, int last, int in_flight) {
   return rebuild_stage(Reader(table_, found, point.needs - point.kept), first, last, point.needs);
 }
 
-// Of equal stages that of the last one: stages of any length then end with the same layer, and what
-// is known of one is a part of the next. The loss is like no other layer.
+// Equal stages share the point of the last one among them: stages of any length then end with the
+// same layer, and the fronts of one are part of the next one's. The loss equals no other layer.
 const LeanStages::Point& LeanStages::least(int first, int last, int in_flight) {
   const int twin = last == chain_.length() ? first : equal_.twin(first, last);
   return fronts(twin, twin + last - first, in_flight)[static_cast<std::size_t>(last - first)]
@@ -77,7 +77,7 @@ const std::vector<LeanStages::Front>& LeanStages::fronts(int first, int last, in
 LeanStages::Front LeanStages::front(const std::vector<Front>& right, int s, int t,
                                     int in_flight) const {
   Front all;
-  each_split(table_.costs(), table_.freedom(), Part::kFirst, s, t, [&](const Split& split) {
+  each_split(table_.costs(), table_.freedom(), Recurrence::kFirst, s, t, [&](const Split& split) {
     const LeastColumn& left = table_.column(split.left, s, split.at);
     const Slots needs = std::max(split.needs, left.needs);
     const double time = split.runs + left.time;

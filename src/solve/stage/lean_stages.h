@@ -1,11 +1,11 @@
-// The least memory of stages, exactly in bytes: the least of (w-1) K + peak over programs.
+// The least memory of stages, exactly in bytes: the least (w-1) K + peak over programs.
 //
-// The recurrence of g with "least memory" for "least time". What a program keeps and what it needs
-// to work pull against each other, so a stage has a front: points with more kept and less in all.
-// From a point (kept, needs) of layers at+1.. comes one of layers s.. by
+// The recurrence of g with "least memory" for "least time". A program can trade what it keeps
+// against what it needs to work, so a stage has a Pareto front: points with more kept and less in
+// all. A point (kept, needs) of layers at+1.. gives one of layers s.. by
 //     kept + holds,  max(needs + holds, what the decision needs),
-// which never makes the difference of two points' sums (w-1) kept + needs larger than it was by
-// more than it was: a point that keeps more and does not have the smaller sum can be left out.
+// which never reverses the order of two points whose kept and sum (w-1) kept + needs are ordered
+// alike: a point that keeps more without a smaller sum can be left out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,13 +32,13 @@ class LeanStages {
 
   /// (in_flight - 1) K + peak, x[first-1] in both.
   Bytes least_memory(int first, int last, int in_flight);
-  /// Time of the forwards that its program runs again.
+  /// Time of the forwards that its program recomputes.
   Seconds recompute(int first, int last, int in_flight);
-  /// The program behind it.
+  /// The program that takes least_memory().
   program::StageProgram leanest(int first, int last, int in_flight);
 
  private:
-  /// Of one stage, beside x[first-1]; `time` of the forwards that are run again.
+  /// A program of one stage, x[first-1] not counted; `time` is that of recomputed forwards.
   struct Point {
     Slots kept, needs;
     double time;

@@ -1,4 +1,4 @@
-// Which tables answer which question about a stage, and the replay that has the last word.
+// The stage solver: choice of tables for each question, and replay as the final judge.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/stage.h"
@@ -27,7 +27,7 @@
 namespace trireme::solve {
 namespace {
 
-// How many numbers of moved bytes are planned for.
+// Amounts of moved bytes that are planned for.
 constexpr int kMoves = 32;
 // Layers up to which the search for copies with one in flight is quick, and its slots.
 constexpr int kMostAlone = 8, kSlotsAlone = 100;
@@ -55,7 +55,8 @@ class Found {
       : chain_(chain), problem_(problem) {}
 
   bool offer(program::StageProgram program);
-  /// Programs of tables that count as replay does, or else also those for more than the memory.
+  /// Offers the tables' program; unless `exact` (tables count as replay does), also programs for
+  /// more memory.
   void offer_best(StageTables& tables, bool exact);
   std::optional<StageSolution> best;
 
@@ -87,7 +88,7 @@ struct StageSolver::Impl {
 
   chain::Chain chain;
   Options options;
-  std::mutex mutex;  ///< of the tables
+  std::mutex mutex;  ///< guards the tables
   StageLevels levels;
   std::unique_ptr<LeanStages> lean;
 };
@@ -164,21 +165,21 @@ void StageSolver::Impl::offer_by_tables(const StageProblem& problem, Found& foun
     found.offer_best(levels.of(last - first + 1, w), levels.exact());
     StageTables* const own = problem.quick ? nullptr : levels.finer(first, last, w, problem.memory);
     if (own) found.offer_best(*own, levels.exact());
-    // Where it fits in no slots, what fits in more of them by luck may be slower.
+    // Where it fits in no slots, a program for more slots that happens to fit may be slower.
     found.offer(leanest().leanest(first, last, w));
   }
 }
 
-// What fits when so many bytes of what each micro-batch keeps are elsewhere, for several such
-// numbers, as if they never were on the device. They are while they leave and return: then more
-// items must leave than were planned for.
+// Offers programs that fit when a given amount of what each micro-batch keeps takes no device
+// memory, for several amounts. In fact it does while it is copied, so more items must leave than
+// were planned for.
 void StageSolver::Impl::offer_copies(const StageProblem& problem,
                                      std::optional<StageSolution>& best) {
   const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
   if (w == 1) offer_copies_alone(problem, best);
   StageCopies copies(chain, problem);
   if (best) copies.bound = best->time();
-  // Whatever the slots: of a long stage a tape may be less than one.
+  // Independent of slots: in a long stage a tape may be smaller than a slot.
   copies.offer(program::keep_all(first, last));
   if (best && best->moved == Bytes(0)) copies.offer(best->program);
   Bytes tapes;
@@ -194,7 +195,7 @@ void StageSolver::Impl::offer_copies(const StageProblem& problem,
     const Seconds least = tables->costs().work(first, last) + Seconds(choice.extra);
     if (least < copies.bound) copies.offer(tables->rebuilt(first, last, choice));
   };
-  // Even steps, and small ones where little moves.
+  // Equal steps, and small ones where little is moved.
   for (int k = 1; k <= kMoves; ++k) {
     plan_for(most * k / kMoves);
     plan_for(most * (k * k) / (kMoves * kMoves));
@@ -222,7 +223,7 @@ void StageSolver::Impl::offer_copies_alone(const StageProblem& problem,
   best = solution(found->program, replay, replay.peak);
 }
 
-// Exactly: by replay of the leanest program.
+// Exact: by replay of the leanest program.
 plan::Infeasible StageSolver::Impl::infeasible(const StageProblem& problem) {
   const int first = problem.first_layer, last = problem.last_layer, w = problem.in_flight;
   const Problem alone{.chain = &chain,
@@ -247,7 +248,7 @@ bool Found::offer(program::StageProgram program) {
   program = program::with_retapes(std::move(program), chain_);
   const simulate::Replay replay = simulate::replay(chain_, program);
   if (replay.fault) {
-    throw LogicError(concat("a stage's program may not run: ", simulate::to_text(*replay.fault)));
+    throw LogicError(concat("a stage's program cannot run: ", simulate::to_text(*replay.fault)));
   }
   const Bytes peak = (problem_.in_flight - 1) * replay.kept + replay.peak;
   if (peak > problem_.memory) return false;
@@ -255,7 +256,7 @@ bool Found::offer(program::StageProgram program) {
   return true;
 }
 
-// Sizes that are kept w times were rounded up by less than a slot each.
+// Kept sizes, which count w times, were rounded up by less than a slot each.
 void Found::offer_best(StageTables& tables, bool exact) {
   const int first = problem_.first_layer, last = problem_.last_layer, w = problem_.in_flight;
   const Slots available = tables.available(first, w, problem_.memory);

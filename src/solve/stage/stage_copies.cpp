@@ -1,4 +1,4 @@
-// Which kept items leave, as the simulator judges it.
+// Choice of the kept items to offload, judged by the simulator.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_copies.h"
@@ -18,15 +18,16 @@ using program::StageProgram;
 
 // Micro-batches beyond those in flight, for the second of two runs whose difference is the period.
 constexpr int kPeriods = 6;
-// How many more items than needed are tried.
+// Numbers of items beyond the needed ones that are tried.
 constexpr std::size_t kMore = 3;
-// Programs that are kept to have other sets of items tried with them, how far from the best they
-// may be, and how many sets.
+// Programs with which other sets of items are tried, how far from the best they may be, and how
+// many sets.
 constexpr std::size_t kCandidates = 4;
 constexpr double kNearly = 1.03;
 constexpr int kTries = 64;
 
-/// The first of low..high - 1 for which it holds, as it does for all behind; or high. By bisection.
+/// The first of low..high - 1 for which `holds` is true, as it is for all after it; or high. By
+/// bisection.
 template <class Holds>
 std::size_t first_where(std::size_t low, std::size_t high, const Holds& holds) {
   while (low < high) {
@@ -83,7 +84,7 @@ void StageCopies::offer(const StageProgram& program) {
   if (candidates_.size() > kCandidates) candidates_.pop_back();
 }
 
-// Whether more fit is then looked at one by one. Mostly the least number that may fit does.
+// Bisection for the least number that may fit, then one by one: mostly that number fits.
 std::size_t StageCopies::least_number(const Program& program) const {
   const std::size_t all = program.items.size();
   const auto may = [&](std::size_t count) { return may_fit(program, earliest(program, count)); };
@@ -106,7 +107,7 @@ std::optional<StageSolution> StageCopies::best() {
   return best;
 }
 
-// One by one, while that helps.
+// Changes items one by one while that helps.
 void StageCopies::improve(Candidate& candidate) const {
   int tries = kTries;
   for (bool better = true; better && tries > 0;) {
@@ -150,14 +151,14 @@ std::optional<StageSolution> StageCopies::judged(const Program& program, const M
   const Seconds busy = program.forward + program.backward;
   const Seconds least = std::max({busy, bytes / problem_.link->out, bytes / problem_.link->in});
   if (least >= below || !may_fit(program, moved)) return std::nullopt;
-  const auto fits = [this](const std::optional<Run>& run) {
+  const auto fits = [this](const std::optional<SimulatedRun>& run) {
     return run && run->peak <= problem_.memory && run->offloaded <= problem_.link->capacity;
   };
   const StageProgram made = with_copies(program, moved);
   const int few = problem_.in_flight + 2;
-  const std::optional<Run> some = run(made, few);
+  const std::optional<SimulatedRun> some = run(made, few);
   if (!fits(some)) return std::nullopt;
-  const std::optional<Run> more = run(made, few + kPeriods);
+  const std::optional<SimulatedRun> more = run(made, few + kPeriods);
   if (!fits(more)) return std::nullopt;
   const Seconds period = std::max(least, (more->step - some->step) / kPeriods);
   if (period >= below) return std::nullopt;
@@ -170,8 +171,8 @@ std::optional<StageSolution> StageCopies::judged(const Program& program, const M
                        .moved = bytes};
 }
 
-std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
-                                                 int micro_batches) const {
+std::optional<StageCopies::SimulatedRun> StageCopies::run(const StageProgram& program,
+                                                          int micro_batches) const {
   std::vector<StageProgram> stages{program};
   std::vector<int> in_flight{problem_.in_flight};
   if (!with_loss_) {
@@ -189,7 +190,7 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
   rank.host = problem_.link->capacity;
   rank.out = problem_.link->out;
   rank.in = problem_.link->in;
-  // The neighbour stands for all stages behind this one: their streams take all that is in flight.
+  // The neighbour stands for all stages after this one: their streams take all that is in flight.
   const simulate::Setting setting{.chain = &alone_,
                                   .platform = &platform,
                                   .static_bytes = {},
@@ -197,10 +198,11 @@ std::optional<StageCopies::Run> StageCopies::run(const StageProgram& program,
   const simulate::Simulation result =
       simulate::simulate(program::lower(lowering), setting, simulate::Detail::kFigures);
   if (result.fault) {
-    throw LogicError("a stage with copies may not run: " + simulate::to_text(*result.fault));
+    throw LogicError("a stage with copies cannot run: " + simulate::to_text(*result.fault));
   }
   const simulate::RankResult& first = result.ranks.front();
-  return Run{.step = first.end, .peak = first.peak.size, .offloaded = first.offloaded.all()};
+  return SimulatedRun{
+      .step = first.end, .peak = first.peak.size, .offloaded = first.offloaded.all()};
 }
 
 }  // namespace trireme::solve

@@ -1,4 +1,4 @@
-// What programs of stages keep, where it is used, and the same programs with copies.
+// Kept items of stage programs, where they are used, and the same programs with copies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_copies.h"
@@ -35,7 +35,7 @@ StageCopies::Program StageCopies::studied(const StageProgram& asked) const {
   return program;
 }
 
-// What is held at the pause, and between which uses of it that is.
+// Finds the items held at the pause and their last use before and first use after it.
 void StageCopies::find_uses(Program& program) const {
   const int last = program.actions.last_layer;
   simulate::Ledger ledger(alone_, {.first_layer = 1, .last_layer = last});
@@ -64,7 +64,7 @@ void StageCopies::find_uses(Program& program) const {
                    [](const Item& a, const Item& b) { return a.key.layer < b.key.layer; });
 }
 
-// x[last] goes on after the action `made`.
+// x[last] is passed on after the action `made`.
 void StageCopies::set_uses(const StageProgram& program, std::size_t made, Item& item) {
   const auto uses = [&](const Action& action) {
     bool found = program::is_forward(action.op) && action.layer == item.key.layer;  // makes it
@@ -99,7 +99,7 @@ bool StageCopies::may_fit(const Program& program, const Moved& moved) const {
   return std::all_of(during.begin(), during.end(), [&](Bytes held) { return held <= most; });
 }
 
-// As early as they fit beside what is back by then and what the other micro-batches keep.
+// Returns as early as they fit next to what is back by then and what the other micro-batches keep.
 std::vector<Return> StageCopies::returns(const Program& program, const Moved& moved) const {
   std::vector<Return> returns;
   for (std::size_t k = 0; k < moved.size(); ++k) {

@@ -15,30 +15,31 @@ namespace {
 
 // Layers of the shortest band; each is twice as long as the one before.
 constexpr int kShortest = 32;
-// Additions that a table may take for a slot of its own: as small as the number in flight asks for,
-// or two steps smaller. And numbers that it may store.
+// Additions that a table may take for smaller slots: as small as the number in flight asks for, or
+// two steps smaller. And the numbers that it may store.
 constexpr double kWork = 3e9, kLittleWork = 2e8, kMostStored = 4e7;
 constexpr int kFinest = 12;
 // Additions for the columns of stages (of which a search looks at a part), and the numbers of
 // slacks that they are spread over: as many as are cheap, kSlacks where that is not too much.
 constexpr double kLittleColumnWork = 5e8, kColumnWork = 4e10;
 constexpr double kFewestSlacks = 16, kSlacks = 80, kMostSlacks = 200;
-// Of tables for one stage alone.
+// The same for tables of one stage alone.
 constexpr double kOneStageWork = 3e8;
 constexpr int kOneStageLayers = 32;
-// From how many additions on a second thread is worth its start.
+// Additions from which on a second thread is worth its start.
 constexpr double kWorthThreads = 5e9;
-// Bytes of tables for stages alone that wait to be asked again.
+// Bytes of tables for stages alone that are cached.
 constexpr std::size_t kMostOfFiner = std::size_t{64} << 20;
-// Slots beyond the memory's own, as a share: what rounding up may have taken, and what retapes need
-// less than the whole tapes that tables count.
+// Slots beyond the memory's own, as a share: what rounding up may have wasted, and what retapes
+// save against the whole tapes that tables count.
 constexpr double kBeyond = 0.125;
 
 int log2_of(int number) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(number))) - 1;
 }
 
-// A table of so many sub-chains of up to `layers` layers has two columns each; a split is two.
+// `sub_chains` sub-chains of up to `layers` layers have two columns each; a split takes two
+// additions.
 double additions_of(double sub_chains, double layers, double slots) {
   return sub_chains * layers / 3 * 4 * slots;
 }
@@ -63,7 +64,7 @@ StageTables& StageLevels::of(int layers, int in_flight) {
   if (tables) return *tables;
   const int cores = usable_processors();
   const bool several = additions(band, level) > kWorthThreads;
-  int least = 2;  // in flight of all that read these tables
+  int least = 2;  // least number in flight that uses these tables
   while (least < in_flight && level_of(band, least) != level) ++least;
   tables = std::make_unique<StageTables>(
       chain_, 1, chain_.length(),
@@ -113,7 +114,7 @@ std::unique_ptr<StageTables> StageLevels::alone(int first, int last, int in_flig
       StageTables::Options{
           .tables = {.freedom = freedom_, .unit = slot, .top = most},
           .least_in_flight = in_flight,
-          // Slacks that are a slot of each micro-batch apart are the same for all memories.
+          // With slacks one slot per micro-batch apart, families are the same for all memories.
           .slack_step = std::max(slot == Bytes(1) ? 1 : in_flight,
                                  all ? 1 : most / static_cast<int>(kMostSlacks))});
 }
@@ -160,7 +161,8 @@ int StageLevels::top(Bytes slot, Bytes memory) const {
   return static_cast<int>((is_exact ? 1 : 1 + kBeyond) * (memory / slot));
 }
 
-// Different ones of up to `band` layers; where layers are equal, about as many of each length.
+// Different sub-chains of up to `band` layers; where layers are equal, about as many of each
+// length.
 double StageLevels::sub_chains(int band) const {
   const double n = chain_.length(), length = band;
   const double all = length * (2 * n - length + 1) / 2;

@@ -1,8 +1,8 @@
-// Which stage tables answer a question: by the stage's length and by how many are in flight.
+// Choice of the stage tables for a question: by the stage's length and the number in flight.
 //
-// Long stages are seldom asked for and their tables cost most, so each band of lengths has tables
-// of its own. With w micro-batches in flight one of them may keep a w-th of the memory, rounded up
-// item by item: there slots are smaller, as far as that is cheap.
+// Long stages are seldom needed and their tables cost most, so each band of lengths has tables of
+// its own. With w micro-batches in flight one of them may keep a w-th of the memory, rounded up
+// item by item: there slots are smaller where that is cheap.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -25,7 +25,7 @@ namespace trireme::solve {
 
 class StageLevels {
  public:
-  /// At most `slots` slots of a table, and as many as stand in for exact sizes.
+  /// Most slots of a table, most bytes for exact sizes, and slots that stand in for exact sizes.
   static constexpr int kMostSlots = 60'000, kMostExact = 20'000, kManySlots = 2000;
 
   /// Slots 0: exact where `memory` is at most kMostExact.
@@ -33,18 +33,18 @@ class StageLevels {
 
   /// Tables for such a stage, made when first asked for.
   StageTables& of(int layers, int in_flight);
-  /// Tables for one stage alone, with no more memory than this; its slots as small as is cheap.
+  /// Tables for one stage alone with at most `memory`; slots as small as is cheap.
   std::unique_ptr<StageTables> alone(int first, int last, int in_flight, Bytes memory) const;
-  /// The same if their slots are smaller than those of others, else null; for at most twice that
-  /// memory, to be asked again with less. Lives until the next call.
+  /// The same if their slots are smaller than those of of(), else null; good for up to twice
+  /// `memory`, so that later questions can use them. Valid until the next call.
   StageTables* finer(int first, int last, int in_flight, Bytes memory);
-  /// Whether a slot is a byte everywhere, and nothing needs less than tables count.
+  /// Whether every slot is a byte and tables count exactly (no retapes).
   bool exact() const { return exact_ && !has_retapes_; }
   std::size_t size() const;
 
  private:
   Bytes slot_alone(int layers, int in_flight, Bytes memory) const;
-  /// Lets go of finer tables, those that were not used for long first, until they are few.
+  /// Frees finer tables, least recently used first, until they are few.
   void forget_finer();
   int band_of(int layers) const;
   int level_of(int band, int in_flight) const;
@@ -59,12 +59,12 @@ class StageLevels {
   int slots_;
   Freedom freedom_;
   bool exact_ = false, has_retapes_ = false;
-  Bytes unit_;        // of level 0; level k has slots of unit / 2^k
+  Bytes unit_;        // slot of level 0; level k has slots of unit / 2^k
   double different_;  // sub-chains
   std::map<std::pair<int, int>, std::unique_ptr<StageTables>> tables_;  // by band and level
   struct Finer {
     std::unique_ptr<StageTables> tables;
-    int used = 0;  ///< when last
+    int used = 0;  ///< time of the last use
   };
   /// By first and last layer, number in flight, and halvings of memory_.
   std::map<std::tuple<int, int, int, int>, Finer> finer_;

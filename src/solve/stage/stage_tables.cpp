@@ -1,4 +1,4 @@
-// Columns of stages, and the search over slacks.
+// Columns of stages, and the search over slack.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "stage_tables.h"
@@ -12,14 +12,14 @@
 
 namespace trireme::solve {
 
-// One slack's g as rebuilding reads it.
+// g of one slack, as rebuild_stage() reads it.
 class StageTables::Reader final : public CostReader {
  public:
   Reader(StageTables& tables, Slots slack)
       : CostReader(tables.tables_), tables_(tables), family_(tables.family(slack)) {}
 
-  double extra(Part part, int s, int t, Slots m) const override {
-    if (part != Part::kFirst) return tables_.tables_.extra(part, s, t, m);
+  double extra(Recurrence which, int s, int t, Slots m) const override {
+    if (which != Recurrence::kFirst) return tables_.tables_.extra(which, s, t, m);
     return static_cast<double>(tables_.column(family_, s, t).at(m < 0 ? -1 : static_cast<int>(m)));
   }
   Slots slack() const override { return family_.slack; }
@@ -70,7 +70,7 @@ StageTables::Choice StageTables::best(int first, int last, int in_flight, Slots 
   const auto working_bound = [&](int j) { return alone.at(slack(j) + kept(j)); };
   const auto kept_bound = [&](int j) { return roomy.at(kept(j)); };
   const int count = (most - offset) / step + 1;
-  int up = 0;  // the first where more slack cannot help
+  int up = 0;  // first index where more slack cannot help
   for (int end = count; up < end;) {
     const int middle = (up + end) / 2;
     if (working_bound(middle) <= kept_bound(middle)) {
@@ -151,19 +151,20 @@ Column StageTables::made(const Family& family, int s, int t) {
   return finish(draft, arena_);
 }
 
-// All decisions but those that end the forward. The slack is asked for by those alone: what is kept
-// before them is taken away from m on the way.
+// All decisions but those that end the forward. The slack is checked by those alone: what is kept
+// before them is subtracted from m on the way.
 void StageTables::add_splits(Draft& draft, const Family& family, int s, int t) {
   if (s == t) return;
   const Tables::State& state = tables_.state();
   const Row& row = family.rows[static_cast<std::size_t>(t - first_)];
   const auto before = static_cast<std::size_t>(s - first_);
-  const Split own = keep_tape(costs(), Part::kFirst, s, t, s);
-  relax(draft, Step{.left = family.roomy ? free_column(0) : state.column(Part::kResumed, s, s),
-                    .right = *row.from_end(t - s - 1),
-                    .holds = clipped(own.holds, top()),
-                    .needs = family.roomy ? 0 : clipped(own.needs, top()),
-                    .runs = static_cast<float>(own.runs)});
+  const Split own = keep_tape(costs(), Recurrence::kFirst, s, t, s);
+  relax(draft,
+        Step{.left = family.roomy ? free_column(0) : state.column(Recurrence::kResumed, s, s),
+             .right = *row.from_end(t - s - 1),
+             .holds = clipped(own.holds, top()),
+             .needs = family.roomy ? 0 : clipped(own.needs, top()),
+             .runs = static_cast<float>(own.runs)});
   Steps steps{.left = family.roomy ? free_.data() : state.whole.from(s),
               .right = row.from_end(t - s - 1),
               .holds = arrays_.output(s),
@@ -184,7 +185,7 @@ void StageTables::add_splits(Draft& draft, const Family& family, int s, int t) {
   relax(draft, steps);
 }
 
-// Give x[t] away, or keep the tape of t.
+// Pass x[t] on, or keep the tape of t.
 void StageTables::add_last(Draft& draft, const Family& family, int s, int t) {
   const Tables::State& state = tables_.state();
   const auto add = [&](const Split& split, const Column& left) {
@@ -196,9 +197,9 @@ void StageTables::add_last(Draft& draft, const Family& family, int s, int t) {
                       .runs = static_cast<float>(split.runs)});
   };
   if (s == t || options_.tables.freedom == Freedom::kInputMayLeave) {
-    add(keep_tape(costs(), Part::kFirst, s, t, t), state.column(Part::kResumed, s, t));
+    add(keep_tape(costs(), Recurrence::kFirst, s, t, t), state.column(Recurrence::kResumed, s, t));
   }
-  add(keep_output(costs(), Part::kFirst, s, t, t), state.column(Part::kWhole, s, t));
+  add(keep_output(costs(), Recurrence::kFirst, s, t, t), state.column(Recurrence::kWhole, s, t));
 }
 
 StageTables::Family& StageTables::family(Slots slack) {
@@ -219,14 +220,14 @@ StageTables::Family StageTables::new_family(int slack, int reach, bool roomy) co
   return family;
 }
 
-// Stages are equal if their layers are; one that ends with the loss is equal to none that does not.
+// Stages are equal if their layers are; a stage that ends with the loss equals none without.
 std::uint64_t StageTables::class_of(int s, int t) const {
   const auto twin = static_cast<std::uint64_t>(equal_.twin(s, t));
   const auto length = static_cast<std::uint64_t>(t - s);
   return (twin << 32 | length) << 1 | (costs().is_loss(t) ? 1U : 0U);
 }
 
-// From there on all tapes of s..t can be kept.
+// The m from which on all tapes of s..t can be kept.
 int StageTables::flat_from(const Family& family, int s, int t) const {
   const auto last = static_cast<std::size_t>(t - first_);
   const Slots working = family.roomy ? 0 : all_taped_[last][static_cast<std::size_t>(t - s)];

@@ -1,17 +1,18 @@
 // The first pass g of tables.h for all stages of a chain at once, and the best split of a stage's
 // memory between what other micro-batches keep and what this one works with.
 //
-// With w micro-batches in flight and A slots beside w times x[first-1], a cap of k slots on what is
-// kept leaves m = A - (w-1) k to work with. What must be left of m at the pause, slack = m - k =
-// A - w k, stays the same along the recurrence, so that one family of columns per slack serves all
-// stages, budgets and numbers of micro-batches in flight:
+// With w micro-batches in flight and A slots next to w times x[first-1], a cap of k slots on what
+// is kept leaves m = A - (w-1) k to work with. What must stay free of m at the pause, slack = m - k
+// = A - w k, stays the same along the recurrence, so that one family of columns per slack serves
+// all stages, budgets and numbers of micro-batches in flight:
 //
 //     stage(A, w) = least over slack of g_slack(slack + k),  k = floor((A - slack) / w)
 //
 // A family is only ever asked for m of slack .. slack + (top - slack) / w, which is little where
 // much is in flight. Two families bound all others from below, one on each side: g_0 at the same m
 // (it never falls as k grows) and g with all memory to work with at the same k (it never grows with
-// k). So the search begins where they cross and goes on to either side while there is hope.
+// k). So the search begins where they cross and continues to either side while a better one is
+// possible.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -36,30 +37,30 @@ class StageTables {
  public:
   struct Options {
     Tables::Options tables;
-    int least_in_flight = 1;  ///< of the questions with several in flight
-    /// Distance of the families where it is not 1. At distance d what is found is at least as good
-    /// as the best with d slots less of memory.
+    int least_in_flight = 1;  ///< least number in flight of questions with several
+    /// Distance of the families where it is not 1. At distance d the result is at least as good as
+    /// the best with d slots less memory.
     int slack_step = 1;
   };
   StageTables(const chain::Chain& chain, int first, int last, const Options& options);
   ~StageTables();
 
-  /// g_slack(first, m), to be read by the same tables.
+  /// A choice g_slack(first, m), valid for the same tables.
   struct Choice {
     double extra = std::numeric_limits<double>::infinity();
     Slots slack = 0, m = 0;
   };
-  /// The best over slack (1: slack 0 alone). Columns are made when first asked for: a stage of n
+  /// The best over slack (1: slack 0 alone). Columns are made when first needed: a stage of n
   /// layers takes O(n^2) steps once per last layer and slack, less where stages are equal.
   Choice best(int first, int last, int in_flight, Slots available);
-  /// The program behind a finite choice.
+  /// The program of a finite choice.
   program::StageProgram rebuilt(int first, int last, const Choice& choice);
 
-  /// Slots beside `in_flight` times x[first-1]; negative if not even these fit.
+  /// Slots next to `in_flight` times x[first-1]; negative if not even these fit.
   Slots available(int first, int in_flight, Bytes memory) const;
   const Costs& costs() const { return tables_.costs(); }
   int top() const { return tables_.top(); }
-  /// Bytes of memory that all tables hold.
+  /// Bytes of memory that all tables take.
   std::size_t size() const;
 
  private:
@@ -79,7 +80,7 @@ class StageTables {
   };
   struct Family {
     int slack = 0;
-    int reach = 0;       ///< largest m that is asked for
+    int reach = 0;       ///< largest m that is read
     bool roomy = false;  ///< with all memory to work with
     std::vector<Row> rows;
     std::unordered_map<std::uint64_t, Column> shared;  ///< one per class of equal stages

@@ -85,45 +85,45 @@ Slots Costs::slots_in(Bytes bytes) const {
   return bytes < Bytes(0) ? -1 : bytes.count() / unit_;
 }
 
-Slots load(const Costs& costs, Part part, int t) {
-  switch (part) {
-    case Part::kWhole:
+Slots load(const Costs& costs, Recurrence which, int t) {
+  switch (which) {
+    case Recurrence::kWhole:
       return costs.output(t);
-    case Part::kResumed:
+    case Recurrence::kResumed:
       return costs.waiting(t);
-    case Part::kRetaped:
+    case Recurrence::kRetaped:
       return costs.retaped(t).waiting;
-    case Part::kFirst:
+    case Recurrence::kFirst:
       return 0;
   }
   return 0;
 }
 
-Split keep_output(const Costs& costs, Part part, int s, int t, int at) {
-  const bool given_away = part == Part::kFirst && at == t;
+Split keep_output(const Costs& costs, Recurrence which, int s, int t, int at) {
+  const bool given_away = which == Recurrence::kFirst && at == t;
   return {.keeps = Split::Keeps::kOutput,
-          .left = Part::kWhole,
+          .left = Recurrence::kWhole,
           .at = at,
           .holds = given_away ? 0 : costs.output(at),
-          .needs = load(costs, part, t) + costs.run(s, at),
+          .needs = load(costs, which, t) + costs.run(s, at),
           .runs = costs.redone(s, at)};
 }
 
-Split keep_tape(const Costs& costs, Part part, int s, int t, int at) {
-  // In a kWhole the backward of t follows its tape, and nobody reads x[t].
-  const bool retape = part == Part::kWhole && at == t && costs.counts_retapes();
+Split keep_tape(const Costs& costs, Recurrence which, int s, int t, int at) {
+  // In a kWhole the backward of t follows its tape, and nothing reads x[t].
+  const bool retape = which == Recurrence::kWhole && at == t && costs.counts_retapes();
   const Costs::Taped& tape = retape ? costs.retaped(at) : costs.taped(at);
   // The input of s is held outside; that of a later layer was just made and is inside.
   Slots forwards = at == s ? tape.taping : std::max(costs.run(s, at - 1), tape.taping_with_input);
-  if (part == Part::kFirst && at == t && at > s && costs.is_loss(t)) {
-    // The gradient of x[L] is there as soon as the tape is, before the input can be dropped.
+  if (which == Recurrence::kFirst && at == t && at > s && costs.is_loss(t)) {
+    // The gradient of x[L] is held as soon as the tape is, before the input can be dropped.
     forwards = std::max(forwards, costs.output(at - 1) + costs.waiting(at));
   }
   return {.keeps = Split::Keeps::kTape,
-          .left = retape ? Part::kRetaped : Part::kResumed,
+          .left = retape ? Recurrence::kRetaped : Recurrence::kResumed,
           .at = at,
           .holds = tape.tape,
-          .needs = load(costs, part, t) + forwards,
+          .needs = load(costs, which, t) + forwards,
           .runs = costs.forward(s, at - 1)};
 }
 

@@ -49,7 +49,7 @@ EqualLayers::EqualLayers(const chain::Chain& chain, int first, int last, Backwar
     for (std::size_t u = s + 1; u < n; ++u) {
       common[u] = kind[s] == kind[u] ? common[u + 1] + 1 : 0;
     }
-    std::size_t assigned = 0;  // lengths up to here have their twin
+    std::size_t assigned = 0;  // lengths up to here have a twin
     for (std::size_t u = n; u-- > s + 1;) {
       for (; assigned < common[u]; ++assigned) {
         twins_[row_[s] + assigned] = static_cast<std::uint16_t>(u);

@@ -1,5 +1,5 @@
-// Sub-chains of equal layers (the blocks of a transformer) have equal tables: for each the one that
-// stands for it.
+// Classes of equal sub-chains (e.g. equal blocks of a transformer), whose tables are equal and made
+// once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,7 +13,7 @@
 namespace trireme::solve {
 
 /// Classes of the sub-chains of first..last by what the recurrences read: forward times and all
-/// sizes. A table holds recomputation alone; what holds backwards, too, wants their times kept
+/// sizes. Tables hold recomputation times alone; what also holds backward times must tell those
 /// apart.
 class EqualLayers {
  public:

@@ -1,10 +1,10 @@
-// Who fills which tile when: O(L^3 top) additions, so order decides the speed.
+// Order in which threads fill the tiles of a table: O(L^3 top) additions, so order decides the
+// speed.
 //
-//        t ->   J           a tile (I,J) needs the tiles left of it in its row and those below it
-//        in
-//     s  I  [ . . . X ]     its column: rows are done from the last layer up, and several threads
-//     may |         . . |       work on rows next to each other as long as the lower one is ahead.
-//     v           . v
+//        t ->   J           Tile (I,J) needs the tiles left of it in its row and those below it
+//     s  I  [ . . . X ]     in its column. Rows are done from the last layer up; several
+//     |         . . |       threads work on rows next to each other as long as the lower
+//     v           . v       one is ahead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table_state.h"
@@ -37,7 +37,7 @@ class Rows {
   int count_;
   int most_;  // tiles of a row
   std::atomic<int> next_;
-  std::vector<std::atomic<int>> done_;  // of each row: its tiles up to here, exclusive
+  std::vector<std::atomic<int>> done_;  // by row: its tiles up to here, exclusive
   std::mutex mutex_;
   std::exception_ptr error_;
 };
@@ -53,8 +53,8 @@ void fill_tables(const Costs& costs, Freedom freedom, const EqualLayers& equal,
                  const Tables::Options& options, Tables::State& state) {
   add_backwards(costs, state);
   const auto layers = static_cast<std::size_t>(costs.last() - costs.first()) + 1;
-  // Twins are shared in the order in which one thread meets them: several threads pay only where
-  // most sub-chains differ, and then they share nothing.
+  // Twins are shared in the order in which one thread meets them: several threads are worth it only
+  // where most sub-chains differ, and then they share nothing.
   const bool alone = options.threads == 1 || equal.different() < layers * (layers + 1) / 4;
   const FillJob job(costs, freedom, alone ? &equal : nullptr, state);
   state.arenas.resize(alone ? 1 : static_cast<std::size_t>(options.threads));

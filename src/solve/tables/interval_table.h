@@ -1,6 +1,6 @@
-// The recurrences of tables.h once more, without slots: for any kind of column that can take the
-// least over decisions. Two kinds exist: exact step functions and least memory (step_column.h,
-// least_column.h). For short chains and single questions; speed lives in fill_tables.cpp.
+// The recurrences of tables.h without slots, for any kind of column that can take the least over
+// decisions. Two kinds exist: exact step functions and least memory (step_column.h,
+// least_column.h). For short chains and single questions; the fast version is in fill_tables.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -26,11 +26,13 @@ class IntervalTable final : public CostReader {
                 std::size_t limit = static_cast<std::size_t>(-1));
 
   bool complete() const { return stored_ <= limit_; }
-  double extra(Part part, int s, int t, Slots m) const override { return column(part, s, t).at(m); }
-  const Column& column(Part part, int s, int t) const;
+  double extra(Recurrence which, int s, int t, Slots m) const override {
+    return column(which, s, t).at(m);
+  }
+  const Column& column(Recurrence which, int s, int t) const;
 
  private:
-  Column solve(Part part, int s, int t, Slots top) const;
+  Column solve(Recurrence which, int s, int t, Slots top) const;
   std::size_t place(int s, int t) const;
   void store(Column& place, Column column) {
     stored_ += column.size();
@@ -54,43 +56,44 @@ IntervalTable<Column>::IntervalTable(std::shared_ptr<const Costs> shared, Freedo
   for (int t = first; t <= last; ++t) {
     for (int s = t; s >= first && complete(); --s) {
       if (s == t || freedom == Freedom::kInputMayLeave) {
-        store(resumed_[place(s, t)], solve(Part::kResumed, s, t, top));
+        store(resumed_[place(s, t)], solve(Recurrence::kResumed, s, t, top));
         if (costs().counts_retapes()) {
-          store(retaped_[place(s, t)], solve(Part::kRetaped, s, t, top));
+          store(retaped_[place(s, t)], solve(Recurrence::kRetaped, s, t, top));
         }
       }
-      store(whole_[place(s, t)], solve(Part::kWhole, s, t, top));
+      store(whole_[place(s, t)], solve(Recurrence::kWhole, s, t, top));
     }
   }
   for (int s = last; s >= first && complete(); --s) {
-    store(first_[static_cast<std::size_t>(s - first)], solve(Part::kFirst, s, last, top));
+    store(first_[static_cast<std::size_t>(s - first)], solve(Recurrence::kFirst, s, last, top));
   }
 }
 
 template <class Column>
-Column IntervalTable<Column>::solve(Part part, int s, int t, Slots top) const {
+Column IntervalTable<Column>::solve(Recurrence which, int s, int t, Slots top) const {
   typename Column::Draft draft(top);
-  if (s == t && (part == Part::kResumed || part == Part::kRetaped)) {
-    draft.free_from((part == Part::kRetaped ? costs().retaped(t) : costs().taped(t)).backward);
+  if (s == t && (which == Recurrence::kResumed || which == Recurrence::kRetaped)) {
+    draft.free_from(
+        (which == Recurrence::kRetaped ? costs().retaped(t) : costs().taped(t)).backward);
     return draft.finish();
   }
-  each_split(costs(), freedom(), part, s, t, [&](const Split& split) {
+  each_split(costs(), freedom(), which, s, t, [&](const Split& split) {
     draft.add(column(split.left, s, split.at),
-              split.at < t ? &column(part, split.at + 1, t) : nullptr, split);
+              split.at < t ? &column(which, split.at + 1, t) : nullptr, split);
   });
   return draft.finish();
 }
 
 template <class Column>
-const Column& IntervalTable<Column>::column(Part part, int s, int t) const {
-  switch (part) {
-    case Part::kWhole:
+const Column& IntervalTable<Column>::column(Recurrence which, int s, int t) const {
+  switch (which) {
+    case Recurrence::kWhole:
       return whole_[place(s, t)];
-    case Part::kResumed:
+    case Recurrence::kResumed:
       return resumed_[place(s, t)];
-    case Part::kRetaped:
+    case Recurrence::kRetaped:
       return retaped_[place(s, t)];
-    case Part::kFirst:
+    case Recurrence::kFirst:
       break;
   }
   return first_[static_cast<std::size_t>(s - costs().first())];

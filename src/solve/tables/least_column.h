@@ -1,5 +1,5 @@
 // Least memory of a sub-chain, whatever the time: one number per sub-chain, exact in the unit of
-// the costs. Among decisions with the same need the fastest is remembered.
+// the costs. Among decisions with the same need the fastest is kept.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,4 @@
-// More slots than a budget has, for sizes that were rounded up.
+// Plans with more slots than the budget has, since sizes were rounded up.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,8 +13,8 @@ namespace trireme::solve {
 inline constexpr int kMoreSlotsTries = 8;
 
 /// More slots than are available give a faster program, which may fit all the same: sizes were
-/// rounded up. Bisection for the most of them, up to `most`, with which `fits(slots)` is true,
-/// which keeps what it finds; each answer is in bytes, so it need not be monotone to be right.
+/// rounded up. Bisects for the largest number, up to `most`, for which `fits(slots)` is true;
+/// `fits` keeps what it finds. Each answer is in bytes, so `fits` need not be monotone.
 template <class Fits>
 void try_more_slots(Slots available, Slots most, Fits fits) {
   Slots fitting = available, beyond = most + 1;

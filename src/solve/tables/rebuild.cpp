@@ -1,4 +1,4 @@
-// Programs out of tables: the decision at each sub-chain is found again by comparing its few
+// Programs rebuilt from tables: the decision at each sub-chain is found again by comparing its few
 // alternatives, so that no table of choices is needed. Ties go to keeping an output, the earliest.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -19,63 +19,63 @@ class Rebuild {
   Rebuild(const CostReader& reader, std::vector<Action>& before, std::vector<Action>& after)
       : reader_(reader), list_(&before), after_(&after) {}
 
-  void emit(Part part, int s, int t, Slots m);
+  void emit(Recurrence which, int s, int t, Slots m);
 
  private:
-  std::optional<Split> best(Part part, int s, int t, Slots m) const;
-  double value(const Split& split, Part part, int s, int t, Slots m) const;
+  std::optional<Split> best(Recurrence which, int s, int t, Slots m) const;
+  double value(const Split& split, Recurrence which, int s, int t, Slots m) const;
   void run_forward(const Split& split, int s);
   void add(Op op, int layer) { list_->push_back({op, layer, 0}); }
 
   const CostReader& reader_;
   std::vector<Action>* list_;
-  std::vector<Action>* after_;  ///< where the pause leads
+  std::vector<Action>* after_;  ///< where actions after the pause go
 };
 
 }  // namespace
 
 std::vector<Action> rebuild(const CostReader& reader, int s, int t, Slots m) {
   std::vector<Action> actions;
-  Rebuild(reader, actions, actions).emit(Part::kWhole, s, t, m);
+  Rebuild(reader, actions, actions).emit(Recurrence::kWhole, s, t, m);
   return actions;
 }
 
 std::vector<Action> rebuild_resumed(const CostReader& reader, int s, int t, Slots m) {
   std::vector<Action> actions;
-  Rebuild(reader, actions, actions).emit(Part::kResumed, s, t, m);
+  Rebuild(reader, actions, actions).emit(Recurrence::kResumed, s, t, m);
   return actions;
 }
 
 program::StageProgram rebuild_stage(const CostReader& reader, int first, int last, Slots m) {
   program::StageProgram program{.first_layer = first, .last_layer = last};
-  Rebuild(reader, program.forward, program.backward).emit(Part::kFirst, first, last, m);
+  Rebuild(reader, program.forward, program.backward).emit(Recurrence::kFirst, first, last, m);
   return program;
 }
 
 namespace {
 
-void Rebuild::emit(Part part, int s, int t, Slots m) {
-  if (s == t && (part == Part::kResumed || part == Part::kRetaped)) {
+void Rebuild::emit(Recurrence which, int s, int t, Slots m) {
+  if (s == t && (which == Recurrence::kResumed || which == Recurrence::kRetaped)) {
     add(Op::kBackward, t);
     return;
   }
-  const std::optional<Split> split = best(part, s, t, m);
+  const std::optional<Split> split = best(which, s, t, m);
   ensure(split.has_value(), "nothing to rebuild: the sub-chain does not fit");
   run_forward(*split, s);
   if (split->at < t) {
-    emit(part, split->at + 1, t, m - split->holds);
-  } else if (part == Part::kFirst) {
+    emit(which, split->at + 1, t, m - split->holds);
+  } else if (which == Recurrence::kFirst) {
     list_ = after_;
   }
   emit(split->left, s, split->at, m);
 }
 
-std::optional<Split> Rebuild::best(Part part, int s, int t, Slots m) const {
+std::optional<Split> Rebuild::best(Recurrence which, int s, int t, Slots m) const {
   double least = std::numeric_limits<double>::infinity();
   std::optional<Split> found;
-  each_split(reader_.costs(), reader_.freedom(), part, s, t, [&](const Split& split) {
+  each_split(reader_.costs(), reader_.freedom(), which, s, t, [&](const Split& split) {
     if (split.runs >= least || m < split.needs) return;
-    const double time = value(split, part, s, t, m);
+    const double time = value(split, which, s, t, m);
     if (time < least) {
       least = time;
       found = split;
@@ -84,12 +84,12 @@ std::optional<Split> Rebuild::best(Part part, int s, int t, Slots m) const {
   return found;
 }
 
-double Rebuild::value(const Split& split, Part part, int s, int t, Slots m) const {
-  if (part == Part::kFirst && m < split.holds + reader_.slack()) {
+double Rebuild::value(const Split& split, Recurrence which, int s, int t, Slots m) const {
+  if (which == Recurrence::kFirst && m < split.holds + reader_.slack()) {
     return std::numeric_limits<double>::infinity();
   }
   double time = split.runs + reader_.extra(split.left, s, split.at, m);
-  if (split.at < t) time += reader_.extra(part, split.at + 1, t, m - split.holds);
+  if (split.at < t) time += reader_.extra(which, split.at + 1, t, m - split.holds);
   return time;
 }
 

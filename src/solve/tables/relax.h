@@ -1,4 +1,4 @@
-// The min-plus step on columns, where nearly all planning time goes, and the memory of columns.
+// The min-plus step on columns, which takes nearly all planning time, and the memory of columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace trireme::solve {
 
-/// 0 for every m >= from; 0 is where an empty sub-chain costs nothing.
+/// Column that is 0 for every m >= from; from = 0: an empty sub-chain, which costs nothing.
 Column free_column(int from);
 
 /// One decision: right is read at m - holds, left at m, from m = needs on.
@@ -22,8 +22,8 @@ struct Step {
   float runs = 0;
 };
 
-/// Decisions next to each other, j = 0..count-1: left[j], right[j]; holds[j];
-/// needs = load + max(run[j], least[j]); runs = prefix[j] - before.
+/// Consecutive decisions, j = 0..count-1: left[j], right[j]; holds[j]; needs = load + max(run[j],
+/// least[j]); runs = prefix[j] - before.
 struct Steps {
   const Column* left;
   const Column* right;
@@ -38,7 +38,7 @@ struct Steps {
 /// A column while it is computed, in memory of its owner: blocks up to `end`, aligned. Every step
 /// is non-increasing in m, so their least is, too.
 struct Draft {
-  float* values = nullptr;  ///< of m = 0, 1, ...
+  float* values = nullptr;  ///< at m = 0, 1, ... ...
   int end = 0;              ///< nothing at `end` or beyond matters
   int lo = 0;               ///< least feasible m so far, `end` if none
 
@@ -47,7 +47,7 @@ struct Draft {
 
 /// values[m] = min(values[m], runs + (left(m) + right(m - holds))) for every m >= needs.
 void relax(Draft& draft, const Step& step);
-/// The same for all of them, one after the other.
+/// The same for all steps, one after the other.
 void relax(Draft& draft, const Steps& steps);
 
 /// Memory for floats at an address that fits the widest vectors.
@@ -60,10 +60,10 @@ using AlignedFloats = std::unique_ptr<float[], AlignedDelete>;
 AlignedFloats aligned_floats(std::size_t count);
 
 /// Owns the values of finished columns, in chunks that never move: the system's own pages, because
-/// malloc would keep those of tables that are gone.
+/// malloc would keep those of freed tables.
 class Arena {
  public:
-  /// Most m of a column.
+  /// Largest m of a column.
   static constexpr int kLongest = 1 << 16;
   Column store(const float* values, int lo, int hi);
   std::size_t size() const { return chunks_.size() * kChunk * sizeof(float); }

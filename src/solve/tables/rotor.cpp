@@ -1,5 +1,5 @@
-// The solvers by tables: rotor (Beaumont et al. 2019, RR-9302) and rotor_free. Both plan in slots,
-// then spend in bytes what rounding left over, and never call infeasible what is feasible in bytes.
+// The table solvers: rotor (Beaumont et al. 2019, RR-9302) and rotor_free. Both plan in slots, then
+// spend in bytes what rounding left over, and never call infeasible what is feasible in bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "rotor.h"
@@ -26,7 +26,7 @@ namespace {
 // Breakpoints up to which exact tables are worth it, and the slots that stand in for them beyond.
 constexpr std::size_t kMostBreakpoints = 400'000;
 constexpr int kManySlots = 2000;
-// The same beside tables in slots, and for chains of at most so many layers.
+// The same where tables in slots are read as well, for chains of at most kFewLayers layers.
 constexpr std::size_t kFewBreakpoints = 50'000;
 constexpr int kFewLayers = 24;
 // Additions from which on a second thread is worth its start.
@@ -79,7 +79,7 @@ Result solve_by_tables(const Problem& problem, Freedom freedom) {
   return result;
 }
 
-/// A short chain, some tapes of which take less when they are made again.
+/// Whether the chain is short and retapes of some layers take fewer bytes than their tapes.
 bool saves_by_retapes(const Problem& problem) {
   bool saves = false;
   for (int i = problem.first_layer; i <= problem.last_layer; ++i) {
@@ -114,7 +114,7 @@ std::optional<Solution> in_slots(const Problem& problem, Freedom freedom, int sl
                        .threads = work < kWorthThreads ? 1 : std::clamp(cores, 1, 8)});
   const FirstPass pass(tables, problem.last_layer);
   for (Slots m = available; m <= top; ++m) {
-    if (std::isfinite(pass.extra(Part::kFirst, problem.first_layer, problem.last_layer, m))) {
+    if (std::isfinite(pass.extra(Recurrence::kFirst, problem.first_layer, problem.last_layer, m))) {
       if (m == available) return spend_remainder(problem, pass, available);
       return fitting(problem, pass, m);
     }
@@ -138,7 +138,7 @@ Slots worth_trying(const Problem& problem, Bytes unit, Slots available) {
 
 Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots available) {
   const auto extra = [&](Slots m) {
-    return pass.extra(Part::kFirst, problem.first_layer, problem.last_layer, m);
+    return pass.extra(Recurrence::kFirst, problem.first_layer, problem.last_layer, m);
   };
   std::optional<Solution> best = fitting(problem, pass, available);
   ensure(best.has_value(), "a program that fits in slots fits in bytes");
@@ -156,7 +156,7 @@ Solution spend_remainder(const Problem& problem, const FirstPass& pass, Slots av
 
 std::optional<Solution> fitting(const Problem& problem, const CostReader& reader, Slots m) {
   const int first = problem.first_layer, last = problem.last_layer;
-  if (!std::isfinite(reader.extra(Part::kFirst, first, last, m))) return std::nullopt;
+  if (!std::isfinite(reader.extra(Recurrence::kFirst, first, last, m))) return std::nullopt;
   Solution solution = judged(problem, rebuild_stage(reader, first, last, m));
   if (solution.peak > problem.budget) return std::nullopt;
   return solution;
@@ -168,7 +168,7 @@ Result leanest(const Problem& problem, Freedom freedom) {
   const auto costs =
       std::make_shared<const Costs>(*problem.chain, first, last, Bytes(1), RetapeBytes::kTheirOwn);
   const IntervalTable<LeastColumn> table(costs, freedom, 0);
-  const Slots least = table.column(Part::kFirst, first, last).needs;
+  const Slots least = table.column(Recurrence::kFirst, first, last).needs;
   return within_budget(problem, rebuild_stage(table, first, last, least));
 }
 

@@ -1,4 +1,4 @@
-// The solvers by tables.
+// The table solvers: rotor and rotor_free.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

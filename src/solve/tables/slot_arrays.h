@@ -11,12 +11,12 @@
 
 namespace trireme::solve {
 
-/// A slot number that fits an int: what exceeds the table is as good as anything that does.
+/// A slot number that fits an int: all numbers beyond the table count the same.
 inline int clipped(Slots slots, int top) {
   return slots > top ? top + 1 : static_cast<int>(slots);
 }
 
-/// Every function gives the place of one layer in an array over layers.
+/// Every function returns a pointer to one layer's entry in an array over layers.
 class SlotArrays {
  public:
   SlotArrays(const Costs& costs, int top);
@@ -27,7 +27,7 @@ class SlotArrays {
   const int* nothing() const { return nothing_.data(); }
   /// Forward times of first..i, summed.
   const double* forward(int i) const { return forward_.data() + at(i + 1); }
-  /// The same without what a retape of i saves.
+  /// The same less what a retape of i saves.
   const double* redone(int i) const { return redone_.data() + at(i); }
   /// costs.run(s, j), costs.run(s, j+1), ...
   const int* run(int s, int j) const { return run_.data() + row(s) + index(j - s); }

@@ -24,7 +24,7 @@ void StepColumn::Draft::add(const StepColumn& left, const StepColumn* right, con
   const std::vector<Point>& a = left.points_;
   const std::vector<Point>& b = right == nullptr ? kNothing : right->points_;
   if (a.empty() || b.empty()) return;
-  // Walks both along m; k and l are the points in force from `m` on.
+  // Merges both along m; k and l are the points in force from `m` on.
   std::size_t k = 0, l = 0;
   Slots m = std::max({split.needs, a[0].m, b[0].m + split.holds});
   while (m <= top_) {

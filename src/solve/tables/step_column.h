@@ -13,7 +13,7 @@ namespace trireme::solve {
 
 class StepColumn {
  public:
-  /// From `m` on it takes `time`, up to the next point.
+  /// The cost is `time` from `m` on, up to the next point.
   struct Point {
     Slots m = 0;
     double time = 0;
@@ -37,7 +37,7 @@ class StepColumn::Draft {
 
  private:
   Slots top_;
-  std::vector<Point> points_;  // of all decisions, in no order
+  std::vector<Point> points_;  // points of all decisions, unordered
 };
 
 }  // namespace trireme::solve

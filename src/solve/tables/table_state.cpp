@@ -1,4 +1,4 @@
-// The directory of a slot table.
+// Lookup of columns in a slot table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table_state.h"
@@ -27,8 +27,8 @@ Tables::State::State(int first_layer, int last, int most, bool with_resumed)
   own.resize(static_cast<std::size_t>(last - first_layer) + 1);
 }
 
-const Column& Tables::State::column(Part part, int s, int t) const {
-  if (part == Part::kWhole) return whole.of(s, t);
+const Column& Tables::State::column(Recurrence which, int s, int t) const {
+  if (which == Recurrence::kWhole) return whole.of(s, t);
   if (s == t) return own[static_cast<std::size_t>(s - first)];
   return resumed->of(s, t);
 }

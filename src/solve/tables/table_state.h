@@ -1,4 +1,4 @@
-// What a slot table holds, and who fills it.
+// Contents of a slot table, and the function that fills it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +16,7 @@
 namespace trireme::solve {
 
 /// Columns of kWhole and kResumed for all s <= t, twice: by first layer and by last layer, so that
-/// both sides of a decision lie one after the other.
+/// the columns of either side of consecutive decisions are contiguous.
 class Directory {
  public:
   Directory(int first, int last);
@@ -43,11 +43,11 @@ struct Tables::State {
 
   int top;
   Directory whole;
-  std::optional<Directory> resumed;  ///< absent where inputs stay: then only its one-layer columns
+  std::optional<Directory> resumed;  ///< absent where inputs stay: then `own` is all that is needed
   std::vector<Column> own;           ///< G_i(i) of every layer, from `first` on
   std::vector<Arena> arenas;         ///< one per thread
 
-  const Column& column(Part part, int s, int t) const;
+  const Column& column(Recurrence which, int s, int t) const;
   int first;
 };
 

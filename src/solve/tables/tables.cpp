@@ -1,4 +1,4 @@
-// Reading of slot tables, and the first pass over one.
+// Reads slot tables; computes the first pass g over one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "trireme/solve/tables.h"
@@ -16,7 +16,7 @@
 namespace trireme::solve {
 namespace {
 
-// All negative m are the same.
+// All negative m count the same.
 int below_zero(Slots m) {
   return m < 0 ? -1 : static_cast<int>(m);
 }
@@ -36,7 +36,7 @@ Tables::Tables(const chain::Chain& chain, int first, int last, const Options& op
                   std::make_shared<const Costs>(chain, first, last, options.unit)),
                  options.freedom) {
   ensure(options.top >= 0 && options.top < Arena::kLongest, "a table has 0..65535 slots");
-  ensure(options.threads >= 1, "somebody fills a table");
+  ensure(options.threads >= 1, "a table is filled by at least one thread");
   state_ =
       std::make_unique<State>(first, last, options.top, options.freedom == Freedom::kInputMayLeave);
   fill_tables(costs(), freedom(), EqualLayers(chain, first, last), options, *state_);
@@ -45,15 +45,16 @@ Tables::Tables(const chain::Chain& chain, int first, int last, const Options& op
 Tables::~Tables() = default;
 Tables::Tables(Tables&&) noexcept = default;
 
-const Column& Tables::column(Part part, int s, int t) const {
-  ensure(part != Part::kFirst, "a table holds no first pass: read it from a FirstPass");
-  ensure(part == Part::kWhole || s == t || state_->resumed, "this table's inputs stay");
-  return state_->column(part, s, t);
+const Column& Tables::column(Recurrence which, int s, int t) const {
+  ensure(which != Recurrence::kFirst, "a table holds no first pass: read it from a FirstPass");
+  ensure(which == Recurrence::kWhole || s == t || state_->resumed,
+         "in this table inputs stay with their tapes");
+  return state_->column(which, s, t);
 }
 
-double Tables::extra(Part part, int s, int t, Slots m) const {
+double Tables::extra(Recurrence which, int s, int t, Slots m) const {
   ensure(m <= top(), "the table ends below this number of slots");
-  return static_cast<double>(column(part, s, t).at(below_zero(m)));
+  return static_cast<double>(column(which, s, t).at(below_zero(m)));
 }
 
 int Tables::top() const {
@@ -69,7 +70,7 @@ std::size_t Tables::size() const {
 
 struct FirstPass::Columns {
   Arena arena;
-  std::vector<Column> of;  ///< of layers first..last of the table
+  std::vector<Column> of;  ///< columns of layers first..last of the table
 };
 
 FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
@@ -82,7 +83,7 @@ FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
   for (int s = last; s >= first; --s) {
     Draft draft;
     draft.clear(memory.get(), top + 1);
-    each_split(costs(), freedom(), Part::kFirst, s, last, [&](const Split& split) {
+    each_split(costs(), freedom(), Recurrence::kFirst, s, last, [&](const Split& split) {
       const Column right = split.at == last
                                ? free_column(0)
                                : columns_->of[static_cast<std::size_t>(split.at + 1 - first)];
@@ -98,8 +99,8 @@ FirstPass::FirstPass(const Tables& tables, int last, Slots slack)
 
 FirstPass::~FirstPass() = default;
 
-double FirstPass::extra(Part part, int s, int t, Slots m) const {
-  if (part != Part::kFirst) return tables_.extra(part, s, t, m);
+double FirstPass::extra(Recurrence which, int s, int t, Slots m) const {
+  if (which != Recurrence::kFirst) return tables_.extra(which, s, t, m);
   ensure(t == last_, "this first pass ends at another layer");
   ensure(m <= top(), "the table ends below this number of slots");
   const auto place = static_cast<std::size_t>(s - costs().first());

@@ -1,5 +1,5 @@
-// One tile: first the splits outside of it, whose sides are both done, group by group; then,
-// sub-chain by sub-chain from the shortest on, those with a side inside of it.
+// Computes one tile: first the splits with both sides outside of it, which are done, group by
+// group; then, sub-chain by sub-chain from the shortest on, the splits with a side inside of it.
 //
 // Only what can matter is computed: a draft ends where everything can be kept, and equal sub-chains
 // share one column.
@@ -22,22 +22,22 @@ std::size_t stride(int top) {
 FillJob::FillJob(const Costs& costs, Freedom freedom, const EqualLayers* equal,
                  Tables::State& state)
     : SlotArrays(costs, state.top), costs_(costs), freedom_(freedom), equal_(equal), state_(state) {
-  fill_ends(Part::kWhole, whole_end_);
-  if (resumes()) fill_ends(Part::kResumed, resumed_end_);
+  fill_ends(Recurrence::kWhole, whole_end_);
+  if (resumes()) fill_ends(Recurrence::kResumed, resumed_end_);
 }
 
-int FillJob::load(Part part, int t) const {
-  return clipped(solve::load(costs_, part, t), state_.top);
+int FillJob::load(Recurrence which, int t) const {
+  return clipped(solve::load(costs_, which, t), state_.top);
 }
 
 // Row by row from the end: the tape of s fits, and with it those of s+1..t.
-void FillJob::fill_ends(Part part, std::vector<int>& ends) const {
+void FillJob::fill_ends(Recurrence which, std::vector<int>& ends) const {
   ends.resize(sub_chains());
   for (int s = costs_.last(); s >= costs_.first(); --s) {
     for (int t = s; t <= costs_.last(); ++t) {
       Slots most = costs_.backward(s);
-      if (part == Part::kWhole || s < t) {
-        most = std::max(most, solve::load(costs_, part, t) + costs_.taping(s));
+      if (which == Recurrence::kWhole || s < t) {
+        most = std::max(most, solve::load(costs_, which, t) + costs_.taping(s));
       }
       if (s < t)
         most = std::max<Slots>(most, costs_.tape(s) + ends[row(s + 1) + index(t - s - 1)] - 1);
@@ -51,7 +51,7 @@ TileFiller::TileFiller(const FillJob& job, Arena& arena)
       costs_(job.costs()),
       state_(job.state()),
       arena_(arena),
-      memory_(aligned_floats(places_.size() * (job.resumes() ? 2 : 1) * stride(state_.top))) {}
+      memory_(aligned_floats(cells_.size() * (job.resumes() ? 2 : 1) * stride(state_.top))) {}
 
 void TileFiller::fill(int row, int column) {
   s0_ = costs_.first() + row * kTile;
@@ -62,7 +62,7 @@ void TileFiller::fill(int row, int column) {
   if (row != column) add_offload_splits();
   for (int s = s1_; s >= s0_; --s) {
     for (int t = std::max(s, t0_); t <= t1_; ++t) {
-      if (place(s, t).open) close(s, t);
+      if (cell(s, t).open) close(s, t);
     }
   }
 }
@@ -71,19 +71,19 @@ void TileFiller::open_drafts() {
   float* memory = memory_.get();
   for (int s = s0_; s <= s1_; ++s) {
     for (int t = std::max(s, t0_); t <= t1_; ++t) {
-      Place& here = place(s, t);
+      TileCell& here = cell(s, t);
       here.open = !take_twin(s, t);
       if (!here.open) continue;
-      here.whole.clear(memory, job_.end(Part::kWhole, s, t));
+      here.whole.clear(memory, job_.end(Recurrence::kWhole, s, t));
       memory += stride(state_.top);
       if (!job_.resumes()) continue;
-      here.resumed.clear(memory, job_.end(Part::kResumed, s, t));
+      here.resumed.clear(memory, job_.end(Recurrence::kResumed, s, t));
       memory += stride(state_.top);
     }
   }
 }
 
-// Whether an equal sub-chain was done before; an infeasible one is not told from one not done, and
+// Whether an equal sub-chain was computed before; an infeasible one counts as not computed, which
 // costs next to nothing.
 bool TileFiller::take_twin(int s, int t) {
   if (job_.equal() == nullptr) return false;
@@ -99,7 +99,7 @@ void TileFiller::add_offload_splits() {
     const int until = std::min(from + kGroup, t0_) - 1;
     for (int s = s0_; s <= s1_; ++s) {
       for (int t = t0_; t <= t1_; ++t) {
-        if (place(s, t).open) add_splits(s, t, from, until);
+        if (cell(s, t).open) add_splits(s, t, from, until);
       }
     }
   }
@@ -112,38 +112,38 @@ void TileFiller::close(int s, int t) {
     add_splits(s, t, s, s1_ - 1);
     add_splits(s, t, t0_, t - 1);
   }
-  Place& here = place(s, t);
+  TileCell& here = cell(s, t);
   if (job_.resumes()) {
-    set(Part::kResumed, s, t,
-        s == t ? state_.column(Part::kResumed, s, s) : finish(here.resumed, arena_));
+    set(Recurrence::kResumed, s, t,
+        s == t ? state_.column(Recurrence::kResumed, s, s) : finish(here.resumed, arena_));
   }
-  if (job_.resumes() || s == t) add_tape_of(t, here.whole, Part::kWhole, s, t);
-  set(Part::kWhole, s, t, finish(here.whole, arena_));
+  if (job_.resumes() || s == t) add_tape_of(t, here.whole, Recurrence::kWhole, s, t);
+  set(Recurrence::kWhole, s, t, finish(here.whole, arena_));
 }
 
 void TileFiller::add_splits(int s, int t, int from, int until) {
   if (from > until) return;
-  Place& here = place(s, t);
-  add_splits(here.whole, Part::kWhole, s, t, from, until);
-  if (job_.resumes()) add_splits(here.resumed, Part::kResumed, s, t, from, until);
+  TileCell& here = cell(s, t);
+  add_splits(here.whole, Recurrence::kWhole, s, t, from, until);
+  if (job_.resumes()) add_splits(here.resumed, Recurrence::kResumed, s, t, from, until);
 }
 
-void TileFiller::add_splits(Draft& draft, Part part, int s, int t, int from, int until) {
-  if (from == s) add_tape_of(s, draft, part, s, t);
+void TileFiller::add_splits(Draft& draft, Recurrence which, int s, int t, int from, int until) {
+  if (from == s) add_tape_of(s, draft, which, s, t);
   Steps steps{.left = state_.whole.from(s) + (from - s),
-              .right = directory(part).until(t) + (from + 1 - costs_.first()),
+              .right = directory(which).until(t) + (from + 1 - costs_.first()),
               .holds = job_.output(from),
               .run = job_.run(s, from),
               .least = job_.nothing(),
               .prefix = job_.redone(from),
               .before = *job_.forward(s - 1),
-              .load = job_.load(part, t),
+              .load = job_.load(which, t),
               .count = until - from + 1};
   relax(draft, steps);
   from = std::max(from, s + 1);
   if (!job_.resumes() || from > until) return;
   steps.left = state_.resumed->from(s) + (from - s);
-  steps.right = directory(part).until(t) + (from + 1 - costs_.first());
+  steps.right = directory(which).until(t) + (from + 1 - costs_.first());
   steps.holds = job_.tape(from);
   steps.run = job_.run(s, from - 1);
   steps.least = job_.taping_with_input(from);
@@ -152,21 +152,22 @@ void TileFiller::add_splits(Draft& draft, Part part, int s, int t, int from, int
   relax(draft, steps);
 }
 
-void TileFiller::add_tape_of(int at, Draft& draft, Part part, int s, int t) {
-  const Split split = keep_tape(costs_, part, s, t, at);
-  const Column right = at == t ? free_column(0) : directory(part).until(t)[at + 1 - costs_.first()];
-  relax(draft, Step{.left = state_.column(Part::kResumed, s, at),
+void TileFiller::add_tape_of(int at, Draft& draft, Recurrence which, int s, int t) {
+  const Split split = keep_tape(costs_, which, s, t, at);
+  const Column right =
+      at == t ? free_column(0) : directory(which).until(t)[at + 1 - costs_.first()];
+  relax(draft, Step{.left = state_.column(Recurrence::kResumed, s, at),
                     .right = right,
                     .holds = clipped(split.holds, state_.top),
                     .needs = clipped(split.needs, state_.top),
                     .runs = static_cast<float>(split.runs)});
 }
 
-void TileFiller::set(Part part, int s, int t, const Column& column) {
-  directory(part).set(s, t, column);
+void TileFiller::set(Recurrence which, int s, int t, const Column& column) {
+  directory(which).set(s, t, column);
   if (job_.equal() == nullptr) return;
   const int twin = job_.equal()->twin(s, t);
-  directory(part).set(twin, twin + t - s, column);
+  directory(which).set(twin, twin + t - s, column);
 }
 
 }  // namespace trireme::solve

@@ -16,31 +16,31 @@
 
 namespace trireme::solve {
 
-/// Sub-chains (s,t) are done in tiles of 16 x 16. For one group of eight split points a tile reads
-/// 16 x 8 columns on either side; at 500 slots that and its drafts stay in a second-level cache of
-/// 1 MiB, and every column that comes from further away is used sixteen times.
+/// Sub-chains (s,t) are computed in tiles of 16 x 16. For one group of eight split points a tile
+/// reads 16 x 8 columns on either side; at 500 slots that and its drafts stay in a second-level
+/// cache of 1 MiB, and every column loaded from beyond it is used sixteen times.
 inline constexpr int kTile = 16;
 inline constexpr int kGroup = 8;
 
-/// What all threads read.
+/// Input that all threads share.
 class FillJob : public SlotArrays {
  public:
-  /// `equal` null: every sub-chain on its own.
+  /// `equal` null: every sub-chain is computed on its own.
   FillJob(const Costs& costs, Freedom freedom, const EqualLayers* equal, Tables::State& state);
 
   const Costs& costs() const { return costs_; }
   const EqualLayers* equal() const { return equal_; }
   Tables::State& state() const { return state_; }
   bool resumes() const { return freedom_ == Freedom::kInputMayLeave; }
-  int load(Part part, int t) const;
+  int load(Recurrence which, int t) const;
 
   /// One past the last m that matters: from there on all tapes of s..t can be kept.
-  int end(Part part, int s, int t) const {
-    return (part == Part::kWhole ? whole_end_ : resumed_end_)[row(s) + index(t - s)];
+  int end(Recurrence which, int s, int t) const {
+    return (which == Recurrence::kWhole ? whole_end_ : resumed_end_)[row(s) + index(t - s)];
   }
 
  private:
-  void fill_ends(Part part, std::vector<int>& ends) const;
+  void fill_ends(Recurrence which, std::vector<int>& ends) const;
 
   const Costs& costs_;
   Freedom freedom_;
@@ -53,11 +53,11 @@ class FillJob : public SlotArrays {
 class TileFiller {
  public:
   TileFiller(const FillJob& job, Arena& arena);
-  /// All tiles left of it in its row and below it in its column are done.
+  /// All tiles left of it in its row and below it in its column must be done.
   void fill(int row, int column);
 
  private:
-  struct Place {
+  struct TileCell {
     bool open = false;  // to be computed in this tile
     Draft whole, resumed;
   };
@@ -67,14 +67,14 @@ class TileFiller {
   void add_offload_splits();
   void close(int s, int t);
   void add_splits(int s, int t, int from, int until);
-  void add_splits(Draft& draft, Part part, int s, int t, int from, int until);
-  void add_tape_of(int at, Draft& draft, Part part, int s, int t);
-  void set(Part part, int s, int t, const Column& column);
-  Directory& directory(Part part) const {
-    return part == Part::kWhole ? state_.whole : *state_.resumed;
+  void add_splits(Draft& draft, Recurrence which, int s, int t, int from, int until);
+  void add_tape_of(int at, Draft& draft, Recurrence which, int s, int t);
+  void set(Recurrence which, int s, int t, const Column& column);
+  Directory& directory(Recurrence which) const {
+    return which == Recurrence::kWhole ? state_.whole : *state_.resumed;
   }
-  Place& place(int s, int t) {
-    return places_[static_cast<std::size_t>((s - s0_) * kTile + (t - t0_))];
+  TileCell& cell(int s, int t) {
+    return cells_[static_cast<std::size_t>((s - s0_) * kTile + (t - t0_))];
   }
 
   const FillJob& job_;
@@ -82,7 +82,7 @@ class TileFiller {
   Tables::State& state_;
   Arena& arena_;
   AlignedFloats memory_;
-  std::array<Place, kTile * kTile> places_;
+  std::array<TileCell, kTile * kTile> cells_;
   int s0_ = 0, s1_ = 0, t0_ = 0, t1_ = 0;  // the tile: layers s0..s1 and t0..t1
 };
 

@@ -1,4 +1,4 @@
-// How many passes gradients of weights are behind, and what that is worth.
+// Deferred weight gradients (split backward): by how many passes, and what that gains.
 // SPDX-License-Identifier: Apache-2.0
 #include "axes/axis.h"
 #include "axes/split_backward.h"
@@ -36,13 +36,13 @@ Question whole(Question question) {
   return question;
 }
 
-TEST(WeightsBehind, AreAsManyAsZbH1HasWhereThereIsRoom) {
+TEST(DeferredWeights, AreAsManyAsZbH1HasWhereThereIsRoom) {
   for (int stages = 2; stages <= 4; ++stages) {
     const int layers = 2 * stages, micro_batches = 2 * stages;
     const Question question = thirds(layers, stages, micro_batches, 0);
     const plan::Plan plan = planned(question);
     expect_sound(question, plan);
-    EXPECT_EQ(plan.stages[0].weights_behind, std::nullopt);  // nobody waits for it
+    EXPECT_EQ(plan.stages[0].weights_behind, std::nullopt);  // no rank waits for it
     for (int k = 1; k < stages; ++k)
       EXPECT_EQ(plan.stages[static_cast<std::size_t>(k)].weights_behind, k);
     // Qi et al. 2024, table 2, with two layers in a stage.
@@ -54,17 +54,17 @@ TEST(WeightsBehind, AreAsManyAsZbH1HasWhereThereIsRoom) {
   }
 }
 
-TEST(WeightsBehind, AreNoneWhereNobodyWaitsOrNothingIsLeft) {
+TEST(DeferredWeights, AreNoneWhereNobodyWaitsOrNothingIsLeft) {
   EXPECT_FALSE(plan::has_split_backward(planned(thirds(4, 1, 4, 0))));
   EXPECT_FALSE(plan::has_split_backward(planned(equal_layers(4, 2, 4, 0))));
   EXPECT_FALSE(plan::has_split_backward(planned(whole(thirds(4, 2, 4, 0)))));
-  // Who runs everything again without a budget wants the memory.
+  // Recomputing everything without a budget is asked for to save memory.
   Question lean = thirds(4, 2, 4, 0);
   lean.solver = "recompute_all";
   EXPECT_FALSE(plan::has_split_backward(planned(lean)));
 }
 
-TEST(WeightsBehind, AreOfGpipeToo) {
+TEST(DeferredWeights, AreOfGpipeToo) {
   Question question = thirds(4, 2, 4, 0);
   question.schedule = "gpipe";
   const plan::Plan plan = planned(question);
@@ -73,8 +73,8 @@ TEST(WeightsBehind, AreOfGpipeToo) {
   EXPECT_LT(plan.step, planned(whole(question)).step);
 }
 
-// Their two parts would be of several stages: the best plan with one stage on each rank has them.
-TEST(WeightsBehind, BeatRanksWithSeveralStages) {
+// Ranks with several stages cannot split backwards: the best plan with one stage per rank does.
+TEST(DeferredWeights, BeatRanksWithSeveralStages) {
   const std::string configs = std::string(TRIREME_SOURCE_DIR) + "/configs/";
   Question question;
   question.chain = chain::load_chain(configs + "chains/gpt-1.3b.yaml");
@@ -90,7 +90,7 @@ TEST(WeightsBehind, BeatRanksWithSeveralStages) {
 }
 
 // From the least memory on: every plan keeps to it, and none is slower than with whole backwards.
-TEST(WeightsBehind, AreAsManyAsThereIsRoomFor) {
+TEST(DeferredWeights, AreAsManyAsThereIsRoomFor) {
   int some = 0, fewer = 0;
   for (std::int64_t memory = 8; memory <= 40; memory += 2) {
     const Question question = thirds(6, 3, 6, memory);
@@ -110,7 +110,7 @@ TEST(WeightsBehind, AreAsManyAsThereIsRoomFor) {
   EXPECT_GT(fewer, 3);
 }
 
-/// A question as small_question() with second parts of some layers.
+/// small_question() with split costs for some layers.
 Question small_split(std::mt19937& random) {
   Question question = small_question(random, {.least_layers = 3, .most_micro_batches = 5});
   for (chain::LayerCost& layer : question.chain.layers) {
@@ -122,8 +122,8 @@ Question small_split(std::mt19937& random) {
   return question;
 }
 
-// Where all memory is spent on tapes, a plan that leaves some for what waits may be the faster one.
-TEST(WeightsBehind, AreGivenRoomWhereThatIsFaster) {
+// Where tapes fill the memory, a plan that leaves some for pending values may be faster.
+TEST(DeferredWeights, AreGivenRoomWhereThatIsFaster) {
   std::mt19937 random(20261127);
   int cases = 0, gained = 0;
   double best = 1;
@@ -145,7 +145,7 @@ TEST(WeightsBehind, AreGivenRoomWhereThatIsFaster) {
   EXPECT_GT(gained, 0);
 }
 
-/// The step that the search expects no split backward of the plan to be below.
+/// The search's lower bound on the step of the plan's split backward.
 Seconds bound_of(const Question& question, const plan::Plan& plan) {
   Log log;
   Choices choices;
@@ -154,7 +154,7 @@ Seconds bound_of(const Question& question, const plan::Plan& plan) {
   return kSplitBackward.bound(question, log, choices);
 }
 
-/// The fastest of all numbers behind that fit, of this plan's programs.
+/// The fastest of all deferrals that fit, with this plan's programs.
 Seconds best_of_all(const Question& question, const plan::Plan& plan) {
   Seconds best = plan.step;
   std::vector<int> numbers(plan.stages.size(), -1);  // -1: whole
@@ -175,7 +175,7 @@ Seconds best_of_all(const Question& question, const plan::Plan& plan) {
   }
 }
 
-TEST(WeightsBehind, AreNearTheBestOfAllNumbers) {
+TEST(DeferredWeights, AreNearTheBestOfAllNumbers) {
   std::mt19937 random(20261126);
   int cases = 0, split = 0, optimal = 0;
   double sum = 0, worst = 1;
@@ -200,7 +200,7 @@ TEST(WeightsBehind, AreNearTheBestOfAllNumbers) {
     worst = std::max(worst, ratio);
   }
   std::printf(
-      "%d cases, %d with gradients of weights behind, %d optimal, the mean %.4f and the worst %.3f "
+      "%d cases, %d with deferred weight gradients, %d optimal, the mean %.4f and the worst %.3f "
       "of the optimum\n",
       cases, split, optimal, sum / cases, worst);
   EXPECT_GT(cases, trials(400) / 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "at_once.h"
+#include "parallel_for.h"
 
 #include "trireme/core/cores.h"
 
@@ -15,15 +15,15 @@ namespace {
 /// Planning for a pipeline takes up to a gigabyte.
 constexpr int kMostAtOnce = 4;
 
-/// Threads beside the callers', of all calls together, that are free: what is asked within an
-/// answer gets one only where the others leave it.
+/// Free threads besides the callers', shared by all calls: nested calls get one only where the
+/// others leave it.
 std::atomic<std::size_t>& free_threads() {
   static std::atomic<std::size_t> free =
       static_cast<std::size_t>(std::clamp(usable_processors(), 1, kMostAtOnce) - 1);
   return free;
 }
 
-/// As many as are free, at most `wanted`, which are no longer free.
+/// Takes up to `wanted` of the free threads; returns how many.
 std::size_t taken_of(std::size_t wanted) {
   std::size_t free = free_threads(), taken = 0;
   do {
@@ -34,7 +34,7 @@ std::size_t taken_of(std::size_t wanted) {
 
 }  // namespace
 
-void each_at_once(std::size_t count, const std::function<void(std::size_t)>& ask) {
+void parallel_for(std::size_t count, const std::function<void(std::size_t)>& ask) {
   std::vector<std::exception_ptr> failures(count);
   std::atomic<std::size_t> next{0};
   const auto work = [&] {

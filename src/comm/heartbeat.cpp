@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 
 #include "trireme/comm/host.h"
 #include "trireme/core/error.h"
@@ -18,8 +18,8 @@ namespace {
 constexpr std::chrono::seconds kRound{1};
 constexpr std::chrono::milliseconds kLook{20};
 
-// A rank tells the others of its round: one of these with its machine, and after the last the exit
-// code and the message, each on a line of its own.
+// A rank's message in each heartbeat: one of these and its machine, and after kFailed the exit code
+// and the error message, each on a line of its own.
 constexpr char kMore = 'm', kDone = 'd', kFailed = 'f', kLineEnd = '\n';
 
 std::string failed(const std::exception& error) {
@@ -31,8 +31,8 @@ std::string host_of(const std::string& told) {
   return told.substr(1, told.find(kLineEnd) - 1);
 }
 
-/// Throws what `rank` has told, the same on every rank: with its machine where the ranks have
-/// several, whichever of them prints it first.
+/// Throws the error that `rank` reported, the same on every rank; names its machine if the ranks
+/// are on several, so that it does not matter which rank prints it.
 [[noreturn]] void throw_heard(const std::vector<std::string>& told, std::size_t rank) {
   const std::string& heard = told[rank];
   const std::size_t host_end = heard.find(kLineEnd), code_end = heard.find(kLineEnd, host_end + 1);
@@ -46,7 +46,8 @@ std::string host_of(const std::string& told) {
   throw ToldError(ending, text);
 }
 
-// Meets the other ranks until none has more; `look` says whether this one has, or throws.
+// Exchanges heartbeats with the other ranks until none has more work; `look` returns whether this
+// rank has, or throws its error.
 void meet(Channel& channel, const std::function<bool()>& look, std::string_view what) {
   const std::vector<int> all = everyone(channel);
   bool has_more = true;
@@ -69,7 +70,8 @@ void meet(Channel& channel, const std::function<bool()>& look, std::string_view 
 
 }  // namespace
 
-void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::string_view what) {
+void run_pieces_with_heartbeat(Channel& channel, const std::function<bool()>& piece,
+                               std::string_view what) {
   std::promise<void> promise;
   std::shared_future<void> ended = promise.get_future().share();
   const auto look = [ended] {
@@ -79,7 +81,7 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
   };
   std::future<void> rounds =
       std::async(std::launch::async, [&channel, look, what] { meet(channel, look, what); });
-  // They end before the work where another rank's has failed.
+  // The heartbeats end before this rank's work if another rank's work has failed.
   const auto go_on = [&] {
     return rounds.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
   };
@@ -93,9 +95,9 @@ void work_in_rounds(Channel& channel, const std::function<bool()>& piece, std::s
   rounds.get();
 }
 
-void work_beside_rounds(Channel& channel, const std::function<void()>& work,
+void run_with_heartbeat(Channel& channel, const std::function<void()>& work,
                         std::string_view what) {
-  work_in_rounds(
+  run_pieces_with_heartbeat(
       channel,
       [&] {
         work();

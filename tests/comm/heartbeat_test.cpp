@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trireme/comm/rounds.h"
+#include "trireme/comm/heartbeat.h"
 
 #include "trireme/comm/local.h"
 #include "trireme/core/error.h"
@@ -19,11 +19,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(WorkInRounds, KeepsNobodyWaitingForLongerThanAPiece) {
-  // Rank 1 works three times as long as anybody may wait.
+TEST(RunPiecesWithHeartbeat, KeepsNobodyWaitingForLongerThanAPiece) {
+  // Rank 1 works three times as long as any rank may wait.
   run_local(2, {.timeout = Seconds(1.5), .stop_requested = {}}, [](Channel& channel) {
     int left = channel.rank() == 1 ? 45 : 1;
-    work_in_rounds(
+    run_pieces_with_heartbeat(
         channel,
         [&] {
           if (channel.rank() == 1) std::this_thread::sleep_for(100ms);
@@ -35,13 +35,13 @@ TEST(WorkInRounds, KeepsNobodyWaitingForLongerThanAPiece) {
   });
 }
 
-TEST(WorkInRounds, EndsOnEveryRankWithTheErrorOfOne) {
+TEST(RunPiecesWithHeartbeat, EndsOnEveryRankWithTheErrorOfOne) {
   std::mutex mutex;
   std::vector<std::string> said;
   run_local(3, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
     int pieces = 0;
     try {
-      work_in_rounds(
+      run_pieces_with_heartbeat(
           channel,
           [&] {
             if (channel.rank() == 1 && ++pieces == 3) throw InputError("a file of rank 1");
@@ -58,7 +58,7 @@ TEST(WorkInRounds, EndsOnEveryRankWithTheErrorOfOne) {
 }
 
 // Which rank failed makes no difference to the job's exit code.
-TEST(WorkInRounds, EndsOnEveryRankWithTheSameEnding) {
+TEST(RunPiecesWithHeartbeat, EndsOnEveryRankWithTheSameEnding) {
   const std::vector<std::pair<std::function<void()>, Ending>> errors{
       {[] { throw DeviceError("a disk"); }, Ending::kFailed},
       {[] { throw InputError("a file"); }, Ending::kWrongInput},
@@ -73,7 +73,7 @@ TEST(WorkInRounds, EndsOnEveryRankWithTheSameEnding) {
         return false;
       };
       try {
-        work_in_rounds(channel, piece, "work");
+        run_pieces_with_heartbeat(channel, piece, "work");
       } catch (const Error& error) {
         const std::lock_guard lock(mutex);
         endings.push_back(ending_of(error));
@@ -84,7 +84,7 @@ TEST(WorkInRounds, EndsOnEveryRankWithTheSameEnding) {
   }
 }
 
-TEST(WorkInRounds, OfRanksThatFailTogetherHearsTheFirst) {
+TEST(RunPiecesWithHeartbeat, OfRanksThatFailTogetherHearsTheFirst) {
   std::mutex mutex;
   std::vector<std::string> said;
   run_local(3, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
@@ -94,7 +94,7 @@ TEST(WorkInRounds, OfRanksThatFailTogetherHearsTheFirst) {
       throw InputError("a file of rank " + std::to_string(channel.rank()));
     };
     try {
-      work_in_rounds(channel, piece, "work");
+      run_pieces_with_heartbeat(channel, piece, "work");
     } catch (const InputError& error) {
       const std::lock_guard lock(mutex);
       said.emplace_back(error.what());
@@ -104,11 +104,11 @@ TEST(WorkInRounds, OfRanksThatFailTogetherHearsTheFirst) {
   EXPECT_EQ(said, std::vector<std::string>(3, "a file of rank 1"));
 }
 
-TEST(WorkBesideRounds, KeepsNobodyWaitingHoweverLongItTakes) {
+TEST(RunWithHeartbeat, KeepsNobodyWaitingHoweverLongItTakes) {
   run_local(3, {.timeout = Seconds(1.5), .stop_requested = {}}, [](Channel& channel) {
     bool worked = false;
     const auto caller = std::this_thread::get_id();
-    work_beside_rounds(
+    run_with_heartbeat(
         channel,
         [&] {
           EXPECT_EQ(std::this_thread::get_id(), caller);
@@ -121,9 +121,9 @@ TEST(WorkBesideRounds, KeepsNobodyWaitingHoweverLongItTakes) {
   });
 }
 
-TEST(WorkBesideRounds, EndsOnEveryRankWithTheErrorOfOne) {
+TEST(RunWithHeartbeat, EndsOnEveryRankWithTheErrorOfOne) {
   run_local(2, {.timeout = Seconds(30), .stop_requested = {}}, [&](Channel& channel) {
-    EXPECT_THROW(work_beside_rounds(
+    EXPECT_THROW(run_with_heartbeat(
                      channel,
                      [&] {
                        if (channel.rank() == 0) throw InputError("bad");
